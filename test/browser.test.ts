@@ -1,19 +1,24 @@
 import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HealthCheckResponse_ServingStatus } from "../gen/grpc/health/v1/health_pb.ts";
 import type { PageCalls, PageTask } from "./browser/page.ts";
 import { bundleForBrowser } from "./support/bundle.ts";
-import { type PageServer, servePage, startChromium, type TestBrowser } from "./support/chromium.ts";
+import {
+  describeWithChromium,
+  type PageServer,
+  servePage,
+  suiteBrowser,
+  type TestBrowser,
+} from "./support/chromium.ts";
 import { suiteServer } from "./support/opened.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
-const chromiumPath = inject("chromiumPath");
 const PROTOCOLS: readonly PageTask["protocol"][] = ["connect", "connect-binary", "grpc-web"];
 
-describe.skipIf(chromiumPath === undefined)("a page in Chromium", () => {
-  let browser: TestBrowser;
+describeWithChromium("a page in Chromium", () => {
+  const browser = suiteBrowser();
   let listed: PageServer;
   let unlisted: PageServer;
 
@@ -21,10 +26,8 @@ describe.skipIf(chromiumPath === undefined)("a page in Chromium", () => {
     const script = await bundleForBrowser(fileURLToPath(new URL("browser/page.ts", import.meta.url)));
     listed = await servePage(script);
     unlisted = await servePage(script);
-    browser = await startChromium(chromiumPath ?? "");
   });
   afterAll(async () => {
-    await browser?.close();
     await listed?.close();
     await unlisted?.close();
   });

@@ -1,24 +1,16 @@
-import { createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import type { Page } from "playwright-core";
+import { expect, it } from "vitest";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
-import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
-import { adminOf, customerOf, presenting, ROLE_VALUES } from "./support/admin.ts";
-import { startChromium, type TestBrowser } from "./support/chromium.ts";
-import { openConsole, readUntil, type TestConsole } from "./support/console.ts";
+import { adminOf, customerOf, ROLE_VALUES } from "./support/admin.ts";
+import { describeWithChromium, suiteBrowser } from "./support/chromium.ts";
+import { openConsole, readUntil } from "./support/console.ts";
 import { suiteServer } from "./support/opened.ts";
+import { grpcClients } from "./support/rpc.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
-const chromiumPath = inject("chromiumPath");
-
-describe.skipIf(chromiumPath === undefined)("what the console shows of an environment, by keyboard alone", () => {
-  let browser: TestBrowser;
-  beforeAll(async () => {
-    browser = await startChromium(chromiumPath ?? "");
-  });
-  afterAll(() => browser?.close());
+describeWithChromium("what the console shows of an environment, by keyboard alone", () => {
+  const browser = suiteBrowser();
 
   // Their name is in pictures.
   const server = suiteServer({ env: ADMIN_ENV, like: { ...newEnvironments(), environment: "acme" } });
@@ -36,7 +28,7 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     return { id: apiToken?.id ?? "", token };
   }
 
-  const contentOf = ({ page }: TestConsole) => page.evaluate(() => document.documentElement.outerHTML);
+  const contentOf = (page: Page) => page.evaluate(() => document.documentElement.outerHTML);
 
   /** Expects that a token is accepted, or not. */
   async function expectAccepted(token: string, isAccepted: boolean): Promise<void> {
@@ -46,19 +38,20 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
   }
 
   it("makes, changes, rotates and revokes API tokens, and shows each text once", async () => {
-    const tested = await openConsole(browser, server.url);
-    const { page, type, press, says, look, picture, signIn, tabTo } = tested;
+    const { page, type, enter, press, says, alerts, look, picture, signIn, tabTo, leave } = await openConsole(
+      browser,
+      server.url,
+    );
     const signedIn = await newApiToken("the console");
     await signIn(signedIn.token);
     await press("link", "API tokens");
     await page.getByRole("table", { name: "All API tokens" }).waitFor();
 
     await press("button", "Make");
-    await page.getByRole("alert").filter({ hasText: "Give it a name" }).waitFor();
+    await alerts("Give it a name");
     await type("Name", "a back end");
-    await type("Expires", "soon");
-    await page.keyboard.press("Enter");
-    await page.getByRole("alert").filter({ hasText: "Expires is a time such as" }).waitFor();
+    await enter("Expires", "soon");
+    await alerts("Expires is a time such as");
     await type("Expires", "90d");
     await tabTo("combobox", "Role");
     await page.keyboard.type("read");
@@ -69,7 +62,7 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await expectAccepted(token, true);
     await page.getByText("2 API tokens; the first expires at").waitFor();
     await press("button", "I have it: forget it here");
-    expect(await contentOf(tested)).not.toContain(token);
+    expect(await contentOf(page)).not.toContain(token);
 
     await tabTo("combobox", "Of role");
     await page.keyboard.type("read");
@@ -95,25 +88,21 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await page.getByRole("definition").filter({ hasText: "the shop" }).waitFor();
     expect(await page.getByLabel("Expires").inputValue()).toBe("never");
 
-    await type("Grace", "31d");
-    await page.keyboard.press("Enter");
+    await enter("Grace", "31d");
     await page.getByText("30d, which is the longest").waitFor();
-    await type("Grace", "1h");
-    await page.keyboard.press("Enter");
+    await enter("Grace", "1h");
     await says(`The API token ${id} has a new text`);
     const rotated = await page.getByLabel("Token", { exact: true }).inputValue();
     await page.getByRole("term").filter({ hasText: "Text before until" }).waitFor();
     for (const each of [token, rotated]) await expectAccepted(each, true);
     await press("button", "I have it: forget it here");
-    expect(await contentOf(tested)).not.toContain(rotated);
+    expect(await contentOf(page)).not.toContain(rotated);
 
     await press("button", "Revoke the API token …");
     await look("revoke an API token");
-    await type(`To go on, type ${id}`, "all of them");
-    await page.keyboard.press("Enter");
+    await enter(`To go on, type ${id}`, "all of them");
     await page.getByText("nothing was done").waitFor();
-    await type(`To go on, type ${id}`, id);
-    await page.keyboard.press("Enter");
+    await enter(`To go on, type ${id}`, id);
     await says("1 API token ended.");
     for (const each of [token, rotated]) await expectAccepted(each, false);
     await page.getByRole("table", { name: "All API tokens" }).waitFor();
@@ -122,28 +111,25 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await press("link", `the console ${signedIn.id}`);
     await page.getByText("You are signed in with this one").waitFor();
     await press("button", "Revoke the API token …");
-    await type(`To go on, type ${signedIn.id}`, signedIn.id);
-    await page.keyboard.press("Enter");
+    await enter(`To go on, type ${signedIn.id}`, signedIn.id);
     await page.getByText(`You were signed in with ${signedIn.id}`).waitFor();
-    await tested.expectClean();
-    await page.close();
+    await leave();
   });
 
   it("says which API token a text or an id is, of any environment to ADMIN_TOKEN", async () => {
-    const tested = await openConsole(browser, server.url, { hash: "#/tokens" });
-    const { page, type, press, says, look, signIn } = tested;
+    const { page, enter, press, says, alerts, look, signIn, leave } = await openConsole(browser, server.url, {
+      hash: "#/tokens",
+    });
     const leaked = await newApiToken("leaked", "read");
     await signIn(ADMIN_TOKEN);
     await page.getByText("choose one").waitFor();
     const field = "An API token, or its id";
-    await type(field, "ugk_nobodys");
-    await page.keyboard.press("Enter");
-    await page.getByRole("alert").filter({ hasText: "not_found, API_TOKEN_NOT_FOUND" }).waitFor();
-    await type(field, leaked.token);
-    await page.keyboard.press("Enter");
+    await enter(field, "ugk_nobodys");
+    await alerts("not_found, API_TOKEN_NOT_FOUND");
+    await enter(field, leaked.token);
     await says("What was pasted is forgotten here.");
     expect(await page.getByLabel(field).inputValue()).toBe("");
-    expect(await contentOf(tested)).not.toContain(leaked.token);
+    expect(await contentOf(page)).not.toContain(leaked.token);
     await page.getByRole("definition").filter({ hasText: env() }).waitFor();
     await look("look up an API token");
     await press("link", `Rotate or revoke ${leaked.id}`);
@@ -154,34 +140,32 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await page.getByText("There is no such event.").waitFor();
     await page.goBack();
     await press("link", "All API tokens");
-    await type(field, leaked.id);
-    await page.keyboard.press("Enter");
+    await enter(field, leaked.id);
     await page.getByRole("heading", { name: `API token ${leaked.id}` }).waitFor();
     await press("link", "All API tokens");
     // One of the settings is changed there.
-    await type(field, server.tokens.customer);
-    await page.keyboard.press("Enter");
+    await enter(field, server.tokens.customer);
     await page.getByText("It is changed where the settings of the service are").waitFor();
-    await tested.expectClean();
-    await page.close();
+    await leave();
   });
 
   it("filters the audit trail, and follows it, but not while the page is hidden", async () => {
-    const tested = await openConsole(browser, server.url, { hasClock: true });
-    const { page, type, press, says, look, picture, signIn } = tested;
+    const { page, type, enter, press, says, alerts, look, picture, signIn, leave } = await openConsole(
+      browser,
+      server.url,
+      { hasClock: true },
+    );
     const { token, id } = await newApiToken("an auditor");
     await newApiToken("for another filter", "read");
     await signIn(token);
     await press("link", "Audit");
     await page.getByRole("table", { name: "All events" }).waitFor();
     await picture("audit");
-    await type("Since", "yesterday");
-    await page.keyboard.press("Enter");
-    await page.getByRole("alert").filter({ hasText: "Since is a time such as" }).waitFor();
+    await enter("Since", "yesterday");
+    await alerts("Since is a time such as");
     await type("Since", "1h");
     await type("Method", "RevokeApiToken");
-    await type("Done by", id);
-    await page.keyboard.press("Enter");
+    await enter("Done by", id);
     await page.getByText("There is no such event.").waitFor();
     await page.getByText(`ugs audit --actor ${id} --method RevokeApiToken --since 1h`).waitFor();
     await press("button", "Follow");
@@ -226,16 +210,15 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await page.getByRole("table", { name: "Events as they come" }).waitFor();
     await admin.revokeApiToken({ apiTokenId: id });
     await readUntil(page, "audit", page.getByText("It is followed no longer."));
-    await tested.expectClean();
-    await page.close();
+    await leave();
   });
 
   it("keeps what is typed where a proxy answers, nobody does, or the token is taken no longer, and goes on with another", async () => {
-    const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" });
-    const groups = createClient(UserGroupService, presenting(transport, server.tokens.customer));
+    const { groups } = grpcClients(server);
     await groups.getUserGroup({ userGroupId: "globex" });
-    const tested = await openConsole(browser, server.url, { hash: "#/group?id=globex" });
-    const { page, type, press, says, look, signIn } = tested;
+    const { page, type, enter, press, says, look, signIn, leave } = await openConsole(browser, server.url, {
+      hash: "#/group?id=globex",
+    });
     const first = await newApiToken("until tonight");
     await signIn(first.token);
     await page.getByRole("link", { name: "Its audit events" }).waitFor();
@@ -258,22 +241,18 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
       adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId });
     await revoke(first);
     await press("button", "Revoke its tokens …");
-    await type("To go on, type globex", "globex");
-    await page.keyboard.press("Enter");
+    await enter("To go on, type globex", "globex");
     const ended = "The token that you are signed in with is not taken any longer.";
     await alert(ended).waitFor();
     await press("button", "Sign in again …");
     await look("sign in again");
     const field = "ADMIN_TOKEN, or an API token of role admin";
-    await type(field, first.token);
-    await page.keyboard.press("Enter");
+    await enter(field, first.token);
     await alert("unknown, revoked or expired").waitFor();
     const second = await newApiToken("until tomorrow");
-    await type(field, second.token);
-    await page.keyboard.press("Enter");
+    await enter(field, second.token);
     await says("You are signed in again.");
-    await type("To go on, type globex", "globex");
-    await page.keyboard.press("Enter");
+    await enter("To go on, type globex", "globex");
     await says("The tokens of the user group globex have ended.");
     expect(await name.inputValue()).toBe("Globex Corp.");
     await press("button", "Save");
@@ -291,13 +270,14 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await page.keyboard.press("Enter");
     await alert("USER_GROUP_NOT_FOUND").waitFor();
     expect(await name.count()).toBe(0);
-    await tested.expectClean();
-    await page.close();
+    await leave();
   });
 
   it("draws an overview from the metrics, and says where they cannot be had", async () => {
-    const tested = await openConsole(browser, server.url, { hash: "#/overview", hasClock: true });
-    const { page, press, picture, signIn } = tested;
+    const { page, press, picture, signIn, leave } = await openConsole(browser, server.url, {
+      hash: "#/overview",
+      hasClock: true,
+    });
     await signIn(ADMIN_TOKEN);
     await page.getByText("Measuring: the figures come with the second reading.").waitFor();
     const stranger = adminOf(server.url, "ugk_nobodys");
@@ -323,18 +303,18 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await readUntil(page, "metrics", page.getByText("Another process answers than before"));
     expect(await alert.count()).toBe(0);
     await press("link", "Environments");
-    await tested.expectClean();
-    await page.close();
+    await leave();
   });
 
   it("ends viewer sessions of a group or of a viewer, and rotates the keys that sign them", async () => {
-    const tested = await openConsole(browser, server.url, { hash: "#/sessions" });
-    const { page, type, press, says, look, picture, signIn } = tested;
-    const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" });
-    const presented = presenting(transport, server.tokens.customer);
+    const { page, type, enter, press, says, alerts, look, picture, signIn, leave } = await openConsole(
+      browser,
+      server.url,
+      { hash: "#/sessions" },
+    );
+    const { groups, viewers } = grpcClients(server);
     const userGroupId = "a dashboard";
-    await createClient(UserGroupService, presented).getUserGroup({ userGroupId });
-    const viewers = createClient(ViewerService, presented);
+    await groups.getUserGroup({ userGroupId });
     const newSession = async (viewerId: string) => {
       const group = { case: "userGroupId", value: userGroupId } as const;
       return (await viewers.createViewerSession({ group, audience: "https://a.example.com", viewerId })).session;
@@ -350,12 +330,10 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await page.getByRole("table", { name: "The keys that sign viewer sessions" }).waitFor();
     await page.getByText("ADMIN_TOKEN alone rotates signing keys").waitFor();
     await press("button", "End them …");
-    await page.getByRole("alert").filter({ hasText: "Give the id of the user group." }).waitFor();
-    await type("User group", "nobody's");
-    await page.keyboard.press("Enter");
-    await type("To go on, type nobody's", "nobody's");
-    await page.keyboard.press("Enter");
-    await page.getByRole("alert").filter({ hasText: "USER_GROUP_NOT_FOUND" }).waitFor();
+    await alerts("Give the id of the user group.");
+    await enter("User group", "nobody's");
+    await enter("To go on, type nobody's", "nobody's");
+    await alerts("USER_GROUP_NOT_FOUND");
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "hidden" });
     await type("Viewer", "ann");
@@ -363,8 +341,7 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await page.getByText(`ugs viewer session revoke --viewer ann '${userGroupId}'`).waitFor();
     await page.keyboard.press("Enter");
     await look("end viewer sessions");
-    await type("To go on, type ann", "ann");
-    await page.keyboard.press("Enter");
+    await enter("To go on, type ann", "ann");
     await says(`The viewer sessions of the viewer ann of ${userGroupId} have ended.`);
     await expectAlive(ofAnn, false);
     await expectAlive(ofBob, true);
@@ -383,15 +360,13 @@ describe.skipIf(chromiumPath === undefined)("what the console shows of an enviro
     await picture("viewer sessions");
     await press("button", "Replace all keys, and end every session …");
     await page.getByText(`ugs signing-key rotate --end-sessions --env ${env()}`).waitFor();
-    await type(`To go on, type ${env()}`, env());
-    await page.keyboard.press("Enter");
+    await enter(`To go on, type ${env()}`, env());
     await says(`The viewer sessions of ${env()} have ended.`);
     await expectAlive(ofBob, false);
     await waitFor("the new keys are shown", async () => {
       const after = await keys.allInnerTexts();
       return after.length > 0 && after.every((key) => !before.includes(key));
     });
-    await tested.expectClean();
-    await page.close();
+    await leave();
   });
 });

@@ -1,25 +1,17 @@
-import { createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-node";
 import type { Locator, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { expect, it } from "vitest";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
-import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
-import { adminOf, customerOf, presenting, ROLE_VALUES } from "./support/admin.ts";
-import { startChromium, type TestBrowser } from "./support/chromium.ts";
+import { adminOf, customerOf, ROLE_VALUES } from "./support/admin.ts";
+import { describeWithChromium, suiteBrowser } from "./support/chromium.ts";
 import { openConsole, readUntil } from "./support/console.ts";
 import { newServer, suiteServer } from "./support/opened.ts";
+import { metricsUrlOf } from "./support/operations.ts";
+import { grpcClients } from "./support/rpc.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
-const chromiumPath = inject("chromiumPath");
-
-describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboard alone", () => {
-  let browser: TestBrowser;
-  beforeAll(async () => {
-    browser = await startChromium(chromiumPath ?? "");
-  });
-  afterAll(() => browser?.close());
+describeWithChromium("the console in Chromium, by keyboard alone", () => {
+  const browser = suiteBrowser();
 
   // Their name is in pictures.
   const server = suiteServer({ env: ADMIN_ENV, like: { ...newEnvironments(), environment: "contoso" } });
@@ -41,13 +33,12 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     // What is said as long as there is no script goes with it.
     const loading = "The console is loading.";
     expect(await (await fetch(`${server.url}/console/`)).text()).toContain(loading);
-    const { page, type, look, picture, signIn, press, says, expectClean } = await openConsole(browser, server.url);
+    const { page, enter, press, says, alerts, look, picture, signIn, leave } = await openConsole(browser, server.url);
     expect(await page.getByText(loading).count()).toBe(0);
     await picture("sign in");
     const refusedWith = async (token: string, words: string) => {
-      await type("ADMIN_TOKEN, or an API token of role admin", token);
-      await page.keyboard.press("Enter");
-      await page.getByRole("alert").filter({ hasText: words }).waitFor();
+      await enter("ADMIN_TOKEN, or an API token of role admin", token);
+      await alerts(words);
     };
     await refusedWith("no-token-of-anybody", "unknown, revoked or expired");
     expect(await page.getByRole("alert").innerText()).toMatch(/request id [0-9a-f]{32}/);
@@ -60,13 +51,11 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await expectNowhere(page, ADMIN_TOKEN);
     await signIn(await adminToken());
     await says("You are signed in.");
-    await expectClean();
-    await page.close();
+    await leave();
   });
 
   it("forgets the token and what it shows once nothing was done for 15 minutes, and no sooner", async () => {
-    const tested = await openConsole(browser, server.url, { hasClock: true });
-    const { page, signIn } = tested;
+    const { page, type, look, signIn, leave } = await openConsole(browser, server.url, { hasClock: true });
     await signIn(ADMIN_TOKEN);
     await page.getByRole("table").waitFor();
     await page.clock.fastForward("14:50");
@@ -76,7 +65,7 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await page.clock.fastForward("00:11");
     await page.getByText("You were signed out, because nothing was done here for 15 minutes.").waitFor();
     expect(await page.getByRole("table").count()).toBe(0);
-    await tested.look("signed out");
+    await look("signed out");
     // A machine that slept tells of a key before timers: that key does nothing any more.
     await signIn(ADMIN_TOKEN);
     await page.clock.setSystemTime(Date.now() + 2 * 3_600_000);
@@ -84,23 +73,23 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await page.getByText("You were signed out").waitFor();
     // One that is only typed is forgotten likewise.
     const field = page.getByLabel("ADMIN_TOKEN, or an API token of role admin");
-    await tested.type("ADMIN_TOKEN, or an API token of role admin", ADMIN_TOKEN);
+    await type("ADMIN_TOKEN, or an API token of role admin", ADMIN_TOKEN);
     await page.clock.fastForward("15:01");
     await waitFor("it is forgotten", async () => (await field.inputValue()) === "");
-    await tested.type("ADMIN_TOKEN, or an API token of role admin", ADMIN_TOKEN);
+    await type("ADMIN_TOKEN, or an API token of role admin", ADMIN_TOKEN);
     await page.evaluate(() => dispatchEvent(new Event("pagehide")));
     await waitFor("it is forgotten when the page is left", async () => (await field.inputValue()) === "");
-    await tested.expectClean();
-    await page.close();
+    await leave();
   });
 
   it("makes environments, and deletes one by its id alone", async () => {
-    const tested = await openConsole(browser, server.url);
-    const { page, type, press, says, look, picture, signIn, tabTo } = tested;
+    const { page, type, enter, press, says, alerts, look, picture, signIn, tabTo, leave } = await openConsole(
+      browser,
+      server.url,
+    );
     await signIn(ADMIN_TOKEN);
-    await type("Name", "not right");
-    await page.keyboard.press("Enter");
-    await page.getByRole("alert").filter({ hasText: "1 to 64 letters" }).waitFor();
+    await enter("Name", "not right");
+    await alerts("1 to 64 letters");
     await type("Name", "globex");
     await tabTo("combobox", "Tag");
     await page.keyboard.type("Testing");
@@ -108,7 +97,7 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await says("The environment globex/Testing is created.");
     await type("Name", "globex");
     await press("button", "Create");
-    await page.getByRole("alert").filter({ hasText: "exists" }).waitFor();
+    await alerts("exists");
     await picture("environments");
     const isThere = async () => {
       const { environments } = await adminOf(server.url).listEnvironments({});
@@ -116,8 +105,7 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     };
     await press("button", "Delete globex/Testing …");
     await look("delete an environment");
-    await type("To go on, type globex/Testing", "globex");
-    await page.keyboard.press("Enter");
+    await enter("To go on, type globex/Testing", "globex");
     await page.getByText("That is not globex/Testing: nothing was done.").waitFor();
     // What is said while a dialog is open is said in it.
     await press("button", "Copy the command");
@@ -129,8 +117,7 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     const opener = page.getByRole("button", { name: "Delete globex/Testing …" });
     await expectFocus(opener, "what opened the dialog");
     await page.keyboard.press("Enter");
-    await type("To go on, type globex/Testing", "globex/Testing");
-    await page.keyboard.press("Enter");
+    await enter("To go on, type globex/Testing", "globex/Testing");
     await says("The environment globex/Testing is deleted.");
     expect(await isThere()).toBe(false);
     await opener.waitFor({ state: "detached" });
@@ -138,13 +125,14 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
       page.getByRole("heading", { name: "Environments" }),
       "the heading, for what opened the dialog is gone",
     );
-    await tested.expectClean();
-    await page.close();
+    await leave();
   });
 
   it("makes, finds, changes, rotates, revokes and deletes a user group", async () => {
-    const tested = await openConsole(browser, server.url);
-    const { page, type, press, says, picture, signIn } = tested;
+    const { page, type, enter, press, says, alerts, look, picture, signIn, tabTo, leave } = await openConsole(
+      browser,
+      server.url,
+    );
     const bearer = await adminToken(await newEnvironment("acme"));
     await signIn(bearer);
     await press("link", "User groups");
@@ -152,7 +140,7 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await type("Id", "it's acme");
     await type("Properties", '{"plan": "gold",');
     await press("button", "Create");
-    await page.getByRole("alert").filter({ hasText: "The properties are not JSON" }).waitFor();
+    await alerts("The properties are not JSON");
     await type("Properties", '{"plan": "gold"}');
     await type("Mapping", "sales=warehouse");
     await press("button", "Create");
@@ -162,8 +150,7 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await press("button", "I have it: forget it here");
     await expectNowhere(page, token);
     await expectFocus(page.getByRole("heading", { level: 1 }), "the heading, for the box of the token is gone");
-    await type("What their ids begin with", "it'");
-    await page.keyboard.press("Enter");
+    await enter("What their ids begin with", "it'");
     await page.getByRole("table", { name: "User groups whose ids begin with it'" }).waitFor();
     await picture("user groups");
     await page.getByText("ugs group list --prefix 'it'\\'''").waitFor();
@@ -173,32 +160,30 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
 
     // Somebody else changes it meanwhile: nothing is overwritten, and what was typed stays.
     await type("Name", "Acme Ltd.");
-    const transport = presenting(createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" }), bearer);
-    const others = createClient(UserGroupService, transport);
+    const { groups: others } = grpcClients(server, bearer);
     await others.updateUserGroup({ userGroupId: "it's acme", name: "Acme Inc.", properties: { plan: "tin" } });
     await press("button", "Save");
-    await page.getByRole("alert").filter({ hasText: "Somebody changed it meanwhile." }).waitFor();
+    await alerts("Somebody changed it meanwhile.");
     await page.getByRole("definition").filter({ hasText: "Acme Inc." }).waitFor();
     await press("button", "Save");
     await says("The user group it's acme has another name.");
     await page.getByRole("definition").filter({ hasText: "Acme Ltd." }).waitFor();
     await page.getByRole("definition").filter({ hasText: '"plan": "tin"' }).waitFor();
 
-    await type("Grace", "90d");
-    await page.keyboard.press("Enter");
+    await enter("Grace", "90d");
     await page.getByText("30d, which is the longest").waitFor();
     await type("Grace", "1h");
     // What is typed now, and not saved, was written for a mapping that another has changed by the time of the rotation.
     await type("Mapping", "sales=lake");
     await others.updateUserGroup({ userGroupId: "it's acme", mapping: { sales: "warehouse\nbilling=pg" } });
-    await tested.tabTo("button", "Rotate");
+    await tabTo("button", "Rotate");
     // The answer of the first is lost; the second is the same one, and shows its token.
     await page.route("**/RotateUserGroupToken", async (route) => {
       await route.fetch();
       await route.abort();
     });
     await page.keyboard.press("Enter");
-    await page.getByRole("alert").filter({ hasText: "look before you repeat it" }).waitFor();
+    await alerts("look before you repeat it");
     await page.unroute("**/RotateUserGroupToken");
     await press("button", "Rotate");
     await says("The token of the user group it's acme is rotated.");
@@ -211,11 +196,11 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     // It is shown as the one entry that it is.
     await page.getByRole("definition").filter({ hasText: '{ "sales": "warehouse\\nbilling=pg" }' }).waitFor();
     await press("button", "Save");
-    await page.getByRole("alert").filter({ hasText: "Somebody changed mapping meanwhile" }).waitFor();
+    await alerts("Somebody changed mapping meanwhile");
     await press("button", "Save");
     await says("The user group it's acme has another mapping.");
     await page.getByRole("definition").filter({ hasText: "sales=lake" }).waitFor();
-    await tested.look("a new token");
+    await look("a new token");
     const isFiltered = async () => (await page.getByLabel("User group", { exact: true }).inputValue()) === "it's acme";
     await press("link", "Its audit events");
     const renamed = page.getByRole("table", { name: "Events of this filter" }).getByRole("row");
@@ -236,24 +221,20 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await expectNowhere(page, rotated);
 
     await press("button", "Revoke its tokens …");
-    await type("To go on, type it's acme", "it's acme");
-    await page.keyboard.press("Enter");
+    await enter("To go on, type it's acme", "it's acme");
     await says("The tokens of the user group it's acme have ended.");
     await press("button", "Delete the user group …");
-    await type("To go on, type it's acme", "it's acme");
-    await page.keyboard.press("Enter");
+    await enter("To go on, type it's acme", "it's acme");
     await says("The user group it's acme is deleted.");
     await page.getByText("There is no user group yet.").waitFor();
-    await tested.expectClean();
-    await page.close();
+    await leave();
   });
 
   it("lists page by page, and goes on where the service could not be reached", async () => {
     const environment = await newEnvironment("initech");
     const userGroups = Array.from({ length: 130 }, (_, i) => ({ providedId: `group-${String(i).padStart(3, "0")}` }));
     await adminOf(server.url).importUserGroups({ environment, userGroups });
-    const tested = await openConsole(browser, server.url);
-    const { page, press, says, signIn } = tested;
+    const { page, press, says, alerts, signIn, leave } = await openConsole(browser, server.url);
     await signIn(ADMIN_TOKEN);
     await press("link", "initech/Customer");
     await press("link", "User groups");
@@ -262,7 +243,7 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await waitFor("the first page is shown", async () => (await rows.count()) === 101);
     await page.route("**/ListUserGroups", (route) => route.abort());
     await press("button", "Show more");
-    await page.getByRole("alert").filter({ hasText: "could not be reached" }).waitFor();
+    await alerts("could not be reached");
     await page.unroute("**/ListUserGroups");
     await press("button", "Try again");
     await says("130 user groups are shown");
@@ -271,8 +252,7 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     // ADMIN_TOKEN is told what it is not offered.
     await page.getByText("ADMIN_TOKEN is bound to no environment, so that").waitFor();
     await page.getByText("ugs group list --env initech/Customer").waitFor();
-    await tested.expectClean();
-    await page.close();
+    await leave();
   });
 
   it("shows what an address names once somebody has signed in, if the token may see it", async () => {
@@ -293,9 +273,10 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
 
   it("leads on METRICS_PORT from no environment to a group that is gone, with two API tokens and their audit", async () => {
     const own = await newServer({ env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
-    const url = String(own.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
-    const tested = await openConsole(browser, url, { hasClock: true });
-    const { page, type, press, says, signIn, tabTo } = tested;
+    const url = metricsUrlOf(own);
+    const { page, type, enter, press, says, signIn, tabTo, leave } = await openConsole(browser, url, {
+      hasClock: true,
+    });
     await signIn(ADMIN_TOKEN);
     await press("link", "Environments");
     await type("Name", "acme");
@@ -327,20 +308,18 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     await says("The user group globex is created.");
     await press("button", "I have it: forget it here");
     await press("link", "globex");
-    await type("Grace", "5m");
-    await page.keyboard.press("Enter");
+    await enter("Grace", "5m");
     await says("The token of the user group globex is rotated.");
     const rotated = await page.getByLabel("Token", { exact: true }).inputValue();
-    const transport = presenting(createConnectTransport({ baseUrl: own.url, httpVersion: "1.1" }), backEnd);
-    const resolve = () => createClient(ViewerService, transport).resolveViewer({ token: rotated });
+    const { viewers } = grpcClients(own, backEnd);
+    const resolve = () => viewers.resolveViewer({ token: rotated });
     expect(await resolve()).toMatchObject({ providedId: "globex" });
     for (const [button, done] of [
       ["Revoke its tokens …", "The tokens of the user group globex have ended."],
       ["Delete the user group …", "The user group globex is deleted."],
     ] as const) {
       await press("button", button);
-      await type("To go on, type globex", "globex");
-      await page.keyboard.press("Enter");
+      await enter("To go on, type globex", "globex");
       await says(done);
       await expect(resolve()).rejects.toThrow();
     }
@@ -367,8 +346,7 @@ describe.skipIf(chromiumPath === undefined)("the console in Chromium, by keyboar
     expect(await fact("Redis, or the embedded store")).toBe("connected");
     const trips = page.getByRole("table", { name: "Round trips of the last minute" });
     expect(await trips.getByRole("rowheader").count()).toBeGreaterThan(0);
-    await tested.expectClean();
-    await page.close();
+    await leave();
   });
 });
 

@@ -3,9 +3,10 @@ import { brotliDecompressSync } from "node:zlib";
 import { expect, inject, it } from "vitest";
 import { http1 } from "./support/http.ts";
 import { newServer, redisUrl } from "./support/opened.ts";
+import { metricsUrlOf } from "./support/operations.ts";
 import { ROOT } from "./support/process.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-import { ADMIN_ENV, ADMIN_TOKEN, RUNTIMES, type TestServer } from "./support/server.ts";
+import { ADMIN_ENV, ADMIN_TOKEN, RUNTIMES } from "./support/server.ts";
 
 const CSS = "text/css; charset=utf-8";
 const SCRIPT = "text/javascript; charset=utf-8";
@@ -16,10 +17,6 @@ const NOT_FOUND = { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" };
 function getCaller(url: string) {
   const headers = { authorization: `Token ${ADMIN_TOKEN}`, "content-type": "application/json" };
   return http1(url, "/usergroup.admin.v1.AdminService/GetCaller", { method: "POST", headers, body: "{}" });
-}
-
-function metricsUrlOf(server: TestServer): string {
-  return String(server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
 }
 
 it("is served beside the embedded store, under a policy that lets its own files alone be scripts", async () => {

@@ -1,15 +1,13 @@
 import { readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { startChromium, type TestBrowser } from "./support/chromium.ts";
+import { describe, expect, it } from "vitest";
+import { describeWithChromium, suiteBrowser } from "./support/chromium.ts";
 import { suiteServer } from "./support/opened.ts";
 import { ROOT } from "./support/process.ts";
 import { idle, residentBytesOf } from "./support/process-usage.ts";
 import { rawConnect } from "./support/raw-socket.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
-
-const chromiumPath = inject("chromiumPath");
 
 type Operation = { readonly operationId: string; readonly tags: readonly string[] };
 
@@ -24,12 +22,8 @@ const idOf = ({ operationId, tags }: Operation) => `operations-${tags[0]}-${oper
 
 const GET_USER = "operations-REST-getUser";
 
-describe.skipIf(chromiumPath === undefined)("the page of the API in Chromium", () => {
-  let browser: TestBrowser;
-  beforeAll(async () => {
-    browser = await startChromium(chromiumPath ?? "");
-  });
-  afterAll(() => browser?.close());
+describeWithChromium("the page of the API in Chromium", () => {
+  const browser = suiteBrowser();
 
   it.each(RUNTIMES)("shows every operation and calls the service, and nobody else, on %s", async (runtime) => {
     const page = await browser.context.newPage();

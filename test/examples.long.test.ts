@@ -3,8 +3,8 @@ import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { startChromium, type TestBrowser } from "./support/chromium.ts";
+import { expect, it } from "vitest";
+import { describeWithChromium, suiteBrowser } from "./support/chromium.ts";
 import { orLeaveOut } from "./support/on-path.ts";
 import { closeLater, newFolder, newProcess, newServer } from "./support/opened.ts";
 import { ROOT, startProcess, waitUntilSaid } from "./support/process.ts";
@@ -12,8 +12,6 @@ import { pythonPrograms } from "./support/python.ts";
 import { freePort, waitFor } from "./support/wait.ts";
 
 const run = promisify(execFile);
-const chromiumPath = inject("chromiumPath");
-
 const EXAMPLES = [
   { name: "fastapi", needs: "python3", started: /Uvicorn running on (\S+)/ },
   { name: "go-net-http", needs: "go", started: /open (\S+)/ },
@@ -33,13 +31,8 @@ it("the examples have one page", () => {
   expect(read("go-net-http", "page.html")).toBe(read("fastapi", "page.html"));
 });
 
-describe.skipIf(chromiumPath === undefined)("an example, by the commands of its README", () => {
-  let browser: TestBrowser;
-
-  beforeAll(async () => {
-    browser = await startChromium(chromiumPath ?? "");
-  });
-  afterAll(() => browser.close());
+describeWithChromium("an example, by the commands of its README", () => {
+  const browser = suiteBrowser();
 
   /** A page, and all that it is answered. */
   async function newPage(): Promise<{ page: Page; answers: Promise<string>[]; paths: string[] }> {

@@ -4,6 +4,7 @@ import { describe, expect, inject, it } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ADMIN_ENV, adminOf, customerOf, newName } from "./support/admin.ts";
 import { newServer } from "./support/opened.ts";
+import { metricsUrlOf } from "./support/operations.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 
 const HOUR_MS = 3_600_000;
@@ -30,7 +31,7 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
 
   it("tell which API token in use ends first in each environment", async () => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
-    const page = `${server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]}/metrics`;
+    const page = `${metricsUrlOf(server)}/metrics`;
     expect(await seriesOf(page, NAME)).toEqual({});
     const other = { name: newName() };
     await adminOf(server.url).createEnvironment({ environment: other });
@@ -66,7 +67,7 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
     const tls = inject("certificates");
     const env = { METRICS_PORT: "0", TOKEN_KEYS: `new:${KEY},old:${KEY.replace("A", "B")}` };
     const server = await newServer({ runtime, tls, env: { ...env, TLS_CLIENT_CA_FILE: tls.ca.certFile } });
-    const page = `${server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]}/metrics`;
+    const page = `${metricsUrlOf(server)}/metrics`;
     expect(await seriesOf(page, "ugs_token_key_workers")).toEqual({
       'key_id="new",use="encrypt"': 1,
       'key_id="old",use="decrypt"': 1,

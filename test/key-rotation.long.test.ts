@@ -7,14 +7,14 @@ import { ADMIN_TOKEN, adminOf, customerOf } from "./support/admin.ts";
 import { closeLater, describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import { mountSecrets } from "./support/secret-files.ts";
 import type { TestServer } from "./support/server.ts";
+import { tokenKey } from "./support/server.ts";
 import { startUgs } from "./support/ugs-process.ts";
 import { pause, waitFor } from "./support/wait.ts";
 
 const GROUPS = 30_000;
 const PAGE = 500;
 
-const key = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
-const [OLD, NEW] = [key("old", 1), key("new", 2)];
+const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];
 
 describeWithRedis("the key that encrypts tokens", () => {
   it("is changed under load, by a rotation that is killed and resumed, and no call fails", async () => {

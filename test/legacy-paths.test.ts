@@ -1,7 +1,6 @@
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { beforeAll, describe, expect, it } from "vitest";
-import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
-import { ADMIN_ENV, adminOf, bearer, customerOf } from "./support/admin.ts";
+import { ADMIN_ENV, adminOf, bearer, issueToken } from "./support/admin.ts";
 import { HostedClient, HostedError } from "./support/hosted-client.ts";
 import { http1 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
@@ -24,9 +23,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
   let hosted: HostedClient;
   let adminToken: string;
   beforeAll(async () => {
-    const environment = customerOf(server);
-    const issued = await adminOf(server.url).createApiToken({ environment, displayName: "legacy", role: Role.ADMIN });
-    adminToken = issued.token;
+    ({ token: adminToken } = await issueToken(server, "admin"));
     hosted = new HostedClient(server.url, adminToken);
   });
   const mapping = { "40": "213", "134": "386" };

@@ -1,14 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { envelope, http1, http2 } from "./support/http.ts";
 import { newServer, redisUrl } from "./support/opened.ts";
+import { metricsUrlOf } from "./support/operations.ts";
 import { rawConnect } from "./support/raw-socket.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
-
-/** Where a server says that its metrics are. */
-const metricsUrlOf = (server: TestServer) =>
-  String(server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
 
 const OPERATIONS = ["/healthz", "/readyz", "/metrics"];
 

@@ -8,6 +8,7 @@ import {
   closeLater,
   describeWithRedis,
   newCluster,
+  newListener,
   newOperator,
   newRedis,
   newSentinels,
@@ -15,7 +16,7 @@ import {
 } from "./support/opened.ts";
 import { MASTER, startSentinel } from "./support/redis-sentinel.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { freePort, listen } from "./support/wait.ts";
+import { freePort } from "./support/wait.ts";
 
 /** Why a Redis cannot be used. */
 async function fault(url: string, options: { sentinelPassword?: string; ca?: string } = {}) {
@@ -40,9 +41,7 @@ it.concurrent.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"
 );
 
 it("of an address where nobody answers it says so", async () => {
-  const silent = createServer(() => {});
-  const port = await listen(silent);
-  closeLater(() => silent.close());
+  const { port } = new URL(await newListener(createServer(() => {})));
   const urls = [
     `redis://127.0.0.1:${port}`,
     `redis-cluster://127.0.0.1:${port}`,

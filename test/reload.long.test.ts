@@ -7,15 +7,14 @@ import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { makeServerCertificate } from "./support/certificates.ts";
 import { closeLater, describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { mountSecrets, shownBy } from "./support/secret-files.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { RUNTIMES, type TestServer, tokenKey } from "./support/server.ts";
 import { pause, waitFor } from "./support/wait.ts";
 
 const certificates = inject("certificates");
 const { cert: ca } = certificates.ca;
 const WORKERS = 2;
 
-const key = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
-const [OLD, NEW] = [key("old", 1), key("new", 2)];
+const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];
 
 describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped under load, on %s", (runtime) => {
   it("fail no call", async () => {

@@ -1,15 +1,13 @@
 import { Agent } from "node:http";
-import { createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-node";
 import { PUBLISHED_MS } from "@user-group-service/sessions";
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from "jose";
 import { expect, it } from "vitest";
 import { SigningKey_State as State } from "../gen/usergroup/admin/v1/signing_key_pb.ts";
-import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { signingKeysKey } from "../src/store/keys.ts";
-import { ADMIN_ENV, ADMIN_TOKEN, adminOf, bearer, customerOf, presenting } from "./support/admin.ts";
+import { ADMIN_ENV, ADMIN_TOKEN, adminOf, bearer, customerOf } from "./support/admin.ts";
 import { http1 } from "./support/http.ts";
 import { closeLater, describeWithRedis, newOperator, newRedis, newServer, redisUrl } from "./support/opened.ts";
+import { grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { freePort, pause, waitFor } from "./support/wait.ts";
 
@@ -77,8 +75,7 @@ describeWithRedis("the key that signs viewer sessions", () => {
     const places = workers.flatMap((worker): Place[] => [REST, CONNECT].map((way) => ({ worker, way })));
     const environment = customerOf(first);
     const admin = adminOf(first.url);
-    const transport = createConnectTransport({ baseUrl: first.url, httpVersion: "1.1" });
-    const groups = createClient(UserGroupService, presenting(transport, first.tokens.customer));
+    const { groups } = grpcClients(first);
     for (const userGroupId of [...GROUPS, "ended"]) await groups.getUserGroup({ userGroupId });
     const { make, resolve } = callsTo(first);
     const onePerPlace = (group: object) => Promise.all(places.map((place) => make(place, group)));

@@ -1,10 +1,8 @@
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-node";
 import { createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
 import { describe, expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { SigningKey_State } from "../gen/usergroup/admin/v1/signing_key_pb.ts";
-import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { newUserGroupToken } from "../src/domain/token.ts";
 import type { JsonObject } from "../src/domain/user-group.ts";
@@ -23,6 +21,7 @@ import {
 import { http1 } from "./support/http.ts";
 import { clientCases, describePlaces, describeServers, newId } from "./support/matrix.ts";
 import { forSuite } from "./support/opened.ts";
+import { grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
 /** A session to make; `group` is a token or an id. */
@@ -77,9 +76,7 @@ async function refusalOf(call: Promise<unknown>): Promise<readonly [string, stri
 describePlaces([
   clientCases(ROWS, (server, row) => {
     const viewers = row.protocol === "rest" ? overRest(server) : overRpc(server, row as AdminClientOptions);
-    const groups = () => {
-      return createClient(UserGroupService, rpcTransport(server, server.tokens.customer));
-    };
+    const groups = () => grpcClients(server).groups;
     const issuer = (tag = "/Customer") => `${server.url}/e/${server.environment}${tag}`;
 
     async function newGroup(properties: JsonObject = {}) {
@@ -310,7 +307,7 @@ describeServers((server) => {
   });
 
   it("publishes an environment's keys to everybody, for ten minutes, with an entity tag", async () => {
-    const groups = createClient(UserGroupService, rpcTransport(server, server.tokens.testing));
+    const { groups } = grpcClients(server, server.tokens.testing);
     const { userGroup } = await groups.getUserGroup({ userGroupId: newId() });
     await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, server.tokens.testing);
     for (const name of ["jwks.json", "openid-configuration"]) {
@@ -353,7 +350,7 @@ describeServers((server) => {
     expect(made.map(({ state }) => state)).toEqual([SigningKey_State.ACTIVE, SigningKey_State.STANDBY]);
     expect((await kidsOf()).sort()).toEqual(made.map(({ id }) => id).sort());
     const { token } = await admin.createApiToken({ environment, displayName: "a", role: ROLE_VALUES.manage });
-    const groups = createClient(UserGroupService, rpcTransport(server, token));
+    const { groups } = grpcClients(server, token);
     const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
     const { session } = await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, token);
     expect(decodeProtectedHeader(session).kid).toBe(made[0]?.id);
@@ -379,10 +376,6 @@ describeServers((server) => {
     expect(await kidsOf()).toEqual([]);
   });
 });
-
-function rpcTransport(server: TestServer, token: string) {
-  return presenting(createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" }), token);
-}
 
 function overRpc(server: TestServer, options: AdminClientOptions): Viewers {
   const opened = forSuite(

@@ -1,7 +1,4 @@
-import { createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-node";
 import { expect, it } from "vitest";
-import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import type { JsonObject } from "../src/domain/user-group.ts";
 import { bearer } from "./support/admin.ts";
@@ -10,6 +7,7 @@ import { describeServers, newId } from "./support/matrix.ts";
 import { metricOf } from "./support/operations.ts";
 import { restCalls, type Success } from "./support/rest-calls.ts";
 import { expectRestError } from "./support/rest-shape.ts";
+import { grpcClients } from "./support/rpc.ts";
 
 const TARGET = "/api/viewer";
 
@@ -20,8 +18,7 @@ describeServers((server) => {
 
   /** What ResolveViewer tells of a token, as it would look here. */
   async function resolved(token: string, { apiToken, environment }: { apiToken: string; environment: string }) {
-    const viewers = createClient(ViewerService, createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" }));
-    const viewer = await viewers.resolveViewer({ token }, { headers: bearer(apiToken) });
+    const viewer = await grpcClients(server, apiToken).viewers.resolveViewer({ token });
     return {
       active: true,
       sub: viewer.providedId,

@@ -8,6 +8,7 @@ import {
 import { expect, inject, it } from "vitest";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { describeWithRedis, newLaunched, newServer, redisUrl } from "./support/opened.ts";
+import { metricsUrlOf } from "./support/operations.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
 
@@ -68,7 +69,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
           new Set(calls().flatMap((line) => (line["protocol"] === protocol ? [line["pid"]] : []))).size === 2,
       );
     });
-    const metricsUrl = String(server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
+    const metricsUrl = metricsUrlOf(server);
     expect(metricsUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     const metrics = await (await fetch(`${metricsUrl}/metrics`, { headers: { connection: "close" } })).text();
     for (const protocol of PROTOCOLS) {

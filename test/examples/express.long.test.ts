@@ -1,19 +1,15 @@
 import { join } from "node:path";
-import { createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-node";
 import { decodeJwt } from "jose";
 import type { BrowserContext, Page, Request, Response } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import { adminOf, customerOf, presenting } from "../support/admin.ts";
-import { servePage, startChromium, type TestBrowser } from "../support/chromium.ts";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { adminOf, customerOf } from "../support/admin.ts";
+import { describeWithChromium, servePage, suiteBrowser } from "../support/chromium.ts";
 import { closeLater, forSuite, sharedServer } from "../support/opened.ts";
 import { ROOT, waitUntilSaid } from "../support/process.ts";
+import { grpcClients } from "../support/rpc.ts";
 import { waitFor } from "../support/wait.ts";
 import { copyExample, packClient, settingsOf, startExample } from "./example.ts";
 import { overHttp } from "./over-http.ts";
-
-const chromiumPath = inject("chromiumPath");
 
 /** How long the example's sessions last, and by how much clocks may differ for who verifies one alone, in milliseconds. */
 const LIFE_MS = 60_000;
@@ -39,7 +35,7 @@ describe("the example with Express, installed", () => {
   overHttp(copied, ["npm", "start"]);
 });
 
-describe.skipIf(chromiumPath === undefined)("a company's page in Chromium", () => {
+describeWithChromium("a company's page in Chromium", () => {
   const server = sharedServer();
   const moving = {
     NODE_OPTIONS: `--import=${join(ROOT, "test/examples/move-clock.js")}`,
@@ -50,13 +46,11 @@ describe.skipIf(chromiumPath === undefined)("a company's page in Chromium", () =
       startExample([process.execPath, "start.js"], { cwd: copied.folder, env: { ...settingsOf(server), ...moving } }),
     (started) => started.stop(),
   );
-  let browser: TestBrowser;
+  const browser = suiteBrowser();
   let traffic: Traffic;
   beforeAll(async () => {
-    browser = await startChromium(chromiumPath ?? "");
     traffic = recordTraffic(browser.context);
   });
-  afterAll(() => browser?.close());
 
   /** Ends Ann's sessions before their time. */
   const endSessions = () =>
@@ -168,11 +162,7 @@ describe.skipIf(chromiumPath === undefined)("a company's page in Chromium", () =
   });
 
   it("never has the API token or the group's token, nor sends them", async () => {
-    const transport = presenting(
-      createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" }),
-      server.tokens.customer,
-    );
-    const { userGroup } = await createClient(UserGroupService, transport).getUserGroup({ userGroupId: "acme" });
+    const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "acme" });
     const groupToken = userGroup?.token ?? "";
     expect(groupToken).toMatch(/^ugt_/);
     const kept = JSON.stringify(await browser.context.storageState());

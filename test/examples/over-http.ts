@@ -1,11 +1,9 @@
-import { createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-node";
 import { decodeJwt } from "jose";
 import { describe, expect, it } from "vitest";
-import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import { adminOf, customerOf, presenting } from "../support/admin.ts";
+import { adminOf, customerOf } from "../support/admin.ts";
 import { forSuite, newProcess, sharedServer } from "../support/opened.ts";
 import { startProcess } from "../support/process.ts";
+import { grpcClients } from "../support/rpc.ts";
 import { type CopiedExample, type RunningExample, settingsOf, startExample } from "./example.ts";
 
 /** The paths of dashboards, and whether each sees at once that a session was ended. */
@@ -139,11 +137,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
   });
 
   async function groupToken(userGroupId: string): Promise<string> {
-    const transport = presenting(
-      createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" }),
-      server.tokens.customer,
-    );
-    const { userGroup } = await createClient(UserGroupService, transport).getUserGroup({ userGroupId });
+    const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId });
     expect(userGroup?.token).toMatch(/^ugt_/);
     return userGroup?.token ?? "";
   }

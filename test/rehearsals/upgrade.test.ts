@@ -7,6 +7,7 @@ import { ADMIN_TOKEN, adminOf, customerOf } from "../support/admin.ts";
 import { closeLater, describeWithRedis, newFolder, newRedis, newServer } from "../support/opened.ts";
 import { ROOT } from "../support/process.ts";
 import type { TestServer } from "../support/server.ts";
+import { tokenKey } from "../support/server.ts";
 import { newTcpBalancer } from "../support/tcp-balancer.ts";
 import { startUgs } from "../support/ugs-process.ts";
 import { freePort, pause } from "../support/wait.ts";
@@ -17,8 +18,7 @@ const FROM = process.env["UPGRADE_FROM"] ?? "19ac77f";
 
 const GROUPS = 2000;
 const PAGE = 500;
-const key = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
-const [OLD, NEW] = [key("old", 1), key("new", 2)];
+const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];
 
 /** Builds the earlier release in a folder of its own. @returns its bundle */
 function buildEarlier(): string {

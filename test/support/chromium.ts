@@ -3,7 +3,14 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type BrowserContext, chromium } from "playwright-core";
+import { describe, inject } from "vitest";
+import { forSuite } from "./opened.ts";
 import { listen } from "./wait.ts";
+
+const chromiumPath = inject("chromiumPath");
+
+/** A suite that is left out where there is no Chromium. */
+export const describeWithChromium = describe.skipIf(chromiumPath === undefined);
 
 /** A browser with an empty profile. */
 export interface TestBrowser {
@@ -12,8 +19,16 @@ export interface TestBrowser {
   close(): Promise<void>;
 }
 
+/** A browser for a suite. */
+export function suiteBrowser(): TestBrowser {
+  return forSuite(
+    () => startChromium(chromiumPath ?? ""),
+    (browser) => browser.close(),
+  );
+}
+
 /** Starts Chromium without a window; it can reach 127.0.0.1 alone. */
-export async function startChromium(executablePath: string): Promise<TestBrowser> {
+async function startChromium(executablePath: string): Promise<TestBrowser> {
   const profile = mkdtempSync(join(tmpdir(), "ugs-chromium-"));
   const context = await chromium.launchPersistentContext(profile, {
     executablePath,

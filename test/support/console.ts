@@ -35,17 +35,21 @@ export interface TestConsole {
   tabTo(role: Parameters<Page["getByRole"]>[0], name: string): Promise<void>;
   /** Moves to a field and types a text in place of what is in it. */
   type(label: string, text: string): Promise<void>;
+  /** Types a text into a field and presses Enter. */
+  enter(label: string, text: string): Promise<void>;
   /** Moves to a button or link and presses Enter. */
   press(role: "button" | "link", name: string): Promise<void>;
   /** Waits until the live region says something. */
   says(text: string): Promise<void>;
+  /** Waits until an alert says something. */
+  alerts(text: string): Promise<void>;
   signIn(token: string): Promise<void>;
   /** Holds a page, or a dialog, against WCAG 2.2 AA in every look. */
   look(name: string): Promise<void>;
   /** Looks at a page, and makes its picture where that is asked for. */
   picture(name: string): Promise<void>;
-  /** Expects that the browser refused nothing, that nobody else was asked, and that nothing was kept. */
-  expectClean(): Promise<void>;
+  /** Closes the page. Expects that the browser refused nothing, that nobody else was asked, and that nothing was kept. */
+  leave(): Promise<void>;
 }
 
 /** Opens the console of a server. @param options `at`: from where; `hasClock`: whether its time is moved by the test */
@@ -103,14 +107,18 @@ export async function openConsole(
       await page.keyboard.press("Delete");
       await page.keyboard.insertText(text);
     },
+    async enter(label, text) {
+      await tested.type(label, text);
+      await page.keyboard.press("Enter");
+    },
     async press(role, name) {
       await tested.tabTo(role, name);
       await page.keyboard.press("Enter");
     },
+    alerts: (text) => page.getByRole("alert").filter({ hasText: text }).waitFor(),
     says: (text) => page.locator(".live", { hasText: text }).waitFor(),
     async signIn(token) {
-      await tested.type("ADMIN_TOKEN, or an API token of role admin", token);
-      await page.keyboard.press("Enter");
+      await tested.enter("ADMIN_TOKEN, or an API token of role admin", token);
       await page.getByRole("button", { name: "Sign out" }).waitFor();
     },
     async look(name) {
@@ -131,7 +139,7 @@ export async function openConsole(
       await page.evaluate(() => scrollTo(0, 0));
       writeFileSync(`${PICTURES}/${name.replaceAll(" ", "-")}.png`, await page.screenshot({ animations: "disabled" }));
     },
-    async expectClean() {
+    async leave() {
       expect(await page.evaluate(() => (globalThis as unknown as { violations: string[] }).violations)).toEqual([]);
       expect(complaints).toEqual([]);
       const others = requested.filter((each) => !each.startsWith(`${url}/`) && !each.startsWith("data:"));
@@ -142,6 +150,7 @@ export async function openConsole(
       };
       expect(await page.evaluate(kept)).toEqual([0, 0, 0, ""]);
       expect(await context.cookies()).toEqual([]);
+      await page.close();
     },
   };
   return tested;

@@ -1,4 +1,6 @@
 import { mkdtempSync, rmSync } from "node:fs";
+import { Server as HttpServer } from "node:http";
+import type { Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
@@ -13,6 +15,7 @@ import { openRedisProxy, type RedisProxy } from "./redis-proxy.ts";
 import { type SentinelOptions, startSentinels, type TestSentinels } from "./redis-sentinel.ts";
 import { type LaunchedServer, launch, type ServerOptions, startServer, type TestServer, UNFORESEEN } from "./server.ts";
 import { type SharedOptions, takeShare } from "./shared-servers.ts";
+import { listen } from "./wait.ts";
 
 /*
  * What tests open, and what closes it, whether they pass or fail, what was opened last first:
@@ -49,6 +52,16 @@ export function newLaunched(options: ServerOptions): LaunchedServer {
 export function newProcess<T extends RunningProcess>(started: T): T {
   closeLater(() => started.stop());
   return started;
+}
+
+/** A server of the test itself, which has not listened yet. @returns the URL that it listens at */
+export async function newListener(server: Server, scheme: "http" | "https" = "http"): Promise<string> {
+  const url = `${scheme}://127.0.0.1:${await listen(server)}`;
+  closeLater(() => {
+    server.close();
+    if (server instanceof HttpServer) server.closeAllConnections();
+  });
+  return url;
 }
 
 /** An empty folder. */

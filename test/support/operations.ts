@@ -14,6 +14,11 @@ export async function waitUntilReady({ url }: Server, isReady = true): Promise<v
   await waitFor(`/readyz answers ${status}`, async () => (await http1(url, "/readyz")).status === status);
 }
 
+/** Where a server with METRICS_PORT says that its endpoints for operators are. */
+export function metricsUrlOf(server: Pick<TestServer, "log">): string {
+  return String(server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
+}
+
 /** A gRPC client of a server's health. */
 export function healthOf({ url }: Server) {
   return createClient(Health, createGrpcTransport({ baseUrl: url }));

@@ -10,8 +10,11 @@ export type Runtime = "node" | "deno";
 /** Every runtime that the service supports with every protocol. */
 export const RUNTIMES: readonly Runtime[] = ["node", "deno"];
 
+/** A key of TOKEN_KEYS, made of one byte that repeats. */
+export const tokenKey = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
+
 /** A ring of one key; every server of the tests on a real Redis has it unless it is given another. */
-export const TOKEN_KEYS = `test:${Buffer.alloc(32, 7).toString("base64")}`;
+export const TOKEN_KEYS = tokenKey("test", 7);
 
 /** The ADMIN_TOKEN of the tests' servers. */
 export const ADMIN_TOKEN = "root-of-the-tests-0123456789";

@@ -5,6 +5,7 @@ import { inject } from "vitest";
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { Role } from "../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, customerOf, presenting } from "../support/admin.ts";
+import { metricsUrlOf } from "../support/operations.ts";
 import type { ServerOptions, TestServer } from "../support/server.ts";
 import { JOB } from "./files.ts";
 
@@ -22,7 +23,7 @@ export function watchedServer(): ServerOptions {
 
 /** The address of a server's page of metrics. */
 export function pageOf(server: Pick<TestServer, "log">): string {
-  return `${server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]}/metrics`;
+  return `${metricsUrlOf(server)}/metrics`;
 }
 
 /** Has a server do what its page tells of only once it has happened: an import, and a call with a token that ends. */

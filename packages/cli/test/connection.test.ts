@@ -2,8 +2,9 @@ import { createServer } from "node:http";
 import { createServer as createTcpServer } from "node:net";
 import { describe, expect, inject, it } from "vitest";
 import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
-import { closeLater, suiteServer } from "../../../test/support/opened.ts";
-import { freePort, listen } from "../../../test/support/wait.ts";
+import { newListener, suiteServer } from "../../../test/support/opened.ts";
+import { metricsUrlOf } from "../../../test/support/operations.ts";
+import { freePort } from "../../../test/support/wait.ts";
 import { ugs, ugsBuilt } from "./support/ugs.ts";
 
 const REQUEST = /request [0-9a-f-]{36}/;
@@ -112,7 +113,7 @@ describe("ugs, by the settings of a service beside it,", () => {
     expect(stdout).toMatch(new RegExp(`^${servers.plain.url} is ready \\(\\d+ ms\\)\n$`));
     expect((await here({ ...tls, PORT: portOf(servers.tls.url), HOST: "127.0.0.1" })).code).toBe(0);
     expect((await here({ ...tls, PORT: portOf(servers.tls.url) }, "--live")).stdout).toContain("is alive");
-    const metrics = portOf(apart.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
+    const metrics = portOf(metricsUrlOf(apart));
     expect((await here({ ...mutual, PORT: portOf(apart.url), METRICS_PORT: metrics })).code).toBe(0);
     expect(JSON.parse((await here({ PORT: portOf(servers.plain.url) }, "--json")).stdout)).toEqual({
       status: "SERVING",
@@ -135,8 +136,8 @@ describe("ugs, by the settings of a service beside it,", () => {
 
   it("says that it is not ready", async () => {
     const busy = createServer((_, response) => void response.writeHead(503).end());
-    closeLater(() => busy.close());
-    const { code, stderr } = await here({ PORT: String(await listen(busy)) });
+    const { port } = new URL(await newListener(busy));
+    const { code, stderr } = await here({ PORT: port });
     expect([code, stderr]).toEqual([6, expect.stringContaining("is not ready")]);
   });
 });
@@ -148,13 +149,8 @@ describe("ugs, where the service is not,", () => {
     const page = createServer(
       (_, response) => void response.writeHead(404, { "content-type": "text/html" }).end("<h1>"),
     );
-    const ports = [];
-    for (const each of [silent, gibberish, page]) {
-      ports.push(await listen(each));
-      closeLater(() => each.close());
-    }
-    const urls = [await freePort(), ...ports].map((port) => `http://127.0.0.1:${port}`);
-    const [nothing = "", unanswering = "", ...others] = urls;
+    const nothing = `http://127.0.0.1:${await freePort()}`;
+    const [unanswering = "", ...others] = await Promise.all([silent, gibberish, page].map((each) => newListener(each)));
     const pings = ["http://ugs.invalid", nothing, ...others].map((url) => ["ping", "--url", url, "--timeout", "60s"]);
     pings.splice(2, 0, ["ping", "--url", unanswering, "--timeout", "200ms"]);
     const runs = await Promise.all(pings.map((args) => ugs(args)));

@@ -7,8 +7,7 @@ import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../../../gen/grpc/health/v1/health_pb.ts";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
-import { closeLater } from "../../../test/support/opened.ts";
-import { listen } from "../../../test/support/wait.ts";
+import { newListener } from "../../../test/support/opened.ts";
 import { ugs } from "./support/ugs.ts";
 
 /** An error of the service. */
@@ -54,8 +53,7 @@ async function newFailing(failures: (ConnectError | "break" | "succeed")[] = [])
     response = res;
     adapter(req, res);
   });
-  const env = { UGS_URL: `http://127.0.0.1:${await listen(server)}`, UGS_TOKEN: "a-token" };
-  closeLater(() => server.close());
+  const env = { UGS_URL: await newListener(server), UGS_TOKEN: "a-token" };
   const run = async (args: string) => {
     requestIds.length = 0;
     return { ...(await ugs(args.split(" "), { env })), calls: requestIds.length };
@@ -118,9 +116,7 @@ describe("a call that fails", () => {
 
   it("that is interrupted says so as well", async () => {
     const silent = createServer(() => {});
-    const env = { UGS_URL: `http://127.0.0.1:${await listen(silent)}`, UGS_TOKEN: "a-token" };
-    closeLater(() => silent.closeAllConnections());
-    closeLater(() => silent.close());
+    const env = { UGS_URL: await newListener(silent), UGS_TOKEN: "a-token" };
     for (const [args, words] of [
       [["group", "delete", "g", "--yes"], "a change may have been made"],
       [["group", "list"], "ugs: interrupted\n"],

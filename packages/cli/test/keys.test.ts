@@ -3,11 +3,11 @@ import { ADMIN_ENV, ADMIN_TOKEN, adminOf, customerOf } from "../../../test/suppo
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "../../../test/support/opened.ts";
 import { grpcClients } from "../../../test/support/rpc.ts";
 import type { TestServer } from "../../../test/support/server.ts";
+import { tokenKey } from "../../../test/support/server.ts";
 import { newGate, refuseRate } from "./support/gate.ts";
 import { ugs, ugsBuilt } from "./support/ugs.ts";
 
-const key = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
-const [OLD, NEW] = [key("old", 1), key("new", 2)];
+const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];
 
 it("ugs keys generate makes a key for TOKEN_KEYS, each time another one, and asks no service", async () => {
   const made = await Promise.all([ugsBuilt(["keys", "generate"]), ugs(["keys", "generate", "--id", "k2"])]);

@@ -4,15 +4,13 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-node";
 import { beforeAll, describe, expect, it } from "vitest";
-import { AdminService, ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { ADMIN_TOKEN, bearer } from "../../../test/support/admin.ts";
-import { closeLater, newFolder, newProcess, sharedServer } from "../../../test/support/opened.ts";
+import { ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
+import { newFolder, newListener, newProcess, sharedServer } from "../../../test/support/opened.ts";
 import { ROOT } from "../../../test/support/process.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
-import { listen, waitFor } from "../../../test/support/wait.ts";
+import { waitFor } from "../../../test/support/wait.ts";
 import { ugsBuilt } from "./support/ugs.ts";
 
 const UGS = `${ROOT}/dist/ugs.js`;
@@ -23,15 +21,13 @@ describe("ugs, built", () => {
   const env = () => ({ UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN, UGS_ENV: server.environment });
 
   beforeAll(async () => {
-    const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" });
-    const admin = createClient(AdminService, transport);
     // More than a pipe holds.
     const userGroups = Array.from({ length: 300 }, (_, i) => ({
       providedId: `group-${String(i).padStart(4, "0")}`,
       name: `\u6f22${ESCAPE}[31m${"long ".repeat(50)}`,
     }));
     const request = { environment: { name: server.environment }, userGroups, mode: ImportMode.CREATE_ONLY };
-    await admin.importUserGroups(request, { headers: bearer(ADMIN_TOKEN) });
+    await adminOf(server.url).importUserGroups(request);
   });
 
   /** Runs a command line of bash, with `ugs` for the one that is built. */
@@ -82,8 +78,7 @@ describe("ugs, built", () => {
 
   it("ends at Ctrl-C with 130 while it calls", async () => {
     const silent = createServer(() => {});
-    const url = `http://127.0.0.1:${await listen(silent)}`;
-    closeLater(() => silent.close());
+    const url = await newListener(silent);
     const connected = once(silent, "connection");
     const { PATH = "" } = process.env;
     const child = spawn(UGS, ["ping", "--timeout", "5m", "--url", url], {

@@ -1,13 +1,11 @@
 import { createServer, type ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
 import type { Page as BrowserPage } from "playwright-core";
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { bundleForBrowser } from "../../../test/support/bundle.ts";
-import { startChromium, type TestBrowser } from "../../../test/support/chromium.ts";
+import { describeWithChromium, suiteBrowser } from "../../../test/support/chromium.ts";
 import { listen, waitFor } from "../../../test/support/wait.ts";
 import type { Page } from "./page.ts";
-
-const chromiumPath = inject("chromiumPath");
 
 /** How long the sessions of the back end last, in milliseconds, and when the next one is made. */
 const LIFE_MS = 600_000;
@@ -20,8 +18,8 @@ function sessionOf(n: number): string {
   return `${encoded({ typ: "viewer+jwt" })}.${encoded({ sub: "Grüße ÿ?>", n, iat, exp: iat + LIFE_MS / 1000 })}.x`;
 }
 
-describe.skipIf(chromiumPath === undefined)("viewerSessionSource in Chromium", () => {
-  let browser: TestBrowser;
+describeWithChromium("viewerSessionSource in Chromium", () => {
+  const browser = suiteBrowser();
   let page: BrowserPage;
   let origin: string;
   /** How the back end answers the request of a number. */
@@ -65,14 +63,12 @@ describe.skipIf(chromiumPath === undefined)("viewerSessionSource in Chromium", (
   beforeAll(async () => {
     script = await bundleForBrowser(fileURLToPath(new URL("page.ts", import.meta.url)));
     origin = `http://127.0.0.1:${await listen(server)}`;
-    browser = await startChromium(chromiumPath ?? "");
     page = await browser.context.newPage();
     await page.clock.install({ time: "2030-01-01T00:00:00Z" });
     // Pauses are at their longest.
     await page.addInitScript("Math.random = () => 1");
   });
   afterAll(async () => {
-    await browser?.close();
     server.close();
   });
   beforeEach(async () => {

@@ -5,9 +5,9 @@ import { describe, expect, it } from "vitest";
 import { ADMIN_ENV, adminOf, customerOf } from "../../../test/support/admin.ts";
 import { makeCertificates, removeCertificates } from "../../../test/support/certificates.ts";
 import { newId } from "../../../test/support/matrix.ts";
-import { closeLater, forSuite, newServer, sharedServer } from "../../../test/support/opened.ts";
+import { closeLater, forSuite, newListener, newServer, sharedServer } from "../../../test/support/opened.ts";
 import { ADMIN_TOKEN } from "../../../test/support/server.ts";
-import { freePort, listen, waitFor } from "../../../test/support/wait.ts";
+import { freePort, waitFor } from "../../../test/support/wait.ts";
 import {
   type ClientOptions,
   Code,
@@ -111,9 +111,7 @@ it("repeats a rotation whose answer was lost with the same request id: it is mad
     }
     res.writeHead(answer.status, { "content-type": answer.headers.get("content-type") ?? "" }).end(answered);
   });
-  const port = await listen(between);
-  closeLater(() => between.close());
-  const { userGroups } = newClient({ url: `http://127.0.0.1:${port}`, token: server.tokens.customer });
+  const { userGroups } = newClient({ url: await newListener(between), token: server.tokens.customer });
   const id = newId();
   const { userGroup: before } = await userGroups.getUserGroup({ userGroupId: id });
   const { userGroup: rotated } = await userGroups.rotateUserGroupToken({ group: byId(id) });
@@ -141,18 +139,16 @@ describe("a service that is not reached", () => {
     );
     const { server, ca } = certificates;
     const withTls = createSecureServer({ cert: server.cert, key: server.key, allowHTTP1: true });
-    closeLater(() => withTls.close());
-    const port = await listen(withTls);
-    expect(await whyNot({ url: `https://127.0.0.1:${port}`, httpVersion })).toMatch(
+    expect(await whyNot({ url: await newListener(withTls, "https"), httpVersion })).toMatch(
       /not trusted here; give that authority as tls\.ca, or start Node with NODE_EXTRA_CA_CERTS=FILE/,
     );
-    const plain = createServer(() => {});
-    closeLater(() => plain.close());
-    const plainUrl = `https://127.0.0.1:${await listen(plain)}`;
+    const plainUrl = await newListener(
+      createServer(() => {}),
+      "https",
+    );
     expect(await whyNot({ url: plainUrl, httpVersion })).toContain("where it has none, write http://");
     const named = createSecureServer({ cert: certificates.client.cert, key: certificates.client.key });
-    closeLater(() => named.close());
-    const namedUrl = `https://127.0.0.1:${await listen(named)}`;
+    const namedUrl = await newListener(named, "https");
     expect(await whyNot({ url: namedUrl, httpVersion, tls: { ca: ca.cert } })).toContain("the name that it is for");
   });
 
@@ -166,8 +162,7 @@ describe("a service that is not reached", () => {
 
   it("says to write https:// where it speaks TLS", async () => {
     const withTls = createTlsServer({ cert: certificates.server.cert, key: certificates.server.key });
-    closeLater(() => withTls.close());
-    expect(await whyNot({ url: `http://127.0.0.1:${await listen(withTls)}` })).toContain("write https://");
+    expect(await whyNot({ url: await newListener(withTls) })).toContain("write https://");
   });
 
   it("refuses the path of a certificate in place of what is in it", () => {
@@ -182,9 +177,7 @@ it("waits for a service that is being started, and ends a call at its deadline",
   const { userGroups } = newClient({ url: `http://127.0.0.1:${port}`, token: "anything-at-all" });
   const refused = await failureOf(userGroups.getUserGroup({ userGroupId: "acme" }));
   expect(refused.code).toBe(Code.Unavailable);
-  const hung = createServer(() => {});
-  closeLater(() => hung.close(() => {}).closeAllConnections());
-  const url = `http://127.0.0.1:${await listen(hung)}`;
+  const url = await newListener(createServer(() => {}));
   const late = await failureOf(
     newClient({ url, token: "anything-at-all", timeoutMs: 200 }).userGroups.getUserGroup({ userGroupId: "acme" }),
   );

@@ -3,9 +3,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ADMIN_ENV } from "../../../test/support/admin.ts";
-import { startChromium, type TestBrowser } from "../../../test/support/chromium.ts";
+import { describeWithChromium, suiteBrowser } from "../../../test/support/chromium.ts";
 import { newProcess, suiteServer } from "../../../test/support/opened.ts";
 import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "../../../test/support/process.ts";
 import { ADMIN_TOKEN } from "../../../test/support/server.ts";
@@ -18,8 +18,6 @@ const README = readFileSync(join(PACKAGE, "README.md"), "utf8");
 const blocks = [...README.matchAll(/^```(\w+) ?(\S*)\n(.*?)^```$/gms)];
 const files = new Map(blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] : [[name, code] as const])));
 const [, install = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "text" ? [code] : []));
-
-const chromiumPath = inject("chromiumPath");
 
 /** How long the sessions of the README last, and when the next one is made, in milliseconds. */
 const LIFE_MS = 600_000;
@@ -123,13 +121,9 @@ describe("the package, installed", () => {
     check("--lib es2023,dom --types ''", "page.mts");
   });
 
-  describe.skipIf(chromiumPath === undefined)("shows a viewer's properties in a page", () => {
+  describeWithChromium("shows a viewer's properties in a page", () => {
     const service = suiteServer({ env: ADMIN_ENV });
-    let browser: TestBrowser;
-    beforeAll(async () => {
-      browser = await startChromium(chromiumPath ?? "");
-    });
-    afterAll(() => browser?.close());
+    const browser = suiteBrowser();
 
     /** Starts a back end of the README; gives where it is. */
     async function startHost(

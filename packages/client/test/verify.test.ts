@@ -2,8 +2,7 @@ import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { createServer } from "node:http";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { newId } from "../../../test/support/matrix.ts";
-import { closeLater, forSuite, sharedServer } from "../../../test/support/opened.ts";
-import { listen } from "../../../test/support/wait.ts";
+import { forSuite, newListener, sharedServer } from "../../../test/support/opened.ts";
 import {
   createUserGroupServiceClient,
   SessionKeysError,
@@ -99,8 +98,7 @@ describe("viewer sessions", () => {
     const keys = createServer(
       (_, res) => void res.end(JSON.stringify({ keys: [{ ...publicKey.export({ format: "jwk" }), kid }] })),
     );
-    closeLater(() => keys.close());
-    const own = { ...options, keysUrl: `http://127.0.0.1:${await listen(keys)}/` };
+    const own = { ...options, keysUrl: await newListener(keys) };
     const { iat } = decoded(session.split(".")[1]) as { iat: number };
     await verifyViewerSession(signed(privateKey), own);
     expect(await refusalOf(signed(privateKey, { typ: "JWT" }), own)).toBe("malformed");
@@ -137,8 +135,7 @@ describe("viewer sessions", () => {
       reads += 1;
       res.end(await (await fetch(`${server.url}${req.url}`)).text());
     });
-    closeLater(() => between.close());
-    const keysUrl = `http://127.0.0.1:${await listen(between)}${new URL(`${options.issuer}/.well-known/jwks.json`).pathname}`;
+    const keysUrl = `${await newListener(between)}${new URL(`${options.issuer}/.well-known/jwks.json`).pathname}`;
     await Promise.all(Array.from({ length: 5 }, () => verifyViewerSession(session, { ...options, keysUrl })));
     await verifyViewerSession(session, { ...options, keysUrl });
     expect(reads).toBe(1);
@@ -150,8 +147,7 @@ describe("viewer sessions", () => {
       else if (req.url === "/text") res.end("hello");
       else if (req.url === "/json") res.end("{}");
     });
-    closeLater(() => broken.close(() => {}).closeAllConnections());
-    const base = `http://127.0.0.1:${await listen(broken)}`;
+    const base = await newListener(broken);
     for (const url of [`${base}/404`, `${base}/text`, `${base}/json`, `${base}/hangs`, "http://127.0.0.1:1/"]) {
       const checked = verifyViewerSession(session, { ...options, keysUrl: url, timeoutMs: 200 });
       await expect(checked, url).rejects.toThrow(SessionKeysError);
@@ -167,8 +163,7 @@ describe("viewer sessions", () => {
       if (isAway) res.writeHead(503).end();
       else res.end(await (await fetch(`${server.url}${pathname}`)).text());
     });
-    closeLater(() => between.close());
-    const own = { ...options, keysUrl: `http://127.0.0.1:${await listen(between)}/` };
+    const own = { ...options, keysUrl: await newListener(between) };
     vi.useFakeTimers({ toFake: ["Date", "performance"] });
     for (let i = 0; i < 5; i++) await expect(verifyViewerSession(session, own)).rejects.toThrow(SessionKeysError);
     expect(reads).toBe(1);

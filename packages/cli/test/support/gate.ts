@@ -4,8 +4,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
-import { closeLater } from "../../../../test/support/opened.ts";
-import { listen } from "../../../../test/support/wait.ts";
+import { newListener } from "../../../../test/support/opened.ts";
 
 /** A call on its way. */
 export interface GateCall {
@@ -36,12 +35,7 @@ export async function newGate({ url }: { readonly url: string }): Promise<Gate> 
     calls.push(call);
     if ((await gate.before(call)) !== true) pass(`${url}${incoming.url}`, incoming, { body, response });
   });
-  const port = await listen(server);
-  closeLater(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return Object.assign(gate, { url: `http://127.0.0.1:${port}` });
+  return Object.assign(gate, { url: await newListener(server) });
 }
 
 function pass(
