@@ -1,5 +1,5 @@
 import { mkdtempSync, rmSync } from "node:fs";
-import { Server as HttpServer } from "node:http";
+import type { Server as HttpServer } from "node:http";
 import type { Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -59,7 +59,7 @@ export async function newListener(server: Server, scheme: "http" | "https" = "ht
   const url = `${scheme}://127.0.0.1:${await listen(server)}`;
   closeLater(() => {
     server.close();
-    if (server instanceof HttpServer) server.closeAllConnections();
+    (server as Partial<HttpServer>).closeAllConnections?.();
   });
   return url;
 }

@@ -23,7 +23,7 @@ function run(args: readonly string[], options: RunOptions = {}): Promise<Run> {
   return ugs(args, { ...options, env: { UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN, ...options.env } });
 }
 
-/** A client that reads every text as it is: protobuf-es drops U+FEFF at the begin of those in binary messages. */
+/** A client that reads every text as it is: protobuf-es drops U+FEFF at the beginning of those in binary messages. */
 function readingJson() {
   const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1", useBinaryFormat: false });
   return createClient(AdminService, presenting(transport, ADMIN_TOKEN));

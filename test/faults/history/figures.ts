@@ -47,7 +47,7 @@ export function figuresOf(calls: readonly Call[], shardOf: (group: string) => st
   };
 }
 
-/** The longest time from one answer to the next, from the begin to the end. */
+/** The longest time from one answer to the next, from the beginning to the end. */
 function longestGap(begin: number, end: number, answered: readonly Call[]): number {
   let longest = 0;
   let last = begin;
