@@ -154,10 +154,7 @@ describe("a service that is not reached", () => {
 
   it("says so where something else answers", async () => {
     const other = createServer((_, res) => void res.writeHead(404).end("Not Found"));
-    closeLater(() => other.close());
-    expect(await whyNot({ url: `http://127.0.0.1:${await listen(other)}` })).toContain(
-      "check the URL, its path included",
-    );
+    expect(await whyNot({ url: await newListener(other) })).toContain("check the URL, its path included");
   });
 
   it("says to write https:// where it speaks TLS", async () => {
