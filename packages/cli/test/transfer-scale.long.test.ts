@@ -11,7 +11,7 @@ import { ROOT } from "../../../test/support/process.ts";
 import { waitFor } from "../../../test/support/wait.ts";
 
 /** How many groups are moved, `TRANSFER_GROUPS=100000` for what a migration may have, and how often the import is killed. */
-const COUNT = Number(process.env["TRANSFER_GROUPS"] ?? 20_000);
+const COUNT = Number(process.env["TRANSFER_GROUPS"] ?? 10_000);
 const KILLS = 5;
 
 /** The most memory that a move may take, in MiB, however many groups there are. */
