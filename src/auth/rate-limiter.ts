@@ -60,9 +60,11 @@ export class RateLimiter {
     if (counted + sent + waiting >= this.#limit.max) {
       return { limit: this.#limit, retryAfterMs: Math.max(0, resetAt - now) };
     }
-    if (this.#counter) usage.waiting++;
-    else usage.counted++;
-    if (this.#counter && sent === 0) this.#send(this.#counter, usage);
+    if (!this.#counter) usage.counted++;
+    else {
+      usage.waiting++;
+      if (sent === 0) this.#send(this.#counter, usage);
+    }
     return undefined;
   }
 

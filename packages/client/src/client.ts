@@ -8,7 +8,8 @@ import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.t
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-faults.ts";
-import { failureDetails, REQUEST_ID_HEADER } from "./failure.ts";
+import { failureDetails } from "./failure.ts";
+import { withRequestIds } from "./request-id.ts";
 import { retrying } from "./retry.ts";
 import { presentingToken, type TokenSource } from "./token.ts";
 
@@ -76,7 +77,8 @@ export function createUserGroupServiceClient(options: ClientOptions): UserGroupS
     readMaxBytes: MAX_ANSWER_BYTES,
     interceptors: [
       sayingWhatToDo(url),
-      withRequestIds,
+      withRequestIds(randomUUID),
+      repeatable,
       ...(retry ? [retrying] : []),
       presentingToken(options.token),
       ...(options.interceptors ?? []),
@@ -149,22 +151,8 @@ function sayingWhatToDo(url: URL): Interceptor {
   };
 }
 
-/**
- * Gives every call an id for the service's log, and every change that takes one the request id that makes repeating it
- * safe.
- */
-const withRequestIds: Interceptor = (next) => async (request) => {
-  if (!request.header.has(REQUEST_ID_HEADER)) request.header.set(REQUEST_ID_HEADER, randomUUID());
-  try {
-    return await next(request.stream ? request : withRequestId(request));
-  } catch (error) {
-    const failure = ConnectError.from(error);
-    // The answer has the id that the service took; without an answer, the one that was sent may be in its log.
-    const id = request.header.get(REQUEST_ID_HEADER);
-    if (id !== null && !failure.metadata.has(REQUEST_ID_HEADER)) failure.metadata.set(REQUEST_ID_HEADER, id);
-    throw failure;
-  }
-};
+/** Gives every change that takes one the request id that makes repeating it safe. */
+const repeatable: Interceptor = (next) => (request) => next(request.stream ? request : withRequestId(request));
 
 function withRequestId<Request extends Parameters<ReturnType<Interceptor>>[0] & { readonly stream: false }>(
   request: Request,

@@ -32,6 +32,7 @@ export {
   retryAfterMs,
 } from "./failure.ts";
 export { REASONS, type Reason } from "./reasons.ts";
+export { withRequestIds } from "./request-id.ts";
 export { isRepeatable, MAX_TRIES, retrying } from "./retry.ts";
 export type { TokenSource } from "./token.ts";
 export {

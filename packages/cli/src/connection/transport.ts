@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
+import type { Interceptor, Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
-import { REQUEST_ID_HEADER, retrying } from "@user-group-service/client";
+import { retrying, withRequestIds } from "@user-group-service/client";
 import packageJson from "../../../../package.json" with { type: "json" };
 import type { Connection } from "../settings.ts";
 
@@ -32,24 +32,19 @@ export function openTransport(connection: Connection, options: TransportOptions)
       ...(cert !== undefined && { cert, key }),
       ...(serverName !== undefined && { servername: serverName }),
     },
-    interceptors: [presenting(options), ...(options.isRetrying === false ? [] : [retrying])],
+    interceptors: [
+      withRequestIds(randomUUID),
+      presenting(options),
+      ...(options.isRetrying === false ? [] : [retrying]),
+    ],
   });
 }
 
-/** Adds the token and an id to every call, and aborts it when the run ends. */
+/** Adds the token to every call, and aborts it when the run ends. */
 function presenting({ token, signal }: TransportOptions): Interceptor {
-  return (next) => async (request) => {
-    const id = randomUUID();
-    request.header.set(REQUEST_ID_HEADER, id);
+  return (next) => (request) => {
     request.header.set("user-agent", `ugs/${packageJson.version}`);
     if (token !== undefined) request.header.set("authorization", `Token ${token}`);
-    try {
-      return await next({ ...request, signal: AbortSignal.any([request.signal, signal]) });
-    } catch (error) {
-      const failure = ConnectError.from(error);
-      // The answer has the id that the service took; without an answer, the one that was sent may be in its log.
-      if (!failure.metadata.has(REQUEST_ID_HEADER)) failure.metadata.set(REQUEST_ID_HEADER, id);
-      throw failure;
-    }
+    return next({ ...request, signal: AbortSignal.any([request.signal, signal]) });
   };
 }

@@ -1,13 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
-import { BadRequestSchema, ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
+import { type FailureDetails, failureDetails, requestIdOf } from "../../../client/src/failure.ts";
 import { countText } from "../words.ts";
-
-/** The header with the id of a request, by which the log of the service has it. */
-export const REQUEST_ID_HEADER = "x-request-id";
-
-/** `google.rpc.ErrorInfo.domain` of the service's errors. */
-const ERROR_DOMAIN = "user-group-service";
 
 /** Why something failed, in words for a person. */
 export interface Failure {
@@ -22,7 +16,7 @@ export interface Failure {
   readonly kind: string | undefined;
   readonly requestId: string | undefined;
   /** What is wrong with which field of the request, by its name in the API. */
-  readonly violations: readonly { readonly field: string; readonly description: string }[];
+  readonly violations: FailureDetails["violations"];
 }
 
 /** Invalid input that the console itself found: the service was not asked. */
@@ -58,20 +52,18 @@ export function failureOf(error: unknown): Failure {
   if (error instanceof NotRight)
     return { message: error.message, hint: undefined, kind: undefined, requestId: undefined, violations: [] };
   const known = ConnectError.from(error);
-  const info = known.findDetails(ErrorInfoSchema).find(({ domain }) => domain === ERROR_DOMAIN);
-  const requestId = known.metadata.get(REQUEST_ID_HEADER) ?? undefined;
-  if (!info) return { ...unanswered(known), kind: undefined, requestId, violations: [] };
-  const isLater = LATER.has(info.reason);
+  const details = failureDetails(known);
+  const requestId = requestIdOf(known);
+  if (!details) return { ...unanswered(known), kind: undefined, requestId, violations: [] };
+  const { reason, outcome, violations } = details;
+  const isLater = LATER.has(reason);
   return {
     message: known.rawMessage,
-    hint: isLater ? laterHint(known) : (HINTS[info.reason] ?? hintOfOutcome(known.code, info.metadata["outcome"])),
+    hint: isLater ? laterHint(known) : (HINTS[reason] ?? hintOfOutcome(known.code, outcome)),
     isTokenRefused: known.code === Code.Unauthenticated,
-    kind: `${codeToString(known.code)}, ${info.reason}`,
+    kind: `${codeToString(known.code)}, ${reason}`,
     requestId,
-    violations: known
-      .findDetails(BadRequestSchema)
-      .flatMap(({ fieldViolations }) => fieldViolations)
-      .map(({ field, description }) => ({ field, description })),
+    violations,
   };
 }
 
@@ -89,7 +81,7 @@ function againText({ metadata }: ConnectError): string {
 }
 
 /** What to do about errors whose reason has no entry in `HINTS`. */
-function hintOfOutcome(code: Code, outcome: string | undefined): string | undefined {
+function hintOfOutcome(code: Code, outcome: FailureDetails["outcome"]): string | undefined {
   if (code !== Code.Unavailable) return undefined;
   if (outcome === "not_made") return "Nothing was changed, and what you typed is still here. Try again.";
   if (outcome === "unknown") return "The change may have been made: look before you repeat it.";
