@@ -1,6 +1,5 @@
 import { useAction } from "./parts/calls.ts";
 import { Dialog } from "./parts/dialog.tsx";
-import { FailureBox } from "./parts/failure.tsx";
 import { Form, TextField } from "./parts/field.tsx";
 import { Page } from "./parts/page.tsx";
 import { endedBecause, isAskingAgain, signIn, typedToken } from "./session/session.ts";
@@ -52,7 +51,8 @@ function TokenForm({
     <Form
       label={label}
       submit="Sign in"
-      isBusy={signingIn.isBusy}
+      isOfSignIn
+      action={signingIn}
       onSubmit={() => void signingIn.run()}
       beside={cancel}
     >
@@ -65,7 +65,6 @@ function TokenForm({
           typedToken.value = token;
         }}
       />
-      <FailureBox error={signingIn.error} isOfSignIn />
     </Form>
   );
 }

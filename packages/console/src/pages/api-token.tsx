@@ -109,7 +109,7 @@ function Update({ session, apiToken, again }: Acting) {
   ];
   return (
     <Section title="Change">
-      <Form label="Change" submit="Save" isBusy={updating.isBusy} onSubmit={() => void updating.run()}>
+      <Form label="Change" submit="Save" action={updating} onSubmit={() => void updating.run()}>
         <TextField
           label="Name"
           value={name}
@@ -122,7 +122,6 @@ function Update({ session, apiToken, again }: Acting) {
           value={expires}
           onValue={(value) => setTouched({ ...touched, expires: value })}
         />
-        <FailureBox error={updating.error} />
       </Form>
       <CommandLine
         command="token update"
@@ -158,7 +157,7 @@ function Rotate({ session, apiToken: { id }, again, onToken }: Acting & { readon
   };
   return (
     <Section title="Rotate">
-      <Form label="Rotate" submit="Rotate" isBusy={rotating.isBusy} onSubmit={submit}>
+      <Form label="Rotate" submit="Rotate" action={rotating} onSubmit={submit}>
         <TextField
           label="Grace"
           hint="How long the text before stays valid, such as 1h, for back ends that have it. Nothing: it ends at once."
@@ -166,7 +165,6 @@ function Rotate({ session, apiToken: { id }, again, onToken }: Acting & { readon
           onValue={setGrace}
           fault={fault}
         />
-        <FailureBox error={rotating.error} />
       </Form>
       <CommandLine
         command="token rotate"

@@ -146,7 +146,7 @@ function Create({
   });
   return (
     <Section title="Make an API token">
-      <Form label="Make an API token" submit="Make" isBusy={creating.isBusy} onSubmit={() => void creating.run()}>
+      <Form label="Make an API token" submit="Make" action={creating} onSubmit={() => void creating.run()}>
         <TextField
           label="Name"
           hint="What people call it, such as the back end that gets it."
@@ -166,7 +166,6 @@ function Create({
           value={expires}
           onValue={setExpires}
         />
-        <FailureBox error={creating.error} />
       </Form>
       <CommandLine
         command="token create"
@@ -199,7 +198,7 @@ function Lookup({ session }: { readonly session: Session }) {
   });
   return (
     <Section title="Look up an API token">
-      <Form label="Look up an API token" submit="Look up" isBusy={looking.isBusy} onSubmit={() => void looking.run()}>
+      <Form label="Look up an API token" submit="Look up" action={looking} onSubmit={() => void looking.run()}>
         <TextField
           label="An API token, or its id"
           hint="Says which one it is, also of the settings: what to rotate or revoke where it has leaked. It is neither logged nor kept."
@@ -208,7 +207,6 @@ function Lookup({ session }: { readonly session: Session }) {
           onValue={setText}
           maxLength={512}
         />
-        <FailureBox error={looking.error} />
       </Form>
       {found && <Found session={session} found={found} />}
       <CommandLine command="token lookup" />

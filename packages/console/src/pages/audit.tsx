@@ -67,7 +67,7 @@ function Audit({ session, params }: PageProps) {
       <Form
         label="Filter events"
         submit="Show"
-        isBusy={filtering.isBusy}
+        action={filtering}
         onSubmit={() => void filtering.run()}
         beside={
           <button type="button" onClick={() => setFollowed(!isFollowed)}>
@@ -86,7 +86,6 @@ function Audit({ session, params }: PageProps) {
             />
           ))}
         </div>
-        <FailureBox error={filtering.error} />
       </Form>
       {isFollowed ? (
         <Followed session={session} filters={filters} key={JSON.stringify([session.number, filters])} />

@@ -128,7 +128,7 @@ function Create({ session, onDone }: { readonly session: Session; readonly onDon
   });
   return (
     <Section title="Create an environment">
-      <Form label="Create an environment" submit="Create" isBusy={creating.isBusy} onSubmit={() => void creating.run()}>
+      <Form label="Create an environment" submit="Create" action={creating} onSubmit={() => void creating.run()}>
         <TextField label="Name" value={name} onValue={setName} maxLength={64} />
         <SelectField label="Tag" value={tag} onValue={setTag} options={TAG_OPTIONS} />
         <TextField
@@ -137,7 +137,6 @@ function Create({ session, onDone }: { readonly session: Session; readonly onDon
           value={partitions}
           onValue={setPartitions}
         />
-        <FailureBox error={creating.error} />
       </Form>
       <CommandLine
         command="env create"

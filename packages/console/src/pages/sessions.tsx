@@ -60,7 +60,7 @@ function Ending({ session, params }: PageProps) {
         label="End viewer sessions"
         submit="End them …"
         isDangerous
-        isBusy={asking.isBusy}
+        action={asking}
         onSubmit={() => void asking.run()}
       >
         <TextField label="User group" hint="Its id." value={group} onValue={setGroup} maxLength={256} />
@@ -71,7 +71,6 @@ function Ending({ session, params }: PageProps) {
           onValue={setViewer}
           maxLength={256}
         />
-        <FailureBox error={asking.error} />
       </Form>
       <CommandLine {...command} />
       {isEnding && (

@@ -167,10 +167,9 @@ function Change({
   });
   return (
     <>
-      <Form label="Change" submit="Save" isBusy={changing.isBusy} onSubmit={() => void changing.run()}>
+      <Form label="Change" submit="Save" action={changing} onSubmit={() => void changing.run()}>
         <GroupFieldset texts={texts} onText={onText} />
         <p class="small">{paths.length === 0 ? "Nothing is changed yet." : `Saving changes: ${paths.join(", ")}.`}</p>
-        <FailureBox error={changing.error} />
       </Form>
       <CommandLine
         command="group update"
@@ -212,7 +211,7 @@ function Rotate({
   };
   return (
     <>
-      <Form label="Rotate the token" submit="Rotate" isBusy={rotating.isBusy} onSubmit={submit}>
+      <Form label="Rotate the token" submit="Rotate" action={rotating} onSubmit={submit}>
         <TextField
           label="Grace"
           hint="How long the token before stays valid, such as 1h, for dashboards that have it. 0s: it ends at once. Nothing: as the service is set (ROTATION_GRACE)."
@@ -220,7 +219,6 @@ function Rotate({
           onValue={setGrace}
           fault={fault}
         />
-        <FailureBox error={rotating.error} />
       </Form>
       <CommandLine command="group rotate" options={grace.trim() ? ["--grace", grace.trim()] : []} args={[id]} />
     </>

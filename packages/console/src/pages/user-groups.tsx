@@ -4,7 +4,6 @@ import { type GroupTexts, mappingOptions, parseMapping, parseProperties } from "
 import { useAction, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { Secret } from "../parts/copy.tsx";
-import { FailureBox } from "../parts/failure.tsx";
 import { Form, TextField } from "../parts/field.tsx";
 import { Page, Section } from "../parts/page.tsx";
 import { ListTable } from "../parts/table.tsx";
@@ -44,12 +43,7 @@ function UserGroups({ session, params }: PageProps) {
           onClose={() => setMade(undefined)}
         />
       )}
-      <Form
-        label="Search user groups"
-        submit="Search"
-        isBusy={false}
-        onSubmit={() => go(hrefOf("groups", { ...env, prefix: typed }))}
-      >
+      <Form label="Search user groups" submit="Search" onSubmit={() => go(hrefOf("groups", { ...env, prefix: typed }))}>
         <TextField label="What their ids begin with" value={typed} onValue={setTyped} maxLength={256} />
       </Form>
       <ListTable
@@ -114,12 +108,7 @@ function Create({
         <NeedsEnvironmentToken what="creates a user group" />
       ) : (
         <>
-          <Form
-            label="Create a user group"
-            submit="Create"
-            isBusy={creating.isBusy}
-            onSubmit={() => void creating.run()}
-          >
+          <Form label="Create a user group" submit="Create" action={creating} onSubmit={() => void creating.run()}>
             <TextField
               label="Id"
               hint="By which the back end knows it, for good."
@@ -132,7 +121,6 @@ function Create({
               nameHint="Nothing: the id."
               onText={(field, text) => setTexts({ ...texts, [field]: text })}
             />
-            <FailureBox error={creating.error} />
           </Form>
           <CommandLine
             command="group create"

@@ -3,7 +3,6 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { useAction } from "./calls.ts";
 import { CommandLine } from "./command.tsx";
 import type { CommandProps } from "./command-text.ts";
-import { FailureBox } from "./failure.tsx";
 import { Form, TextField } from "./field.tsx";
 import { giveFocusBack } from "./focus.ts";
 import { announce, LiveRegion } from "./live.tsx";
@@ -85,7 +84,7 @@ export function ConfirmDialog({ title, id, consequence, button, command, childre
         label={title}
         submit={button}
         isDangerous
-        isBusy={ending.isBusy}
+        action={ending}
         onSubmit={submit}
         beside={
           <button type="button" onClick={onClose}>
@@ -95,7 +94,6 @@ export function ConfirmDialog({ title, id, consequence, button, command, childre
       >
         {children}
         <TextField label={`To go on, type ${id}`} value={typed} onValue={setTyped} fault={fault} />
-        <FailureBox error={ending.error} />
       </Form>
       <CommandLine {...command} />
     </Dialog>

@@ -1,5 +1,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useId } from "preact/hooks";
+import type { Action } from "./calls.ts";
+import { FailureBox } from "./failure.tsx";
 
 interface FieldText {
   readonly label: string;
@@ -138,12 +140,13 @@ export function CheckField({
   );
 }
 
-/** A form: Enter in a field submits it. @param isBusy whether it was submitted, and not answered yet */
+/** A form: Enter in a field submits it. It shows below its fields why its action failed. */
 export function Form({
   label,
   submit,
-  isBusy,
+  action: { isBusy, error } = { isBusy: false, error: undefined },
   isDangerous = false,
+  isOfSignIn = false,
   onSubmit,
   beside,
   children,
@@ -152,9 +155,12 @@ export function Form({
   readonly label: string;
   /** The words on its button. */
   readonly submit: string;
-  readonly isBusy: boolean;
+  /** What it runs. Default: something that is done at once, and cannot fail. */
+  readonly action?: Pick<Action<never>, "isBusy" | "error">;
   /** Whether something ends for good. Default: no. */
   readonly isDangerous?: boolean;
+  /** Whether its action signs in. Default: no. */
+  readonly isOfSignIn?: boolean;
   readonly onSubmit: () => void;
   /** Beside the button. */
   readonly beside?: ComponentChildren;
@@ -170,6 +176,7 @@ export function Form({
       }}
     >
       {children}
+      <FailureBox error={error} isOfSignIn={isOfSignIn} />
       <p class="buttons">
         <button type="submit" class={isDangerous ? "dangerous" : "main"} aria-disabled={isBusy}>
           {isBusy ? "Wait …" : submit}
