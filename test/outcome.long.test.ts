@@ -3,6 +3,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { FIELD } from "../src/store/fields.ts";
+import { REVOKED_CHANNEL } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { foreignToken } from "./support/contract/context.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServer } from "./support/opened.ts";
@@ -10,6 +11,7 @@ import { waitUntilReady } from "./support/operations.ts";
 import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
+import { waitFor } from "./support/wait.ts";
 
 /** What a call is told of its change. */
 async function outcomeOf(call: Promise<unknown>): Promise<string | undefined> {
@@ -44,6 +46,9 @@ async function outcomes(server: TestServer, token: string) {
   return { create, update, rotate, claimed, put, post, resolve };
 }
 
+/** Long enough that calls made at once are all under way before the first of them has waited for it. */
+const REDIS_TIMEOUT = "2s";
+
 const NOT_MADE = {
   create: "not_made",
   update: "not_made",
@@ -55,7 +60,7 @@ const NOT_MADE = {
 
 describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) => {
   const start = async (redis: { readonly url: string }) => {
-    const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
+    const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT } });
     const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
     return { server, token: userGroup?.token ?? "" };
   };
@@ -100,8 +105,11 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
   it("is told to operators as well, and for each group of an import", async () => {
     const redis = await newRedis();
     // The API token of the admin is not read again meanwhile.
-    const env = { ...ADMIN_ENV, REDIS_TIMEOUT: "500ms", API_TOKEN_CACHE: "1m" };
+    const env = { ...ADMIN_ENV, REDIS_TIMEOUT, API_TOKEN_CACHE: "1m" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
+    const operator = newOperator(redis);
+    // What is cached is forgotten when the subscription to revocations begins.
+    await waitFor("it listens", async () => (await operator.pubsub("NUMSUB", REVOKED_CHANNEL))[1] === 1);
     const admin = adminOf(server.url, (await issueToken(server, "admin")).token);
     const { groups, viewers } = grpcClients(server);
     const token = foreignToken();
