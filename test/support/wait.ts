@@ -1,3 +1,4 @@
+import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 
@@ -32,18 +33,15 @@ export async function listen(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** No port is given twice by a process. */
-const given = new Set<number>();
-
 /**
- * A port of 127.0.0.1 that is free. It is below those that the system gives to connections and listeners by itself, which
- * might take it before whoever asked for it does.
+ * A port of 127.0.0.1 that is free, and that no test is given again, nor any of the processes that run beside this one, as
+ * long as it runs. It is below those that the system gives to connections and listeners by itself, which might take it
+ * before whoever asked for it does.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = 11_000 + Math.floor(Math.random() * 21_000);
-    if (given.has(port)) continue;
-    given.add(port);
+    if (!(await reserve(port))) continue;
     const server = createServer();
     const isFree = await new Promise<boolean>((resolve) => {
       server.once("error", () => resolve(false));
@@ -51,4 +49,21 @@ export async function freePort(): Promise<number> {
     });
     if (isFree) return port;
   }
+}
+
+/**
+ * Reserves the number of a port for this process until it ends, by its UDP port, which nothing here uses: what is to
+ * listen at the port has yet to start, or is down for a while.
+ *
+ * @returns false when it is reserved already
+ */
+function reserve(port: number): Promise<boolean> {
+  const socket = createSocket("udp4").unref();
+  return new Promise((resolve) => {
+    socket.once("error", () => {
+      socket.close();
+      resolve(false);
+    });
+    socket.bind({ port, address: "127.0.0.1" }, () => resolve(true));
+  });
 }
