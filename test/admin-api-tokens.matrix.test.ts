@@ -13,6 +13,7 @@ import {
   ADMIN_TOKEN,
   adminOf,
   customerOf,
+  endSoon,
   issueToken,
   suiteAdmins,
 } from "./support/admin.ts";
@@ -276,7 +277,7 @@ describeWithRedis("changes of API tokens", () => {
       );
     await waitFor("the text before has ended", () => isRefused(caller()));
     expect((await failureOf(grpcClients(two, next.token).viewers.resolveViewer({ token: "x" }))).code).toBe("NotFound");
-    await adminOf(one.url).updateApiToken({ environment, apiTokenId: id, expireTime: inFuture(1000) });
+    await endSoon(one, id);
     const last = () => adminOf(two.url, next.token).getCaller({});
     await waitFor("it has expired", () => isRefused(last()));
     expect((await adminOf(one.url).listApiTokens({ environment })).apiTokens).toEqual([]);

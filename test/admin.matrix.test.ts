@@ -8,6 +8,7 @@ import {
   adminOf,
   allPages,
   customerOf,
+  endSoon,
   issueToken,
   newName,
   suiteAdmins,
@@ -200,12 +201,10 @@ describePlaces([
     });
 
     it("ends an API token when it expires", async () => {
-      const environment = customerOf(server);
-      const expireTime = timestampFromMs(Date.now() + 1500);
-      const values = { environment, displayName: "short", role: Role.MANAGE, expireTime };
-      const { token } = await adminOf(server.url).createApiToken(values);
+      const { token, id } = await issueToken(server, "manage");
       const { groups } = grpcClients(server, token);
       await groups.getUserGroup({ userGroupId: "a" });
+      const expireTime = await endSoon(server, id);
       const outcome = await waitFor("it has expired", () =>
         groups.getUserGroup({ userGroupId: "a" }).then(
           () => undefined,

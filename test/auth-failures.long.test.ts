@@ -2,7 +2,9 @@ import { ConnectError } from "@connectrpc/connect";
 import { describe, expect, inject, it } from "vitest";
 import { ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { newApiToken } from "../src/domain/token.ts";
+import { apiTokenDigest, newApiToken } from "../src/domain/token.ts";
+import { API_TOKEN_FIELD } from "../src/store/api-token-record.ts";
+import { apiTokenKey } from "../src/store/keys.ts";
 import { ADMIN_CLIENTS, ADMIN_ENV, ADMIN_TOKEN, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { type HttpAnswer, http1, http2, http2On, openHttp2 } from "./support/http.ts";
 import { describeWithRedis, newMonitor, newOperator, newRedis, newServer } from "./support/opened.ts";
@@ -198,6 +200,11 @@ describeWithRedis.each(RUNTIMES)("failures of authentication, on Redis and %s", 
     const flood = Promise.all(Array.from({ length: 10 }, () => guesses(server, 60)));
     for (const { token } of tokens) expect((await call(server, bearer(token))).status).toBe(200);
     expect(new Set((await flood).flat())).toEqual(new Set([429]));
+    // That the good ones are in use is written a second later.
+    const operator = newOperator(redis);
+    const isNoted = (token: string) =>
+      operator.hexists(apiTokenKey(apiTokenDigest(token)), API_TOKEN_FIELD.lastUseTime);
+    for (const { token } of tokens) await waitFor("its use is noted", () => isNoted(token));
     expect(lookUpsIn(await monitor.commands())).toHaveLength(600 + tokens.length);
     // Noise that cannot be a token costs nothing, nor does counting what is refused.
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(`${newApiToken()}x`))).status).toBe(429);
