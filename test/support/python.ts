@@ -1,8 +1,17 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { orLeaveOut } from "./on-path.ts";
 import { ROOT } from "./process.ts";
+
+/** Makes an environment, unless it has been made meanwhile: of a Python, its folder, and the file that it requires. */
+const MAKE = `
+if cmp -s "$3" "$2/requirements.txt"; then exit; fi
+rm -rf "$2"
+"$1" -m venv "$2"
+"$2/bin/pip" install --quiet --requirement "$3"
+# Comes last, so that an installation that was broken off is made again.
+cp "$3" "$2/requirements.txt"`;
 
 /**
  * The programs of an environment of Python that has what a file requires. It is made when it is first asked for, and again
@@ -19,11 +28,10 @@ export function pythonPrograms(name: string, requirements: string, tests: string
   const folder = join(ROOT, "node_modules/.cache", name);
   const installed = join(folder, "requirements.txt");
   if (!existsSync(installed) || readFileSync(installed, "utf8") !== readFileSync(requirements, "utf8")) {
-    rmSync(folder, { recursive: true, force: true });
-    execFileSync(python, ["-m", "venv", folder], { stdio: "inherit" });
-    execFileSync(join(folder, "bin/pip"), ["install", "--quiet", "--requirement", requirements], { stdio: "inherit" });
-    // Comes last, so that an installation that was broken off is made again.
-    execFileSync("cp", [requirements, installed]);
+    mkdirSync(dirname(folder), { recursive: true });
+    // Files of tests that need the same one run at once, and would remove what each other makes.
+    const make = [`${folder}.lock`, "sh", "-ec", MAKE, "sh", python, folder, requirements];
+    execFileSync("flock", make, { stdio: "inherit" });
   }
   return join(folder, "bin");
 }
