@@ -176,7 +176,12 @@ func TestARotationIsRepeatedWithOneRequestIDAndTheMessageStaysAsItIs(t *testing.
 }
 
 func TestEachTrySaysHowMuchTimeIsLeftAndPresentsTheTokenOfNow(t *testing.T) {
-	server, requests := answering(t, unknown, unknown, created)
+	// The time that is left is told in whole milliseconds, and a pause may be shorter than one.
+	slow := func(response http.ResponseWriter, request *http.Request) {
+		time.Sleep(2 * time.Millisecond)
+		unknown(response, request)
+	}
+	server, requests := answering(t, slow, slow, created)
 	tokens := 0
 	source := TokenFunc(func(context.Context) (string, error) { tokens++; return testToken + strconv.Itoa(tokens) + "\n", nil })
 	client, err := New(server.URL+"/", source, Options{})

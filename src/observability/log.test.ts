@@ -87,11 +87,11 @@ describe("the log", () => {
     ["user info without an end", `a://${"b:".repeat(50_000)}`],
     ["tokens without an end", "ugt_".repeat(25_000)],
   ])("takes no longer for %s than for as much of anything else", async (_, text) => {
-    const started = performance.now();
+    const before = process.cpuUsage();
     const [line] = await lines([], ({ logger }) => logger.warn({ text }, ""));
     expect(line?.["text"]).toBe(text);
     // A guard alone: a pattern that scans the text from each place takes many seconds.
-    expect(performance.now() - started).toBeLessThan(2000);
+    expect(process.cpuUsage(before).user / 1000).toBeLessThan(2000);
   });
 
   it("announces what is meant to be read", async () => {

@@ -4,6 +4,7 @@ import { adminOf, customerOf } from "../support/admin.ts";
 import { forSuite, newProcess, sharedServer } from "../support/opened.ts";
 import { startProcess } from "../support/process.ts";
 import { grpcClients } from "../support/rpc.ts";
+import { waitFor } from "../support/wait.ts";
 import { type CopiedExample, type RunningExample, settingsOf, startExample } from "./example.ts";
 
 /** The paths of dashboards, and whether each sees at once that a session was ended. */
@@ -132,7 +133,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
     newProcess(broken);
     const answer = await post(broken, "/session", { login: await logIn(broken, "ann") });
     expect(answer).toMatchObject({ status: 503, body: '{"error":"try again in a moment"}' });
-    expect(broken.output()).toContain("API_TOKEN_UNKNOWN");
+    await waitFor("the log says why", () => broken.output().includes("API_TOKEN_UNKNOWN"));
     expect(broken.output()).not.toContain("test-unknown-token");
   });
 

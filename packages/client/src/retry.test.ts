@@ -140,5 +140,6 @@ it("tells the service of the time that is left", async () => {
   const pauses = left.slice(1).map((ms, i) => (left[i] ?? 0) - ms);
   expect(left[0]).toBe(60_000);
   expect(pauses).toHaveLength(3);
-  for (const [i, pause] of pauses.entries()) expect(pause).toBeGreaterThanOrEqual(50 * 2 ** i);
+  // A timer may fire a millisecond early, and whole milliseconds are told.
+  for (const [i, pause] of pauses.entries()) expect(pause).toBeGreaterThanOrEqual(50 * 2 ** i - 2);
 });

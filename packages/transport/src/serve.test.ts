@@ -3,6 +3,8 @@ import { connect as connectHttp2, constants } from "node:http2";
 import { connect } from "node:net";
 import { ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { pinged } from "../../../test/support/http.ts";
+import { waitFor } from "../../../test/support/wait.ts";
 import { TalkService } from "../test/gen/talk/v1/talk_pb.ts";
 import { type Endpoint, type NodeServer, type ServeOptions, serveNode } from "./index.ts";
 
@@ -27,7 +29,7 @@ it("counts a call whose client is gone until it has ended", async () => {
   const headers = { ":method": "POST", ":path": "/talk.v1.TalkService/Say", "content-type": "application/json" };
   const first = session.request(headers);
   first.on("error", () => {}).end("{}");
-  await expect.poll(() => begun).toBe(1);
+  await waitFor("the call has begun", () => begun === 1);
   first.close();
   await new Promise((resolve) => first.once("close", resolve));
   const statusOfAnother = async () => {
@@ -38,7 +40,7 @@ it("counts a call whose client is gone until it has ended", async () => {
   };
   expect(await statusOfAnother()).toBe(429);
   finish();
-  await expect.poll(statusOfAnother).toBe(200);
+  await waitFor("there is a place again", async () => (await statusOfAnother()) === 200);
   session.destroy();
   server.destroy();
 });
@@ -63,24 +65,33 @@ describe("the body of a request to an endpoint", () => {
   });
   afterAll(() => server.destroy());
 
-  /** The status of the answer to half a body, within a second. */
-  async function statusOfHalf(path: string): Promise<number | undefined> {
+  /** Sends half a body, and waits until it is read; gives the status of the answer so far. */
+  async function sendHalf(path: string): Promise<{ status(): Promise<number | undefined>; close(): void }> {
     const session = connectHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": path }, { endStream: false });
+    let status: number | undefined;
+    stream.once("response", (headers) => {
+      status = headers[":status"];
+    });
     stream.on("error", () => {}).resume();
     stream.write("half");
-    const answered = new Promise<number | undefined>((resolve) => {
-      stream.once("response", (headers) => resolve(headers[":status"]));
-      setTimeout(() => resolve(undefined), 1000);
-    });
-    const status = await answered;
-    session.destroy();
-    return status;
+    await pinged(session);
+    return {
+      status: async () => {
+        await pinged(session);
+        return status;
+      },
+      close: () => session.destroy(),
+    };
   }
 
   it("has little time to arrive where anyone may make the request, and more where a call is authorized", async () => {
-    const paths = ["/no-call", "/open-call", "/call"];
-    expect(await Promise.all(paths.map(statusOfHalf))).toEqual([408, 408, undefined]);
+    const call = await sendHalf("/call");
+    // Begun later, they are over sooner.
+    const short = [await sendHalf("/no-call"), await sendHalf("/open-call")];
+    for (const half of short) await waitFor("it is refused", async () => (await half.status()) === 408);
+    expect(await call.status()).toBeUndefined();
+    for (const half of [call, ...short]) half.close();
   });
 });
 

@@ -1,5 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
 import { Interrupted } from "../shell.ts";
 import { Patience, patiently } from "./patience.ts";
@@ -20,10 +20,18 @@ async function waitForever(patience: Patience, error: ConnectError): Promise<nev
 
 const { signal } = new AbortController();
 
+afterEach(() => void vi.restoreAllMocks());
+
 describe("Patience", () => {
   it("ends when nothing succeeds for too long, but not while it does what the service asks for", async () => {
     const pauses: [number, string][] = [];
-    const onPause = (ms: number, reason: string) => pauses.push([ms, reason]);
+    // Time passes by the pauses alone, each a little longer than it was to be: of a busy machine no more.
+    let now = 0;
+    vi.spyOn(performance, "now").mockImplementation(() => now);
+    const onPause = (ms: number, reason: string) => {
+      pauses.push([ms, reason]);
+      now += ms + 1;
+    };
     const patience = new Patience({ signal, patienceMs: 300, onPause });
     const limited = failing(Code.ResourceExhausted, "RATE_LIMITED", 300);
     await patience.wait(limited);
