@@ -43,11 +43,8 @@ describeWithChromium("an example, by the commands of its README", () => {
     page.on("response", (response) => {
       paths.push(new URL(response.url()).pathname);
       const headers = response.allHeaders().then((all) => JSON.stringify(all));
-      // What a navigation cut off, or this test answered itself, has no text.
-      answers.push(
-        response.text().catch(() => ""),
-        headers,
-      );
+      // What a navigation cut off, or this test answered itself, has no text; nor anything when the page is closed.
+      answers.push(...[response.text(), headers].map((each) => each.catch(() => "")));
     });
     return { page, answers, paths };
   }

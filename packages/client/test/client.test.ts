@@ -126,7 +126,7 @@ it("repeats a rotation whose answer was lost with the same request id: it is mad
 describe("a service that is not reached", () => {
   const certificates = forSuite(makeCertificates, removeCertificates);
   const whyNot = async (options: Partial<ClientOptions>) => {
-    const { userGroups } = newClient({ url: "", token: "anything-at-all", timeoutMs: 60_000, retry: false, ...options });
+    const { userGroups } = newClient({ url: "", token: "anything-at-all", retry: false, ...options });
     const { message, cause } = await failureOf(userGroups.getUserGroup({ userGroupId: "acme" }));
     expect(cause).toBeInstanceOf(Error);
     return message;
