@@ -14,8 +14,8 @@ afterEach(() => {
   for (const { socket } of opened.splice(0)) socket.destroy();
 });
 
-async function dial(url: string): Promise<RawSocket> {
-  const raw = await rawConnect(url);
+async function dial(url: string, first: Uint8Array | string = ""): Promise<RawSocket> {
+  const raw = await rawConnect(url, undefined, { first });
   opened.push(raw);
   return raw;
 }
@@ -126,9 +126,7 @@ describe("a port whose patience is short", () => {
   });
 
   it("leaves those alone that have spoken", async () => {
-    const [one, two] = [await dial(port.url), await dial(port.url)];
-    one.send(HTTP1_GET);
-    two.send(HTTP2_GET);
+    const [one, two] = [await dial(port.url, HTTP1_GET), await dial(port.url, HTTP2_GET)];
     await answeredHttp1(one);
     await answeredHttp2(two);
     // A connection that came later is closed for its silence; they are not.
@@ -190,6 +188,22 @@ describe("a port that drains", () => {
       await port.drain(60);
       await waitFor("it is closed", () => raw.isClosed());
       expect(raw.received().toString("latin1").split("HTTP/1.1 ")).toHaveLength(2);
+    } finally {
+      port.destroy();
+    }
+  });
+
+  it("answers what came on an HTTP/1.1 connection while the process stood still, however long that was", async () => {
+    const port = await open({});
+    const raw = await dial(port.url, HTTP1_GET);
+    await answeredHttp1(raw);
+    try {
+      const drained = port.drain(60);
+      raw.send(HTTP1_GET);
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
+      await waitFor("it is closed", () => raw.isClosed());
+      expect(raw.received().toString("latin1").split("HTTP/1.1 200 ")).toHaveLength(3);
+      await drained;
     } finally {
       port.destroy();
     }

@@ -26,12 +26,16 @@ export interface RawSocket {
  * Connects to where a URL points; over TLS when it says so, trusting everybody.
  *
  * @param alpn the protocol that is asked for over TLS
- * @param localAddress the client's own address: any of 127.0.0.0/8
+ * @param options `localAddress`: the client's own address, any of 127.0.0.0/8; `first`: what it says as soon as it is
+ *   connected, however late this process hears of that
  */
 export async function rawConnect(
   url: string,
   alpn: "h2" | "http/1.1" = "h2",
-  localAddress = "127.0.0.1",
+  {
+    localAddress = "127.0.0.1",
+    first = "",
+  }: { readonly localAddress?: string; readonly first?: Uint8Array | string } = {},
 ): Promise<RawSocket> {
   const { hostname: host, port, protocol } = new URL(url);
   const isSecure = protocol === "https:";
@@ -49,6 +53,7 @@ export async function rawConnect(
   socket.on("close", () => {
     closed = true;
   });
+  if (first.length > 0) socket.write(first);
   await waitFor("the connection is made", () => closed || (!tcp.connecting && secured));
   return {
     socket,

@@ -1,7 +1,7 @@
 import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
-import { clearInterval, clearTimeout, setInterval, setTimeout } from "node:timers";
+import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
 import { bodyBytes, type HttpResponse } from "../exchange.ts";
 import { type ClientOf, HEADER_TOO_LARGE, type Limits, requestTimeoutMs } from "../limits.ts";
 import type { Refusal } from "../protocol/refusals.ts";
@@ -131,7 +131,8 @@ export class Connections {
       }
     };
     closeSilent();
-    const timer = setInterval(closeSilent, LOOK_MS);
+    // When the process has stood still, timers come first: what has arrived meanwhile is to be read before it is judged.
+    const timer = setInterval(() => setImmediate(closeSilent), LOOK_MS);
     return () => clearInterval(timer);
   }
 

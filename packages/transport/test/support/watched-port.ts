@@ -53,7 +53,7 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
     port,
     raws,
     dial: async (alpn, localAddress) => {
-      const raw = await rawConnect(port.url, alpn, localAddress);
+      const raw = await rawConnect(port.url, alpn, { localAddress });
       raws.push(raw);
       return raw;
     },
