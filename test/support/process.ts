@@ -58,7 +58,8 @@ export function startProcess(
   child.once("exit", () => running.delete(child));
   let text = "";
   for (const stream of [child.stdout, child.stderr]) {
-    stream?.on("data", (chunk: Buffer) => {
+    // A character may come in two pieces.
+    stream?.setEncoding("utf8").on("data", (chunk: string) => {
       text += chunk;
     });
   }
