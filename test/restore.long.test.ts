@@ -31,7 +31,9 @@ describeWithRedis("a restore of yesterday's backup", () => {
   it("revives what was ended since, until what after-restore.js says is done again", async () => {
     const [folder, port] = [newFolder(), await freePort()];
     const lost = await newRedisIn(folder, port);
-    const first = await newServer({ redisUrl: lost.url, env: ADMIN_ENV });
+    // Of the first server, and of the next one.
+    const env = { ...ADMIN_ENV, PORT: String(await freePort()) };
+    const first = await newServer({ redisUrl: lost.url, env });
     const as = async (token: string, args: string, input = ""): Promise<Run> => {
       return ugs(args.split(" "), { env: { UGS_URL: first.url, UGS_TOKEN: token }, input });
     };
@@ -72,7 +74,7 @@ describeWithRedis("a restore of yesterday's backup", () => {
     copyFileSync(backup, join(folder, "dump.rdb"));
     const restored = await newRedisIn(folder, port);
     expect(await ask(restored, "CONFIG", "SET", "appendonly", "yes")).toBe("OK");
-    const server = await newServer({ redisUrl: restored.url, env: { ...ADMIN_ENV, PORT: new URL(first.url).port } });
+    const server = await newServer({ redisUrl: restored.url, env });
     expect(server.url).toBe(first.url);
     const resolves = async (token: string) => (await as(backEnd.token, "viewer resolve", token)).code === 0;
     const isKnown = async (token: string) => (await as(token, "whoami")).code === 0;
