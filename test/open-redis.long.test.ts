@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { StoreMisconfigured } from "@user-group-service/redis";
 import { expect, inject, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
-import { openRedis } from "../src/store/redis/open.ts";
+import { type OpenOptions, openRedis } from "../src/store/redis/open.ts";
 import {
   closeLater,
   describeWithRedis,
@@ -13,14 +13,19 @@ import {
   newRedis,
   newSentinels,
   newServer,
+  newStoreClient,
 } from "./support/opened.ts";
 import { MASTER, startSentinel } from "./support/redis-sentinel.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { freePort } from "./support/wait.ts";
 
-/** Why a Redis cannot be used. */
-async function fault(url: string, options: { sentinelPassword?: string; ca?: string } = {}) {
-  const opened = await openRedis(url, { timeoutMs: 500, connectMs: 2000, ...options }).catch((error: unknown) => error);
+/** For a Redis that does not come: all of the time is waited for it. */
+const BRIEFLY = { timeoutMs: 500, connectMs: 2000 };
+
+/** Why a Redis cannot be used. By default one that answers may take as long as a busy machine does. */
+async function fault(url: string, options: Partial<OpenOptions> = {}) {
+  const patiently = { timeoutMs: 10_000, connectMs: 60_000 };
+  const opened = await openRedis(url, { ...patiently, ...options }).catch((error: unknown) => error);
   if (opened instanceof StoreMisconfigured) return `misconfigured: ${opened.message}`;
   if (opened instanceof StoreUnavailable) return `unavailable: ${(opened.cause as Error).message}`;
   closeLater(() => (opened as { close(): void }).close());
@@ -32,7 +37,7 @@ it.concurrent.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"
   async (scheme) => {
     const port = await freePort();
     const end = scheme === "redis-sentinel" ? "/0#m" : "";
-    expect(await fault(`${scheme}://127.0.0.1:${port}${end}`)).toMatch(
+    expect(await fault(`${scheme}://127.0.0.1:${port}${end}`, BRIEFLY)).toMatch(
       new RegExp(
         `^unavailable: .*ECONNREFUSED.*127.0.0.1:${port}|^unavailable: no Sentinel answers.*127.0.0.1:${port}: .*ECONNREFUSED|^unavailable: Sentinel 127.0.0.1:${port}: .*ECONNREFUSED`,
       ),
@@ -47,7 +52,7 @@ it("of an address where nobody answers it says so", async () => {
     `redis-cluster://127.0.0.1:${port}`,
     `redis-sentinel://127.0.0.1:${port}#m`,
   ];
-  for (const each of await Promise.all(urls.map((url) => fault(url)))) {
+  for (const each of await Promise.all(urls.map((url) => fault(url, BRIEFLY)))) {
     expect(each).toMatch(/^unavailable: /);
   }
 });
@@ -63,8 +68,7 @@ describeWithRedis("at its start a Redis of another shape", () => {
   it("than one node is told from one", async () => {
     const cluster = await newCluster();
     const url = `redis://127.0.0.1:${cluster.nodes[0]?.port}`;
-    const client = await openRedis(url, { timeoutMs: 500 });
-    closeLater(() => client.close());
+    const client = await newStoreClient({ url });
     const causes = await Promise.all(
       Array.from({ length: 20 }, (_, i) =>
         client.run("get", "hgetall", [`${i}`]).then(
@@ -120,9 +124,9 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
       "yes",
     ]);
     const url = `rediss-cluster://127.0.0.1:${ports[0]}`;
-    expect(await fault(url)).toMatch(/^unavailable: .*certificate/);
-    const client = await openRedis(url, { timeoutMs: 2000, minReplicas: 1, ca: readFileSync(ca.certFile, "utf8") });
-    closeLater(() => client.close());
+    expect(await fault(url, BRIEFLY)).toMatch(/^unavailable: .*certificate/);
+    const options = { timeoutMs: 60_000, minReplicas: 1, ca: readFileSync(ca.certFile, "utf8") };
+    const client = await newStoreClient({ url }, options);
     expect(
       client.nodes
         .masters()
@@ -145,7 +149,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     const sentinel = await startSentinel(masterPort, {}, settings);
     closeLater(() => sentinel.stop());
     const url = `rediss-sentinel://127.0.0.1:${sentinelPort}/0#${MASTER}`;
-    expect(await fault(url)).toMatch(/^unavailable: .*certificate/);
+    expect(await fault(url, BRIEFLY)).toMatch(/^unavailable: .*certificate/);
     const env = { REDIS_CA_FILE: ca.certFile };
     const { groups } = grpcClients(await newServer({ redisUrl: url, env }));
     expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
@@ -155,7 +159,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     const port = await freePort();
     await newRedis(args(port));
     const url = `rediss://127.0.0.1:${port}`;
-    expect(await fault(url)).toMatch(/^unavailable: .*certificate/);
+    expect(await fault(url, BRIEFLY)).toMatch(/^unavailable: .*certificate/);
     // What the host says to that is heard, or it would end the process; Vitest tells of what nobody hears.
     const tries = Array.from({ length: 40 }, () => openRedis(url, { timeoutMs: 500, connectMs: 500 }));
     for (const each of await Promise.allSettled(tries)) expect(each.status).toBe("rejected");

@@ -10,7 +10,8 @@ import { waitFor } from "./support/wait.ts";
 
 /** Runs a command in a folder and waits until it listens; gives its URL. */
 async function listens(cwd: string, command: string, env: { readonly [name: string]: string }): Promise<string> {
-  const server = newProcess(startProcess(["sh", "-c", `exec ${command}`], { cwd, env: { PORT: "0", ...env } }));
+  const settings = { PORT: "0", REDIS_TIMEOUT: "10s", ...env };
+  const server = newProcess(startProcess(["sh", "-c", `exec ${command}`], { cwd, env: settings }));
   return waitUntilSaid(server, "it listens", (output) => /"url":"([^"]+)"[^\n]*"msg":"listening"/.exec(output)?.[1]);
 }
 

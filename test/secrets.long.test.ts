@@ -6,7 +6,7 @@ import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { newApiToken } from "../src/domain/token.ts";
 import { adminOf } from "./support/admin.ts";
 import { foreignToken } from "./support/contract/context.ts";
-import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
+import { describeWithRedis, forSuite, patient, suiteRedis } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -35,7 +35,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
       tokens: { customer: issued, testing: newApiToken(), untagged: "untagged-0123456789abcdef" },
     };
     for (const secret of [env.ADMIN_TOKEN, ...Object.values(like.tokens)]) secrets.add(secret);
-    server = await startServer({ runtime, redisUrl: redis.url, env, like });
+    server = await startServer(patient({ runtime, redisUrl: redis.url, env, like }));
     await busyRun(server, secrets);
     expect(await server.stop()).toBe(0);
     await waitFor("the monitor has seen the run", () => commands.some((command) => command.includes("settled-last")));
