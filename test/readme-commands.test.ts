@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Block, blocksOf, type Document, rowsOf, sectionsOf } from "./support/documents.ts";
 import { closeLater, newFolder, newProcess, newRedis, redisUrl, suiteServer } from "./support/opened.ts";
-import { descendants, ROOT, startProcess } from "./support/process.ts";
+import { descendants, isRunning, ROOT, startProcess } from "./support/process.ts";
 import { freePort, waitFor } from "./support/wait.ts";
 
 /** Sections whose blocks need more than is set up here: sessions (see `verifiers.long.test.ts`), a package of the registry. */
@@ -52,7 +52,8 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
     /** Presses Ctrl-C, and waits for the shell. */
     async stop(): Promise<void> {
       if (!ended) return;
-      for (const pid of descendants(shell.pid)) process.kill(pid, "SIGINT");
+      // One may end because another has.
+      for (const pid of descendants(shell.pid)) if (isRunning(pid)) process.kill(pid, "SIGINT");
       await waitFor("the server ends", ended);
       ended = undefined;
     },
@@ -88,7 +89,7 @@ it.skipIf(redisUrl === undefined)("the blocks of the README, and then of the API
   symlinkSync(`${ROOT}/node_modules`, join(folder, "node_modules"));
   const port = await freePort();
   const { url } = await newRedis();
-  const server = openShell(folder, { PORT: String(port) });
+  const server = openShell(folder, { PORT: String(port), REDIS_TIMEOUT: "10s" });
   const caller = openShell(folder, {});
   let apiToken = "";
   /** A block as it is run here: on a port of its own, with what is installed already. */
