@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
 import { blocksOf, sectionsOf, textOf } from "../../../test/support/documents.ts";
 import { closeLater, newFolder, newProcess, newServer } from "../../../test/support/opened.ts";
-import { ROOT } from "../../../test/support/process.ts";
+import { descendants, ROOT } from "../../../test/support/process.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
 import { waitFor } from "../../../test/support/wait.ts";
 import { customer, startHosted } from "./support/hosted.ts";
@@ -28,6 +28,7 @@ async function openBash() {
   const bash = newProcess(openTerminal("bash --norc --noprofile", { env, cwd: folder }));
   const ready = (from: number) => /ready (\d+) > $/.exec(bash.screen().slice(from));
   await waitFor("bash is ready", () => ready(0));
+  const processes = descendants(bash.pid).length;
   return {
     folder,
     screen: bash.screen,
@@ -42,6 +43,8 @@ async function openBash() {
             .slice(from + line.length)
             .includes(question),
         );
+        // Until a command has the terminal, bash takes for itself what is typed.
+        await waitFor(`${line} runs`, () => descendants(bash.pid).length > processes);
         bash.type(keys);
       }
       const [, code] = await waitFor(`this ends: ${line}`, () => {

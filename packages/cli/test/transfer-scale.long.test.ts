@@ -8,11 +8,15 @@ import { expect, it } from "vitest";
 import { ADMIN_ENV, ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
 import { describeWithRedis, newFolder, newRedis, newServer } from "../../../test/support/opened.ts";
 import { ROOT } from "../../../test/support/process.ts";
-import { waitFor } from "../../../test/support/wait.ts";
+import { pause, waitFor } from "../../../test/support/wait.ts";
+import { newGate } from "./support/gate.ts";
 
 /** How many groups are moved, `TRANSFER_GROUPS=100000` for what a migration may have, and how often the import is killed. */
 const COUNT = Number(process.env["TRANSFER_GROUPS"] ?? 10_000);
 const KILLS = 5;
+
+/** How many groups `ugs` sends at once. */
+const GROUPS_A_REQUEST = 500;
 
 /** The most memory that a move may take, in MiB, however many groups there are. */
 const MAX_RSS_MIB = 250;
@@ -82,19 +86,27 @@ describeWithRedis("many groups", () => {
     for (const name of ["killed", "whole"]) await adminOf(server.url).createEnvironment({ environment: { name } });
 
     const state = `${file}.import-state`;
+    const gate = await newGate(server);
     let killed = 0;
     for (let i = 1; i <= KILLS; i++) {
-      const ended = await run(["import", file, "--env", "killed"], server.url, (child) => {
+      const part = (COUNT * i) / (KILLS + 2);
+      // What is behind the part comes so slowly that its state is written, and seen, before the end.
+      let sent = recordsOf(state);
+      gate.before = async ({ rpc }) => {
+        if (rpc !== "ImportUserGroups") return;
+        sent += GROUPS_A_REQUEST;
+        if (sent > part) await pause(300);
+      };
+      const ended = await run(["import", file, "--env", "killed"], gate.url, (child) => {
         // Each gets a part of the way, then ends as by the kernel.
-        void waitFor(`the import is at part ${i}`, () => recordsOf(state) >= (COUNT * i) / (KILLS + 2)).then(() =>
-          child.kill("SIGKILL"),
-        );
+        void waitFor(`the import is at part ${i}`, () => recordsOf(state) >= part).then(() => child.kill("SIGKILL"));
       });
       if (ended.code === null) killed += 1;
     }
     expect(killed).toBe(KILLS);
     const records = recordsOf(state);
-    const resumed = await run(["import", file, "--env", "killed", "--json"], server.url);
+    gate.before = () => false;
+    const resumed = await run(["import", file, "--env", "killed", "--json"], gate.url);
     expect(resumed.code).toBe(0);
     const { summary } = JSON.parse(resumed.stdout) as { summary: { [name: string]: number } };
     expect(summary).toMatchObject({ updated: 0, tokenNewer: 0, rejected: 0, resumed: records });

@@ -67,7 +67,7 @@ describe("what one exchange does not show", () => {
       const lasting = send(candidate, request);
       await waitFor("it is called", () => calls(candidate) > 0);
       // A call that was made later, with a deadline of its own, is over before this one.
-      const later = requestOf(form, talk({ script: { wait: true } }), { headers: [["connect-timeout-ms", "50"]] });
+      const later = requestOf(form, talk({ script: { wait: true } }), { headers: [["connect-timeout-ms", "500"]] });
       await send({ ...candidate, effects: [] }, later);
       expect(candidate.effects.filter(({ where }) => where === "aborted").length).toBe(1);
       candidate.session().destroy();

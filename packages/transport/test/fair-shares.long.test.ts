@@ -1,6 +1,6 @@
 import { constants } from "node:http2";
 import { describe, expect, it } from "vitest";
-import { FLAG, FRAME, frame, HELLO, requestHeaders } from "../../../test/support/http2-frames.ts";
+import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "../../../test/support/http2-frames.ts";
 import type { RawSocket } from "../../../test/support/raw-socket.ts";
 import { VARIANTS } from "../../../test/support/variants.ts";
 import { pause, waitFor } from "../../../test/support/wait.ts";
@@ -26,7 +26,8 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
   const { raws, dial, heldBytes } = watchedPort(runtime, {
     maxConnections: CONNECTIONS,
     headerTimeoutMs: HEADER_MS,
-    openArrivalTimeoutMs: 2000,
+    // Long enough for a body that comes a little late, on a machine that stalls meanwhile.
+    openArrivalTimeoutMs: 4000,
     streams: { max: STREAMS, lifetimeMs: 60_000 },
     proxy: PROXY,
     tls: tls?.server,
@@ -121,6 +122,11 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
     const resets = () => many.flatMap((raw) => resetsOf(raw));
     await waitFor("as many have given way", () => resets().length === STREAMS / 2);
     for (const { payload } of resets()) expect(payload.readUInt32BE()).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    // What they hold is given back once they are reset.
+    for (const raw of [...many, few]) {
+      raw.send(Buffer.concat(streamIds(STREAMS / 2 + 1).map((stream) => numberFrame(FRAME.reset, stream, 8))));
+      await pinged(raw);
+    }
     // Clients of one proxy are told apart, however they share its connections.
     await closeAll();
     const proxy = await dial("h2", PROXY);

@@ -1,15 +1,15 @@
 import { connect as connectHttp2 } from "node:http2";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
+import { closeLater } from "../../../test/support/opened.ts";
 import { pause } from "../../../test/support/wait.ts";
 import { openPort, type Port } from "../src/http/port.ts";
 import { bareRefusal, type Refusal } from "../src/protocol/refusals.ts";
 
-const served: number[] = [];
-const refusals: Refusal[] = [];
-let port: Port;
-
-beforeAll(async () => {
-  port = await openPort({
+/** A port that gives a body so long to arrive, and what became of requests. */
+async function newPort(arrivalTimeoutMs: number) {
+  const served: number[] = [];
+  const refusals: Refusal[] = [];
+  const port = await openPort({
     host: "127.0.0.1",
     port: 0,
     find: () => ({
@@ -23,14 +23,15 @@ beforeAll(async () => {
       refusals.push(refusal);
       return bareRefusal(refusal);
     },
-    limits: { headerTimeoutMs: 1000, arrivalTimeoutMs: 200 },
+    limits: { headerTimeoutMs: 1000, arrivalTimeoutMs },
   });
-});
-afterAll(() => port.destroy());
+  closeLater(() => port.destroy());
+  return { port, served, refusals };
+}
 
 /** Sends two pieces of a body, and its end if it is to have one; resolves with the status of the answer. */
-async function upload(isWhole: boolean): Promise<number | undefined> {
-  const session = connectHttp2(port.url);
+async function upload({ url }: Port, isWhole: boolean): Promise<number | undefined> {
+  const session = connectHttp2(url);
   session.on("error", () => {});
   const stream = session.request({ ":method": "POST", ":path": "/" }, { endStream: false });
   stream.on("error", () => {});
@@ -48,12 +49,14 @@ async function upload(isWhole: boolean): Promise<number | undefined> {
 }
 
 it("refuses an HTTP/2 request whose body does not arrive in time, naming the time it had, and does not serve it", async () => {
-  expect(await upload(false)).toBe(408);
+  const { port, served, refusals } = await newPort(200);
+  expect(await upload(port, false)).toBe(408);
   expect(served).toEqual([]);
   expect(refusals).toEqual([{ kind: "request-timeout", headerMs: 1000, requestMs: 200 }]);
 });
 
 it("serves one whose body does", async () => {
-  expect(await upload(true)).toBe(200);
+  const { port, served } = await newPort(10_000);
+  expect(await upload(port, true)).toBe(200);
   expect(served).toEqual([40_000]);
 });

@@ -28,7 +28,9 @@ export async function newGate({ url }: { readonly url: string }): Promise<Gate> 
   const calls: GateCall[] = [];
   const gate = { calls, before: (_: GateCall): unknown => false };
   const server = createServer(async (incoming, response) => {
-    const body = await buffer(incoming);
+    const body = await buffer(incoming).catch(() => undefined);
+    // Whoever calls may be gone before all of the call is here.
+    if (!body) return;
     const isJson = incoming.headers["content-type"] === "application/json";
     const message = isJson ? (JSON.parse(body.toString()) as GateCall["message"]) : {};
     const call = { rpc: incoming.url?.split("/").at(-1) ?? "", message, response };
