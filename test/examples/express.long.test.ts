@@ -158,6 +158,8 @@ describeWithChromium("a company's page in Chromium", () => {
       form.submit();
     }, `${example.url}/session`);
     const answer = await answered;
+    // A page that is closed on its way to another site may never be.
+    await page.waitForURL(`${example.url}/session`);
     expect((await answer.request().allHeaders())["cookie"]).toMatch(/^login=/);
     expect(answer.status()).toBe(403);
   });
