@@ -11,9 +11,19 @@ export function environmentContract({ clients, redis }: ContractContext): void {
   const ensure = (name: EnvironmentName) =>
     Promise.all(clients().map((client) => new TestEnvironments(client).ensureEnvironment(name)));
 
+  /** A name whose environments get the first numbers that they want: now and then another one has such a number. */
+  const newName = async (): Promise<string> => {
+    for (;;) {
+      const { name } = newEnvironment();
+      const wanted = ["", "Customer", "Testing"].flatMap((tag) => [0, 1].map((i) => wantedNumber(`${name}/${tag}`, i)));
+      const taken = await Promise.all(wanted.map((number) => redis().exists(environmentNumberKey(number))));
+      if (taken.every((count) => count === 0)) return name;
+    }
+  };
+
   describe("ensureEnvironment", () => {
     it("makes what is missing, and leaves what is there", async () => {
-      const { name } = newEnvironment();
+      const name = await newName();
       const customer = { name, tag: "Customer" } as const;
       for (let tries = 0; tries < 2; tries++) {
         for (const made of await ensure(customer)) {
@@ -41,7 +51,7 @@ export function environmentContract({ clients, redis }: ContractContext): void {
     });
 
     it("gives each a number of its own, also where two would have the same", async () => {
-      const { name } = newEnvironment();
+      const name = await newName();
       const number = wantedNumber(`${name}/`, 0);
       await redis().set(environmentNumberKey(number), "another/");
       const [made] = await ensure({ name, tag: undefined });
@@ -72,7 +82,7 @@ export function environmentContract({ clients, redis }: ContractContext): void {
     const first = () => stores()[0] as TestEnvironments;
 
     it("are made once, whole, and found by every worker", async () => {
-      const { name } = newEnvironment();
+      const name = await newName();
       const customer = { name, tag: "Customer" } as const;
       for (const store of stores()) await fails(store.find(customer), EnvironmentNotFound);
       const tries = await Promise.allSettled(
