@@ -6,7 +6,6 @@ import { LookupApiTokenResponse_Source as Source } from "../gen/usergroup/admin/
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
-import { REVOKED_CHANNEL } from "../src/store/keys.ts";
 import {
   ADMIN_CLIENTS,
   ADMIN_ENV,
@@ -19,6 +18,7 @@ import {
 } from "./support/admin.ts";
 import { clientsOfShare } from "./support/matrix.ts";
 import { describeWithRedis, newRedis, newServer, sharedServer } from "./support/opened.ts";
+import { waitForSubscriptions } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -259,7 +259,7 @@ describeWithRedis("changes of API tokens", () => {
     const one = await newServer(options);
     const two = await newServer({ ...options, like: one });
     const operator = new Redis(redis.url);
-    await waitFor("both workers listen", async () => (await operator.pubsub("NUMSUB", REVOKED_CHANNEL))[1] === 2);
+    await waitForSubscriptions(operator, 2);
     operator.disconnect();
     const environment = customerOf(one);
     const { token, id } = await issueToken(one, "manage");

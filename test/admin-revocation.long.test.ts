@@ -12,7 +12,7 @@ import {
   patient,
   suiteRedis,
 } from "./support/opened.ts";
-import { metricOf } from "./support/operations.ts";
+import { metricOf, waitForSubscriptions } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type ServerOptions, startServer, type TestServer } from "./support/server.ts";
 import { waitFor } from "./support/wait.ts";
@@ -24,8 +24,6 @@ async function attempt(server: TestServer, token: string): Promise<string> {
 
 const ACCEPTED = "InvalidArgument";
 const REFUSED = "Unauthenticated";
-
-const listening = async (redis: Redis) => Number((await redis.pubsub("NUMSUB", REVOKED_CHANNEL))[1]);
 
 /** Ends a token as if its revocation were told to nobody. */
 async function endSilently(redis: Redis, token: string): Promise<void> {
@@ -56,7 +54,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     },
   );
   beforeAll(async () => {
-    await waitFor("both workers listen", async () => (await listening(operator)) === 2);
+    await waitForSubscriptions(operator, 2);
   });
 
   /** A token that both workers have cached. */
@@ -95,7 +93,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     const killed = await operator.multi().client("KILL", "TYPE", "pubsub").del(key).exec();
     expect(killed?.map(([, count]) => count)).toEqual([2, 1]);
     for (const server of [one, two]) await refusedBy(server, token);
-    await waitFor("both workers listen again", async () => (await listening(operator)) === 2);
+    await waitForSubscriptions(operator, 2);
     const next = await cachedToken();
     await adminOf(two.url).revokeApiToken({ environment: customerOf(two), apiTokenId: next.id });
     await refusedBy(one, next.token);
@@ -192,7 +190,7 @@ describeWithRedis("workers of one port", () => {
     const env = { ...ADMIN_ENV, API_TOKEN_CACHE: "24h", WORKERS: "2" };
     const server = await newServer({ redisUrl: redis.url, env });
     const operator = newOperator(redis);
-    await waitFor("both workers listen", async () => (await listening(operator)) === 2);
+    await waitForSubscriptions(operator, 2);
     const { token, id } = await issueToken(server, "resolve");
     // Each call is on a connection of its own, and these go to the workers in turn.
     const outcomes = () => Promise.all(Array.from({ length: 6 }, () => attempt(server, token)));

@@ -3,15 +3,13 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { FIELD } from "../src/store/fields.ts";
-import { REVOKED_CHANNEL } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { foreignToken } from "./support/contract/context.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServer } from "./support/opened.ts";
-import { waitUntilReady } from "./support/operations.ts";
+import { waitForSubscriptions, waitUntilReady } from "./support/operations.ts";
 import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 /** What a call is told of its change. */
 async function outcomeOf(call: Promise<unknown>): Promise<string | undefined> {
@@ -107,9 +105,7 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
     // The API token of the admin is not read again meanwhile.
     const env = { ...ADMIN_ENV, REDIS_TIMEOUT, API_TOKEN_CACHE: "1m" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
-    const operator = newOperator(redis);
-    // What is cached is forgotten when the subscription to revocations begins.
-    await waitFor("it listens", async () => (await operator.pubsub("NUMSUB", REVOKED_CHANNEL))[1] === 1);
+    await waitForSubscriptions(newOperator(redis), 1);
     const admin = adminOf(server.url, (await issueToken(server, "admin")).token);
     const { groups, viewers } = grpcClients(server);
     const token = foreignToken();

@@ -3,7 +3,7 @@ import { decodeJwt } from "jose";
 import type { BrowserContext, Page, Request, Response } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { adminOf, customerOf } from "../support/admin.ts";
-import { describeWithChromium, servePage, suiteBrowser } from "../support/chromium.ts";
+import { describeWithChromium, servePage, stopClock, suiteBrowser } from "../support/chromium.ts";
 import { closeLater, forSuite, sharedServer } from "../support/opened.ts";
 import { ROOT, waitUntilSaid } from "../support/process.ts";
 import { grpcClients } from "../support/rpc.ts";
@@ -106,8 +106,8 @@ describeWithChromium("a company's page in Chromium", () => {
     const page = await openAsAnn("");
     const session = traffic.sessions().at(-1) ?? "";
     await logOutElsewhere();
-    // From here on no time passes for the page but what is said below. No busy machine passes that time before.
-    await page.clock.pauseAt(await page.evaluate(() => Date.now() + 10_000));
+    // From here on no time passes for the page but what is said below.
+    await stopClock(page);
     expect(await shownBy(page)).toEqual(SHOWN);
     expect(await lookWith(session, "asks")).toBe(200);
     await endSessions();

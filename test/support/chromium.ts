@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type BrowserContext, chromium } from "playwright-core";
+import { type BrowserContext, chromium, type Page } from "playwright-core";
 import { describe, inject } from "vitest";
 import { forSuite } from "./opened.ts";
 import { listen } from "./wait.ts";
@@ -82,4 +82,12 @@ export async function servePage(script: string): Promise<PageServer> {
         server.closeAllConnections();
       }),
   };
+}
+
+/**
+ * Stops the clock of a page, which is installed: from here on it moves by hand alone. It stops ten seconds ahead, which no
+ * busy machine passes before.
+ */
+export async function stopClock(page: Page): Promise<void> {
+  await page.clock.pauseAt(await page.evaluate(() => Date.now() + 10_000));
 }

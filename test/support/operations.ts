@@ -1,7 +1,9 @@
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
+import type { Redis } from "ioredis";
 import { expect } from "vitest";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
+import { REVOKED_CHANNEL } from "../../src/store/keys.ts";
 import { http1 } from "./http.ts";
 import type { TestServer } from "./server.ts";
 import { waitFor } from "./wait.ts";
@@ -12,6 +14,15 @@ type Server = Pick<TestServer, "url">;
 export async function waitUntilReady({ url }: Server, isReady = true): Promise<void> {
   const status = isReady ? 200 : 503;
   await waitFor(`/readyz answers ${status}`, async () => (await http1(url, "/readyz")).status === status);
+}
+
+/**
+ * Waits until so many workers have subscribed to revocations, which begins a little after they listen: what they cached
+ * before is forgotten then.
+ */
+export async function waitForSubscriptions(redis: Redis, count: number): Promise<void> {
+  const subscribed = async () => Number((await redis.pubsub("NUMSUB", REVOKED_CHANNEL))[1]);
+  await waitFor(`${count} workers have subscribed`, async () => (await subscribed()) === count);
 }
 
 /** Where a server with METRICS_PORT says that its endpoints for operators are. */

@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { orLeaveOut } from "./on-path.ts";
 import { ROOT } from "./process.ts";
 
-/** Makes an environment, unless it has been made meanwhile: of a Python, its folder, and the file that it requires. */
+/** Makes an environment, unless it is there: of a Python, its folder, and the file that it requires. */
 const MAKE = `
 if cmp -s "$3" "$2/requirements.txt"; then exit; fi
 rm -rf "$2"
@@ -26,13 +26,10 @@ export function pythonPrograms(name: string, requirements: string, tests: string
   const python = orLeaveOut("python3", tests);
   if (python === undefined) return undefined;
   const folder = join(ROOT, "node_modules/.cache", name);
-  const installed = join(folder, "requirements.txt");
-  if (!existsSync(installed) || readFileSync(installed, "utf8") !== readFileSync(requirements, "utf8")) {
-    mkdirSync(dirname(folder), { recursive: true });
-    // Files of tests that need the same one run at once, and would remove what each other makes.
-    const make = [`${folder}.lock`, "sh", "-ec", MAKE, "sh", python, folder, requirements];
-    execFileSync("flock", make, { stdio: "inherit" });
-  }
+  mkdirSync(dirname(folder), { recursive: true });
+  // Files of tests that need the same one run at once, and would remove what each other makes.
+  const make = [`${folder}.lock`, "sh", "-ec", MAKE, "sh", python, folder, requirements];
+  execFileSync("flock", make, { stdio: "inherit" });
   return join(folder, "bin");
 }
 

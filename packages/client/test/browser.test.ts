@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { Page as BrowserPage } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { bundleForBrowser } from "../../../test/support/bundle.ts";
-import { describeWithChromium, suiteBrowser } from "../../../test/support/chromium.ts";
+import { describeWithChromium, stopClock, suiteBrowser } from "../../../test/support/chromium.ts";
 import { listen, waitFor } from "../../../test/support/wait.ts";
 import type { Page } from "./page.ts";
 
@@ -75,8 +75,7 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     [requests, givenUp, answer] = [0, 0, good];
     await page.goto(origin);
     await waitFor("the script runs", () => page.evaluate(() => "page" in globalThis));
-    // Far enough ahead that no busy machine passes it before.
-    await page.clock.pauseAt(await page.evaluate(() => Date.now() + 10_000));
+    await stopClock(page);
   });
 
   it("has one request under way, and gives its session to all who ask", async () => {

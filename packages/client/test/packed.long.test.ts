@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ADMIN_ENV } from "../../../test/support/admin.ts";
-import { describeWithChromium, suiteBrowser } from "../../../test/support/chromium.ts";
+import { describeWithChromium, stopClock, suiteBrowser } from "../../../test/support/chromium.ts";
 import { newProcess, suiteServer } from "../../../test/support/opened.ts";
 import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "../../../test/support/process.ts";
 import { ADMIN_TOKEN } from "../../../test/support/server.ts";
@@ -162,8 +162,7 @@ describe("the package, installed", () => {
       await page.goto(url);
       await shows(page, "#data", SHOWN);
       await shows(page, "#state", "ready");
-      // Far enough ahead that no busy machine passes it before.
-      await page.clock.pauseAt(await page.evaluate(() => Date.now() + 10_000));
+      await stopClock(page);
       return { page, got: async () => (await Promise.all(got)).join(), sessions: () => sessions };
     }
 
