@@ -1,3 +1,4 @@
+import "./runtime.ts";
 import { loadConfig } from "./config/config.ts";
 import { run, supervise } from "./run.ts";
 import { answerTo, reportStartFailure } from "./start-messages.ts";

@@ -1,18 +1,16 @@
+import "./runtime.ts";
 import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { existsSync } from "node:fs";
-import { type App, createApp } from "./app.ts";
-import { ApiTokens } from "./auth/api-tokens.ts";
-import type { Config, Setting } from "./config/config.ts";
-import { addGauges } from "./gauges.ts";
-import { announce, endUnusable, type ForDevelopment, type Listening } from "./start-messages.ts";
-import { openForks, Supervisor } from "./supervisor.ts";
-import "./runtime.ts";
 import { CONSOLE_FILES } from "@user-group-service/console";
 import { DOCS_FILES } from "@user-group-service/openapi";
 import { readRedisUrl } from "@user-group-service/redis";
 import { serveNode } from "@user-group-service/transport";
+import { type App, createApp } from "./app.ts";
+import { ApiTokens } from "./auth/api-tokens.ts";
+import type { Config, Setting } from "./config/config.ts";
 import { newApiToken } from "./domain/token.ts";
+import { addGauges } from "./gauges.ts";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
@@ -25,8 +23,10 @@ import { RedisState } from "./redis-state.ts";
 import { type Reload, requireSuccessor, watchFiles } from "./reload.ts";
 import { loadAllRules } from "./rpc/interceptors.ts";
 import { sharedOverloaded } from "./rpc/refusals.ts";
+import { announce, endUnusable, type ForDevelopment, type Listening } from "./start-messages.ts";
 import { type RingKey, TokenCipher } from "./store/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
+import { openForks, Supervisor } from "./supervisor.ts";
 import { answer, ask, isReporter, notifySupervisor, worker } from "./worker.ts";
 
 /** How long the supervisor may take to collect metrics, in milliseconds: a little more than it waits for its workers. */

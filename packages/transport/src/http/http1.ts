@@ -12,8 +12,8 @@ import {
   ServerRequest,
 } from "./server-request.ts";
 
-/** Whether node:http writes headers and a string body in one piece. Deno's does not. */
-const MERGES_TEXT_WITH_HEADER = !("Deno" in globalThis);
+/** Deno's node:http does not write headers and a string body in one piece, nor does it read requests as Node's does. */
+const IS_NODE = !("Deno" in globalThis);
 
 /**
  * The longest body that is converted to a string, in bytes. For longer ones the conversion costs more than a second
@@ -92,6 +92,15 @@ class Http1Request extends ServerRequest<ServerResponse> {
     this.headers = req.headers as HeaderRecord;
     this.req = req;
     this.connection = connection;
+    this.readEnd();
+  }
+
+  /**
+   * Reads what there is of a request without a body: nothing, then its end. One that is not read is drained by node:http
+   * once its response is written, in five more steps of the event loop.
+   */
+  private readEnd(): void {
+    if (IS_NODE && !this.hasBody) this.req.read(0);
   }
 
   /**
@@ -132,6 +141,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
   protected respond({ status, headers, body, trailers }: HttpResponse): void {
     const { req, response: res } = this;
     if (this.isDisconnected) return;
+    this.readEnd();
     // Whether the body still comes is up to the client (RFC 9110, 10.1.1).
     if (this.awaitsContinue && this.hasBody) this.connection.closeAfter(res);
     this.connection.writesWhole(res);
@@ -140,7 +150,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
       res.write(bodyBytes(body));
       res.addTrailers(trailers as { [name: string]: string });
       res.end();
-    } else if (body.length <= MAX_MERGED_BYTES && MERGES_TEXT_WITH_HEADER) {
+    } else if (body.length <= MAX_MERGED_BYTES && IS_NODE) {
       // node:http sends a string in one write with the headers. In latin1 every byte is one character; an ASCII string has
       // as many bytes as characters.
       const isAscii = typeof body === "string" && Buffer.byteLength(body) === body.length;
