@@ -55,7 +55,6 @@ if before and not tonumber(before) or not before and redis.call('EXISTS', key) =
 if before and not redis.call('HGET', key, '${FIELD.digest}') then return {'unreadable', stamp} end
 redis.call('HLEN', tokens)
 redis.call('ZSCORE', ids, id)
-redis.call('EXISTS', prefix .. '${KEY.foreign}' .. digest)
 local set = rest + 2 * tonumber(replaced)
 local outcome, told = 'done', ''
 if not before then
@@ -74,7 +73,6 @@ else
   redis.call('HSET', key, '${FIELD.updateTime}', after(tonumber(before)), spread(ARGV, set))
   for i = rest, set - 1, 2 do drop(key, ARGV[i], tonumber(ARGV[i + 1])) end
 end
-if is_indexed then redis.call('DEL', prefix .. '${KEY.foreign}' .. digest) end
 audit(id, names)
 return {outcome, stamp, told}`,
 });
@@ -128,7 +126,7 @@ class GroupImport {
   readonly #place: ReturnType<typeof placeOf>;
   /** The token that the import brings. */
   #token: GivenToken | undefined;
-  /** The entry of that token that was made and that the group has not been given it under, nor will be. */
+  /** The entry of that token that was made and that the group is not found by, nor will be. */
   #unusedEntry = "";
 
   constructor(group: ImportedUserGroup, how: Import) {
@@ -219,7 +217,7 @@ class GroupImport {
     });
     const [state, , ended = ""] = requireDone("import", answer);
     if (state === "changed") return false;
-    this.#unusedEntry = "";
+    if (!given?.isIndexed) this.#unusedEntry = "";
     // Otherwise it is the team id of a new group.
     if (state === "done") this.#forget(ended, keptFor(graceMs));
     return true;
