@@ -11,7 +11,7 @@ import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { Random } from "../../fuzz/random.ts";
 import { storedGroups } from "../stored-groups.ts";
 import { TestUserGroupAdmin } from "../stores.ts";
-import { waitFor } from "../wait.ts";
+import { pause, waitFor } from "../wait.ts";
 import {
   byId,
   byToken,
@@ -457,13 +457,23 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
     const tokens = [...Array.from({ length: 3 }, foreignToken), newUserGroupToken(0), newUserGroupToken(99)];
     const leftBehind: Awaited<ReturnType<typeof cutOff>>[] = [];
     let made = 0;
+    // Other imports come between a claim of its and its change.
+    const slow = (worker: number) => {
+      const client = clients()[worker % clients().length] as StoreClient;
+      const change: StoreClient["change"] = async (...args) => {
+        await pause(random.below(8));
+        return client.change(...args);
+      };
+      const [run, ask, prepare] = [client.run.bind(client), client.ask.bind(client), client.prepare.bind(client)];
+      return new TestUserGroupAdmin({ run, ask, prepare, change } as unknown as StoreClient, RING);
+    };
     const act = async (worker: number) => {
       const [id, token] = [random.pick(ids), random.pick(tokens)];
       const unless = (error: unknown) => {
         if (!(error instanceof UserGroupNotFound)) throw error;
       };
       const graceMs = random.chance(0.3) ? HOUR_MS : 0;
-      await new Promise((r) => setTimeout(r, Math.random() * 10));
+      await pause(random.below(10));
       switch (random.below(8)) {
         case 0:
           return admin({ worker }).delete(environment, id).catch(unless);
@@ -472,10 +482,8 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
         case 2:
           return leftBehind.push(await cutOff(environment, imported(id, { token })));
         default: {
-          const [outcome] = await admin({ worker }).import(environment, [imported(id, { token })], {
-            ...EVERY,
-            graceMs,
-          });
+          const given = [imported(id, { token })];
+          const [outcome] = await slow(worker).import(environment, given, { ...EVERY, graceMs });
           if (outcome?.outcome === "failed") expect(outcome.error).toBeInstanceOf(TokenTaken);
           else made++;
         }

@@ -18,6 +18,7 @@ import { KEY, signingKeysKey } from "../../../src/store/keys.ts";
 import { RedisSigningKeys } from "../../../src/store/signing-keys.ts";
 import { RedisTokenKeys } from "../../../src/store/token-keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
+import { waitFor } from "../wait.ts";
 import {
   byId,
   byToken,
@@ -143,6 +144,8 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
       await redis().hdel(group, FIELD.generation, FIELD.firstGeneration);
       await redis().del(`${prefix}${KEY.endedSessions}${first.teamId}`);
       expect(await isEnded(environment, second)).toBe(true);
+      // A generation is a time, and no failover is over within the millisecond in which it began.
+      await waitFor("that millisecond is over", () => Date.now() > second.generation + 1);
       await end();
       expect([await isEnded(environment, first), await isEnded(environment, second)]).toEqual([true, true]);
       expect(await isEnded(environment, await session(environment, viewerId))).toBe(false);
