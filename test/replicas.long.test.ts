@@ -1,7 +1,11 @@
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { StoreUnavailable } from "../src/domain/errors.ts";
+import { tokenDigest } from "../src/store/encryption.ts";
 import { FIELD } from "../src/store/fields.ts";
+import { claimToken } from "../src/store/foreign-tokens.ts";
 import type { StoreClient } from "../src/store/redis/client.ts";
 import { openRedis } from "../src/store/redis/open.ts";
+import { foreignToken, newEnvironment } from "./support/contract/context.ts";
 import { describeWithRedis, forSuite, newServer, suiteRedis } from "./support/opened.ts";
 import type { TestRedis } from "./support/redis.ts";
 import { redisOf } from "./support/redis-of.ts";
@@ -110,6 +114,22 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       await connected();
       const { userGroup: rotated } = await groups.rotateUserGroupToken(rotation);
       expect((await viewers.resolveViewer({ token: rotated?.token ?? "" })).providedId).toBe("a");
+    });
+
+    it("takes no claim of a token for made that the replica does not have, nor the next one of its group", async () => {
+      const client = await openRedis(primary.url, { timeoutMs: 2000, minReplicas: 1 });
+      try {
+        const environment = newEnvironment();
+        const token = foreignToken();
+        const claim = { text: token, digest: tokenDigest(token), isGiven: true };
+        replica.freeze();
+        for (let i = 0; i < 2; i++)
+          await expect(claimToken(client, environment, "a", claim)).rejects.toBeInstanceOf(StoreUnavailable);
+        replica.thaw();
+        expect(await claimToken(client, environment, "a", claim)).toMatch(/^\d+:0$/);
+      } finally {
+        await client.close();
+      }
     });
 
     it("waits once for all changes of a turn", async () => {

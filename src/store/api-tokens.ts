@@ -74,15 +74,16 @@ return {'made', stamp}`,
 });
 
 /**
- * Lists a text in its environment, whose key is the first; `known` is what is listed under the id so far, separated by
+ * Lists a text in its environment, whose key is the first and which has this `number`; `known` is what is listed under the id so far, separated by
  * commas, `most` how many ids may be listed, `subject` and `names` what the event tells.
- * Answers `missing` when there is no such environment; `stale` when something else is listed under the id; `full`; or
+ * Answers `missing` when there is no such environment, or another one of its name; `stale` when something else is listed under the id; `full`; or
  * `made`.
  */
 export const LIST = auditedScript("ugListApiToken", {
-  args: ["list", "id", "digest", "known", "mostIds", "subject", "names"],
+  args: ["number", "list", "id", "digest", "known", "mostIds", "subject", "names"],
   lua: `${LISTED}
-if not redis.call('HGET', key, '${ENVIRONMENT_FIELD.partitions}') then return {'missing', stamp} end
+local is_there = redis.call('HEXISTS', key, '${ENVIRONMENT_FIELD.partitions}') == 1
+if not is_there or redis.call('HGET', key, '${ENVIRONMENT_FIELD.number}') ~= number then return {'missing', stamp} end
 if table.concat(listed(list, id), ',') ~= known then return {'stale', stamp} end
 if known == '' and redis.call('ZCARD', list) >= tonumber(mostIds) then
   local ids, last = 0, ''
@@ -338,7 +339,8 @@ export class RedisApiTokens implements ApiTokenStore {
     const made: TokenText = { id: record.id ?? "", digest, record: { ...record, tokenCreateTime: now } };
     const list = () =>
       client.prepare("list-api-token", LIST, {
-        ...{ key: environmentKey(environment), list: apiTokensKey(environment), id: made.id, digest: made.digest },
+        ...{ key: environmentKey(environment), number: environment.number, list: apiTokensKey(environment) },
+        ...{ id: made.id, digest: made.digest },
         ...{ known: known.map(memberOf).join(","), mostIds: MAX_API_TOKENS },
         ...{ subject: subjectOf([made]), names: known.length === 0 ? "" : "token" },
         ...this.#parts.audit.ofEnvironment(environment, by),

@@ -17,7 +17,7 @@ import {
   signingKeysKey,
   signingKeysMessage,
 } from "./keys.ts";
-import { inBatches } from "./records.ts";
+import { ADD_MEMBER, inBatches } from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { auditedScript, changeScript } from "./script.ts";
 
@@ -49,7 +49,7 @@ const { number, createTime, deleteTime, partitions, formerPartitions, isDeleted,
  * scripts that delete, it also works while Redis' memory is full.
  * Answers `missing` when it is already deleted or replaced by another one; `done`; or `found` when it was begun before.
  */
-const MARK = auditedScript("ugMarkDeletion", {
+export const MARK = auditedScript("ugMarkDeletion", {
   evenIfFull: true,
   args: ["number", "ends", "signingKeys", "message"],
   lua: `local is_begun = redis.call('HEXISTS', key, '${deleteTime}') == 1
@@ -73,7 +73,7 @@ return {'done', stamp}`,
 });
 
 /** Takes a member off a sorted set. Answers `done`. */
-const REMOVE_MEMBER = changeScript("ugUnlist", {
+export const REMOVE_MEMBER = changeScript("ugUnlist", {
   isAlone: true,
   args: ["member"],
   lua: `redis.call('ZREM', key, member)
@@ -85,7 +85,7 @@ return {'done', stamp}`,
  * key is that of its ids.
  * Answers `filled` when it has groups, or `done`.
  */
-const HOLD = changeScript("ugHold", {
+export const HOLD = changeScript("ugHold", {
   evenIfFull: true,
   args: ["closed", "heldMs"],
   lua: `local state = redis.call('GET', closed)
@@ -94,7 +94,7 @@ if heldMs == '0' then
   return {'done', stamp}
 end
 if redis.call('ZCARD', key) > 0 then return {'filled', stamp} end
-if not state then redis.call('SET', closed, 'held', 'PX', heldMs) end
+if not state or state == 'held' then redis.call('SET', closed, 'held', 'PX', heldMs) end
 return {'done', stamp}`,
 });
 
@@ -169,7 +169,7 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
   }
 
   async delete(name: EnvironmentName, force: boolean, by: ChangeBy): Promise<number> {
-    const { client, environments } = this.#parts;
+    const { environments } = this.#parts;
     const environment = await environments.get(name);
     if (!force && (await environments.countUserGroups(environment)) > 0) throw new EnvironmentNotEmpty();
     const sendBy = performance.now() + HELD_MS / 3;
@@ -180,9 +180,17 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     if (left > 0) return left;
     await this.#mark(environment, { ends: true, by });
     // A path that stays listed because this fails leads to nothing.
-    const listed = { key: ENVIRONMENTS_KEY, member: environmentPath(environment) };
-    await client.change("list-environment", REMOVE_MEMBER, listed).catch(() => {});
+    await this.#unlist(environment).catch(() => {});
     return 0;
+  }
+
+  async #unlist(environment: Environment): Promise<void> {
+    const { client } = this.#parts;
+    const listed = { key: ENVIRONMENTS_KEY, member: environmentPath(environment) };
+    await client.change("list-environment", REMOVE_MEMBER, listed);
+    // It may have been made anew before, and been found on the list.
+    const record = await client.run("environment", "hgetall", [environmentKey(environment)]);
+    if (record[partitions] !== undefined) await client.prepare("list-environment", ADD_MEMBER, listed);
   }
 
   /** Closes an environment without user groups for a moment. @throws EnvironmentNotEmpty */
@@ -195,8 +203,10 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     try {
       await eachOf(partitionsOf(environment), (partition) => hold(partition, HELD_MS));
     } catch (error) {
-      // Partitions that stay closed because this fails open by themselves.
-      await eachOf(partitionsOf(environment), (partition) => hold(partition, 0).catch(() => {}));
+      // Partitions that stay closed, for Redis is away or this fails, open by themselves. Another deletion may hold them too,
+      // but none goes on while a partition has groups.
+      if (error instanceof EnvironmentNotEmpty)
+        await eachOf(partitionsOf(environment), (partition) => hold(partition, 0).catch(() => {}));
       throw error;
     }
   }

@@ -43,7 +43,7 @@ const TRIES = 12;
  * if it is of this `generation`. Behind the arguments come fields and values.
  * Answers `deleted` when it is, or is another one by now; `made` when any field was missing, else `found`, and the hash.
  */
-const MAKE = auditedScript("ugMakeEnvironment", {
+export const MAKE = auditedScript("ugMakeEnvironment", {
   args: ["generation", "anew"],
   lua: `local is_deleted = redis.call('HEXISTS', key, '${ENVIRONMENT_FIELD.deleteTime}') == 1
 local may_be = anew ~= '' and redis.call('HEXISTS', key, '${ENVIRONMENT_FIELD.isDeleted}') == 1
@@ -97,6 +97,8 @@ export class RedisEnvironments implements EnvironmentStore {
     const answer = await this.#make(name, record, by, true);
     // Another caller may have made it meanwhile.
     if (answer[0] !== "made") throw new EnvironmentExists();
+    // It was listed before; the end of the deletion of the one before may have taken it off since.
+    await this.#list(name).catch(() => {});
     return listedFromRecord(name, recordFromAnswer(answer));
   }
 

@@ -91,7 +91,8 @@ end
 
 /**
  * Gives a group another token, and the one that it had a grace in milliseconds, or none. The fields that hold the token
- * itself and its times are set by the caller. Without a grace, what was made by that token ends with it: the group's viewer
+ * itself and its times are set by the caller. The token that the group had on its grace may be another one's by now, on its
+ * grace there. Without a grace, what was made by that token ends with it: the group's viewer
  * sessions. Answers what `endedEntry` holds. Goes behind `INDEXED`.
  */
 export const REPLACE = `${GENERATION}local function replace(prefix, key, id, digest, is_indexed, grace)
@@ -100,7 +101,7 @@ export const REPLACE = `${GENERATION}local function replace(prefix, key, id, dig
   local entry = redis.call('HGET', key, '${FIELD.entry}')
   local generation = next_generation(key)
   redis.call('HLEN', tokens)
-  if graced then redis.call('EXISTS', graces .. graced) end
+  if graced and redis.call('GET', graces .. graced) ~= id then graced = nil end
   if grace ~= '0' then redis.call('EXISTS', graces .. old) end
   redis.call('HSET', key, '${FIELD.digest}', digest)
   if is_indexed then redis.call('HSET', tokens, indexed(digest), id) end

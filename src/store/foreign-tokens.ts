@@ -14,8 +14,9 @@ import { changeScript, readScript } from "./script.ts";
  * groups, but entry and group are in different slots. So the entry is made first, for one group at a time, and the group
  * gets the token soon after or never. Another group may take over an entry that is too old to be used any more, if the
  * first group does not have the token. An import that is interrupted between the two steps blocks only its own token, for
- * `OLD_MS`. An entry goes when its group has the token no more, unless two imports may be about to give the group the token:
- * then it stays until it is too old, for whoever forgot it would let another group have the token before the second is done.
+ * `OLD_MS`. An entry goes when its group has the token no more, unless it was made anew while there was one of the group: then
+ * it stays until another group takes it over. Two imports may be about to give the group the token, or the group has it on its
+ * grace, and whoever forgot the entry for one of them would let another group have the token meanwhile.
  */
 
 /** For how long after its entry was made a group may begin to be given a token, in milliseconds. */
@@ -34,7 +35,7 @@ const SLACK_MS = 60 * 1000;
  * Makes the entry of a token for a group, later than any that was there, where the entry is missing, is the one of another
  * group that may be `replaced`, or is to be made `anew` where it is of the group already. Answers `taken` when a group of
  * this partition has the token; `held` and the entry of another group; `made` and the entry that is there now; or `shared`
- * and that entry when the group may also be given the token under the one before, which is not too old for it.
+ * and that entry when the group may have the token under the one before, be it on its grace, or is about to be given it.
  */
 export const CLAIM_TOKEN = changeScript("ugClaimToken", {
   args: ["prefix", "digest", "id", "replaced", "anew"],
@@ -53,7 +54,7 @@ if is_own and anew == '' then return {'made', stamp, held} end
 local last = tonumber(held and string.match(held, '^%d+') or '0')
 held = string.format('%.0f', now > last and now or last + 1.0) .. ':' .. id
 redis.call('SET', key, held)
-return {is_own and now - last <= ${OLD_MS} and 'shared' or 'made', stamp, held}`,
+return {is_own and 'shared' or 'made', stamp, held}`,
 });
 
 /** Removes the entry of a token that its group has no more, unless it was made anew. Answers `kept` or `made`. */
@@ -108,8 +109,8 @@ export interface ClaimedToken {
 /**
  * Makes the entry of a token for a group, which may be given the token for `CLAIM_MS` from before this call.
  *
- * @returns the entry, as `FIELD.entry` has it; with the time 0, which no entry has and `forgetLater` does not find, when
- *   another import may be about to give the group the token
+ * @returns the entry, as `FIELD.entry` has it; with the time 0, which no entry has and `forgetLater` does not find, when it
+ *   must not be forgotten
  * @throws TokenTaken when another group has it, or may be about to be given it; StoreUnavailable
  */
 export async function claimToken(

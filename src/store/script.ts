@@ -16,7 +16,14 @@ import { AUDIT, AUDIT_ARGS, type AuditArgs } from "./audit.ts";
  */
 
 /** The outcomes of changes that are made: by this call or, for `replayed`, by an earlier one. */
-export const MADE: ReadonlySet<string | undefined> = new Set(["created", "done", "crowded", "made", "replayed"]);
+export const MADE: ReadonlySet<string | undefined> = new Set([
+  "created",
+  "done",
+  "crowded",
+  "made",
+  "shared",
+  "replayed",
+]);
 
 /** A script in Lua, and what its arguments are called. */
 export interface Script<Name extends string = string> {

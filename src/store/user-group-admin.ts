@@ -74,7 +74,7 @@ if updateTime ~= '' and updateTime ~= last_change(group) then return {'stale', s
 local graced = redis.call('HGET', group, '${FIELD.graceDigest}')
 local entry = redis.call('HGET', group, '${FIELD.entry}')
 local is_indexed = current and redis.call('HGET', key, indexed(current)) == id
-if graced then redis.call('EXISTS', prefix .. '${KEY.grace}' .. graced) end
+if graced and redis.call('GET', prefix .. '${KEY.grace}' .. graced) ~= id then graced = nil end
 redis.call('ZSCORE', prefix .. '${KEY.ids}', id)
 redis.call('DEL', group)
 if is_indexed then redis.call('HDEL', key, indexed(current)) end

@@ -13,13 +13,13 @@ import {
 } from "../../../src/domain/errors.ts";
 import { apiTokenDigest, newApiToken } from "../../../src/domain/token.ts";
 import { CHANGE, END, LIST, NOTE_USE, UNLIST, WRITE } from "../../../src/store/api-tokens.ts";
+import { RedisEnvironmentDeletion } from "../../../src/store/environment-deletion.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
-import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { RevocationFeed } from "../../../src/store/revocation-feed.ts";
 import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";
-import { type ContractContext, fails, newEnvironment } from "./context.ts";
+import { type ContractContext, failingAt, fails, heldUpAt, newEnvironment } from "./context.ts";
 
 const VALUES: NewApiToken = { displayName: "Back end é{x}", role: "manage", expireTime: undefined, creator: "root" };
 
@@ -29,17 +29,6 @@ function newListener() {
   return { told, revoked: (digest: string) => void told.push(digest), missed: () => void told.push("missed") };
 }
 
-/** A client whose changes by one script fail, as if this process ended before it. */
-function failingAt(client: StoreClient, failing: string): StoreClient {
-  const change: StoreClient["change"] = (operation, script, args) =>
-    script.name === failing
-      ? Promise.reject(new StoreUnavailable(undefined, "not_made"))
-      : client.change(operation, script, args);
-  const run: StoreClient["run"] = (...args) => client.run(...args);
-  const ask: StoreClient["ask"] = (...args) => client.ask(...args);
-  return { change, prepare: change, run, ask } as StoreClient;
-}
-
 /** API tokens. @param feeds whether other workers hear of a revocation */
 export function apiTokenContract({ clients, redis }: ContractContext, { feeds }: { feeds: boolean }): void {
   const client = (worker = 0) => {
@@ -47,6 +36,7 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
     if (!found) throw new Error("no connection is open");
     return found;
   };
+  const environments = () => new TestEnvironments(client(1));
   const store = (listener: RevocationListener = newListener(), worker = 0) =>
     new TestApiTokens(client(worker), listener);
   const create = async (given: Partial<NewApiToken> = {}, environment?: Environment) => {
@@ -206,11 +196,23 @@ export function apiTokenContract({ clients, redis }: ContractContext, { feeds }:
       }
     });
 
+    it("are not made for an environment that was deleted and made anew meanwhile", async () => {
+      const { environment } = await create();
+      const anew = async () => {
+        const audited = { audit: AUDIT, environments: environments(), apiTokens: store() };
+        await new RedisEnvironmentDeletion({ client: client(1), ...audited }).delete(environment, true, BY);
+        await environments().create(environment);
+      };
+      const late = new TestApiTokens(heldUpAt(client(), LIST.name, anew), newListener());
+      await fails(late.create(environment, VALUES), EnvironmentNotFound);
+      expect(await entries(environment)).toEqual([]);
+    });
+
     it("are not changed after the deadline of a change", async () => {
       const { environment, apiToken, digest } = await create();
       const [key, list] = [apiTokenKey(digest), apiTokensKey(environment)];
       const audited = AUDIT.ofEnvironment(environment, BY);
-      const what = { id: "late", digest: "d", known: "", mostIds: 9, subject: "", names: "" };
+      const what = { number: 1, id: "late", digest: "d", known: "", mostIds: 9, subject: "", names: "" };
       const send = sendBy(redis(), Date.now() - 1000);
       const answers = [
         await send(WRITE, { key: apiTokenKey("late"), lastsMs: 60_000, rest: ["id", "late"] }),

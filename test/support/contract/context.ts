@@ -4,6 +4,7 @@ import { type Environment, partitionOf } from "../../../src/domain/environment.t
 import type { ImportedUserGroup, NewUserGroup, Rotation, UserGroup } from "../../../src/domain/user-group.ts";
 import "../../../src/runtime.ts";
 import type { ScriptedRedis } from "@user-group-service/redis";
+import { StoreUnavailable } from "../../../src/domain/errors.ts";
 import type { Audit } from "../../../src/store/audit.ts";
 import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded.ts";
 import type { RingKey } from "../../../src/store/encryption.ts";
@@ -136,6 +137,23 @@ export async function contents(redis: ScriptedRedis, { name, tag }: Environment)
 export function eventsIn(stream: unknown): number {
   const elements = stream as readonly unknown[];
   return Array.isArray(elements[0]) ? elements.length : elements.length / EVENT_ELEMENTS;
+}
+
+/** A client that something happens to before each of its changes by one script, which fails with it. */
+export function heldUpAt(client: StoreClient, script: string, meanwhile: () => Promise<unknown>): StoreClient {
+  const held =
+    (call: StoreClient["change"]): StoreClient["change"] =>
+    async (...args) => {
+      if (args[1].name === script) await meanwhile();
+      return call.apply(client, args);
+    };
+  const [run, ask] = [client.run.bind(client), client.ask.bind(client)];
+  return { run, ask, change: held(client.change), prepare: held(client.prepare) } as unknown as StoreClient;
+}
+
+/** A client whose changes by one script fail, as if this process ended before it. */
+export function failingAt(client: StoreClient, script: string): StoreClient {
+  return heldUpAt(client, script, () => Promise.reject(new StoreUnavailable(undefined, "not_made")));
 }
 
 /** Asserts that a call fails with an error of a class. */

@@ -1,18 +1,29 @@
 import { describe, expect, it } from "vitest";
-import type { EnvironmentName } from "../../../src/domain/environment.ts";
+import { type EnvironmentName, environmentPath, teamIdsOf } from "../../../src/domain/environment.ts";
 import {
   EnvironmentBeingDeleted,
   EnvironmentExists,
   EnvironmentNotEmpty,
   EnvironmentNotFound,
+  StoreUnavailable,
   TokenNotFound,
 } from "../../../src/domain/errors.ts";
 import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
-import { CLEAR, RedisEnvironmentDeletion } from "../../../src/store/environment-deletion.ts";
+import { CLEAR, HOLD, MARK, REMOVE_MEMBER, RedisEnvironmentDeletion } from "../../../src/store/environment-deletion.ts";
+import { MAKE } from "../../../src/store/environments.ts";
 import { ENVIRONMENTS_KEY, KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";
-import { byId, type ContractContext, contents, fails, imported, newEnvironment, newGroup } from "./context.ts";
+import {
+  byId,
+  type ContractContext,
+  contents,
+  fails,
+  heldUpAt,
+  imported,
+  newEnvironment,
+  newGroup,
+} from "./context.ts";
 
 const NEW_TOKEN = { displayName: "x", role: "manage", expireTime: undefined, creator: "root" } as const;
 
@@ -23,9 +34,14 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
   const client = (worker = 0) => clients()[worker % clients().length] ?? expect.fail("no connection is open");
   const environments = (worker = 0) => new TestEnvironments(client(worker));
   const tokens = (worker = 0) => new TestApiTokens(client(worker));
-  const deletion = ({ worker = 0, maxGroups = 10_000, apiTokens = tokens(worker) as never } = {}) =>
+  const deletion = ({
+    worker = 0,
+    maxGroups = 10_000,
+    apiTokens = tokens(worker) as never,
+    slow = client(worker),
+  } = {}) =>
     new RedisEnvironmentDeletion({
-      client: client(worker),
+      client: slow,
       audit: AUDIT,
       environments: environments(worker),
       apiTokens,
@@ -214,6 +230,41 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
           });
       }
       expect(await environments().countUserGroups(environment)).toBe(0);
+      await isNowhere(environment);
+    });
+
+    it("leaves one on the list that was made anew before its end was told", async () => {
+      const isListed = async (name: EnvironmentName) =>
+        (await redis().zscore(ENVIRONMENTS_KEY, environmentPath(name))) !== null;
+      const environment = await create();
+      const slow = heldUpAt(client(), REMOVE_MEMBER.name, () => environments(1).create(environment));
+      expect(await deletion({ slow }).delete(environment, true, BY)).toBe(0);
+      expect(await isListed(environment)).toBe(true);
+      expect(await deletion().delete(environment, true, BY)).toBe(0);
+      expect(await isListed(environment)).toBe(false);
+      const path = environmentPath(environment);
+      const late = heldUpAt(client(), MAKE.name, () => redis().zrem(ENVIRONMENTS_KEY, path));
+      await new TestEnvironments(late).create(environment);
+      expect(await isListed(environment)).toBe(true);
+    });
+
+    it("opens nothing that another deletion holds when Redis fails it", async () => {
+      const environment = await create();
+      const held = `${partitionPrefix(environment, 0)}${KEY.closed}${teamIdsOf(environment, 0).first}`;
+      let isFirst = true;
+      const slow = heldUpAt(client(), MARK.name, async () => {
+        if (!isFirst) return;
+        isFirst = false;
+        await redis().pexpire(held, 50_000);
+        let holds = 0;
+        const failing = heldUpAt(client(1), HOLD.name, async () => {
+          if (holds++ === 2) throw new StoreUnavailable(undefined, "not_made");
+        });
+        await fails(deletion({ slow: failing }).delete(environment, false, BY), StoreUnavailable);
+        expect(await redis().pttl(held)).toBeGreaterThan(60_000);
+        for (const id of ids(9)) await fails(store().getOrCreate(environment, newGroup(id)), EnvironmentNotFound);
+      });
+      expect(await deletion({ slow }).delete(environment, false, BY)).toBe(0);
       await isNowhere(environment);
     });
 

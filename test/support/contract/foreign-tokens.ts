@@ -6,6 +6,7 @@ import { newUserGroupToken, userGroupTokenShape } from "../../../src/domain/toke
 import type { ImportedUserGroup } from "../../../src/domain/user-group.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { CLAIM_MS, claimToken, tokenPartition } from "../../../src/store/foreign-tokens.ts";
+import { IMPORT } from "../../../src/store/imports.ts";
 import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { Random } from "../../fuzz/random.ts";
@@ -16,8 +17,10 @@ import {
   byId,
   byToken,
   type ContractContext,
+  failingAt,
   fails,
   foreignToken,
+  heldUpAt,
   imported,
   newEnvironment,
   newGroup,
@@ -389,6 +392,40 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
     expect((await store().resolve(environment, token)).providedId).toBe("b");
   });
 
+  it("on its grace stays its group's when an import fails that would have given it again", async () => {
+    const environment = newEnvironment();
+    const token = foreignToken();
+    await admin().import(environment, [imported("a", { token })]);
+    await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
+    await waitFor("its entry will end by itself", async () => (await redis().pttl(entryKey(environment, token))) > 0);
+    await makeOld(redis(), environment, token);
+    const failing = new TestUserGroupAdmin(failingAt(clients()[0] as StoreClient, IMPORT.name), RING);
+    const given = imported("a", { token });
+    expect(told(await failing.import(environment, [given], EVERY))).toEqual(["StoreUnavailable"]);
+    // Behind what the import sent last.
+    await store().get(environment, "a");
+    expect((await store().resolve(environment, token)).tokenExpireTime).toBeDefined();
+    expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["TokenTaken"]);
+  });
+
+  it("of this service is on its grace in its second group, whatever becomes of the first", async () => {
+    for (const end of ["rotate", "delete"]) {
+      const environment = newEnvironment({ partitions: 1 });
+      const { token } = (await store().getOrCreate(environment, newGroup("a"))).group;
+      await store().rotate(environment, byToken(token, { graceMs: 1 }));
+      await waitFor("its grace is over", async () => {
+        const [outcome] = told(await admin().import(environment, [imported("b", { token })]));
+        return outcome === "created";
+      });
+      await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
+      if (end === "delete") await admin().delete(environment, "a");
+      else await store().rotate(environment, byId("a"));
+      const viewer = await store().resolve(environment, token);
+      expect([viewer.providedId, viewer.tokenExpireTime !== undefined]).toEqual(["b", true]);
+      expect(told(await admin().import(environment, [imported("c", { token })]))).toEqual(["TokenTaken"]);
+    }
+  });
+
   it("is not given to a group by an import that was held up after its claim", async () => {
     const environment = newEnvironment();
     const token = foreignToken();
@@ -460,12 +497,10 @@ function claims({ store, admin, clients, redis }: ContractContext): void {
     // Other imports come between a claim of its and its change.
     const slow = (worker: number) => {
       const client = clients()[worker % clients().length] as StoreClient;
-      const change: StoreClient["change"] = async (...args) => {
-        await pause(random.below(8));
-        return client.change(...args);
-      };
-      const [run, ask, prepare] = [client.run.bind(client), client.ask.bind(client), client.prepare.bind(client)];
-      return new TestUserGroupAdmin({ run, ask, prepare, change } as unknown as StoreClient, RING);
+      return new TestUserGroupAdmin(
+        heldUpAt(client, IMPORT.name, () => pause(random.below(8))),
+        RING,
+      );
     };
     const act = async (worker: number) => {
       const [id, token] = [random.pick(ids), random.pick(tokens)];
