@@ -1,9 +1,11 @@
-import { request as requestHttp1 } from "node:http";
+import { IncomingMessage, request as requestHttp1 } from "node:http";
 import { connect as connectHttp2, constants } from "node:http2";
 import { connect } from "node:net";
+import { queryObjects } from "node:v8";
 import { ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { pinged } from "../../../test/support/http.ts";
+import { rawConnect } from "../../../test/support/raw-socket.ts";
 import { waitFor } from "../../../test/support/wait.ts";
 import { TalkService } from "../test/gen/talk/v1/talk_pb.ts";
 import { type Endpoint, type NodeServer, type ServeOptions, serveNode } from "./index.ts";
@@ -42,6 +44,31 @@ it("counts a call whose client is gone until it has ended", async () => {
   finish();
   await waitFor("there is a place again", async () => (await statusOfAnother()) === 200);
   session.destroy();
+  server.destroy();
+});
+
+it("keeps no request without a body once it is answered, however long its connection stays idle", async () => {
+  const server = await serveNode(
+    { routes: ({ service }) => service(TalkService, { watch: async function* () {} }) },
+    { host: "127.0.0.1", port: 0, tls: undefined },
+  );
+  const before = queryObjects(IncomingMessage);
+  const path = "/talk.v1.TalkService";
+  const json = "content-type: application/connect+json";
+  const requests = [
+    "GET / HTTP/1.1",
+    `POST ${path}/Say HTTP/1.1\r\ncontent-type: application/json`,
+    // Connect's handler answers these without a look at the body.
+    `POST ${path}/Watch HTTP/1.1\r\n${json}\r\nconnect-timeout-ms: x`,
+    `POST ${path}/Watch HTTP/1.1\r\n${json}\r\nconnect-content-encoding: nope`,
+  ];
+  for (const request of requests) {
+    const raw = await rawConnect(server.url, "http/1.1", { first: `${request}\r\nhost: x\r\n\r\n` });
+    await waitFor("it is answered", () => raw.received().length > 0);
+    await waitFor(`it is gone: ${request}`, () => queryObjects(IncomingMessage) === before);
+    expect(raw.isClosed()).toBe(false);
+    raw.socket.destroy();
+  }
   server.destroy();
 });
 

@@ -97,7 +97,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
 
   /**
    * Reads what there is of a request without a body: nothing, then its end. One that is not read is drained by node:http
-   * once its response is written, in five more steps of the event loop.
+   * once its response is written, in five more steps of the event loop. One that is read once, and not again before its
+   * response, has not ended for node:http, and is kept as long as its connection is idle.
    */
   private readEnd(): void {
     if (IS_NODE && !this.hasBody) this.req.read(0);
@@ -133,6 +134,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
     res.writeHead = ((...args: never[]) => {
       // Connect's adapter then stops reading the request, and the next one would wait behind the unread rest.
       if (!req.complete) connection.closeAfter(res);
+      this.readEnd();
       return Reflect.apply(writeHead, res, args);
     }) as never;
     return [req, res];
