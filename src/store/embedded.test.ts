@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { redisOf } from "../../test/support/redis-of.ts";
+import { waitFor } from "../../test/support/wait.ts";
 import { ELEMENTS, openEmbedded, reverseRange } from "./embedded.ts";
 import { send } from "./redis/client.ts";
 import { readScript } from "./script.ts";
@@ -43,5 +44,24 @@ return {'done', stamp}`,
   );
   expect(seen.filter((value) => Number(value) % 2 !== 0)).toEqual([]);
   expect(await redis.get("k")).toBe("100");
+  client.close();
+});
+
+it("a script does not see a key that expires while it runs", async () => {
+  const client = await openEmbedded({ timeoutMs: 60_000 });
+  const redis = redisOf(client);
+  const note = readScript("testNote", {
+    lua: `if not redis.call('HGET', key, 'id') then return {'missing', stamp} end
+for i = 1, 100 do redis.call('EXISTS', 'other') end
+redis.call('HSET', key, 'noted', '1')
+return {'noted', stamp}`,
+  });
+  for (let leftMs = 1; leftMs <= 10; leftMs++) {
+    await redis.hset("k", { id: "1" });
+    await redis.pexpire("k", leftMs);
+    await send(redis, note, ["k"]);
+    await waitFor("its time is over", async () => (await redis.pttl("k")) < 0);
+    expect(await redis.hgetall("k")).toEqual({});
+  }
   client.close();
 });

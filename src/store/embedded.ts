@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import {
   PLAIN_COMMANDS,
   readClock,
@@ -14,6 +15,9 @@ import { LIST_IDS } from "./user-group-admin.ts";
 
 /** A command of ioredis-mock, by itself or as it is emulated here. */
 type MockCommand = (...args: readonly never[]) => Promise<unknown>;
+
+/** How long before its key expires no script begins, in milliseconds: longer than any takes. */
+const EXPIRING_MS = 20;
 
 /** The embedded store: in the memory of this process, empty at first. */
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
@@ -41,7 +45,13 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   for (const name of PLAIN_COMMANDS) define(name, commands[name] as MockCommand);
   redis.defineCommand = (name, { lua = "" }) => {
     const run = name === LIST_IDS.name ? listIds.bind(undefined, redis) : scripts.compile(lua);
-    define(name, (key = "", ...args) => run(key, args));
+    define(name, async (key = "", ...args) => {
+      // Redis' clock stands still while a script runs. Here a key could expire between two of its commands, and the second
+      // would make it anew, in part.
+      const leftMs = await redis.pttl(key);
+      if (leftMs >= 0 && leftMs < EXPIRING_MS) await setTimeout(leftMs + 1);
+      return run(key, args);
+    });
   };
   const connection: StoreConnection = {
     redis,
