@@ -74,10 +74,10 @@ return {'made', stamp}`,
 });
 
 /**
- * Lists a text in its environment, whose key is the first and which has this `number`; `known` is what is listed under the id so far, separated by
- * commas, `most` how many ids may be listed, `subject` and `names` what the event tells.
- * Answers `missing` when there is no such environment, or another one of its name; `stale` when something else is listed under the id; `full`; or
- * `made`.
+ * Lists a text in its environment, whose key is the first and which has this `number`; `known` is what is listed under the
+ * id so far, separated by commas, `most` how many ids may be listed, `subject` and `names` what the event tells.
+ * Answers `missing` when there is no such environment, or another one of its name; `stale` when something else is listed
+ * under the id; `full`; or `made`.
  */
 export const LIST = auditedScript("ugListApiToken", {
   args: ["number", "list", "id", "digest", "known", "mostIds", "subject", "names"],

@@ -16,7 +16,7 @@ import { LIST_IDS } from "./user-group-admin.ts";
 /** A command of ioredis-mock, by itself or as it is emulated here. */
 type MockCommand = (...args: readonly never[]) => Promise<unknown>;
 
-/** How long before its key expires no script begins, in milliseconds: longer than any takes. */
+/** How long before its first key expires no script begins, in milliseconds: longer than nearly all take. */
 const EXPIRING_MS = 20;
 
 /** The embedded store: in the memory of this process, empty at first. */

@@ -81,7 +81,7 @@ return {'done', stamp}`,
 });
 
 /**
- * Holds a partition closed that has no group, by its key `closed`, for so many milliseconds; 0: opens it again. The first
+ * Holds a partition closed that has no group, by its key `closed`, for so many milliseconds from now; 0: opens it again. The first
  * key is that of its ids.
  * Answers `filled` when it has groups, or `done`.
  */
@@ -179,7 +179,7 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     const left = await this.#clear(environment, force);
     if (left > 0) return left;
     await this.#mark(environment, { ends: true, by });
-    // A path that stays listed because this fails leads to nothing.
+    // A path that stays listed because this fails leads to nothing. One that is not listed again works all the same.
     await this.#unlist(environment).catch(() => {});
     return 0;
   }
@@ -190,7 +190,7 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     await client.change("list-environment", REMOVE_MEMBER, listed);
     // It may have been made anew before, and been found on the list.
     const record = await client.run("environment", "hgetall", [environmentKey(environment)]);
-    if (record[partitions] !== undefined) await client.prepare("list-environment", ADD_MEMBER, listed);
+    if (record[isDeleted] === undefined) await client.change("list-environment", ADD_MEMBER, listed);
   }
 
   /** Closes an environment without user groups for a moment. @throws EnvironmentNotEmpty */
@@ -203,8 +203,8 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     try {
       await eachOf(partitionsOf(environment), (partition) => hold(partition, HELD_MS));
     } catch (error) {
-      // Partitions that stay closed, for Redis is away or this fails, open by themselves. Another deletion may hold them too,
-      // but none goes on while a partition has groups.
+      // Partitions that stay closed, for Redis is away or this fails, open by themselves. Another deletion may hold them too;
+      // where a partition has groups it is as good as sure to find them as well.
       if (error instanceof EnvironmentNotEmpty)
         await eachOf(partitionsOf(environment), (partition) => hold(partition, 0).catch(() => {}));
       throw error;

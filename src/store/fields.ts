@@ -25,7 +25,7 @@ export const FIELD = {
   graceUntil: "y",
   /**
    * Of a current token that the partition's index does not lead to: the partition of its entry (`KEY.foreign`), a colon
-   * and the time of that entry.
+   * and the time of that entry, or 0 when the entry is not to be forgotten.
    */
   entry: "e",
   /**
@@ -91,9 +91,9 @@ end
 
 /**
  * Gives a group another token, and the one that it had a grace in milliseconds, or none. The fields that hold the token
- * itself and its times are set by the caller. The token that the group had on its grace may be another one's by now, on its
- * grace there. Without a grace, what was made by that token ends with it: the group's viewer
- * sessions. Answers what `endedEntry` holds. Goes behind `INDEXED`.
+ * itself and its times are set by the caller. A token whose grace here is over may be on its grace in another group by now.
+ * Without a grace, what was made by that token ends with it: the group's viewer sessions. Answers what `endedEntry` holds.
+ * Goes behind `INDEXED`.
  */
 export const REPLACE = `${GENERATION}local function replace(prefix, key, id, digest, is_indexed, grace)
   local tokens, graces = prefix .. '${KEY.tokens}', prefix .. '${KEY.grace}'

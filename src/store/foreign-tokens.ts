@@ -57,7 +57,7 @@ redis.call('SET', key, held)
 return {is_own and 'shared' or 'made', stamp, held}`,
 });
 
-/** Removes the entry of a token that its group has no more, unless it was made anew. Answers `kept` or `made`. */
+/** Removes the entry of a token that its group has no more, or is found by its index, unless it was made anew. Answers `kept` or `made`. */
 export const FORGET_TOKEN = changeScript("ugForgetToken", {
   isAlone: true,
   args: ["entry", "keepMs"],

@@ -217,7 +217,7 @@ class GroupImport {
     });
     const [state, , ended = ""] = requireDone("import", answer);
     if (state === "changed") return false;
-    if (!given?.isIndexed) this.#unusedEntry = "";
+    if (given && !given.isIndexed) this.#unusedEntry = "";
     // Otherwise it is the team id of a new group.
     if (state === "done") this.#forget(ended, keptFor(graceMs));
     return true;

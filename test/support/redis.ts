@@ -50,6 +50,8 @@ export async function startRedis(args: readonly string[] = []): Promise<TestRedi
   const folder = mkdtempSync(join(tmpdir(), "ugs-redis-"));
   const port = await freePort();
   const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--daemonize", "no"];
+  // By itself it takes the port 10,000 above, which the system may have given to a connection.
+  if (args.includes("--cluster-enabled")) options.push("--cluster-port", String(await freePort()));
   let child: ChildProcess;
   const launch = async () => {
     child = spawnRedisServer([...options, ...args]);

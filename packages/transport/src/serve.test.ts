@@ -65,7 +65,7 @@ it("keeps no request without a body once it is answered, however long its connec
   for (const request of requests) {
     const raw = await rawConnect(server.url, "http/1.1", { first: `${request}\r\nhost: x\r\n\r\n` });
     await waitFor("it is answered", () => raw.received().length > 0);
-    await waitFor(`it is gone: ${request}`, () => queryObjects(IncomingMessage) === before);
+    await waitFor(`it is gone: ${request}`, () => queryObjects(IncomingMessage) <= before);
     expect(raw.isClosed()).toBe(false);
     raw.socket.destroy();
   }

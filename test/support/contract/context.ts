@@ -139,7 +139,7 @@ export function eventsIn(stream: unknown): number {
   return Array.isArray(elements[0]) ? elements.length : elements.length / EVENT_ELEMENTS;
 }
 
-/** A client that something happens to before each of its changes by one script, which fails with it. */
+/** A client that does something else before each of its changes by one script; where that fails, so does the change. */
 export function heldUpAt(client: StoreClient, script: string, meanwhile: () => Promise<unknown>): StoreClient {
   const held =
     (call: StoreClient["change"]): StoreClient["change"] =>
