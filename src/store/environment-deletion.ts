@@ -81,8 +81,8 @@ return {'done', stamp}`,
 });
 
 /**
- * Holds a partition closed that has no group, by its key `closed`, for so many milliseconds from now; 0: opens it again. The first
- * key is that of its ids.
+ * Holds a partition closed that has no group, by its key `closed`, for so many milliseconds from now; 0: opens it again.
+ * The first key is that of its ids.
  * Answers `filled` when it has groups, or `done`.
  */
 export const HOLD = changeScript("ugHold", {

@@ -14,9 +14,9 @@ import { changeScript, readScript } from "./script.ts";
  * groups, but entry and group are in different slots. So the entry is made first, for one group at a time, and the group
  * gets the token soon after or never. Another group may take over an entry that is too old to be used any more, if the
  * first group does not have the token. An import that is interrupted between the two steps blocks only its own token, for
- * `OLD_MS`. An entry goes when its group has the token no more, unless it was made anew while there was one of the group: then
- * it stays until another group takes it over. Two imports may be about to give the group the token, or the group has it on its
- * grace, and whoever forgot the entry for one of them would let another group have the token meanwhile.
+ * `OLD_MS`. An entry goes when its group has the token no more, unless it was made anew while there was one of the group:
+ * then it stays until another group takes it over. Two imports may be about to give the group the token, or the group has it
+ * on its grace, and whoever forgot the entry for one of them would let another group have the token meanwhile.
  */
 
 /** For how long after its entry was made a group may begin to be given a token, in milliseconds. */
@@ -57,7 +57,10 @@ redis.call('SET', key, held)
 return {is_own and 'shared' or 'made', stamp, held}`,
 });
 
-/** Removes the entry of a token that its group has no more, or is found by its index, unless it was made anew. Answers `kept` or `made`. */
+/**
+ * Removes the entry of a token that its group has no more, or is found by its index, unless it was made anew. Answers `kept`
+ * or `made`.
+ */
 export const FORGET_TOKEN = changeScript("ugForgetToken", {
   isAlone: true,
   args: ["entry", "keepMs"],

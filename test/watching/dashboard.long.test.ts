@@ -163,7 +163,8 @@ describe.skipIf(redisUrl === undefined || prometheus === undefined)("the dashboa
       if (RISEN.includes(title)) expect(Math.max(...finite), title).toBeGreaterThan(0);
       if (title === "Connected") expect([Math.min(...finite), Math.max(...finite)]).toEqual([0, 1]);
     }
-    // Nothing was overloaded. It is not zero all the same: Prometheus extrapolates counters that begin at zero less than others.
+    // Nothing was overloaded. It is not zero all the same: Prometheus extrapolates counters that begin at zero less than
+    // others.
     expect(greatest.get("Overloaded or too large")).toBeLessThan((greatest.get("Limited") as number) / 10);
     const { groups } = await ask("rules");
     const known = groups.flatMap(({ rules }) => rules);
