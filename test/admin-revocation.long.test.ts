@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { Redis } from "ioredis";
 import { beforeAll, expect, it } from "vitest";
 import { apiTokenDigest, newApiToken } from "../src/domain/token.ts";
@@ -66,6 +67,22 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
   }
   const refusedBy = (server: TestServer, token: string) =>
     waitFor("it is refused", async () => (await attempt(server, token)) === REFUSED);
+  /**
+   * Does something for as often as it takes until both workers are subscribed from its beginning to its end: one whose
+   * subscription ends, as when Redis stood still for a second, forgets what it cached.
+   */
+  async function whileSubscribed<T>(make: () => Promise<T>): Promise<T> {
+    const subscribers = async () => {
+      const clients = String(await operator.client("LIST", "TYPE", "PUBSUB"));
+      return [...clients.matchAll(/^id=\d+/gm)].map(String);
+    };
+    for (;;) {
+      await waitForSubscriptions(operator, 2);
+      const before = await subscribers();
+      const made = await make();
+      if (isDeepStrictEqual(await subscribers(), before)) return made;
+    }
+  }
 
   it("end at every worker at once", async () => {
     for (let i = 0; i < 5; i++) {
@@ -79,9 +96,13 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
   });
 
   it("would live on without the broadcast", async () => {
-    const { token, one, two } = await cachedToken();
-    await endSilently(operator, token);
-    for (const server of [one, two]) expect(await attempt(server, token)).toBe(ACCEPTED);
+    const { token, one, two, outcomes } = await whileSubscribed(async () => {
+      const cached = await cachedToken();
+      await endSilently(operator, cached.token);
+      const outcomes = [await attempt(cached.one, cached.token), await attempt(cached.two, cached.token)];
+      return { ...cached, outcomes };
+    });
+    expect(outcomes).toEqual([ACCEPTED, ACCEPTED]);
     await operator.publish(REVOKED_CHANNEL, apiTokenDigest(token));
     for (const server of [one, two]) await refusedBy(server, token);
   });
@@ -117,18 +138,19 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
   it("that are unknown are looked for once, however often and by how many they are tried", async () => {
     const one = both[0];
     const known = await issueToken(one, "resolve");
-    expect(await attempt(one, known.token)).toBe(ACCEPTED);
-    const before = await looks(one);
-    const guess = newApiToken();
-    const outcomes = await Promise.all(Array.from({ length: 20 }, () => attempt(one, guess)));
-    for (let i = 0; i < 20; i++) outcomes.push(await attempt(one, guess));
-    expect(new Set(outcomes)).toEqual(new Set([REFUSED]));
-    expect(await looks(one)).toBe(before + 1);
-    for (const malformed of [guess.slice(0, -1), `${guess}0`, `${guess.slice(0, -1)}!`, "ugk_", "x".repeat(42)]) {
-      expect(await attempt(one, malformed)).toBe(REFUSED);
-    }
-    expect(await attempt(one, known.token)).toBe(ACCEPTED);
-    expect(await looks(one)).toBe(before + 1);
+    const made = await whileSubscribed(async () => {
+      const isKnown = async () => (await attempt(one, known.token)) === ACCEPTED;
+      const wasKnown = await isKnown();
+      const before = await looks(one);
+      const guess = newApiToken();
+      const outcomes = await Promise.all(Array.from({ length: 20 }, () => attempt(one, guess)));
+      for (let i = 0; i < 20; i++) outcomes.push(await attempt(one, guess));
+      for (const malformed of [guess.slice(0, -1), `${guess}0`, `${guess.slice(0, -1)}!`, "ugk_", "x".repeat(42)]) {
+        outcomes.push(await attempt(one, malformed));
+      }
+      return { known: [wasKnown, await isKnown()], outcomes: new Set(outcomes), looks: (await looks(one)) - before };
+    });
+    expect(made).toEqual({ known: [true, true], outcomes: new Set([REFUSED]), looks: 1 });
   });
 });
 
