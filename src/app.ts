@@ -18,16 +18,16 @@ import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./limits.ts";
 import { formatOf } from "./observability/exposition.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
-import { userEndpoint } from "./rest/endpoints.ts";
 import { errorResponse } from "./rest/json.ts";
 import { legacyEndpoints } from "./rest/legacy.ts";
+import { userEndpoint } from "./rest/user.ts";
 import { viewerEndpoint, viewerSessionEndpoint } from "./rest/viewer.ts";
 import { wellKnownEndpoints } from "./rest/well-known.ts";
 import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS, strangerLimit } from "./rpc/access.ts";
-import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "./rpc/call.ts";
 import { sharedProbe } from "./rpc/health.ts";
 import { callInterceptor } from "./rpc/interceptors.ts";
-import { observeRefusals } from "./rpc/refusals.ts";
+import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "./rpc/observed-call.ts";
+import { observeRefusals } from "./rpc/refusal-errors.ts";
 import { type RouteParts, routes } from "./rpc/routes.ts";
 
 /** What the service depends on. */

@@ -3,7 +3,7 @@ import type { Config } from "./config/config.ts";
 import { firstEndOf } from "./config/parse.ts";
 import { formatEnvironmentName } from "./domain/environment.ts";
 import type { Metrics } from "./observability/metrics.ts";
-import type { RingKey } from "./store/encryption.ts";
+import type { RingKey } from "./store/encryption/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 
 /** What the gauges are read from. */

@@ -8,11 +8,11 @@ import { newApiToken } from "./domain/token.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { RedisState } from "./redis-state.ts";
-import { RedisApiTokens } from "./store/api-tokens.ts";
-import type { Audit } from "./store/audit.ts";
-import { deriveKey } from "./store/encryption.ts";
+import { RedisApiTokens } from "./store/api-tokens/api-tokens.ts";
+import { RevocationFeed } from "./store/api-tokens/revocation-feed.ts";
+import type { Audit } from "./store/audit/audit.ts";
+import { deriveKey } from "./store/encryption/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
-import { RevocationFeed } from "./store/revocation-feed.ts";
 
 /** Generates API tokens for development. They last as long as the process. */
 export function generateDevelopmentTokens(): ApiTokenSetting[] {

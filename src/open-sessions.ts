@@ -4,11 +4,11 @@ import type { Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import { SigningKeys } from "./sessions/signing-keys.ts";
 import { ViewerSessions } from "./sessions/viewer-sessions.ts";
-import type { Audit } from "./store/audit.ts";
-import type { TokenCipher } from "./store/encryption.ts";
+import type { Audit } from "./store/audit/audit.ts";
+import type { TokenCipher } from "./store/encryption/encryption.ts";
 import { signingKeysPath } from "./store/keys.ts";
 import type { StoreClient } from "./store/redis/client.ts";
-import { RedisSigningKeys } from "./store/signing-keys.ts";
+import { RedisSigningKeys } from "./store/sessions/signing-keys.ts";
 
 /** Addresses that no other machine reaches. */
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/i;

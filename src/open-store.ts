@@ -6,19 +6,19 @@ import { errorFields, type Logger } from "./observability/log.ts";
 import type { LimiterName, Metrics } from "./observability/metrics.ts";
 import type { RateLimiters } from "./rpc/access.ts";
 import type { Stores } from "./rpc/routes.ts";
-import type { RedisApiTokens } from "./store/api-tokens.ts";
-import { Audit } from "./store/audit.ts";
-import { RedisAuditTrail } from "./store/audit-trail.ts";
-import { openEmbedded } from "./store/embedded.ts";
-import type { TokenCipher } from "./store/encryption.ts";
-import { RedisEnvironmentDeletion } from "./store/environment-deletion.ts";
-import { RedisEnvironments } from "./store/environments.ts";
+import type { RedisApiTokens } from "./store/api-tokens/api-tokens.ts";
+import { Audit } from "./store/audit/audit.ts";
+import { RedisAuditTrail } from "./store/audit/audit-trail.ts";
+import { openEmbedded } from "./store/embedded/embedded.ts";
+import type { TokenCipher } from "./store/encryption/encryption.ts";
+import { RedisTokenKeys } from "./store/encryption/token-keys.ts";
+import { RedisEnvironmentDeletion } from "./store/environments/environment-deletion.ts";
+import { RedisEnvironments } from "./store/environments/environments.ts";
+import { RedisUserGroupAdmin } from "./store/groups/user-group-admin.ts";
+import { RedisUserGroups } from "./store/groups/user-groups.ts";
 import { rateCounter } from "./store/rate-counter.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { openRedis } from "./store/redis/open.ts";
-import { RedisTokenKeys } from "./store/token-keys.ts";
-import { RedisUserGroupAdmin } from "./store/user-group-admin.ts";
-import { RedisUserGroups } from "./store/user-groups.ts";
 
 /** What the store is opened with. */
 interface StoreObservers {

@@ -4,13 +4,13 @@ import { AT_START } from "./domain/audit.ts";
 import { type Environment, type EnvironmentName, environmentPath, type NewEnvironment } from "./domain/environment.ts";
 import { EnvironmentNotFound, StoreUnavailable } from "./domain/errors.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
-import { checkTokenKeys, type RingKey } from "./store/encryption.ts";
-import type { RedisEnvironments } from "./store/environments.ts";
+import { checkTokenKeys, type RingKey } from "./store/encryption/encryption.ts";
+import { NOTE_INTERVAL_MS, noteKeyUse, type RedisTokenKeys } from "./store/encryption/token-keys.ts";
+import type { RedisEnvironments } from "./store/environments/environments.ts";
 import { ENVIRONMENTS_KEY, FORMAT_KEY, TOKEN_KEYS_KEY } from "./store/keys.ts";
 import { CLAIM } from "./store/records.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { durabilityWarnings } from "./store/redis/requirements.ts";
-import { NOTE_INTERVAL_MS, noteKeyUse, type RedisTokenKeys } from "./store/token-keys.ts";
 import { isReporter } from "./worker.ts";
 
 /** How long until what could not be checked or restored is tried again, in milliseconds. */

@@ -4,9 +4,9 @@ import { SettingFiles } from "./config/files.ts";
 import type { Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { explainStartFailure } from "./start-messages.ts";
-import { checkTokenKeys, type RingKey } from "./store/encryption.ts";
+import { checkTokenKeys, type RingKey } from "./store/encryption/encryption.ts";
+import type { RedisTokenKeys } from "./store/encryption/token-keys.ts";
 import type { StoreClient } from "./store/redis/client.ts";
-import type { RedisTokenKeys } from "./store/token-keys.ts";
 
 /** Has a part of the service use settings whose files have changed; throws when it cannot. */
 export type Reload = (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;

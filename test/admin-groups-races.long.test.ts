@@ -5,7 +5,7 @@ import { beforeAll, expect, inject, it } from "vitest";
 import { type AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { partitionOf } from "../src/domain/environment.ts";
-import { tokenDigest } from "../src/store/encryption.ts";
+import { tokenDigest } from "../src/store/encryption/encryption.ts";
 import { KEY, partitionPrefix } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newOperator, suiteCluster, suiteClusterOperator, suiteServer } from "./support/opened.ts";

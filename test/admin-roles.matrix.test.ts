@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { newUserGroupToken } from "../src/domain/token.ts";
-import { VERBS } from "../src/rest/endpoints.ts";
+import { VERBS } from "../src/rest/user.ts";
 import { ACCESS } from "../src/rpc/access.ts";
 import { ADMIN_CLIENTS, ADMIN_TOKEN, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { clientsOfShare } from "./support/matrix.ts";

@@ -3,7 +3,7 @@ import { describe, expect, inject, it } from "vitest";
 import { ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { apiTokenDigest, newApiToken } from "../src/domain/token.ts";
-import { API_TOKEN_FIELD } from "../src/store/api-token-record.ts";
+import { API_TOKEN_FIELD } from "../src/store/api-tokens/api-token-record.ts";
 import { apiTokenKey } from "../src/store/keys.ts";
 import { ADMIN_CLIENTS, ADMIN_ENV, ADMIN_TOKEN, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { type HttpAnswer, http1, http2, http2On, openHttp2 } from "./support/http.ts";

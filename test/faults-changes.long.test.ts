@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { ADOPT } from "../src/store/encryption.ts";
-import { FIELD } from "../src/store/fields.ts";
+import { ADOPT } from "../src/store/encryption/encryption.ts";
+import { FIELD } from "../src/store/groups/fields.ts";
 import type { StoreClient } from "../src/store/redis/client.ts";
 import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";

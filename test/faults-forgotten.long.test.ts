@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { FIELD } from "../src/store/fields.ts";
+import { FIELD } from "../src/store/groups/fields.ts";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";

@@ -2,7 +2,7 @@ import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
-import { FIELD } from "../src/store/fields.ts";
+import { FIELD } from "../src/store/groups/fields.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { foreignToken } from "./support/contract/context.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServer } from "./support/opened.ts";

@@ -18,7 +18,7 @@ import { legacyEndpoints } from "../src/rest/legacy.ts";
 import { ACCESS } from "../src/rpc/access.ts";
 import { MAX_VIOLATIONS } from "../src/rpc/all-rules.ts";
 import { callError, toCallError } from "../src/rpc/errors.ts";
-import { refusedError } from "../src/rpc/refusals.ts";
+import { refusedError } from "../src/rpc/refusal-errors.ts";
 import { OLDEST } from "../src/store/redis/requirements.ts";
 import { rowsOf, textOf } from "./support/documents.ts";
 import { ROOT } from "./support/process.ts";
@@ -243,6 +243,7 @@ describe("docs/architecture.md", () => {
     "src/",
     "src/rpc/",
     "src/store/",
+    "src/store/groups/",
     "src/store/redis/",
     "packages/redis/src/",
   ];

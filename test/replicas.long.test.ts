@@ -1,8 +1,8 @@
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
-import { tokenDigest } from "../src/store/encryption.ts";
-import { FIELD } from "../src/store/fields.ts";
-import { claimToken } from "../src/store/foreign-tokens.ts";
+import { tokenDigest } from "../src/store/encryption/encryption.ts";
+import { FIELD } from "../src/store/groups/fields.ts";
+import { claimToken } from "../src/store/groups/foreign-tokens.ts";
 import type { StoreClient } from "../src/store/redis/client.ts";
 import { openRedis } from "../src/store/redis/open.ts";
 import { foreignToken, newEnvironment } from "./support/contract/context.ts";

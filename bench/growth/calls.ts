@@ -1,5 +1,5 @@
 import type { Redis } from "ioredis";
-import type { RedisUserGroups } from "../../src/store/user-groups.ts";
+import type { RedisUserGroups } from "../../src/store/groups/user-groups.ts";
 import { quantile } from "../statistics.ts";
 import { BY, ENVIRONMENT, idOf, type Kind } from "./groups.ts";
 

@@ -4,7 +4,7 @@ import { createServer as createHttp2Server } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { loadConfig } from "../../src/config/config.ts";
-import { callValues } from "../../src/rpc/call.ts";
+import { callValues } from "../../src/rpc/observed-call.ts";
 import { open } from "../../src/run.ts";
 
 /*

@@ -31,7 +31,7 @@ import {
 } from "../domain/errors.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { MAX_MESSAGE_BYTES } from "../limits.ts";
-import { malformed, notJson, refusedJson } from "../rpc/refusals.ts";
+import { malformed, notJson, refusedJson } from "../rpc/refusal-errors.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 

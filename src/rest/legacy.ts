@@ -6,8 +6,8 @@ import type { GetUserGroupResponse } from "../../gen/usergroup/v1/user_group_ser
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { invalidField } from "../rpc/errors.ts";
-import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./endpoints.ts";
 import { jsonMethod, jsonResponse, messageOf, pick, readBody, restEndpoint } from "./json.ts";
+import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./user.ts";
 
 /*
  * The paths of the hosted service (https://docs.explo.co/api-reference), for clients that cannot be changed. What becomes of

@@ -8,7 +8,7 @@ import { type Authenticated, ROOT } from "../auth/api-tokens.ts";
 import { RateLimiter } from "../auth/rate-limiter.ts";
 import { parseNetwork } from "../domain/client-address.ts";
 import { ACCESS, authorization } from "./access.ts";
-import { Call } from "./call.ts";
+import { ObservedCall } from "./observed-call.ts";
 import { routes } from "./routes.ts";
 
 const HEADER = { authorization: "Token 0123456789abcdef" };
@@ -25,7 +25,7 @@ it("every method that is served has a policy, and every policy a method", () => 
 it("nobody may call a method without a policy", () => {
   const method = { name: "Forgotten" } as DescMethod;
   const header = new Headers(HEADER);
-  const contextValues = new Call("grpc");
+  const contextValues = new ObservedCall("grpc");
   const authorize = authorization({
     authenticator: { authenticate: () => ROOT },
     rateLimiters: { tokens: undefined, failures: undefined, onLimited: () => {} },
@@ -57,7 +57,7 @@ function open(max: number, proxies: readonly string[] = []) {
   const authorize = authorization(authentication);
   /** A call, and who makes it or what it fails with. */
   const call = async (peer: string, header: { readonly [name: string]: string } = HEADER) => {
-    const contextValues = new Call("grpc");
+    const contextValues = new ObservedCall("grpc");
     const peerAddress = () => {
       addresses.push(peer);
       return peer;

@@ -15,8 +15,15 @@ import { clientKey, type Network } from "../domain/client-address.ts";
 import { environmentPath } from "../domain/environment.ts";
 import type { Limited } from "../domain/store.ts";
 import type { LimiterName } from "../observability/metrics.ts";
-import { type Call, type Caller, CREDENTIAL_HEADERS, callOf, originOf, tokenFromHeader } from "./call.ts";
 import { callError, untraced } from "./errors.ts";
+import {
+  type Caller,
+  CREDENTIAL_HEADERS,
+  callOf,
+  type ObservedCall,
+  originOf,
+  tokenFromHeader,
+} from "./observed-call.ts";
 
 /**
  * Who may call a method: anyone (`open`); whoever authenticates (`any`); the bearers of API tokens with this role or a
@@ -149,7 +156,7 @@ export function authorization({ authenticator, rateLimiters, trustedProxies }: A
     return error;
   };
 
-  const admit = (principal: Authenticated, call: Call, head: Head) => {
+  const admit = (principal: Authenticated, call: ObservedCall, head: Head) => {
     if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", head);
     call.bearer = principal;
     const { id, environment, role } = principal;

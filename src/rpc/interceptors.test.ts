@@ -5,8 +5,8 @@ import { BadRequestSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { Logger } from "../observability/log.ts";
 import { Metrics } from "../observability/metrics.ts";
-import { callValues } from "./call.ts";
 import { callInterceptor } from "./interceptors.ts";
+import { callValues } from "./observed-call.ts";
 
 const { getUserGroup, rotateUserGroupToken } = UserGroupService.method;
 

@@ -11,10 +11,10 @@ import {
 } from "@connectrpc/connect";
 import { streamRefusal } from "@user-group-service/transport";
 import type { Authorize } from "./access.ts";
-import { type Call, callOf, type Observers, REQUEST_ID_HEADER } from "./call.ts";
 import { toCallError } from "./errors.ts";
+import { callOf, type ObservedCall, type Observers, REQUEST_ID_HEADER } from "./observed-call.ts";
 import { compilePlainTextCheck } from "./plain-text-rules.ts";
-import { refusedError } from "./refusals.ts";
+import { refusedError } from "./refusal-errors.ts";
 
 /** What every call passes. */
 export interface CallParts extends Observers {
@@ -102,7 +102,11 @@ export function loadAllRules(): Promise<Interceptor> {
 /** Passes on the messages of a response. The call ends with the last of them. */
 async function* passOn<T>(
   messages: AsyncIterable<T>,
-  { call, req, shutdownSignal }: { call: Call; req: Pick<StreamRequest, "signal">; shutdownSignal: AbortSignal },
+  {
+    call,
+    req,
+    shutdownSignal,
+  }: { call: ObservedCall; req: Pick<StreamRequest, "signal">; shutdownSignal: AbortSignal },
 ): AsyncIterable<T> {
   const { signal } = req;
   // If the reader stops early, it was because the client disconnected.
@@ -134,7 +138,7 @@ function abortError({ aborted, reason }: AbortSignal, failure?: unknown): Connec
 }
 
 /** Reads the messages of a request. A failure to read them is the fault of the request or of its connection. */
-async function* readMessages(request: StreamRequest, call: Call) {
+async function* readMessages(request: StreamRequest, call: ObservedCall) {
   try {
     yield* request.message;
   } catch (failure) {

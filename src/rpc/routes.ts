@@ -18,10 +18,11 @@ import type { AdminParts } from "./admin/requests.ts";
 import { signingKeyRpcs } from "./admin/signing-keys.ts";
 import { tokenKeyRpcs } from "./admin/token-keys.ts";
 import { userGroupRpcs } from "./admin/user-groups.ts";
-import { callOf } from "./call.ts";
 import { type HealthParts, healthService } from "./health.ts";
+import { callOf } from "./observed-call.ts";
 import { reflection } from "./reflection.ts";
-import { userGroupService, viewerService } from "./user-groups.ts";
+import { userGroupService } from "./user-groups.ts";
+import { viewerService } from "./viewers.ts";
 
 /** The stores that the RPCs use. */
 export interface Stores

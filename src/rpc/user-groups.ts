@@ -1,18 +1,9 @@
-import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
-import { isSession } from "@user-group-service/sessions";
 import type { UpdateUserGroupRequest, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import type { ViewerService, ViewerSession } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import { DomainError } from "../domain/errors.ts";
 import type { UserGroupStore } from "../domain/store.ts";
-import type { JsonObject, Rotation, UserGroupChange, Viewer } from "../domain/user-group.ts";
-import type { ViewerSessionStore } from "../domain/viewer-session.ts";
-import type { Metrics } from "../observability/metrics.ts";
-import type { ViewerSessionClaims, ViewerSessions } from "../sessions/viewer-sessions.ts";
-import { denial } from "./access.ts";
-import { callOf } from "./call.ts";
-import { invalidField } from "./errors.ts";
-import { graceMsOf, maskedFields, TAG_MESSAGES, timestamp, userGroupMessage } from "./messages.ts";
+import type { Rotation, UserGroupChange } from "../domain/user-group.ts";
+import { graceMsOf, maskedFields, userGroupMessage } from "./messages.ts";
+import { callOf } from "./observed-call.ts";
 
 type Field = keyof UserGroupChange;
 
@@ -65,80 +56,6 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
       return { $typeName: "usergroup.v1.RotateUserGroupTokenResponse", userGroup: userGroupMessage(group) };
     },
   } satisfies ServiceImpl<typeof UserGroupService>;
-}
-
-/** What ViewerService depends on. */
-interface ViewerParts {
-  readonly store: UserGroupStore & ViewerSessionStore;
-  readonly sessions: ViewerSessions;
-  readonly metrics: Pick<Metrics, "viewer">;
-}
-
-/** ViewerService. Every call reads the store. */
-export function viewerService({ store, sessions, metrics }: ViewerParts) {
-  return {
-    /** Returns the group of a user group token or a viewer session. */
-    async resolveViewer({ token, audience }, { values }) {
-      const { environment } = callOf(values);
-      const by = isSession(token) ? "session" : "token";
-      let resolved: { readonly viewer: Viewer; readonly claims?: ViewerSessionClaims };
-      try {
-        if (by === "session") resolved = await sessions.resolve(store, environment, { session: token, audience });
-        else resolved = { viewer: await store.resolve(environment, token) };
-      } catch (error) {
-        metrics.viewer(by, error instanceof DomainError ? error.reason : "INTERNAL");
-        throw error;
-      }
-      metrics.viewer(by);
-      const { viewer, claims } = resolved;
-      return {
-        $typeName: "usergroup.v1.ResolveViewerResponse",
-        teamId: BigInt(viewer.teamId),
-        name: viewer.name,
-        providedId: viewer.providedId,
-        mapping: viewer.mapping,
-        ...(viewer.properties !== undefined && { properties: viewer.properties }),
-        apiEnvironmentTag: TAG_MESSAGES[viewer.environmentTag ?? "none"],
-        ...(viewer.tokenExpireTime !== undefined && { tokenExpireTime: timestamp(viewer.tokenExpireTime) }),
-        ...(claims && { session: sessionMessage(claims) }),
-      };
-    },
-
-    /** Makes a viewer session, by the group's token or, where the caller's role allows that, by its id. */
-    async createViewerSession(request, { values }) {
-      const call = callOf(values);
-      const { group, audience, ttl, viewerId, origin, propertyKeys, claims } = request;
-      if (group.case === "userGroupId" && !call.mayRead)
-        throw denial(call.role, { name: "CreateViewerSession by user_group_id" }, "read");
-      const ttlMs = ttl && durationMs(ttl);
-      if (ttlMs !== undefined && ttlMs > sessions.maxMs)
-        throw invalidField("ttl", `must be ${sessions.maxMs / 1000} s at most, as VIEWER_SESSION_MAX says`);
-      const session = await sessions.create(store, call.environment, {
-        target:
-          group.case === "userGroupId"
-            ? { by: "id", providedId: group.value }
-            : { by: "token", token: group.value ?? "" },
-        ...{ audience, ttlMs, origin, propertyKeys, claims, viewerId: viewerId || undefined },
-      });
-      return {
-        $typeName: "usergroup.v1.CreateViewerSessionResponse",
-        session: session.text,
-        id: session.id,
-        expireTime: timestamp(session.expireTime),
-        refreshTime: timestamp(session.refreshTime),
-      };
-    },
-  } satisfies ServiceImpl<typeof ViewerService>;
-}
-
-function sessionMessage({ jti, aud, vid = "", origin = "", ext, iat, exp }: ViewerSessionClaims): ViewerSession {
-  return {
-    $typeName: "usergroup.v1.ViewerSession",
-    ...{ id: jti, audience: aud, viewerId: vid, origin },
-    ...(ext !== undefined && { claims: ext as JsonObject }),
-    createTime: timestamp(iat * 1000),
-    expireTime: timestamp(exp * 1000),
-  };
 }
 
 /** @throws InvalidUpdateMask */

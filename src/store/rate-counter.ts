@@ -1,6 +1,6 @@
 import type { RateCounter, RateLimit } from "../domain/store.ts";
 import type { StoreClient } from "./redis/client.ts";
-import { readScript } from "./script.ts";
+import { readScript } from "./redis/script.ts";
 
 /**
  * Adds to a count that lasts for a window of time, which begins with what is counted first. It changes nothing that has

@@ -1,6 +1,6 @@
 import { RecordUnreadable } from "../domain/errors.ts";
 import type { StoreClient } from "./redis/client.ts";
-import { changeScript, readScript } from "./script.ts";
+import { changeScript, readScript } from "./redis/script.ts";
 
 /** A hash as Redis holds it. */
 export type StoredRecord = Record<string, string | undefined>;

@@ -2,7 +2,7 @@ import { slotOf } from "@user-group-service/redis";
 import { expect, it } from "vitest";
 import { partitionOf } from "../../src/domain/environment.ts";
 import { StoreUnavailable } from "../../src/domain/errors.ts";
-import { RedisAuditTrail } from "../../src/store/audit-trail.ts";
+import { RedisAuditTrail } from "../../src/store/audit/audit-trail.ts";
 import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "../support/contract/context.ts";
 import { describeWithRedis, newStoreClient, suiteCluster } from "../support/opened.ts";
 import { ask, type TestRedis } from "../support/redis.ts";

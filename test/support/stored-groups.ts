@@ -1,7 +1,7 @@
 import type { ScriptedRedis } from "@user-group-service/redis";
 import { expect } from "vitest";
 import { type Environment, partitionOf } from "../../src/domain/environment.ts";
-import { FIELD, PIECES } from "../../src/store/fields.ts";
+import { FIELD, PIECES } from "../../src/store/groups/fields.ts";
 import { KEY, partitionPrefix } from "../../src/store/keys.ts";
 import { contents } from "./contract/context.ts";
 

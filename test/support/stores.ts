@@ -10,13 +10,13 @@ import type {
   UserGroupChange,
   UserGroupTarget,
 } from "../../src/domain/user-group.ts";
-import { RedisApiTokens } from "../../src/store/api-tokens.ts";
-import { Audit } from "../../src/store/audit.ts";
-import { type RingKey, TokenCipher } from "../../src/store/encryption.ts";
-import { RedisEnvironments } from "../../src/store/environments.ts";
+import { RedisApiTokens } from "../../src/store/api-tokens/api-tokens.ts";
+import { Audit } from "../../src/store/audit/audit.ts";
+import { type RingKey, TokenCipher } from "../../src/store/encryption/encryption.ts";
+import { RedisEnvironments } from "../../src/store/environments/environments.ts";
+import { RedisUserGroupAdmin } from "../../src/store/groups/user-group-admin.ts";
+import { RedisUserGroups } from "../../src/store/groups/user-groups.ts";
 import type { StoreClient } from "../../src/store/redis/client.ts";
-import { RedisUserGroupAdmin } from "../../src/store/user-group-admin.ts";
-import { RedisUserGroups } from "../../src/store/user-groups.ts";
 
 /** Who makes the changes of tests that say nothing of it. */
 export const BY: ChangeBy = {

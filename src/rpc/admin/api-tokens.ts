@@ -8,9 +8,9 @@ import { type ApiTokenChange, isApiTokenId, type Role } from "../../domain/api-t
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";
 import { apiTokenDigest, isIntactApiToken, USER_GROUP_PREFIX } from "../../domain/token.ts";
-import { callOf } from "../call.ts";
 import { invalidField } from "../errors.ts";
 import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";
+import { callOf } from "../observed-call.ts";
 import { apiTokenMessage, environmentNameMessage, roleFromMessage, settingsTokenMessage } from "./messages.ts";
 import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
 

@@ -3,8 +3,8 @@ import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/use
 import { MAX_API_TOKENS } from "../../domain/api-token.ts";
 import { type AuditFilter, isAuditEventId } from "../../domain/audit.ts";
 import { type EnvironmentName, environmentPath, parseEnvironmentPath } from "../../domain/environment.ts";
-import { callOf } from "../call.ts";
 import { timeOf } from "../messages.ts";
+import { callOf } from "../observed-call.ts";
 import { auditEventMessage, environmentMessage, environmentNameFromMessage } from "./messages.ts";
 import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetName, targetOf } from "./requests.ts";
 

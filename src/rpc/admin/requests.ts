@@ -17,8 +17,8 @@ import type { TokenKeyStore } from "../../domain/token-key.ts";
 import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
 import type { SigningKeys } from "../../sessions/signing-keys.ts";
-import { callOf } from "../call.ts";
 import { callError, invalidField } from "../errors.ts";
+import { callOf } from "../observed-call.ts";
 import { environmentNameFromMessage } from "./messages.ts";
 
 /** What AdminService depends on. */

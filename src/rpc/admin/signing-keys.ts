@@ -4,8 +4,8 @@ import {
   SigningKey_State as State,
 } from "../../../gen/usergroup/admin/v1/signing_key_pb.ts";
 import type { SigningKeyAt, SigningKeys } from "../../sessions/signing-keys.ts";
-import { callOf } from "../call.ts";
 import { timestamp } from "../messages.ts";
+import { callOf } from "../observed-call.ts";
 import { environmentNameFromMessage } from "./messages.ts";
 import { type AdminParts, type AdminRpcs, targetOf } from "./requests.ts";
 

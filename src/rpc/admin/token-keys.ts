@@ -1,7 +1,7 @@
 import { environmentPath } from "../../domain/environment.ts";
 import { isReencryptionKey } from "../../domain/token-key.ts";
-import { callOf } from "../call.ts";
 import { timeOf, timestamp } from "../messages.ts";
+import { callOf } from "../observed-call.ts";
 import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
 
 /** The RPCs on the keys that tokens are encrypted under. */

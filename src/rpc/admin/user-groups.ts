@@ -20,9 +20,9 @@ import {
   MAX_ID_LENGTH,
   type UserGroupTarget,
 } from "../../domain/user-group.ts";
-import { callOf } from "../call.ts";
 import { invalidField, toCallError } from "../errors.ts";
 import { graceMsOf, timeOf, timestamp, userGroupMessage } from "../messages.ts";
+import { callOf } from "../observed-call.ts";
 import { listedUserGroupMessage, userGroupInfoMessage } from "./messages.ts";
 import {
   type AdminParts,

@@ -4,8 +4,8 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { redisOf } from "../../../test/support/redis-of.ts";
 import { pause, waitFor } from "../../../test/support/wait.ts";
 import { RecordUnreadable, StoreUnavailable } from "../../domain/errors.ts";
-import { openEmbedded } from "../embedded.ts";
-import { ADOPT } from "../encryption.ts";
+import { openEmbedded } from "../embedded/embedded.ts";
+import { ADOPT } from "../encryption/encryption.ts";
 import { type StoreClient, type StoreClientOptions, type StoreObserver, type TimedCall, Timeouts } from "./client.ts";
 
 /** What `ADOPT` sets. */

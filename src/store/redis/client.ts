@@ -22,7 +22,7 @@ import {
 } from "../../domain/errors.ts";
 import type { StoreProbe } from "../../domain/store.ts";
 import { PROBE_KEY } from "../keys.ts";
-import { argumentsOf, MADE, type Script, type ScriptArgs } from "../script.ts";
+import { argumentsOf, MADE, type Script, type ScriptArgs } from "./script.ts";
 
 /** Told of every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;

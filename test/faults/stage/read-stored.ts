@@ -1,8 +1,8 @@
 import { Redis } from "ioredis";
 import { DEFAULT_PARTITIONS, environmentPath, partitionOf } from "../../../src/domain/environment.ts";
-import { EVENT_FIELD } from "../../../src/store/audit.ts";
-import { tokenDigest } from "../../../src/store/encryption.ts";
-import { FIELD, PIECES } from "../../../src/store/fields.ts";
+import { EVENT_FIELD } from "../../../src/store/audit/audit.ts";
+import { tokenDigest } from "../../../src/store/encryption/encryption.ts";
+import { FIELD, PIECES } from "../../../src/store/groups/fields.ts";
 import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { TestRedis } from "../../support/redis.ts";
 import type { StoredEvent } from "../history/audit.ts";

@@ -12,10 +12,10 @@ import {
   TooManyApiTokens,
 } from "../../../src/domain/errors.ts";
 import { apiTokenDigest, newApiToken } from "../../../src/domain/token.ts";
-import { CHANGE, END, LIST, NOTE_USE, UNLIST, WRITE } from "../../../src/store/api-tokens.ts";
-import { RedisEnvironmentDeletion } from "../../../src/store/environment-deletion.ts";
+import { CHANGE, END, LIST, NOTE_USE, UNLIST, WRITE } from "../../../src/store/api-tokens/api-tokens.ts";
+import { RevocationFeed } from "../../../src/store/api-tokens/revocation-feed.ts";
+import { RedisEnvironmentDeletion } from "../../../src/store/environments/environment-deletion.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
-import { RevocationFeed } from "../../../src/store/revocation-feed.ts";
 import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";

@@ -13,8 +13,8 @@ import {
   UserGroupNotFound,
 } from "../../../src/domain/errors.ts";
 import { apiTokenDigest } from "../../../src/domain/token.ts";
-import { Audit } from "../../../src/store/audit.ts";
-import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
+import { Audit } from "../../../src/store/audit/audit.ts";
+import { RedisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
 import { environmentAuditKey, KEY } from "../../../src/store/keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { digest, TokenCipher, tokenDigest } from "../../../src/store/encryption.ts";
-import { FIELD, PIECES } from "../../../src/store/fields.ts";
-import { tokenFields } from "../../../src/store/group-record.ts";
+import { digest, TokenCipher, tokenDigest } from "../../../src/store/encryption/encryption.ts";
+import { FIELD, PIECES } from "../../../src/store/groups/fields.ts";
+import { tokenFields } from "../../../src/store/groups/group-record.ts";
 import { KEY } from "../../../src/store/keys.ts";
 import { byId, byToken, type ContractContext, contents, keysOf, newEnvironment, newGroup, RING } from "./context.ts";
 

@@ -5,9 +5,9 @@ import type { ImportedUserGroup, NewUserGroup, Rotation, UserGroup } from "../..
 import "../../../src/runtime.ts";
 import type { ScriptedRedis } from "@user-group-service/redis";
 import { StoreUnavailable } from "../../../src/domain/errors.ts";
-import type { Audit } from "../../../src/store/audit.ts";
-import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded.ts";
-import type { RingKey } from "../../../src/store/encryption.ts";
+import type { Audit } from "../../../src/store/audit/audit.ts";
+import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded/embedded.ts";
+import type { RingKey } from "../../../src/store/encryption/encryption.ts";
 import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { redisOf } from "../redis-of.ts";

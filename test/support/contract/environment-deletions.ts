@@ -8,9 +8,15 @@ import {
   StoreUnavailable,
   TokenNotFound,
 } from "../../../src/domain/errors.ts";
-import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
-import { CLEAR, HOLD, MARK, REMOVE_MEMBER, RedisEnvironmentDeletion } from "../../../src/store/environment-deletion.ts";
-import { MAKE } from "../../../src/store/environments.ts";
+import { RedisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
+import {
+  CLEAR,
+  HOLD,
+  MARK,
+  REMOVE_MEMBER,
+  RedisEnvironmentDeletion,
+} from "../../../src/store/environments/environment-deletion.ts";
+import { MAKE } from "../../../src/store/environments/environments.ts";
 import { ENVIRONMENTS_KEY, KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { DEFAULT_PARTITIONS, type EnvironmentName } from "../../../src/domain/environment.ts";
 import { EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../../../src/domain/errors.ts";
-import { wantedNumber } from "../../../src/store/environments.ts";
+import { wantedNumber } from "../../../src/store/environments/environments.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "../../../src/store/keys.ts";
 import { TestEnvironments } from "../stores.ts";
 import { type ContractContext, fails, newEnvironment } from "./context.ts";

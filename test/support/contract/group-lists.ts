@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { UserGroupNotFound } from "../../../src/domain/errors.ts";
 import type { Page, UserGroupRange } from "../../../src/domain/store.ts";
-import { FIELD } from "../../../src/store/fields.ts";
+import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { byId, type ContractContext, contents, fails, imported, keysOf, newEnvironment, newGroup } from "./context.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { TokenNotFound } from "../../../src/domain/errors.ts";
-import { tokenDigest } from "../../../src/store/encryption.ts";
-import { FIELD } from "../../../src/store/fields.ts";
+import { tokenDigest } from "../../../src/store/encryption/encryption.ts";
+import { FIELD } from "../../../src/store/groups/fields.ts";
 import { byId, byToken, type ContractContext, contents, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 const HOUR_MS = 3_600_000;

@@ -10,8 +10,8 @@ import {
 } from "../../../src/domain/errors.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
 import type { ImportedUserGroup, ImportOptions, ImportOutcome, Json } from "../../../src/domain/user-group.ts";
-import { RedisAuditTrail } from "../../../src/store/audit-trail.ts";
-import { FIELD } from "../../../src/store/fields.ts";
+import { RedisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
+import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { AUDIT } from "../stores.ts";

@@ -1,8 +1,8 @@
 import { StoreMisconfigured } from "@user-group-service/redis";
 import { beforeEach, describe, expect, it } from "vitest";
 import { RecordUnreadable } from "../../../src/domain/errors.ts";
-import { checkTokenKeys, checkValue, type RingKey } from "../../../src/store/encryption.ts";
-import { FIELD } from "../../../src/store/fields.ts";
+import { checkTokenKeys, checkValue, type RingKey } from "../../../src/store/encryption/encryption.ts";
+import { FIELD } from "../../../src/store/groups/fields.ts";
 import { TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newGroup, RING } from "./context.ts";
 

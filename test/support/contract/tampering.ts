@@ -1,8 +1,8 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { partitionOf } from "../../../src/domain/environment.ts";
 import { DomainError, RecordUnreadable, StoreUnavailable, TokenNotFound } from "../../../src/domain/errors.ts";
-import { digest } from "../../../src/store/encryption.ts";
-import { FIELD, PIECES } from "../../../src/store/fields.ts";
+import { digest } from "../../../src/store/encryption/encryption.ts";
+import { FIELD, PIECES } from "../../../src/store/groups/fields.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 /** What a group is made of. Without properties, and never changed, it has no other fields. */

@@ -2,10 +2,10 @@ import { StoreMisconfigured } from "@user-group-service/redis";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { TokenKeyInUse } from "../../../src/domain/errors.ts";
-import { checkTokenKeys, checkValue, type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
-import { FIELD } from "../../../src/store/fields.ts";
+import { checkTokenKeys, checkValue, type RingKey, TokenCipher } from "../../../src/store/encryption/encryption.ts";
+import { noteKeyUse, RedisTokenKeys } from "../../../src/store/encryption/token-keys.ts";
+import { FIELD } from "../../../src/store/groups/fields.ts";
 import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
-import { noteKeyUse, RedisTokenKeys } from "../../../src/store/token-keys.ts";
 import { AUDIT } from "../stores.ts";
 import { byId, type ContractContext, fails, imported, keysOf, newEnvironment, newGroup, RING } from "./context.ts";
 

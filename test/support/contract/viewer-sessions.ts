@@ -11,12 +11,12 @@ import {
 } from "../../../src/domain/errors.ts";
 import { MAX_ENDED_VIEWERS, type SessionReference, type SigningKey } from "../../../src/domain/viewer-session.ts";
 import { SigningKeys } from "../../../src/sessions/signing-keys.ts";
-import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
-import { RedisEnvironmentDeletion } from "../../../src/store/environment-deletion.ts";
-import { FIELD } from "../../../src/store/fields.ts";
+import { type RingKey, TokenCipher } from "../../../src/store/encryption/encryption.ts";
+import { RedisTokenKeys } from "../../../src/store/encryption/token-keys.ts";
+import { RedisEnvironmentDeletion } from "../../../src/store/environments/environment-deletion.ts";
+import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY, signingKeysKey } from "../../../src/store/keys.ts";
-import { RedisSigningKeys } from "../../../src/store/signing-keys.ts";
-import { RedisTokenKeys } from "../../../src/store/token-keys.ts";
+import { RedisSigningKeys } from "../../../src/store/sessions/signing-keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
 import { waitFor } from "../wait.ts";
 import {

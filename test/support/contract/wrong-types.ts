@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { RecordUnreadable, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { newUserGroupToken } from "../../../src/domain/token.ts";
-import { digest, tokenDigest } from "../../../src/store/encryption.ts";
+import { digest, tokenDigest } from "../../../src/store/encryption/encryption.ts";
 import { KEY } from "../../../src/store/keys.ts";
 import {
   byId,

@@ -1,0 +1,18 @@
+import { expect, it } from "vitest";
+import { newApiToken, newUserGroupToken } from "../domain/token.ts";
+import { withoutTokens } from "./observed-call.ts";
+
+const OWN = "static-token-0123456789";
+
+it.each(["authorization", "explo-authorization"])("a text is kept without tokens, nor the one in %s", (name) => {
+  const header = new Headers({ [name]: `Token ${OWN}` });
+  const group = newUserGroupToken(3);
+  expect(withoutTokens("request-1", header)).toBe("request-1");
+  expect(withoutTokens("", header)).toBe("");
+  expect(withoutTokens(OWN, header)).toBe("[redacted]");
+  expect(withoutTokens(`a${OWN}b${OWN}`, header)).toBe("a[redacted]b[redacted]");
+  expect(withoutTokens(`${group}/${newApiToken()}`, header)).toBe("[redacted]/[redacted]");
+  // Cut or mistyped it is still most of a token.
+  expect(withoutTokens(group.slice(0, 20), header)).toBe("[redacted]");
+  expect(withoutTokens(`x${OWN}y${group}`, new Headers())).toBe(`x${OWN}y[redacted]`);
+});

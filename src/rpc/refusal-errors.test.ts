@@ -1,0 +1,84 @@
+import { type DescMessage, fromJson, fromJsonString, type JsonValue } from "@bufbuild/protobuf";
+import { StructSchema } from "@bufbuild/protobuf/wkt";
+import type { ConnectError } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import {
+  CreateApiTokenRequestSchema,
+  CreateEnvironmentRequestSchema,
+  ImportUserGroupsRequestSchema,
+  ListEnvironmentsRequestSchema,
+} from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import {
+  GetUserGroupRequestSchema,
+  RotateUserGroupTokenRequestSchema,
+  UpdateUserGroupRequestSchema,
+} from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import { CreateViewerSessionRequestSchema } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import { refusedJson } from "./refusal-errors.ts";
+
+/** The error for the caller of JSON that protobuf-es refuses. */
+function refusalOf(desc: DescMessage, json: string | JsonValue): ConnectError {
+  try {
+    if (typeof json === "string") fromJsonString(desc, json);
+    else fromJson(desc, json);
+  } catch (cause) {
+    return refusedJson(cause, desc);
+  }
+  throw new Error("protobuf-es accepts it");
+}
+
+describe("what protobuf-es says about JSON is understood:", () => {
+  const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
+
+  it.each([
+    ["no JSON", "{", /^the body is not valid JSON in UTF-8$/],
+    ["duplicate keys", '{"userGroupId":"a","userGroupId":"a"}', /duplicate key/],
+    ["duplicate keys in properties", '{"properties":{"a":1,"a":1}}', /duplicate key/],
+    ["more levels than protobuf-es reads", `{"properties":${nested(200)}}`, /nested too deeply/],
+    ["more levels than the stack has", `{"properties":${nested(100_000)}}`, /nested too deeply/],
+  ])("%s", (_title, text, expected) => {
+    expect(refusalOf(GetUserGroupRequestSchema, text).rawMessage).toMatch(expected);
+  });
+
+  it("more levels than protobuf-es reads in a Struct of its own", () => {
+    expect(refusalOf(StructSchema, nested(200)).rawMessage).toMatch(/nested too deeply/);
+  });
+
+  it.each([
+    [GetUserGroupRequestSchema, "properties", []],
+    [GetUserGroupRequestSchema, "properties", "text"],
+    [GetUserGroupRequestSchema, "mapping", { a: 1 }],
+    [GetUserGroupRequestSchema, "user_group_id", 5],
+    [UpdateUserGroupRequestSchema, "update_mask", "some_name"],
+    [RotateUserGroupTokenRequestSchema, "previous_token_ttl", 300],
+    [RotateUserGroupTokenRequestSchema, "previous_token_ttl", "5 minutes"],
+  ] as const)("in %s, that %s cannot be %j", (desc, name, value) => {
+    const { rawMessage } = refusalOf(desc, { [name]: value as JsonValue });
+    expect(rawMessage).toMatch(new RegExp(`^${name}: (?!is not of the right type)`));
+  });
+
+  it.each([
+    [CreateEnvironmentRequestSchema, "partitions", "few", "must be a whole number, given once"],
+    [
+      CreateViewerSessionRequestSchema,
+      "property_keys",
+      "name",
+      "must be a JSON array, its texts in well-formed Unicode, given once",
+    ],
+    [ListEnvironmentsRequestSchema, "page_token", 5, "must be a string in well-formed Unicode, given once"],
+    [ImportUserGroupsRequestSchema, "validate_only", "yes", "must be true or false, given once"],
+    [
+      CreateApiTokenRequestSchema,
+      "role",
+      "OWNER",
+      "must be one of ROLE_UNSPECIFIED, ROLE_RESOLVE, ROLE_READ, ROLE_MANAGE, ROLE_ADMIN",
+    ],
+  ] as const)("in %s, what %s may be instead of %j", (desc, name, value, expected) => {
+    expect(refusalOf(desc, { [name]: value as JsonValue }).rawMessage).toBe(`${name}: ${expected}`);
+  });
+
+  it("a tag of an environment that is no name, which protobuf-es refuses by the name of its type alone", () => {
+    const { rawMessage } = refusalOf(CreateApiTokenRequestSchema, { environment: { tag: true } });
+    expect(rawMessage).toMatch(/^tag: must be one of API_ENVIRONMENT_TAG_UNSPECIFIED, /);
+  });
+});

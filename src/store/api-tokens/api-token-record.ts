@@ -1,0 +1,117 @@
+import { type ApiToken, type ApiTokenFilter, isRole } from "../../domain/api-token.ts";
+import { RecordUnreadable } from "../../domain/errors.ts";
+import { integerOf, isEmpty, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
+
+/** Names of the fields of an API token's hash. Times are milliseconds since 1970 by Redis' clock. */
+export const API_TOKEN_FIELD = {
+  id: "id",
+  /** As `ENV/TAG`. */
+  environment: "environment",
+  /** As those of the environment, which never change. */
+  partitions: "partitions",
+  number: "number",
+  displayName: "display_name",
+  role: "role",
+  creator: "creator",
+  /** Missing: the same as `tokenCreateTime`. */
+  createTime: "create_time",
+  tokenCreateTime: "token_create_time",
+  /** Missing: no rotation made it. */
+  rotator: "rotator",
+  /** Missing: the token does not expire. The key expires then, too. */
+  expireTime: "expire_time",
+  /** `1` once a rotation gave the API token another text. */
+  isReplaced: "is_replaced",
+  /** Missing: no use is known. */
+  lastUseTime: "last_use_time",
+} as const;
+
+/** The record of an API token, by the names of `API_TOKEN_FIELD`; without any of them when there is none. */
+export type ApiTokenRecord = { readonly [name in keyof typeof API_TOKEN_FIELD]?: string | undefined };
+
+/** The record that a hash holds. */
+export function recordFromHash(hash: StoredRecord): ApiTokenRecord {
+  const fields = Object.entries(API_TOKEN_FIELD).flatMap(([name, field]) =>
+    hash[field] === undefined ? [] : [[name, hash[field]]],
+  );
+  return Object.fromEntries(fields);
+}
+
+/** What a record is stored as: fields and values in turn. */
+export function fieldsOf(record: ApiTokenRecord): string[] {
+  return Object.entries(API_TOKEN_FIELD).flatMap(([name, field]) => {
+    const value = record[name as keyof ApiTokenRecord];
+    return value === undefined ? [] : [field, value];
+  });
+}
+
+/** A text of an API token, by its digest, and its record, which is empty when there is none any more. */
+export interface TokenText {
+  readonly id: string;
+  readonly digest: string;
+  readonly record: ApiTokenRecord;
+}
+
+/** Whether a rotation replaced a text. */
+export function isReplaced({ record }: TokenText): boolean {
+  return record.isReplaced !== undefined;
+}
+
+/** The current text of an API token, which no rotation replaced; undefined when nothing is left of the token. */
+export function currentOf<T extends TokenText>(texts: readonly T[]): T | undefined {
+  const made = ({ record }: T) => Number(record.tokenCreateTime) || 0;
+  const newest = texts.filter(({ record }) => !isEmpty(record)).sort((one, other) => made(other) - made(one));
+  return newest.find((text) => !isReplaced(text)) ?? newest[0];
+}
+
+/**
+ * The API token that its texts make up; undefined when nothing is left of it.
+ *
+ * @throws RecordUnreadable, whose cause names the token by its id, so that an operator can revoke it
+ */
+export function apiTokenFrom(texts: readonly TokenText[]): ApiToken | undefined {
+  const current = currentOf(texts);
+  if (!current) return undefined;
+  const { id, record } = current;
+  const what = `the API token ${id}`;
+  const role = record.role;
+  if (!isRole(role)) throw new RecordUnreadable(new Error(`${what} has no known role`));
+  const latest = (field: "expireTime" | "lastUseTime", among: readonly TokenText[]) =>
+    among
+      .flatMap((text) => optionalIntegerOf(text.record, field, what) ?? [])
+      .reduce<number | undefined>((last, time) => Math.max(last ?? time, time), undefined);
+  const tokenCreateTime = integerOf(record, "tokenCreateTime", what);
+  const graced = texts.filter((text) => text !== current && isReplaced(text));
+  return {
+    id,
+    displayName: textOf(record, "displayName", what),
+    role,
+    createTime: optionalIntegerOf(record, "createTime", what) ?? tokenCreateTime,
+    expireTime: optionalIntegerOf(record, "expireTime", what),
+    creator: textOf(record, "creator", what),
+    rotator: record.rotator,
+    tokenCreateTime,
+    graceExpireTime: latest("expireTime", graced),
+    lastUseTime: latest("lastUseTime", texts),
+  };
+}
+
+/** Whether a list shows an API token. */
+export function isWanted(
+  { creator, role, lastUseTime = Number.NEGATIVE_INFINITY }: ApiToken,
+  { usedSince = Number.NEGATIVE_INFINITY, unusedSince = Number.POSITIVE_INFINITY, ...filter }: ApiTokenFilter,
+): boolean {
+  return (
+    (filter.creator === undefined || filter.creator === creator) &&
+    (filter.role === undefined || filter.role === role) &&
+    lastUseTime >= usedSince &&
+    lastUseTime < unusedSince
+  );
+}
+
+/** What an audit event tells of an API token: `ID ROLE NAME`, also of one whose record is damaged, or its id alone. */
+export function subjectOf(texts: readonly TokenText[]): string {
+  const record = currentOf(texts)?.record;
+  const id = texts[0]?.id ?? "";
+  return record ? `${id} ${record.role ?? ""} ${record.displayName ?? ""}` : id;
+}

@@ -1,0 +1,67 @@
+import { expect, it } from "vitest";
+import { redisOf } from "../../../test/support/redis-of.ts";
+import { waitFor } from "../../../test/support/wait.ts";
+import { send } from "../redis/client.ts";
+import { readScript } from "../redis/script.ts";
+import { ELEMENTS, openEmbedded, reverseRange } from "./embedded.ts";
+
+const event = (id: string) => [id, ...Array.from({ length: ELEMENTS - 1 }, (_, i) => `${id}:${i}`)];
+
+const IDS = ["5-1", "5-20", "6-3", "10-1", "10-2"];
+
+it.each<[end: string, start: string, count: number, expected: readonly string[]]>([
+  ["+", "0", 9, ["10-2", "10-1", "6-3", "5-20", "5-1"]],
+  ["+", "0", 2, ["10-2", "10-1"]],
+  ["10", "6", 9, ["10-2", "10-1", "6-3"]],
+  ["9", "0", 9, ["6-3", "5-20", "5-1"]],
+  ["(10-2", "6", 9, ["10-1", "6-3"]],
+  ["5", "0", 9, ["5-20", "5-1"]],
+  ["(5-20", "0", 9, ["5-1"]],
+  ["(5-1", "0", 9, []],
+  ["4", "0", 9, []],
+  ["+", "11", 9, []],
+])("a list is read as XREVRANGE reads a stream, from %s to %s, %i at most", (end, start, count, expected) => {
+  const read = reverseRange(IDS.flatMap(event), end, start, count);
+  expect(read.map(([id]) => id)).toEqual(expected);
+  for (const [id, fields] of read) expect([id, ...fields]).toEqual(event(id));
+});
+
+it("a script is atomic: no other script and no command comes between its commands", async () => {
+  const client = await openEmbedded({ timeoutMs: 60_000 });
+  const redis = redisOf(client);
+  const add = readScript("testAdd", {
+    lua: `local seen = tonumber(redis.call('GET', key) or '0')
+for i = 1, 10 do redis.call('EXISTS', key) end
+redis.call('SET', key, string.format('%.0f', seen + 1))
+redis.call('SET', key, string.format('%.0f', seen + 2))
+return {'done', stamp}`,
+  });
+  const seen = await Promise.all(
+    Array.from({ length: 50 }, (_, i) => {
+      send(redis, add, ["k"]);
+      return i % 2 === 0 ? redis.get("k") : redis.hmget("none", "f").then(() => redis.get("k"));
+    }),
+  );
+  expect(seen.filter((value) => Number(value) % 2 !== 0)).toEqual([]);
+  expect(await redis.get("k")).toBe("100");
+  client.close();
+});
+
+it("a script does not see a key that expires while it runs", async () => {
+  const client = await openEmbedded({ timeoutMs: 60_000 });
+  const redis = redisOf(client);
+  const note = readScript("testNote", {
+    lua: `if not redis.call('HGET', key, 'id') then return {'missing', stamp} end
+for i = 1, 100 do redis.call('EXISTS', 'other') end
+redis.call('HSET', key, 'noted', '1')
+return {'noted', stamp}`,
+  });
+  for (let leftMs = 1; leftMs <= 10; leftMs++) {
+    await redis.hset("k", { id: "1" });
+    await redis.pexpire("k", leftMs);
+    await send(redis, note, ["k"]);
+    await waitFor("its time is over", async () => (await redis.pttl("k")) < 0);
+    expect(await redis.hgetall("k")).toEqual({});
+  }
+  client.close();
+});

@@ -1,0 +1,159 @@
+import { setTimeout } from "node:timers/promises";
+import {
+  PLAIN_COMMANDS,
+  readClock,
+  type ScriptedRedis,
+  type StoreConnection,
+  StoreNode,
+  singleNode,
+} from "@user-group-service/redis";
+import type { Redis } from "ioredis";
+import { EVENT_FIELD } from "../audit/audit.ts";
+import { LIST_IDS } from "../groups/user-group-admin.ts";
+import { StoreClient, type StoreClientOptions } from "../redis/client.ts";
+import { LuaScripts } from "./lua.ts";
+
+/** A command of ioredis-mock, by itself or as it is emulated here. */
+type MockCommand = (...args: readonly never[]) => Promise<unknown>;
+
+/** How long before its first key expires no script begins, in milliseconds: longer than nearly all take. */
+const EXPIRING_MS = 20;
+
+/** The embedded store: in the memory of this process, empty at first. */
+export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
+  const [{ default: RedisMock }, { default: fengari }] = await Promise.all([import("ioredis-mock"), import("fengari")]);
+  // Instances of one host share their data; a name of its own makes this one new.
+  const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
+  const emulated = { time: microseconds(), ...streamsOf(redis) };
+  const commands: Record<string, MockCommand | undefined> = { ...(redis as object), ...emulated };
+  Object.assign(redis, emulated);
+  const scripts = new LuaScripts(fengari, async (name, args) => {
+    const command = commands[name];
+    if (!command) throw new Error(`ERR the embedded store has no command '${name}'`);
+    return command(...(args as never[]));
+  });
+  // A script waits for each of its commands. Nothing else is done meanwhile.
+  let latest: Promise<unknown> = Promise.resolve();
+  const inTurn =
+    (run: MockCommand): MockCommand =>
+    (...args) => {
+      const answer = latest.then(() => run(...args));
+      latest = answer.catch(() => {});
+      return answer;
+    };
+  const define = (name: string, run: MockCommand) => Object.assign(redis, { [name]: inTurn(run) });
+  for (const name of PLAIN_COMMANDS) define(name, commands[name] as MockCommand);
+  redis.defineCommand = (name, { lua = "" }) => {
+    const run = name === LIST_IDS.name ? listIds.bind(undefined, redis) : scripts.compile(lua);
+    define(name, async (key = "", ...args) => {
+      // Redis' clock stands still while a script runs. Here a key could expire between two of its commands, and the second
+      // would make it anew, in part.
+      const leftMs = await redis.pttl(key);
+      if (leftMs >= 0 && leftMs < EXPIRING_MS) await setTimeout(leftMs + 1);
+      return run(key, args);
+    });
+  };
+  const connection: StoreConnection = {
+    redis,
+    clock: await readClock(redis),
+    losses: 0,
+    isSilent: () => false,
+    close: () => redis.disconnect(),
+  };
+  return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);
+}
+
+/**
+ * TIME, which the mock rounds to seconds: seconds since 1970, and microseconds of the next one. The clock has milliseconds;
+ * within one, each answer is a microsecond later than the one before.
+ */
+function microseconds(): () => Promise<[string, string]> {
+  let [latest, asked] = [0, 0];
+  return async () => {
+    const now = Date.now();
+    asked = now === latest ? Math.min(asked + 1, 999) : 0;
+    latest = now;
+    return [`${Math.floor(now / 1000)}`, `${(now % 1000) * 1000 + asked}`];
+  };
+}
+
+/**
+ * `LIST_IDS` for the embedded store, whose ZRANGEBYLEX orders by UTF-16 units and not by bytes: a page could skip groups.
+ */
+async function listIds(redis: Redis, key: string, args: readonly string[]): Promise<string[]> {
+  const [from = "", idPrefix = "", limit] = args;
+  const after = Buffer.from(from.slice(1));
+  const compareIds = (one: string, other: string) => Buffer.compare(Buffer.from(one), Buffer.from(other));
+  const isIn = (id: string) => {
+    const order = from === "-" ? 1 : Buffer.compare(Buffer.from(id), after);
+    return id.startsWith(idPrefix) && (order > 0 || (order === 0 && from.startsWith("[")));
+  };
+  const ids = (await redis.zrange(key, 0, -1)).filter(isIn).sort(compareIds).slice(0, Number(limit));
+  return ["found", String(Date.now()), ...ids];
+}
+
+/** How many elements of the list an event takes: its id and its fields. */
+export const ELEMENTS = 1 + 2 * Object.keys(EVENT_FIELD).length;
+
+/**
+ * The commands of streams. A stream of ioredis-mock reuses ids after it is trimmed, keeps trimmed events in memory, and
+ * cannot be read from a given id on. So a stream is a list here: the id and the fields of each event in turn.
+ */
+function streamsOf(redis: Redis) {
+  const listed = (key: string) => redis.lrange(key, 0, -1);
+  return {
+    xlen: async (key: string) => (await redis.llen(key)) / ELEMENTS,
+    async xadd(key: string, id: string, ...fields: string[]) {
+      const last = (await redis.lindex(key, -ELEMENTS)) ?? "0-0";
+      if (id !== "*" && compareEvents(id, last) <= 0) throw new Error("ERR the id is not above the last of the stream");
+      const added = id === "*" ? idAfter(last) : id;
+      await redis.rpush(key, added, ...fields);
+      return added;
+    },
+    /** @param least the events that stay: from a millisecond on (MINID), or so many at most (MAXLEN) */
+    async xtrim(key: string, by: "MINID" | "MAXLEN", _about: "~", least: string) {
+      const ids = (await listed(key)).filter((_, i) => i % ELEMENTS === 0);
+      const young = ids.findIndex((id) => compareEvents(id, least) >= 0);
+      const stays = by === "MAXLEN" ? Number(least) : young < 0 ? 0 : ids.length - young;
+      const gone = Math.max(ids.length - stays, 0);
+      await redis.ltrim(key, gone * ELEMENTS, -1);
+      return gone;
+    },
+    xrevrange: async (key: string, end: string, start: string, _count: "COUNT", limit: number) =>
+      reverseRange(await listed(key), end, start, limit),
+  };
+}
+
+/** The id of an event that is added now. */
+function idAfter(last: string): string {
+  const [ms = "", sequence = ""] = last.split("-");
+  return Number(ms) < Date.now() ? `${Date.now()}-0` : `${ms}-${Number(sequence) + 1}`;
+}
+
+/** XREVRANGE on such a list. @param elements of the list */
+export function reverseRange(elements: readonly string[], end: string, start: string, count: number) {
+  const events: [string, string[]][] = [];
+  for (let at = elements.length - ELEMENTS; at >= 0 && events.length < count; at -= ELEMENTS) {
+    const id = elements[at] as string;
+    if (isWithin(id, end, start)) events.push([id, elements.slice(at + 1, at + ELEMENTS)]);
+  }
+  return events;
+}
+
+function isWithin(id: string, end: string, start: string): boolean {
+  const isBelow = end.startsWith("(") ? compareEvents(id, end.slice(1)) < 0 : compareEvents(id, upTo(end)) <= 0;
+  return isBelow && compareEvents(id, start) >= 0;
+}
+
+/** The last id of a millisecond, where an id has no second part. */
+function upTo(id: string): string {
+  return id.includes("-") || id === "+" ? id : `${id}-${Number.MAX_SAFE_INTEGER}`;
+}
+
+/** Which of two ids is later: positive when the first is. `+` is later than all. */
+function compareEvents(one: string, other: string): number {
+  if (other === "+") return -1;
+  const [ms = "", sequence = "0"] = one.split("-");
+  const [otherMs = "", otherSequence = "0"] = other.split("-");
+  return Number(ms) - Number(otherMs) || Number(sequence) - Number(otherSequence);
+}

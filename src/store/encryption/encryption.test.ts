@@ -1,0 +1,129 @@
+import { describe, expect, it } from "vitest";
+import type { EnvironmentName } from "../../domain/environment.ts";
+import { RecordUnreadable } from "../../domain/errors.ts";
+import { newApiToken, newUserGroupToken } from "../../domain/token.ts";
+import { deriveKey, digest, type EncryptedToken, type RingKey, TokenCipher, tokenDigest } from "./encryption.ts";
+
+const OLD = { id: "old", secret: new Uint8Array(32).fill(1) };
+const NEW = { id: "new", secret: new Uint8Array(32).fill(2) };
+const HOME: EnvironmentName = { name: "e", tag: undefined };
+
+describe("a digest", () => {
+  it("is SHA-256 in base64url", () => {
+    // FIPS 180-2, B.1
+    expect(digest("abc")).toBe("ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0");
+    expect(digest("é")).not.toBe(digest("e"));
+  });
+});
+
+describe("a derived key", () => {
+  it("is HKDF of SHA-256", () => {
+    // RFC 5869, A.3: no salt, no info.
+    const okm = "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d";
+    expect(deriveKey(new Uint8Array(22).fill(0x0b), "").toString("hex")).toBe(okm);
+  });
+
+  it("is another for each secret and each purpose", () => {
+    const keys = [OLD, NEW].flatMap(({ secret }) => ["a", "b"].map((purpose) => deriveKey(secret, purpose)));
+    expect(new Set(keys.map((key) => key.toString("hex"))).size).toBe(4);
+  });
+});
+
+describe("a token's digest", () => {
+  it("is the beginning of SHA-256, 132 bits of it", () => expect(tokenDigest("abc")).toBe("ungWv48Bz-pBQUDeXa4iI7"));
+});
+
+/** A token encrypted and decrypted as the store does it. */
+const encrypt = (cipher: TokenCipher, token: string, environment = HOME) =>
+  cipher.encrypt(environment, token, tokenDigest(token));
+const decrypt = (cipher: TokenCipher, encrypted: EncryptedToken, token: string, environment = HOME) =>
+  cipher.decrypt(environment, encrypted, tokenDigest(token));
+
+describe("the cipher", () => {
+  const cipher = new TokenCipher([NEW, OLD]);
+  const ours = Array.from({ length: 200 }, (_, partition) => newUserGroupToken(partition));
+  const token = ours[0] as string;
+  const foreign = [
+    "imported-0001",
+    "ugt_short",
+    `${token.slice(0, -1)}~`,
+    newApiToken(),
+    "",
+    "é👪\0",
+    "x".repeat(10_000),
+  ];
+
+  it.each([...ours.slice(0, 3), ...foreign])("gives back what it encrypted: %.20j", (text) => {
+    expect(decrypt(cipher, encrypt(cipher, text), text)).toBe(text);
+    // By what the environment is, not by the object that says so.
+    expect(decrypt(cipher, encrypt(cipher, text), text, { ...HOME })).toBe(text);
+  });
+
+  it("keeps tokens of ours short, and only these", () => {
+    for (const each of ours) expect(encrypt(cipher, each)).toMatchObject({ isPacked: true });
+    for (const each of ours) expect(encrypt(cipher, each).text).toMatch(/^[\w-]{54}$/);
+    for (const each of foreign) expect(encrypt(cipher, each).isPacked).toBe(false);
+  });
+
+  it("names its key, shows nothing of the text, and gives no two tokens a text that begins alike", () => {
+    const texts = ours.map((each) => encrypt(cipher, each).text);
+    expect(new Set(texts.map((text) => text.slice(0, 12))).size).toBe(ours.length);
+    const { keyId, text } = encrypt(cipher, "ugt_secret");
+    expect(keyId).toBe("new");
+    expect(Buffer.from(text, "base64url").includes("secret")).toBe(false);
+    // One nonce has one text: the same token again, or one of another environment, which has another key.
+    expect(encrypt(cipher, token)).toEqual(encrypt(cipher, token));
+    expect(encrypt(cipher, token, { ...HOME, name: "f" }).text).not.toBe(encrypt(cipher, token).text);
+  });
+
+  it("binds a token to its digest and to its environment", () => {
+    const encrypted = encrypt(cipher, token);
+    const digest = tokenDigest(token);
+    const last = digest.endsWith("A") ? "B" : "A";
+    for (const other of ["", digest.slice(0, -1), `${digest.slice(0, -1)}${last}`, `${digest} `, tokenDigest("t")]) {
+      expect(() => cipher.decrypt(HOME, encrypted, other), other).toThrow(RecordUnreadable);
+    }
+    for (const environment of [
+      { ...HOME, name: "f" },
+      { ...HOME, tag: "Testing" as const },
+    ]) {
+      expect(() => decrypt(cipher, encrypted, token, environment)).toThrow(RecordUnreadable);
+    }
+  });
+
+  it.each([token, "imported-0001"])("refuses the text of %.4s with any byte changed, and any that is cut", (each) => {
+    const encrypted = encrypt(cipher, each);
+    const bytes = Buffer.from(encrypted.text, "base64url");
+    const refuse = (text: string, what: string) =>
+      expect(() => decrypt(cipher, { ...encrypted, text }, each), what).toThrow(RecordUnreadable);
+    for (let i = 0; i < bytes.length; i++) {
+      const changed = Buffer.from(bytes);
+      changed[i] = (changed[i] ?? 0) ^ 1;
+      refuse(changed.toString("base64url"), `byte ${i}`);
+      refuse(bytes.subarray(0, i).toString("base64url"), `cut to ${i}`);
+    }
+  });
+
+  it.each(["", "other", "__proto__"])("refuses a key %j", (keyId) =>
+    expect(() => decrypt(cipher, { ...encrypt(cipher, token), keyId }, token)).toThrow(RecordUnreadable),
+  );
+});
+
+describe("the key ring", () => {
+  const token = newUserGroupToken(1);
+  const before = encrypt(new TokenCipher([OLD]), token);
+  const read = (ring: readonly RingKey[]) => decrypt(new TokenCipher(ring), before, token);
+
+  it("decrypts under every key and encrypts under the first", () => {
+    expect(read([NEW, OLD])).toBe(token);
+    expect(encrypt(new TokenCipher([NEW, OLD]), token).keyId).toBe("new");
+  });
+
+  it("refuses what is encrypted under a key that it does not hold, or holds under another name", () => {
+    for (const ring of [[NEW], [{ ...NEW, id: "old" }], [{ ...OLD, id: "renamed" }]]) {
+      expect(() => read(ring)).toThrow(RecordUnreadable);
+    }
+  });
+
+  it("is never empty", () => expect(() => new TokenCipher([])).toThrow(TypeError));
+});

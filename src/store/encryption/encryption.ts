@@ -1,0 +1,279 @@
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  hash,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from "node:crypto";
+import { StoreMisconfigured } from "@user-group-service/redis";
+import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
+import { RecordUnreadable } from "../../domain/errors.ts";
+import { PACKED_TOKEN_BYTES, packToken, unpackToken } from "../../domain/token.ts";
+import { TOKEN_KEYS_KEY } from "../keys.ts";
+import { recordFromAnswer } from "../records.ts";
+import type { StoreClient } from "../redis/client.ts";
+import { changeScript } from "../redis/script.ts";
+
+const ALGORITHM = "aes-256-gcm";
+const KEY_BYTES = 32;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const GCM = { authTagLength: TAG_BYTES } as const;
+
+/**
+ * What a token is decrypted with, synchronously and one after another: node:crypto has copied or used the bytes when its
+ * functions return.
+ */
+const PACKED = Buffer.alloc(PACKED_TOKEN_BYTES + TAG_BYTES);
+const PACKED_TOKEN = PACKED.subarray(0, PACKED_TOKEN_BYTES);
+const PACKED_TAG = PACKED.subarray(PACKED_TOKEN_BYTES);
+const PACKED_CHARACTERS = Math.ceil((PACKED.length * 4) / 3);
+const NONCE = Buffer.alloc(NONCE_BYTES);
+
+/** Length of a token's digest: 132 bits in base64url. */
+const TOKEN_DIGEST_LENGTH = 22;
+
+/** A key of the ring that encrypts tokens. */
+export interface RingKey {
+  /** 1 to 32 letters, digits, `_` or `-`. */
+  readonly id: string;
+  /** 32 bytes. */
+  readonly secret: Uint8Array;
+}
+
+/** A token as it is stored. */
+export interface EncryptedToken {
+  /** Id of the key of the ring that it is encrypted under. */
+  readonly keyId: string;
+  /** The encrypted text and its tag in base64url. */
+  readonly text: string;
+  /** Whether the text is what `packToken` leaves of a token of ours, and not the token itself. */
+  readonly isPacked: boolean;
+}
+
+/** A secret other than a token as it is stored. */
+export interface SealedSecret {
+  /** Id of the key of the ring that it is encrypted under. */
+  readonly keyId: string;
+  /** Nonce, encrypted text and tag in base64url. */
+  readonly text: string;
+}
+
+/** What the tokens of an environment are encrypted with. */
+interface EnvironmentCipher {
+  /** By the ids of the ring. */
+  readonly keys: ReadonlyMap<string, KeyObject>;
+  /** What its tokens are bound to: its name and tag, a zero byte and, in the place of the last bytes, a token's digest. */
+  readonly binding: Buffer;
+}
+
+/** SHA-256 of a text in base64url. */
+export function digest(text: string): string {
+  return hash("sha256", text, "base64url");
+}
+
+/**
+ * The first 132 bits of SHA-256 of a user group token, in base64url: all that Redis holds of it in the clear. Somebody
+ * who knows those of a million tokens needs 2^112 tries to find one of the tokens. The whole digest would add a
+ * sixteenth to a group's record.
+ */
+export function tokenDigest(token: string): string {
+  return digest(token).slice(0, TOKEN_DIGEST_LENGTH);
+}
+
+/**
+ * A key for one purpose, from which neither the secret nor the key for another
+ * purpose can be found: HKDF (RFC 5869) with SHA-256 and no salt.
+ */
+export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
+  return Buffer.from(hkdfSync("sha256", secret, "", purpose, KEY_BYTES));
+}
+
+/**
+ * AES-256-GCM under a ring of keys: the first encrypts, all decrypt. Each
+ * environment has keys of its own, derived from those of the ring, so that the
+ * nonces of one key are those of one environment.
+ */
+export class TokenCipher {
+  #ring: readonly RingKey[] = [];
+  #currentId = "";
+  #environments = new WeakMap<EnvironmentName, EnvironmentCipher>();
+
+  /** @param ring at least one key */
+  constructor(ring: readonly RingKey[]) {
+    this.use(ring);
+  }
+
+  /** Has tokens be encrypted and decrypted by another ring from now on. @param ring at least one key */
+  use(ring: readonly RingKey[]): void {
+    if (ring[0] === undefined) throw new TypeError("a key ring needs a key");
+    this.#ring = ring;
+    this.#currentId = ring[0].id;
+    this.#environments = new WeakMap();
+  }
+
+  /** The ids of the ring, the one first that encrypts. */
+  get keyIds(): readonly string[] {
+    return this.#ring.map(({ id }) => id);
+  }
+
+  /**
+   * Encrypts a token, bound to its environment and to its own digest: it
+   * decrypts for these alone. The nonce is the beginning of the digest, which
+   * is as random as the token and belongs to this text alone, for the form of
+   * the text follows from the token.
+   *
+   * @param digest of the token, by `tokenDigest`
+   */
+  encrypt(environment: EnvironmentName, token: string, digest: string): EncryptedToken {
+    const packed = packToken(token);
+    const { keys, binding } = this.#of(environment, digest);
+    const cipher = createCipheriv(ALGORITHM, keys.get(this.#currentId) as KeyObject, NONCE);
+    cipher.setAAD(binding);
+    const text = Buffer.concat([cipher.update(packed ?? Buffer.from(token)), cipher.final(), cipher.getAuthTag()]);
+    return { keyId: this.#currentId, text: text.toString("base64url"), isPacked: packed !== undefined };
+  }
+
+  /**
+   * @param digest that the token must have, by `tokenDigest`
+   * @throws RecordUnreadable when the key is not in the ring, or the text is not that of this token of this environment
+   */
+  decrypt(environment: EnvironmentName, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
+    const { keys, binding } = this.#of(environment, digest);
+    const key = keys.get(keyId);
+    if (!key) throw new RecordUnreadable(new Error("a token is encrypted under a key that TOKEN_KEYS does not hold"));
+    const bytes = isPacked ? PACKED : Buffer.from(text, "base64url");
+    const isWhole = isPacked
+      ? text.length === PACKED_CHARACTERS && PACKED.write(text, "base64url") === PACKED.length
+      : bytes.length >= TAG_BYTES;
+    if (!isWhole) throw new RecordUnreadable(new Error("an encrypted token is not of its length"));
+    const decipher = createDecipheriv(ALGORITHM, key, NONCE, GCM);
+    decipher.setAAD(binding);
+    decipher.setAuthTag(isPacked ? PACKED_TAG : bytes.subarray(-TAG_BYTES));
+    try {
+      const token = decipher.update(isPacked ? PACKED_TOKEN : bytes.subarray(0, -TAG_BYTES));
+      // Throws when the tag does not match; the text itself is whole by now.
+      decipher.final();
+      return isPacked ? unpackToken(token) : token.toString();
+    } catch (cause) {
+      throw new RecordUnreadable(cause);
+    }
+  }
+
+  /**
+   * Encrypts a secret of an environment other than a token, bound to both and to what it is called. The nonce is random.
+   *
+   * @param name of the secret, not secret itself
+   */
+  seal(environment: EnvironmentName, name: string, secret: string): SealedSecret {
+    const { id, secret: key } = this.#ring[0] as RingKey;
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv(ALGORITHM, sealingKey(key, environment), nonce);
+    cipher.setAAD(Buffer.from(`${environmentPath(environment)}\0${name}`));
+    const text = Buffer.concat([nonce, cipher.update(secret), cipher.final(), cipher.getAuthTag()]);
+    return { keyId: id, text: text.toString("base64url") };
+  }
+
+  /** Decrypts what `seal` made. @throws RecordUnreadable when the key is not in the ring, or it is another secret's */
+  unseal(environment: EnvironmentName, name: string, { keyId, text }: SealedSecret): string {
+    const key = this.#ring.find(({ id }) => id === keyId);
+    if (!key) throw new RecordUnreadable(new Error("a secret is encrypted under a key that TOKEN_KEYS does not hold"));
+    const bytes = Buffer.from(text, "base64url");
+    try {
+      const nonce = bytes.subarray(0, NONCE_BYTES);
+      const decipher = createDecipheriv(ALGORITHM, sealingKey(key.secret, environment), nonce, GCM);
+      decipher.setAAD(Buffer.from(`${environmentPath(environment)}\0${name}`));
+      decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
+      const secret = decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES));
+      return Buffer.concat([secret, decipher.final()]).toString();
+    } catch (cause) {
+      throw new RecordUnreadable(cause);
+    }
+  }
+
+  /**
+   * The keys of an environment. Until the next call `NONCE` and its binding are those of the token with the digest.
+   *
+   * @throws RecordUnreadable
+   */
+  #of(environment: EnvironmentName, digest: string): EnvironmentCipher {
+    if (digest.length !== TOKEN_DIGEST_LENGTH || NONCE.write(digest, "base64url") !== NONCE_BYTES) {
+      throw new RecordUnreadable(new Error("a token's digest is not of its length"));
+    }
+    let found = this.#environments.get(environment);
+    if (!found) {
+      const path = environmentPath(environment);
+      const keyOf = (secret: Uint8Array) => createSecretKey(deriveKey(secret, `user-group-token ${path}`));
+      const keys = new Map(this.#ring.map(({ id, secret }) => [id, keyOf(secret)]));
+      found = { keys, binding: Buffer.from(`${path}\0${"=".repeat(TOKEN_DIGEST_LENGTH)}`) };
+      this.#environments.set(environment, found);
+    }
+    found.binding.write(digest, found.binding.length - TOKEN_DIGEST_LENGTH, "latin1");
+    return found;
+  }
+}
+
+function sealingKey(secret: Uint8Array, environment: EnvironmentName): KeyObject {
+  return createSecretKey(deriveKey(secret, `signing-key ${environmentPath(environment)}`));
+}
+
+/** Sets a field of a hash unless it is there. Answers `made` or `found`, and the hash. */
+export const ADOPT = changeScript("ugAdopt", {
+  isAlone: true,
+  args: ["field", "value"],
+  lua: `local outcome = redis.call('HEXISTS', key, field) == 1 and 'found' or 'made'
+if outcome == 'made' then redis.call('HSET', key, field, value) end
+return {outcome, stamp, spread(redis.call('HGETALL', key))}`,
+});
+
+/** Identifies a key, and reveals nothing of it. */
+export function checkValue(secret: Uint8Array): string {
+  return deriveKey(secret, "token-key-check").toString("base64url");
+}
+
+/**
+ * Compares the ring of keys with those that tokens in Redis were encrypted under, and records the key that will
+ * encrypt.
+ *
+ * Redis has a check value for each of those keys. A ring fits when it has at least one of them, or when Redis has none yet.
+ *
+ * @returns the ids of the keys that the ring lacks; tokens may still be encrypted under them
+ * @throws StoreMisconfigured when the ring does not fit, or a key of it is not the one of that id; StoreUnavailable;
+ *   TooFewReplicas
+ */
+export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey[]): Promise<readonly string[]> {
+  const known = new Map<string, string | undefined>(
+    Object.entries(await client.run("token-keys", "hgetall", [TOKEN_KEYS_KEY])),
+  );
+  requireFit(known, ring);
+  const [current] = ring;
+  if (current && !known.has(current.id)) {
+    const args = { key: TOKEN_KEYS_KEY, field: current.id, value: checkValue(current.secret) };
+    const answer = await client.change("token-keys", ADOPT, args);
+    // Another process may have noted a key meanwhile, even another one under this id.
+    for (const [id, value] of Object.entries(recordFromAnswer(answer))) known.set(id, value);
+    requireFit(known, ring);
+  }
+  const ids = new Set(ring.map(({ id }) => id));
+  return [...known.keys()].filter((id) => !ids.has(id));
+}
+
+function requireFit(known: ReadonlyMap<string, string | undefined>, ring: readonly RingKey[]): void {
+  const held = ring.filter(({ id }) => known.has(id));
+  const wrong = held.filter(({ id, secret }) => known.get(id) !== checkValue(secret)).map(({ id }) => id);
+  if (wrong.length > 0) {
+    throw new StoreMisconfigured(
+      `TOKEN_KEYS holds another key ${wrong.join(", ")} than the one that tokens in this Redis are encrypted under; ` +
+        `give it the right one, and a new key an id of its own. If no group here is worth keeping, forget the old key with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${wrong.join(" ")}`,
+    );
+  }
+  if (known.size > 0 && held.length === 0) {
+    const ids = [...known.keys()];
+    throw new StoreMisconfigured(
+      `TOKEN_KEYS holds none of the keys that tokens in this Redis are encrypted under (${ids.join(", ")}); ` +
+        `add them behind the new key, or check REDIS_URL. If no group here is worth keeping, forget them with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${ids.join(" ")}`,
+    );
+  }
+}

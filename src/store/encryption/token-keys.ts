@@ -1,0 +1,295 @@
+import { StoreMisconfigured } from "@user-group-service/redis";
+import type { ChangeBy } from "../../domain/audit.ts";
+import type { Environment } from "../../domain/environment.ts";
+import { RecordUnreadable, StoreUnavailable, TokenKeyInUse } from "../../domain/errors.ts";
+import type { EnvironmentStore, PageRequest } from "../../domain/store.ts";
+import type { Reencryption, TokenKey, TokenKeyStore } from "../../domain/token-key.ts";
+import { recordEvent } from "../audit/audit-trail.ts";
+import { FIELD } from "../groups/fields.ts";
+import { encryptedFromRecord, type GroupParts, TOKEN_FIELDS, tokenFields } from "../groups/group-record.ts";
+import { LIST_IDS } from "../groups/user-group-admin.ts";
+import { KEY, partitionPrefix, placeOf, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
+import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "../records.ts";
+import type { StoreClient } from "../redis/client.ts";
+import { changeScript } from "../redis/script.ts";
+import { RedisSigningKeys } from "../sessions/signing-keys.ts";
+import { checkValue, type RingKey } from "./encryption.ts";
+
+/** How often a process notes under which key it encrypts, in milliseconds. */
+export const NOTE_INTERVAL_MS = 10_000;
+
+/** For how long a process may encrypt under a key without having noted it, in milliseconds: it may have failed to, some times. */
+const UNNOTED_MS = 3 * NOTE_INTERVAL_MS;
+
+/** How many groups are read at once, and encrypted at once. */
+const READ_AT_ONCE = 250;
+const ENCRYPTED_AT_ONCE = 100;
+
+/** How long a page goes on through partitions without groups, in milliseconds. */
+const PAGE_MS = 3000;
+
+/** How often a group is tried again that others change meanwhile. */
+const TRIES = 10;
+
+/** How long groups that need a key are looked for before it is given up, in milliseconds. */
+const LOOK_MS = 2000;
+
+const PAGE_SIZE = 1000;
+
+/** Notes that a process encrypts under a key, whose check value stands in Redis from then on. Answers `done`. */
+const NOTE_USE = changeScript("ugNoteKeyUse", {
+  args: ["uses", "id", "check"],
+  lua: `redis.call('HLEN', uses)
+if redis.call('HEXISTS', key, id) == 0 then redis.call('HSET', key, id, check) end
+redis.call('HSET', uses, id, stamp)
+return {'done', stamp}`,
+});
+
+/** Forgets a key that no process has encrypted under since a time. Answers `used` and when it was last, or `done`. */
+const RETIRE = changeScript("ugRetireKey", {
+  args: ["uses", "id", "since"],
+  lua: `local used = redis.call('HGET', uses, id)
+if used and tonumber(used) >= tonumber(since) then return {'used', stamp, used} end
+redis.call('HDEL', key, id)
+redis.call('HDEL', uses, id)
+return {'done', stamp}`,
+});
+
+/**
+ * Sets the fields of a group's token behind the arguments, if it still is the token with the digest, encrypted under the key
+ * `was`. Nothing that callers see changes, so neither does its update time. Answers `changed` or `done`.
+ */
+const REENCRYPT = changeScript("ugReencrypt", {
+  isAlone: true,
+  args: ["digest", "was"],
+  lua: `if redis.call('HGET', key, '${FIELD.digest}') ~= digest or redis.call('HGET', key, '${FIELD.keyId}') ~= was then
+  return {'changed', stamp}
+end
+redis.call('HSET', key, spread(ARGV, rest))
+return {'done', stamp}`,
+});
+
+/** Notes that this process encrypts under a key. @throws StoreUnavailable; TooFewReplicas after the change */
+export async function noteKeyUse(client: StoreClient, { id, secret }: RingKey): Promise<void> {
+  const args = { key: TOKEN_KEYS_KEY, uses: TOKEN_KEY_USES_KEY, id, check: checkValue(secret) };
+  await client.change("token-keys", NOTE_USE, args);
+}
+
+/** What keys are changed with. */
+export interface TokenKeyParts extends GroupParts {
+  readonly environments: Pick<EnvironmentStore, "list">;
+}
+
+/** The keys that tokens in Redis are encrypted under. */
+export class RedisTokenKeys implements TokenKeyStore {
+  readonly #parts: TokenKeyParts;
+  readonly #signingKeys: RedisSigningKeys;
+
+  constructor(parts: TokenKeyParts) {
+    this.#parts = parts;
+    this.#signingKeys = new RedisSigningKeys(parts);
+  }
+
+  async list() {
+    const { client, cipher } = this.#parts;
+    const [answer, uses] = await Promise.all([
+      client.ask("token-keys", READ, { key: TOKEN_KEYS_KEY }),
+      client.run("token-keys", "hgetall", [TOKEN_KEY_USES_KEY]),
+    ]);
+    const held = cipher.keyIds;
+    const recorded = recordFromAnswer(answer);
+    const keys = [...new Set([...held, ...Object.keys(recorded)])].map((id): TokenKey => {
+      const used = Number(uses[id]);
+      return {
+        id,
+        isPrimary: id === held[0],
+        isHeld: held.includes(id),
+        isRecorded: recorded[id] !== undefined,
+        lastEncryptTime: used > 0 ? used : undefined,
+      };
+    });
+    // The embedded store notes no keys, and has the clock of this process.
+    return { keys, readTime: answer[1] === undefined ? Date.now() : Number(answer[1]) };
+  }
+
+  async reencrypt(environment: Environment, { after, size }: PageRequest, isDryRun: boolean): Promise<Reencryption> {
+    const began = performance.now();
+    const uses = new Map<string, number>();
+    const failed: string[] = [];
+    const ofSigningKeys = after === "" ? await this.#signingKeys.reencrypt(environment, isDryRun) : NO_SIGNING_KEYS;
+    const signing = { signingKeyUses: countsOf(ofSigningKeys.uses), failedSigningKeys: ofSigningKeys.failed };
+    let count = 0;
+    let left = size;
+    let [partition, last] = positionOf(after);
+    for (let isFirst = true; partition < environment.partitions; partition++, last = "", isFirst = false) {
+      if (!isFirst && performance.now() - began > PAGE_MS)
+        return { ...signing, uses, count, failed, next: `${partition}:` };
+      const ids = await this.#ids(environment, partition, last, left);
+      const needing: [string, StoredRecord][] = [];
+      const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS.ofOurs };
+      const keyOf = (id: string) => placeOf(environment, id).key;
+      for await (const [id, record] of recordsOf(this.#parts.client, ids, { ...reading, keyOf })) {
+        // It was deleted meanwhile.
+        if (isEmpty(record)) continue;
+        const keyId = record[FIELD.keyId] ?? "";
+        uses.set(keyId, (uses.get(keyId) ?? 0) + 1);
+        if (keyId !== this.#parts.cipher.keyIds[0]) needing.push([id, record]);
+      }
+      const reencrypt = async ([id, record]: [string, StoredRecord]) => {
+        try {
+          if (await this.#reencryptOne(environment, id, record)) count++;
+        } catch (error) {
+          if (!(error instanceof RecordUnreadable)) throw error;
+          failed.push(id);
+        }
+      };
+      if (!isDryRun) for await (const _ of inBatches(needing, ENCRYPTED_AT_ONCE, reencrypt));
+      left -= ids.length;
+      if (left <= 0) return { ...signing, uses, count, failed, next: `${partition}:${ids.at(-1)}` };
+    }
+    return { ...signing, uses, count, failed, next: undefined };
+  }
+
+  async recordReencryption(environment: Environment, by: ChangeBy): Promise<void> {
+    const { client, audit } = this.#parts;
+    await recordEvent(client, environment, { subject: "", names: "token", ...audit.ofEnvironment(environment, by) });
+  }
+
+  async retire(keyId: string, since: number): Promise<void> {
+    if (keyId === this.#parts.cipher.keyIds[0])
+      throw new TokenKeyInUse("it is the first of TOKEN_KEYS, under which tokens are encrypted");
+    const { found } = await this.#lookFor([keyId]);
+    const needing = found.get(keyId);
+    if (needing) throw new TokenKeyInUse(`at least ${textOfNeed(needing)} need it: re-encrypt every environment`);
+    await this.#forget(keyId, since);
+  }
+
+  /**
+   * Requires that no group needs keys that a ring lacks, and forgets those that none has needed for a while.
+   *
+   * @throws StoreMisconfigured when groups need them, when it cannot be known in time, or when a worker encrypts
+   *   under one; as `list`
+   */
+  async requireUnneeded(keyIds: readonly string[]): Promise<void> {
+    if (keyIds.length === 0) return;
+    const { found, looked, isWhole } = await this.#lookFor(keyIds);
+    const needed = [...found].map(
+      ([id, needing]) => `${id}, which ${isWhole ? "" : "at least "}${textOfNeed(needing)} need`,
+    );
+    if (needed.length === 0 && isWhole) {
+      const { readTime } = await this.list();
+      for (const id of keyIds) {
+        await this.#forget(id, readTime).catch((error: unknown) => {
+          if (!(error instanceof TokenKeyInUse)) throw error;
+          throw new StoreMisconfigured(
+            `TOKEN_KEYS lacks ${id}, under which another worker encrypts, or did so in the last ${UNNOTED_MS / 1000} s; add it behind the others`,
+          );
+        });
+      }
+      return;
+    }
+    const lacks = needed.length > 0 ? needed.join("; ") : `${keyIds.join(", ")}, which user groups may need`;
+    const seen = isWhole ? "" : ` (${looked} were looked at)`;
+    throw new StoreMisconfigured(
+      `TOKEN_KEYS lacks ${lacks}${seen}; add it behind the others, and take it out when 'ugs keys rotate' says that it may be retired. If it is lost, what it encrypted is, too: start without it with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${keyIds.join(" ")}`,
+    );
+  }
+
+  /** @throws TokenKeyInUse when a process has encrypted under the key since shortly before a time */
+  async #forget(keyId: string, since: number): Promise<void> {
+    const { client } = this.#parts;
+    const args = { key: TOKEN_KEYS_KEY, uses: TOKEN_KEY_USES_KEY, id: keyId, since: since - UNNOTED_MS };
+    const [state, , used] = await client.change("token-keys", RETIRE, args);
+    if (state !== "used") return;
+    const from = new Date(Number(used) + UNNOTED_MS).toISOString();
+    throw new TokenKeyInUse(
+      `a worker encrypted under it at ${new Date(Number(used)).toISOString()}: put another key first in TOKEN_KEYS of every worker, and re-encrypt anew, not before ${from}`,
+    );
+  }
+
+  /** Counts the groups and signing keys that need keys, for some seconds. */
+  async #lookFor(keyIds: readonly string[]) {
+    const end = performance.now() + LOOK_MS;
+    const found = new Map<string, Need>();
+    let looked = 0;
+    for (let path: string | undefined = ""; path !== undefined; ) {
+      const { items, next } = await this.#parts.environments.list({ after: path, size: PAGE_SIZE });
+      for (const environment of items.filter(({ deleteTime }) => deleteTime === undefined)) {
+        for (let after: string | undefined = ""; after !== undefined; ) {
+          if (performance.now() > end) return { found, looked, isWhole: false };
+          const page: Reencryption = await this.reencrypt(environment, { after, size: PAGE_SIZE }, true);
+          for (const count of page.uses.values()) looked += count;
+          for (const id of keyIds) {
+            const { groups = 0, signingKeys = 0 } = found.get(id) ?? {};
+            const need = {
+              groups: groups + (page.uses.get(id) ?? 0),
+              signingKeys: signingKeys + (page.signingKeyUses.get(id) ?? 0),
+            };
+            if (need.groups + need.signingKeys > 0) found.set(id, need);
+          }
+          after = page.next;
+        }
+      }
+      path = next;
+    }
+    return { found, looked, isWhole: true };
+  }
+
+  async #ids(environment: Environment, partition: number, after: string, limit: number): Promise<string[]> {
+    const key = partitionPrefix(environment, partition) + KEY.ids;
+    const args = { key, from: after === "" ? "-" : `(${after}`, idPrefix: "", limit };
+    const [, , ...ids] = await this.#parts.client.ask("list-user-group-ids", LIST_IDS, args);
+    return ids;
+  }
+
+  /** @param seen its record when it was read, without the pieces of a foreign token. @returns false when there was no need */
+  async #reencryptOne(environment: Environment, id: string, seen: StoredRecord): Promise<boolean> {
+    const { client, cipher } = this.#parts;
+    const { key } = placeOf(environment, id);
+    let record: StoredRecord | undefined = seen[FIELD.token] === undefined ? undefined : seen;
+    for (let tries = 0; tries < TRIES; tries++) {
+      record ??= await this.#readToken(key);
+      const [current] = cipher.keyIds;
+      if (isEmpty(record) || record[FIELD.keyId] === current) return false;
+      const digest = textOf(record, FIELD.digest);
+      const token = cipher.decrypt(environment, encryptedFromRecord(record), digest);
+      const rest = tokenFields(cipher.encrypt(environment, token, digest));
+      const args = { key, digest, was: textOf(record, FIELD.keyId), rest };
+      const [state] = await client.change("reencrypt", REENCRYPT, args);
+      if (state === "done") return true;
+      record = undefined;
+    }
+    throw new StoreUnavailable(new Error("reencrypt: others change the group all the time"), "not_made");
+  }
+
+  async #readToken(key: string): Promise<StoredRecord> {
+    const reading = { operation: "reencrypt-read", fields: TOKEN_FIELDS.ofAll, keyOf: () => key };
+    for await (const [, record] of recordsOf(this.#parts.client, [key], reading)) return record;
+    return {};
+  }
+}
+
+/** How much needs a key of the ring. */
+interface Need {
+  readonly groups: number;
+  readonly signingKeys: number;
+}
+
+function textOfNeed({ groups, signingKeys }: Need): string {
+  if (signingKeys === 0) return `${groups} user groups`;
+  return groups === 0 ? `${signingKeys} signing keys` : `${groups} user groups and ${signingKeys} signing keys`;
+}
+
+const NO_SIGNING_KEYS = { uses: [], failed: [] };
+
+function countsOf(ids: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
+  return counts;
+}
+
+/** The partition of a page's key, and the id after which the page begins there. */
+function positionOf(after: string): [partition: number, id: string] {
+  const colon = after.indexOf(":");
+  return [Number(after.slice(0, Math.max(colon, 0))), after.slice(colon + 1)];
+}

@@ -1,0 +1,208 @@
+import type { ChangeBy } from "../../domain/audit.ts";
+import type { Environment } from "../../domain/environment.ts";
+import { UserGroupNotFound } from "../../domain/errors.ts";
+import type { ExportedPage, Page, UserGroupAdminStore, UserGroupRange } from "../../domain/store.ts";
+import type {
+  ImportedUserGroup,
+  ImportOptions,
+  ListedUserGroup,
+  UserGroup,
+  UserGroupInfo,
+  UserGroupTarget,
+} from "../../domain/user-group.ts";
+import type { SessionOwner } from "../../domain/viewer-session.ts";
+import { KEY, partitionPrefix, partitionsOf, placeOf } from "../keys.ts";
+import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf } from "../records.ts";
+import { auditedScript, readScript } from "../redis/script.ts";
+import { endSessions } from "../sessions/viewer-sessions.ts";
+import { CHANGED, ENTRY, FIELD, INDEXED } from "./fields.ts";
+import { forgetLater } from "./foreign-tokens.ts";
+import {
+  type GroupParts,
+  groupFromRecord,
+  infoFromRecord,
+  LISTED_FIELDS,
+  listedFromRecord,
+  requireDone,
+  updateTimeOf,
+} from "./group-record.ts";
+import { importGroups } from "./imports.ts";
+import { rotate } from "./rotations.ts";
+import { changeAt, FIND, placeOfTarget } from "./targets.ts";
+
+/** How many partitions are asked at once. */
+const PARTITIONS_AT_ONCE = 256;
+
+/** How many whole records are read at once. A record has up to some megabytes. */
+const RECORDS_AT_ONCE = 25;
+
+/** The maximum size of a page of whole groups, in bytes of their records. A page has at least one group. */
+const MAX_PAGE_BYTES = 1024 * 1024;
+
+/** How many records are read at once of which only `LISTED_FIELDS` are wanted. */
+const LISTED_AT_ONCE = 250;
+
+/** A group as a partition lists it, at a time by Redis' clock. */
+interface Entry {
+  readonly id: string;
+  /** In UTF-8, as Redis orders them. JavaScript compares UTF-16 units, which differs where a surrogate meets a unit above it. */
+  readonly bytes: Buffer;
+  readonly now: number;
+}
+
+/**
+ * Lists the ids of the groups of a partition in their order, so many at most: `from` as ZRANGEBYLEX has it, and all with
+ * one beginning. Answers `found`, Redis' clock and the ids.
+ */
+export const LIST_IDS = readScript("ugListIds", {
+  isAlone: true,
+  args: ["from", "idPrefix", "limit"],
+  lua: `local to = idPrefix == '' and '+' or '(' .. idPrefix .. '\\255'
+return {'found', stamp, spread(redis.call('ZRANGEBYLEX', key, from, to, 'LIMIT', '0', limit))}`,
+});
+
+/**
+ * Deletes the group that `FIND` tells, if it has this `updateTime`, or any where it is empty, and all that leads to it in its
+ * partition. What is kept for request ids names the team id, which no other group gets, and ends by itself.
+ * Answers what `FIND` does; `stale`; or `done`, what `endedEntry` holds and the id.
+ */
+export const DELETE = auditedScript("ugDelete", {
+  args: ["prefix", "old", "id", "updateTime"],
+  lua: `${INDEXED}${ENTRY}${CHANGED}${FIND}
+if redis.call('EXISTS', group) == 0 then return {'missing', stamp} end
+if updateTime ~= '' and updateTime ~= last_change(group) then return {'stale', stamp} end
+local graced = redis.call('HGET', group, '${FIELD.graceDigest}')
+local entry = redis.call('HGET', group, '${FIELD.entry}')
+local is_indexed = current and redis.call('HGET', key, indexed(current)) == id
+if graced and redis.call('GET', prefix .. '${KEY.grace}' .. graced) ~= id then graced = nil end
+redis.call('ZSCORE', prefix .. '${KEY.ids}', id)
+redis.call('DEL', group)
+if is_indexed then redis.call('HDEL', key, indexed(current)) end
+if graced then redis.call('DEL', prefix .. '${KEY.grace}' .. graced) end
+redis.call('ZREM', prefix .. '${KEY.ids}', id)
+audit(id, '')
+return {'done', stamp, current and entry and entry .. ':' .. current or '', id}`,
+});
+
+/** The administration of user groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
+export class RedisUserGroupAdmin implements UserGroupAdminStore {
+  readonly #parts: GroupParts;
+
+  constructor(parts: GroupParts) {
+    this.#parts = parts;
+  }
+
+  async list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>> {
+    const { items: entries, next } = await this.#entries(environment, range);
+    const items: ListedUserGroup[] = [];
+    const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
+    const keyOf = ({ id }: Entry) => placeOf(environment, id).key;
+    for await (const [{ id, now }, record] of recordsOf(this.#parts.client, entries, { ...reading, keyOf })) {
+      // A listed id may have no group, when it was deleted meanwhile, or by hand.
+      if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
+    }
+    return { items, next };
+  }
+
+  async export(environment: Environment, range: UserGroupRange): Promise<ExportedPage> {
+    const { client, cipher } = this.#parts;
+    const { items: entries, next, snapshotTime } = await this.#entries(environment, range);
+    const items: UserGroup[] = [];
+    let bytes = 0;
+    const keyOf = ({ id }: Entry) => placeOf(environment, id).key;
+    const reading = { operation: "export", atOnce: RECORDS_AT_ONCE, keyOf };
+    for await (const [{ id }, record] of recordsOf(client, entries, reading)) {
+      const size = bytesOf(record);
+      if (items.length > 0 && bytes + size > MAX_PAGE_BYTES)
+        return { items, next: items.at(-1)?.providedId, snapshotTime };
+      bytes += size;
+      // A group that was deleted since the ids were read is left out.
+      if (!isEmpty(record)) items.push(groupFromRecord(record, environment, cipher, id));
+    }
+    return { items, next, snapshotTime };
+  }
+
+  async lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo> {
+    const { key } = placeOf(environment, providedId);
+    const answer = await this.#parts.client.ask("look-up", READ, { key });
+    if (answer.length === 0) throw new UserGroupNotFound();
+    return infoFromRecord(recordFromAnswer(answer), providedId, Number(answer[1]));
+  }
+
+  async delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void> {
+    const { client, audit } = this.#parts;
+    const updateTime = updateTimeOf(etag);
+    const answer = await changeAt(environment, placeOfTarget(environment, target), (at) =>
+      client.change("delete", DELETE, { ...at, updateTime, ...audit.ofPartition(at.prefix, by) }),
+    );
+    const [, , entry = "", id = ""] = requireDone("delete", answer);
+    forgetLater(client, environment, { id, entry });
+  }
+
+  async revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy) {
+    const target = { by: "id", providedId } as const;
+    const rotation = { target, graceMs: 0, askedGraceMs: undefined, requestId };
+    const { record, now } = await rotate(this.#parts, environment, rotation, { by, isRevocation: true });
+    return infoFromRecord(record, providedId, now);
+  }
+
+  endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void> {
+    return endSessions(this.#parts, environment, whose, by);
+  }
+
+  import(environment: Environment, groups: readonly ImportedUserGroup[], options: ImportOptions, by: ChangeBy) {
+    return importGroups(groups, { ...this.#parts, ...options, environment, by });
+  }
+
+  /**
+   * A page of the ids of all partitions. Each partition is asked once, for a little more than its share of the page. When
+   * one may have more than that, the page ends at the last group that it told of, because what follows is not known.
+   */
+  async #entries(
+    environment: Environment,
+    range: UserGroupRange,
+  ): Promise<Page<Entry> & { readonly snapshotTime: number }> {
+    const limit = limitOf(range.size, environment.partitions);
+    const entries: Entry[] = [];
+    let end: Entry | undefined;
+    let snapshotTime = Number.POSITIVE_INFINITY;
+    const ask = (partition: number) => this.#ids(partitionPrefix(environment, partition), range, limit);
+    for await (const answers of inBatches(partitionsOf(environment), PARTITIONS_AT_ONCE, ask)) {
+      for (const { now, found } of answers) {
+        // What changes in the same millisecond is younger.
+        snapshotTime = Math.min(snapshotTime, now - 1);
+        for (const entry of found) entries.push(entry);
+        const last = found.length < limit ? undefined : found.at(-1);
+        if (last && (end === undefined || compareEntries(last, end) < 0)) end = last;
+      }
+    }
+    const known = entries.filter((entry) => end === undefined || compareEntries(entry, end) <= 0).sort(compareEntries);
+    const items = known.slice(0, range.size);
+    return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined, snapshotTime };
+  }
+
+  async #ids(prefix: string, { after, prefix: idPrefix }: UserGroupRange, limit: number) {
+    const from = after !== "" ? `(${after}` : idPrefix === "" ? "-" : `[${idPrefix}`;
+    const args = { key: prefix + KEY.ids, from, idPrefix, limit };
+    const [, now, ...ids] = await this.#parts.client.ask("list-user-group-ids", LIST_IDS, args);
+    return { now: Number(now), found: ids.map((id): Entry => ({ id, bytes: Buffer.from(id), now: Number(now) })) };
+  }
+}
+
+/**
+ * How many groups a partition is asked for: its share of the page, and six standard deviations more, so that hardly any
+ * partition has more. Ids are spread evenly, so the number in one partition is Poisson distributed.
+ */
+function limitOf(size: number, partitions: number): number {
+  const share = (size + 1) / partitions;
+  return Math.min(size + 1, Math.ceil(share + 6 * Math.sqrt(share)) + 2);
+}
+
+/** About how many bytes a group takes in an answer. */
+function bytesOf(record: Readonly<Record<string, string>>): number {
+  return Object.values(record).reduce((sum, value) => sum + Buffer.byteLength(value), 0);
+}
+
+function compareEntries(one: Entry, other: Entry): number {
+  return Buffer.compare(one.bytes, other.bytes);
+}

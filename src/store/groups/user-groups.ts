@@ -1,0 +1,200 @@
+import type { ChangeBy } from "../../domain/audit.ts";
+import { type Environment, teamIdsOf } from "../../domain/environment.ts";
+import { TokenNotFound, UserGroupNotFound } from "../../domain/errors.ts";
+import type { UserGroupStore } from "../../domain/store.ts";
+import { newUserGroupToken } from "../../domain/token.ts";
+import type {
+  NewUserGroup,
+  Rotation,
+  UserGroup,
+  UserGroupChange,
+  UserGroupTarget,
+  Viewer,
+} from "../../domain/user-group.ts";
+import type { SessionReference, SessionSubject, ViewerSessionStore } from "../../domain/viewer-session.ts";
+import { tokenDigest } from "../encryption/encryption.ts";
+import { KEY, partitionPrefix, placeOf } from "../keys.ts";
+import { isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
+import { auditedScript, readScript } from "../redis/script.ts";
+import { resolveSession } from "../sessions/viewer-sessions.ts";
+import { CHANGED, DROP, ENTRY, FIELD, GRACE, INDEXED } from "./fields.ts";
+import { READ_HOLDER, tokenPartition } from "./foreign-tokens.ts";
+import {
+  changeArgs,
+  changedFields,
+  etagOf,
+  type GroupParts,
+  generationOf,
+  groupFromRecord,
+  requireDone,
+  tokenFields,
+  updateTimeOf,
+  viewerFromRecord,
+} from "./group-record.ts";
+import { IMPORT } from "./imports.ts";
+import { rotate } from "./rotations.ts";
+
+/**
+ * Changes a group that has this `updateTime`, or any where it is empty. `names` are those of the fields that are replaced,
+ * `replaced` how many of these are kept in pieces; behind them come the fields of these with the number of the first piece
+ * that they have no more, then fields to set with their values.
+ * Answers `missing`; `unreadable` when the record is not whole; `stale`; `same` and the record when it has these values
+ * already; `done` and the record; or `crowded`, as a field how many older events were dropped, and the record.
+ */
+export const UPDATE = auditedScript("ugUpdate", {
+  args: ["id", "updateTime", "names", "replaced"],
+  lua: `${DROP}${CHANGED}
+local before = last_change(key)
+if not before then return {redis.call('EXISTS', key) == 1 and 'unreadable' or 'missing', stamp} end
+if not tonumber(before) then return {'unreadable', stamp} end
+if updateTime ~= '' and updateTime ~= before then return {'stale', stamp} end
+local set = rest + 2 * tonumber(replaced)
+local function is_same()
+  for i = set, #ARGV, 2 do
+    if redis.call('HGET', key, ARGV[i]) ~= ARGV[i + 1] then return false end
+  end
+  for i = rest, set - 1, 2 do
+    if redis.call('HEXISTS', key, ARGV[i] .. ARGV[i + 1]) == 1 then return false end
+  end
+  return true
+end
+if is_same() then return {'same', stamp, spread(redis.call('HGETALL', key))} end
+redis.call('HSET', key, '${FIELD.updateTime}', after(tonumber(before)), spread(ARGV, set))
+for i = rest, set - 1, 2 do drop(key, ARGV[i], tonumber(ARGV[i + 1])) end
+local dropped = audit(id, names)
+if dropped == 0 then return {'done', stamp, spread(redis.call('HGETALL', key))} end
+return {'crowded', stamp, '${FIELD.dropped}', string.format('%.0f', dropped), spread(redis.call('HGETALL', key))}`,
+});
+
+/**
+ * Finds the group that a token stands for, by the index of tokens. An index only says where to look: the record has to
+ * name the token, and a grace must not be over.
+ * Answers nothing when no group has it; `elsewhere`, Redis' clock and the id of a group of any partition that may have it;
+ * or `current` or `graced`, Redis' clock, the id as a field and the record.
+ */
+const RESOLVE = readScript("ugResolve", {
+  args: ["prefix", "digest"],
+  lua: `${INDEXED}${GRACE}${ENTRY}
+local groups = prefix .. '${KEY.group}'
+local id = redis.call('HGET', key, indexed(digest))
+local state = id and redis.call('HGET', groups .. id, '${FIELD.digest}') == digest and 'current'
+if not state then
+  id = redis.call('GET', prefix .. '${KEY.grace}' .. digest)
+  state = id and grace_left(groups .. id, digest) > 0 and 'graced'
+end
+if not state then
+  id = held_by(prefix, digest)
+  return id and {'elsewhere', stamp, id} or {}
+end
+return {state, stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', groups .. id))}`,
+});
+
+/** User groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
+export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
+  readonly #parts: GroupParts;
+
+  constructor(parts: GroupParts) {
+    this.#parts = parts;
+  }
+
+  async get(environment: Environment, providedId: string): Promise<UserGroup> {
+    const { client, cipher } = this.#parts;
+    const record = await client.run("get", "hgetall", [placeOf(environment, providedId).key]);
+    if (isEmpty(record)) throw new UserGroupNotFound();
+    return groupFromRecord(record, environment, cipher, providedId);
+  }
+
+  async getOrCreate(environment: Environment, group: NewUserGroup, by: ChangeBy) {
+    const { client, cipher } = this.#parts;
+    const record = await client.run("get", "hgetall", [placeOf(environment, group.providedId).key], "not_made");
+    if (isEmpty(record)) return this.#create(environment, group, by);
+    return { group: groupFromRecord(record, environment, cipher, group.providedId), created: false };
+  }
+
+  async update(
+    environment: Environment,
+    providedId: string,
+    change: UserGroupChange,
+    etag: string,
+    by: ChangeBy,
+  ): Promise<UserGroup> {
+    const { client, cipher, audit } = this.#parts;
+    const { prefix, key } = placeOf(environment, providedId);
+    const answer = await client.change("update", UPDATE, {
+      ...{ key, id: providedId, updateTime: updateTimeOf(etag) },
+      ...changeArgs(changedFields(change)),
+      ...audit.ofUpdate(prefix, by, environment),
+    });
+    const [state, , , dropped] = requireDone("update", answer);
+    if (state === "crowded") audit.onDropped(environment, Number(dropped));
+    return groupFromRecord(recordFromAnswer(answer), environment, cipher, providedId);
+  }
+
+  async rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup> {
+    const { record } = await rotate(this.#parts, environment, rotation, { by });
+    const providedId = rotation.target.by === "id" ? rotation.target.providedId : undefined;
+    return groupFromRecord(record, environment, this.#parts.cipher, providedId);
+  }
+
+  async resolve(environment: Environment, token: string): Promise<Viewer> {
+    const { record, isGraced } = await this.#find(environment, token);
+    return viewerFromRecord(record, environment, isGraced);
+  }
+
+  async sessionSubject(environment: Environment, target: UserGroupTarget): Promise<SessionSubject> {
+    const { record, isGraced } = await (target.by === "token"
+      ? this.#find(environment, target.token)
+      : this.#read(environment, target.providedId));
+    return { viewer: viewerFromRecord(record, environment, isGraced), generation: generationOf(record) };
+  }
+
+  resolveSession(environment: Environment, session: SessionReference): Promise<Viewer> {
+    return resolveSession(this.#parts.client, environment, session);
+  }
+
+  async #read(environment: Environment, providedId: string) {
+    const record = await this.#parts.client.run("get", "hgetall", [placeOf(environment, providedId).key]);
+    if (isEmpty(record)) throw new UserGroupNotFound();
+    return { record: { ...record, [FIELD.providedId]: providedId } as StoredRecord, isGraced: false };
+  }
+
+  /** The record that a token leads to. @throws TokenNotFound */
+  async #find(environment: Environment, token: string) {
+    const { client } = this.#parts;
+    const digest = tokenDigest(token);
+    const prefix = partitionPrefix(environment, tokenPartition(environment, token, digest));
+    let answer = await client.ask("resolve", RESOLVE, { key: prefix + KEY.tokens, prefix, digest });
+    if (answer[0] === "elsewhere") {
+      const [, , id = ""] = answer;
+      answer = await client.ask("resolve", READ_HOLDER, { key: placeOf(environment, id).key, id, digest });
+    }
+    const [state] = answer;
+    if (state === undefined) throw new TokenNotFound();
+    return { record: recordFromAnswer(answer), isGraced: state === "graced" };
+  }
+
+  /** Creates a group, unless another caller has done so meanwhile. */
+  async #create(environment: Environment, group: NewUserGroup, by: ChangeBy) {
+    const { client, cipher, audit } = this.#parts;
+    const { providedId } = group;
+    const { partition, prefix, key } = placeOf(environment, providedId);
+    const token = newUserGroupToken(partition);
+    const digest = tokenDigest(token);
+    const { names, set } = changedFields(group);
+    const encrypted = tokenFields(cipher.encrypt(environment, token, digest));
+    const answer = await client.change("create", IMPORT, {
+      ...{ key, prefix, id: providedId, updateTime: "", digest, isIndexed: true, graceMs: 0 },
+      ...teamIdsOf(environment, partition),
+      ...changeArgs({ names: [...names, "token"], replaced: [], set: [...encrypted, ...set] }),
+      ...audit.ofPartition(prefix, by),
+    });
+    const [outcome, now, teamId] = requireDone("create", answer);
+    if (outcome === "changed") {
+      return { group: groupFromRecord(recordFromAnswer(answer), environment, cipher, providedId), created: false };
+    }
+    const time = Number(now);
+    const times = { createTime: time, updateTime: time, tokenCreateTime: time };
+    const made = { ...group, ...times, token, teamId: Number(teamId), etag: etagOf(time) };
+    return { group: { ...made, environmentTag: environment.tag }, created: true };
+  }
+}

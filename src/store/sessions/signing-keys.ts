@@ -1,0 +1,157 @@
+import type { ChangeBy } from "../../domain/audit.ts";
+import type { Environment, EnvironmentName } from "../../domain/environment.ts";
+import { EnvironmentNotFound, RecordUnreadable, SigningKeysChanged } from "../../domain/errors.ts";
+import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../../domain/viewer-session.ts";
+import type { Audit } from "../audit/audit.ts";
+import type { TokenCipher } from "../encryption/encryption.ts";
+import { ENVIRONMENT_FIELD } from "../environments/environments.ts";
+import { environmentKey, REVOKED_CHANNEL, signingKeysKey, signingKeysMessage } from "../keys.ts";
+import { READ, recordFromAnswer } from "../records.ts";
+import type { StoreClient } from "../redis/client.ts";
+import { auditedScript } from "../redis/script.ts";
+
+/** How often keys are encrypted anew that others change meanwhile. */
+const TRIES = 5;
+
+/** The field that has the number of the version of the keys; all others are keys. */
+const VERSION = "version";
+
+/**
+ * Makes the fields and values behind the arguments all that the hash `keys` holds beside its version, if it is of the version
+ * `was`, which is empty when there is none. The first key is that of the environment, which has to have a number. An event
+ * is written where it has `names`.
+ * Answers `missing` when the environment is deleted, or another one by now; `changed` or `made`, and the hash.
+ */
+export const SET_SIGNING_KEYS = auditedScript("ugSetSigningKeys", {
+  args: ["keys", "number", "was", "message", "names"],
+  lua: `local is_deleted = redis.call('HEXISTS', key, '${ENVIRONMENT_FIELD.deleteTime}') == 1
+if is_deleted or redis.call('HGET', key, '${ENVIRONMENT_FIELD.number}') ~= number then return {'missing', stamp} end
+local version = redis.call('HGET', keys, '${VERSION}') or ''
+if version ~= was then return {'changed', stamp, spread(redis.call('HGETALL', keys))} end
+local stays = {${VERSION} = true}
+for i = rest, #ARGV, 2 do stays[ARGV[i]] = true end
+local dropped = {}
+local found = redis.call('HGETALL', keys)
+for i = 1, #found, 2 do
+  if not stays[found[i]] then dropped[#dropped + 1] = found[i] end
+end
+version = string.format('%.0f', (tonumber(version) or 0) + 1.0)
+redis.call('HSET', keys, '${VERSION}', version, spread(ARGV, rest))
+if #dropped > 0 then redis.call('HDEL', keys, spread(dropped)) end
+if names ~= '' then audit('', names) end
+redis.pcall('PUBLISH', '${REVOKED_CHANNEL}', message)
+return {'made', stamp, spread(redis.call('HGETALL', keys))}`,
+});
+
+/** What signing keys are kept with. */
+export interface SigningKeyParts {
+  readonly client: StoreClient;
+  readonly cipher: TokenCipher;
+  readonly audit: Audit;
+}
+
+/** The keys that sign viewer sessions, in Redis, their private keys encrypted under `TOKEN_KEYS`. */
+export class RedisSigningKeys implements SigningKeyStore {
+  readonly #parts: SigningKeyParts;
+
+  constructor(parts: SigningKeyParts) {
+    this.#parts = parts;
+  }
+
+  async read(environment: EnvironmentName): Promise<SigningKeySet> {
+    const answer = await this.#parts.client.ask("signing-keys", READ, { key: signingKeysKey(environment) });
+    return this.#setOf(environment, answer);
+  }
+
+  async replace(
+    environment: Environment,
+    keys: readonly SigningKey[],
+    { was, by }: { readonly was: string; readonly by: ChangeBy },
+  ): Promise<SigningKeySet & { readonly isMade: boolean }> {
+    return this.#set(environment, keys, { was, by, names: "signing_keys" });
+  }
+
+  /**
+   * Encrypts the private keys of an environment under the first key of the ring that are encrypted under another one.
+   *
+   * @param isDryRun whether nothing is changed
+   * @returns under which keys of the ring they were, one for each; and the ids of those that cannot be decrypted
+   * @throws SigningKeysChanged when others change them all the time; EnvironmentNotFound when the environment is deleted
+   */
+  async reencrypt(environment: Environment, isDryRun: boolean) {
+    let set = await this.read(environment);
+    for (let tries = 0; tries < TRIES; tries++) {
+      const [current] = this.#parts.cipher.keyIds;
+      const sealed = set.keys.filter((key) => key.sealed !== undefined);
+      const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== current);
+      const failed = sealed.filter(({ d }) => d === undefined).map(({ kid }) => kid);
+      if (moved.length === 0 || isDryRun) return { uses: sealed.map(ringKeyOf), failed };
+      const next = set.keys.map((key) => (moved.includes(key) ? { ...key, sealed: undefined } : key));
+      const answer = await this.#set(environment, next, { was: set.version, by: IN_TIME, names: "" });
+      if (answer.isMade) return { uses: sealed.map(ringKeyOf), failed };
+      set = answer;
+    }
+    throw new SigningKeysChanged();
+  }
+
+  async #set(
+    environment: Environment,
+    keys: readonly SigningKey[],
+    { was, by, names }: { readonly was: string; readonly by: ChangeBy; readonly names: string },
+  ) {
+    const { client, audit } = this.#parts;
+    const args = { key: environmentKey(environment), keys: signingKeysKey(environment), number: environment.number };
+    const rest = keys.flatMap((key) => [key.kid, this.#textOf(environment, key)]);
+    const told = { was, message: signingKeysMessage(environment), names, rest };
+    const change = { ...args, ...told, ...audit.ofEnvironment(environment, by) };
+    const answer = await client.change("signing-keys", SET_SIGNING_KEYS, change);
+    if (answer[0] === "missing") throw new EnvironmentNotFound();
+    return { ...this.#setOf(environment, answer), isMade: answer[0] === "made" };
+  }
+
+  #setOf(environment: EnvironmentName, answer: readonly string[]): SigningKeySet {
+    const { [VERSION]: version = "", ...texts } = recordFromAnswer(answer);
+    const keys = Object.entries(texts).map(([kid, text = ""]) => this.#keyOf(environment, kid, text));
+    // Without any, there was nothing that could tell Redis' clock.
+    return { keys, version, now: answer[1] === undefined ? Date.now() : Number(answer[1]) };
+  }
+
+  /** What is stored of a key: its times, its point and, where it has a private key, that. */
+  #textOf(environment: EnvironmentName, { kid, createTime, activeTime, x, y, d, sealed }: SigningKey): string {
+    const fields: unknown[] = [createTime, activeTime, x, y];
+    if (sealed !== undefined) fields.push(sealed);
+    else if (d !== undefined) {
+      const { keyId, text } = this.#parts.cipher.seal(environment, nameOf(kid, x, y), d);
+      fields.push(keyId, text);
+    }
+    return fields.join(".");
+  }
+
+  /** @throws RecordUnreadable */
+  #keyOf(environment: EnvironmentName, kid: string, stored: string): SigningKey {
+    const [created, active, x, y, keyId, text] = stored.split(".");
+    const times = { createTime: Number(created), activeTime: Number(active) };
+    if (x === undefined || y === undefined || !Object.values(times).every(Number.isSafeInteger))
+      throw new RecordUnreadable(new Error(`the signing key ${kid} is not whole`));
+    const key = { kid, ...times, x, y };
+    if (keyId === undefined || text === undefined) return { ...key, d: undefined, sealed: undefined };
+    const sealed = `${keyId}.${text}`;
+    try {
+      return { ...key, d: this.#parts.cipher.unseal(environment, nameOf(kid, x, y), { keyId, text }), sealed };
+    } catch (error) {
+      if (!(error instanceof RecordUnreadable)) throw error;
+      // Sessions that it has signed can still be checked.
+      return { ...key, d: undefined, sealed };
+    }
+  }
+}
+
+/** What a private key is bound to beside its environment. */
+function nameOf(kid: string, x: string, y: string): string {
+  return `signing-key ${kid} ${x} ${y}`;
+}
+
+/** The key of the ring that a private key is encrypted under. */
+function ringKeyOf({ sealed = "" }: SigningKey): string {
+  return sealed.slice(0, sealed.indexOf("."));
+}
