@@ -10,7 +10,8 @@ describe("what Redis is asked to allow", () => {
   it("is every command that scripts and calls use, and no other", () => {
     const used = new Set(PLAIN);
     const rooms = new URL("..", import.meta.url);
-    for (const file of readdirSync(rooms).filter((each) => /^(?!.*\.test\.).*\.ts$/.test(each)))
+    const files = readdirSync(rooms, { recursive: true, encoding: "utf8" });
+    for (const file of files.filter((each) => /^(?!.*\.test\.).*\.ts$/.test(each)))
       for (const [, name = ""] of readFileSync(new URL(file, rooms), "utf8").matchAll(/\bcall\('(\w+)'/g))
         used.add(name);
     expect(TRIALS.map((trial) => trial.split(" ")[0]).sort()).toEqual([...used].sort());

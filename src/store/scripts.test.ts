@@ -1,12 +1,13 @@
 import { readdirSync } from "node:fs";
 import { expect, it } from "vitest";
-import { RECORD } from "../audit/audit-trail.ts";
-import type { Script } from "./script.ts";
+import { RECORD } from "./audit/audit-trail.ts";
+import type { Script } from "./redis/script.ts";
 
-/** The scripts that the files of this room export. */
+/** The scripts that the files of the store export. */
 async function scriptsOf(): Promise<Script[]> {
-  const files = readdirSync(new URL(".", import.meta.url)).filter((name) => /^[^.]+\.ts$/.test(name));
-  const modules = await Promise.all(files.map((name) => import(new URL(name, import.meta.url).href)));
+  const folder = new URL(".", import.meta.url);
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => /^[^.]+\.ts$/.test(name));
+  const modules = await Promise.all(files.map((name) => import(new URL(name, folder).href)));
   return modules.flatMap((each) => Object.values(each)).filter((value): value is Script => isScript(value));
 }
 
