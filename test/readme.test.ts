@@ -237,16 +237,7 @@ describe.each(DOCUMENTS)("%s", (name) => {
 });
 
 describe("docs/architecture.md", () => {
-  const FOLDERS = [
-    "",
-    "packages/transport/src/",
-    "src/",
-    "src/rpc/",
-    "src/store/",
-    "src/store/groups/",
-    "src/store/redis/",
-    "packages/redis/src/",
-  ];
+  const FOLDERS = ["", "packages/transport/src/", "packages/redis/src/"];
 
   it("names files and folders that there are, in the folder that it says or that its text is about", () => {
     const named = read("docs/architecture.md").matchAll(/`([\w./-]+(?:\.(?:tsx?|json|md|yaml)|\/))`/g);
