@@ -28,11 +28,11 @@ import { sharedProbe } from "./rpc/health.ts";
 import { callInterceptor } from "./rpc/interceptors.ts";
 import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "./rpc/observed-call.ts";
 import { observeRefusals } from "./rpc/refusal-errors.ts";
-import { type RouteParts, routes } from "./rpc/routes.ts";
+import { type RouteDeps, routes } from "./rpc/routes.ts";
 
 /** What the service depends on. */
-export interface AppParts
-  extends RouteParts,
+export interface AppDeps
+  extends RouteDeps,
     Authentication,
     Pick<Config, "corsOrigins" | "docs" | "legacyPaths" | "maxConnections" | "metricsPort" | "viewerSessionMaxMs"> {
   readonly logger: Logger;
@@ -59,14 +59,14 @@ const TRACE_HEADERS = ["traceparent", "tracestate"];
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
 /** Assembles the service. */
-export function createApp(parts: AppParts): App {
-  const { logger, metrics, sessions, shutdownSignal } = parts;
+export function createApp(deps: AppDeps): App {
+  const { logger, metrics, sessions, shutdownSignal } = deps;
   // Their counters start at zero.
   for (const method of ACCESS.keys())
     for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
-  const probe = sharedProbe(parts.probe, parts);
-  const authorize = authorization(parts);
-  const { health, readiness, exposition } = operations({ ...parts, probe });
+  const probe = sharedProbe(deps.probe, deps);
+  const authorize = authorization(deps);
+  const { health, readiness, exposition } = operations({ ...deps, probe });
 
   // The RPCs are served at their own paths: see rpc/routes.ts for their handlers, and rpc/access.ts for who may call
   // them. Beside them are endpoints for callers, who need an API token,
@@ -75,37 +75,37 @@ export function createApp(parts: AppParts): App {
     "/api/user": userEndpoint(),
     "/api/viewer": viewerEndpoint(),
     "/api/viewer/session": viewerSessionEndpoint(),
-    ...(parts.legacyPaths && legacyEndpoints(parts.viewerSessionMaxMs)),
+    ...(deps.legacyPaths && legacyEndpoints(deps.viewerSessionMaxMs)),
   };
   for (const [path, endpoint] of Object.entries(callerPaths)) {
     callerEndpoints.set(path, endpoint).set(`${path}/`, endpoint);
     for (const { rpc } of endpoint.methods.values()) if (rpc) metrics.calls.add(rpc, "rest");
   }
   // for who writes callers, who needs none,
-  if (parts.docs) for (const [path, endpoint] of Object.entries(docsEndpoints())) callerEndpoints.set(path, endpoint);
+  if (deps.docs) for (const [path, endpoint] of Object.entries(docsEndpoints())) callerEndpoints.set(path, endpoint);
   // and for operators, who need none either, but may have a port of their own: METRICS_PORT.
   const operatorEndpoints = new Map([
     ["/healthz", health],
     ["/readyz", readiness],
     ["/metrics", exposition],
-    ...(parts.console ? Object.entries(consoleEndpoints()) : []),
+    ...(deps.console ? Object.entries(consoleEndpoints()) : []),
   ]);
 
   const common = {
-    onRefused: observeRefusals(parts),
+    onRefused: observeRefusals(deps),
     httpError: errorResponse,
     onError: (error: unknown) => logger.error(errorFields(error), "request failed"),
   };
   const clientOf: ClientOf = (peer, headers) =>
     headers
-      ? clientKey({ peer, forwardedFor: headerValue(headers, "x-forwarded-for") }, parts.trustedProxies)
-      : connectionKey(peer, parts.trustedProxies);
-  const limits = { maxConnections: parts.maxConnections, clientOf };
+      ? clientKey({ peer, forwardedFor: headerValue(headers, "x-forwarded-for") }, deps.trustedProxies)
+      : connectionKey(peer, deps.trustedProxies);
+  const limits = { maxConnections: deps.maxConnections, clientOf };
   const calls = {
-    routes: routes({ ...parts, probe }),
+    routes: routes({ ...deps, probe }),
     authorize,
     contextValues: callValues,
-    interceptors: [callInterceptor({ ...parts, authorize })],
+    interceptors: [callInterceptor({ ...deps, authorize })],
     readMaxBytes: MAX_MESSAGE_BYTES,
     jsonOptions: JSON_OPTIONS,
     streamsSignal: shutdownSignal,
@@ -116,10 +116,10 @@ export function createApp(parts: AppParts): App {
   const service: ServeOptions = {
     ...common,
     ...calls,
-    endpoints: parts.metricsPort === undefined ? new Map([...callerEndpoints, ...operatorEndpoints]) : callerEndpoints,
-    endpointAt: wellKnownEndpoints({ sessions, strangers: strangerLimit(parts), maxAgeS: DOCUMENT_MAX_AGE_S }),
+    endpoints: deps.metricsPort === undefined ? new Map([...callerEndpoints, ...operatorEndpoints]) : callerEndpoints,
+    endpointAt: wellKnownEndpoints({ sessions, strangers: strangerLimit(deps), maxAgeS: DOCUMENT_MAX_AGE_S }),
     cors: {
-      origins: parts.corsOrigins,
+      origins: deps.corsOrigins,
       requestHeaders: [...CREDENTIAL_HEADERS, REQUEST_ID_HEADER, ...TRACE_HEADERS],
       responseHeaders: [REQUEST_ID_HEADER, "retry-after", ...LIMIT_HEADERS],
     },
@@ -127,14 +127,14 @@ export function createApp(parts: AppParts): App {
   // The console calls the port that it came from: a page may call no other, and needs no CORS for this one.
   const operatorPort = {
     ...common,
-    ...(parts.console ? calls : { routes: () => {}, limits }),
+    ...(deps.console ? calls : { routes: () => {}, limits }),
     endpoints: operatorEndpoints,
   };
   return { service, operations: operatorPort };
 }
 
 /** `/healthz`, `/readyz` and `/metrics`. They need no API token. */
-function operations({ probe, isClosing, metrics }: Pick<AppParts, "probe" | "isClosing" | "metrics">) {
+function operations({ probe, isClosing, metrics }: Pick<AppDeps, "probe" | "isClosing" | "metrics">) {
   return {
     health: endpoint(async () => text(200, "ok\n")),
     readiness: endpoint(async () => {

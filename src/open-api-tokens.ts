@@ -25,7 +25,7 @@ export function generateDevelopmentTokens(): ApiTokenSetting[] {
 /** Opens the authentication of issued API tokens, and the subscription to revocations by other workers. */
 export function openIssuedTokens(
   { redisUrl, apiTokenCacheMs }: Config,
-  parts: {
+  deps: {
     readonly client: StoreClient;
     readonly audit: Audit;
     readonly lifecycle: Lifecycle;
@@ -34,7 +34,7 @@ export function openIssuedTokens(
     readonly hearing: (listener: RevocationListener) => RevocationListener;
   },
 ) {
-  const { client, audit, lifecycle, logger, hearing } = parts;
+  const { client, audit, lifecycle, logger, hearing } = deps;
   const listener = hearing({
     revoked: (digest) => issued.revoked(digest),
     missed: () => issued.missed(),

@@ -19,7 +19,7 @@ export function isLoopback(host: string): boolean {
 }
 
 /** What sessions are opened with. */
-interface SessionParts {
+interface SessionDeps {
   readonly client: StoreClient;
   readonly cipher: TokenCipher;
   readonly audit: Audit;
@@ -30,7 +30,7 @@ interface SessionParts {
 /** Opens what makes and checks viewer sessions. */
 export function openSessions(
   { publicUrl, host, viewerSessionMaxMs }: Config,
-  { client, cipher, audit, lifecycle, logger }: SessionParts,
+  { client, cipher, audit, lifecycle, logger }: SessionDeps,
 ) {
   let listenUrl: string | undefined;
   const signingKeys = new SigningKeys({

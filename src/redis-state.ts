@@ -23,7 +23,7 @@ const RETRY_MS = 1000;
 const CHECK_MS = 60_000;
 
 /** What the state of Redis is kept with. */
-export interface RedisStateParts {
+export interface RedisStateDeps {
   readonly config: Pick<Config, "minReplicasAck" | "redisUrl">;
   /** The ring that is in use. */
   readonly ring: () => readonly RingKey[];
@@ -44,7 +44,7 @@ export interface RedisStateParts {
 export class RedisState {
   /** Told of each environment in use that is deleted, or is another one by now. */
   onGone: (environment: Environment) => void = () => {};
-  readonly #parts: RedisStateParts;
+  readonly #deps: RedisStateDeps;
   readonly #inUse = new Map<string, Environment>();
   #isChecked = false;
   #isRunning = false;
@@ -54,8 +54,8 @@ export class RedisState {
   #watching: ReturnType<typeof setInterval> | undefined;
   #noting: ReturnType<typeof setInterval> | undefined;
 
-  constructor(parts: RedisStateParts) {
-    this.#parts = parts;
+  constructor(deps: RedisStateDeps) {
+    this.#deps = deps;
   }
 
   /**
@@ -64,7 +64,7 @@ export class RedisState {
    * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
    */
   async check(): Promise<void> {
-    const { client, config, logger } = this.#parts;
+    const { client, config, logger } = this.#deps;
     await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
     if (!isReporter()) return;
     for (const warning of await durabilityWarnings(client, config.minReplicasAck)) logger.warn(warning);
@@ -77,7 +77,7 @@ export class RedisState {
    */
   async use(name: NewEnvironment): Promise<Environment> {
     const path = environmentPath(name);
-    const known = this.#inUse.get(path) ?? (await this.#parts.environments.ensureEnvironment(name, AT_START));
+    const known = this.#inUse.get(path) ?? (await this.#deps.environments.ensureEnvironment(name, AT_START));
     this.#inUse.set(path, known);
     return known;
   }
@@ -101,7 +101,7 @@ export class RedisState {
 
   /** Notes under which key this process encrypts; when that fails, the next time does it. */
   async noteKeyUse(): Promise<void> {
-    const { client, config, ring } = this.#parts;
+    const { client, config, ring } = this.#deps;
     const [current] = ring();
     // The embedded store serves this process alone.
     if (config.redisUrl !== undefined && current) await noteKeyUse(client, current).catch(() => {});
@@ -117,7 +117,7 @@ export class RedisState {
   /** Checks and restores what Redis may have lost; to be called whenever Redis is back. */
   restore(): void {
     // Each connection tells when it is ready. The last one is waited for, unless it does not come.
-    if (this.#parts.client.nodes.isReady() && !this.#isRunning) void this.#run();
+    if (this.#deps.client.nodes.isReady() && !this.#isRunning) void this.#run();
     else this.#later();
   }
 
@@ -129,7 +129,7 @@ export class RedisState {
   }
 
   async #run(): Promise<void> {
-    const { logger } = this.#parts;
+    const { logger } = this.#deps;
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#isRunning = true;
@@ -139,7 +139,7 @@ export class RedisState {
       if (this.#isFailing) logger.info("Redis holds what this process needs of it");
       this.#isFailing = false;
     } catch (error) {
-      if (error instanceof StoreMisconfigured && !this.#isChecked) return this.#parts.onUnusable(error);
+      if (error instanceof StoreMisconfigured && !this.#isChecked) return this.#deps.onUnusable(error);
       if (!this.#isFailing)
         logger.error(
           errorFields(error),
@@ -158,7 +158,7 @@ export class RedisState {
   }
 
   async #check(): Promise<void> {
-    const { client, ring, tokenKeys } = this.#parts;
+    const { client, ring, tokenKeys } = this.#deps;
     await checkFormat(client, this.#isChecked);
     const missing = await checkTokenKeys(client, ring());
     // Looking for groups takes time, and a process that serves has looked.
@@ -169,13 +169,13 @@ export class RedisState {
   /** Writes again what Redis has lost. Nothing that was deleted comes back, and nothing that was created anew is replaced. */
   async #restoreEnvironments(): Promise<void> {
     for (const [path, known] of this.#inUse) {
-      const stored = await this.#parts.environments.ensureEnvironment(known, AT_START).catch(unlessDeleted);
+      const stored = await this.#deps.environments.ensureEnvironment(known, AT_START).catch(unlessDeleted);
       if (stored?.number === known.number && stored.partitions === known.partitions) continue;
       this.#inUse.delete(path);
       this.onGone(known);
       if (!stored) this.#tellDeleted(path);
       else
-        this.#parts.logger.error(
+        this.#deps.logger.error(
           { environment: path },
           "Redis holds a different environment of this name than before: its API tokens act on that one now",
         );
@@ -183,7 +183,7 @@ export class RedisState {
   }
 
   #tellDeleted(environment: string): void {
-    this.#parts.logger.error(
+    this.#deps.logger.error(
       { environment },
       "an environment of API_TOKENS is deleted, so its tokens there have ended; take them out, or make it anew with CreateEnvironment",
     );
@@ -191,7 +191,7 @@ export class RedisState {
 
   /** Waits for something at the start. Where there are other shards, that of this may be away. */
   async #unlessAway<T>(work: Promise<T>, what: string): Promise<T | undefined> {
-    const { client, logger } = this.#parts;
+    const { client, logger } = this.#deps;
     try {
       return await work;
     } catch (error) {

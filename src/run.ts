@@ -156,8 +156,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const { apiTokensOf, issued } = openIssuedTokens(config, { ...common, hearing });
     const storesOf = (client: StoreClient) => openStores(client, { cipher, audit, apiTokens: apiTokensOf(client) });
     const stores = storesOf(client);
-    const parts = { config, client, ...stores, logger: log.logger, onUnusable: endUnusable };
-    const state = new RedisState({ ...parts, ring: () => ring });
+    const checked = { config, client, ...stores, logger: log.logger, onUnusable: endUnusable };
+    const state = new RedisState({ ...checked, ring: () => ring });
     lifecycle.onClose("checks of Redis", () => state.close());
     if (config.redisUrl !== undefined) await state.check();
     let current = config;

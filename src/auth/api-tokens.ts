@@ -108,7 +108,7 @@ interface Entry {
 }
 
 /** What issued tokens are authenticated with. */
-interface IssuedTokensParts {
+interface IssuedTokensDeps {
   readonly store: Pick<ApiTokenStore, "find">;
   readonly uses: Pick<TokenUses, "note">;
   /** How long an answer of the store is believed, in milliseconds; 0: it is asked for each call. */
@@ -121,15 +121,15 @@ interface IssuedTokensParts {
  * push no known one out.
  */
 export class IssuedTokens implements RevocationListener {
-  readonly #parts: IssuedTokensParts;
+  readonly #deps: IssuedTokensDeps;
   readonly #known = new Map<string, Entry>();
   /** Digests of unknown tokens, and until when they are not asked for again. */
   readonly #unknown = new Map<string, number>();
   /** Reads of the store that are under way. A revocation takes out those that may be out of date. */
   readonly #readings = new Map<string, Promise<Authenticated>>();
 
-  constructor(parts: IssuedTokensParts) {
-    this.#parts = parts;
+  constructor(deps: IssuedTokensDeps) {
+    this.#deps = deps;
   }
 
   /** The principal of a cached API token; undefined when the store has to be asked. */
@@ -147,7 +147,7 @@ export class IssuedTokens implements RevocationListener {
     const until = this.#unknown.get(digest);
     if (until !== undefined && performance.now() < until) return undefined;
     // A read that began before this call may be older than the call, which is too old where nothing may be cached.
-    const reading = this.#parts.cacheMs === 0 ? undefined : this.#readings.get(digest);
+    const reading = this.#deps.cacheMs === 0 ? undefined : this.#readings.get(digest);
     return reading ?? this.#share(digest);
   }
 
@@ -186,8 +186,8 @@ export class IssuedTokens implements RevocationListener {
   /** @param isFresh whether no revocation came since the read began */
   async #read(digest: string, isFresh: () => boolean): Promise<Authenticated> {
     const asked = performance.now();
-    const found = await this.#parts.store.find(digest);
-    const until = asked + this.#parts.cacheMs;
+    const found = await this.#deps.store.find(digest);
+    const until = asked + this.#deps.cacheMs;
     if (!found) {
       this.#known.delete(digest);
       if (isFresh()) setBounded(this.#unknown, digest, until, MAX_CACHED);
@@ -206,7 +206,7 @@ export class IssuedTokens implements RevocationListener {
 
   #note(digest: string, entry: Entry, now: number): void {
     entry.noteAt = now + USE_INTERVAL_MS;
-    this.#parts.uses.note(digest);
+    this.#deps.uses.note(digest);
   }
 }
 

@@ -9,7 +9,7 @@ import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
 const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.json)$/;
 
 /** What the endpoints of published keys need. */
-export interface WellKnownParts {
+export interface WellKnownDeps {
   readonly sessions: Pick<ViewerSessions, "published">;
   /** Bounds what strangers can have the store be asked for environments that have no keys. */
   readonly strangers: StrangerLimit;
@@ -21,7 +21,7 @@ export interface WellKnownParts {
  * Finds the endpoint of a path at which the keys of an environment are published; undefined for any other path. It is open:
  * pages of every origin may read it. It makes no difference between an environment without keys and none.
  */
-export function wellKnownEndpoints({ sessions, strangers, maxAgeS }: WellKnownParts) {
+export function wellKnownEndpoints({ sessions, strangers, maxAgeS }: WellKnownDeps) {
   const headers = { "access-control-allow-origin": "*" };
 
   const documentsOf = async (environment: EnvironmentName, request: HttpRequest) => {

@@ -222,10 +222,10 @@ function describe({ ruleId, message }: Violation): string {
 
 /** The path of a field as the proto files name it, such as `mapping["a"]`. */
 function fieldPath(path: Path): string {
-  const parts = path.map((part) => {
+  const segments = path.map((part) => {
     if (part.kind === "list_sub") return `[${part.index}]`;
     if (part.kind === "map_sub") return `[${JSON.stringify(part.key)}]`;
     return part.kind === "extension" ? "" : `.${part.name}`;
   });
-  return parts.join("").replace(/^\./, "");
+  return segments.join("").replace(/^\./, "");
 }

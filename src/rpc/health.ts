@@ -6,7 +6,7 @@ import { errorFields, type Logger } from "../observability/log.ts";
 import { callError } from "./errors.ts";
 
 /** What the health of the service depends on. */
-export interface HealthParts {
+export interface HealthDeps {
   readonly probe: StoreProbe;
   /** Whether the service is shutting down. */
   readonly isClosing: () => boolean;
@@ -21,7 +21,7 @@ const WATCH_INTERVAL_MS = 1000;
  *
  * @param names of the services; the whole server, `""`, is one as well
  */
-export function healthService({ probe, isClosing }: HealthParts, names: readonly string[]) {
+export function healthService({ probe, isClosing }: HealthDeps, names: readonly string[]) {
   const services = ["", ...names];
   const currentStatus = async () => {
     if (isClosing()) return Status.NOT_SERVING;

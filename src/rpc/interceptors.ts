@@ -17,7 +17,7 @@ import { compilePlainTextCheck } from "./plain-text-rules.ts";
 import { refusedError } from "./refusal-errors.ts";
 
 /** What every call passes. */
-export interface CallParts extends Observers {
+export interface InterceptorDeps extends Observers {
   readonly authorize: Authorize;
   /** Aborts when the service begins to shut down. */
   readonly shutdownSignal: AbortSignal;
@@ -29,11 +29,11 @@ type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | Stream
  * Takes every call from its headers and message to its RPC, and back: counts, times and logs it, adds the request id to
  * its response, and converts every failure to an error that the caller may see.
  */
-export function callInterceptor(parts: CallParts): Interceptor {
-  const { authorize, shutdownSignal } = parts;
+export function callInterceptor(deps: InterceptorDeps): Interceptor {
+  const { authorize, shutdownSignal } = deps;
   return (next) => async (req) => {
     const call = callOf(req.contextValues);
-    call.begin(parts, req);
+    call.begin(deps, req);
     if (!req.stream) call.input = req.message;
     let response: UnaryResponse | StreamResponse;
     try {

@@ -14,11 +14,11 @@ import { MAX_OPEN_MESSAGE_BYTES } from "../limits.ts";
 import type { ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { apiTokenRpcs } from "./admin/api-tokens.ts";
 import { environmentRpcs } from "./admin/environments.ts";
-import type { AdminParts } from "./admin/requests.ts";
+import type { AdminDeps } from "./admin/requests.ts";
 import { signingKeyRpcs } from "./admin/signing-keys.ts";
 import { tokenKeyRpcs } from "./admin/token-keys.ts";
 import { userGroupRpcs } from "./admin/user-groups.ts";
-import { type HealthParts, healthService } from "./health.ts";
+import { type HealthDeps, healthService } from "./health.ts";
 import { callOf } from "./observed-call.ts";
 import { reflection } from "./reflection.ts";
 import { userGroupService } from "./user-groups.ts";
@@ -26,15 +26,12 @@ import { viewerService } from "./viewers.ts";
 
 /** The stores that the RPCs use. */
 export interface Stores
-  extends Pick<
-    AdminParts,
-    "environments" | "environmentDeletion" | "apiTokens" | "userGroups" | "audit" | "tokenKeys"
-  > {
+  extends Pick<AdminDeps, "environments" | "environmentDeletion" | "apiTokens" | "userGroups" | "audit" | "tokenKeys"> {
   readonly store: UserGroupStore & ViewerSessionStore;
 }
 
 /** What the RPCs depend on. */
-export interface RouteParts extends HealthParts, Stores, AdminParts {
+export interface RouteDeps extends HealthDeps, Stores, AdminDeps {
   /** Makes stores for a call that is sampled; undefined: nothing is traced. */
   readonly tracedStores: ((trace: CallTrace) => Stores) | undefined;
   readonly sessions: ViewerSessions;
@@ -56,29 +53,29 @@ async function loadErrorFiles(): Promise<readonly DescFile[]> {
 const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 
 /** Registers every RPC. */
-export function routes(parts: RouteParts): (router: ConnectRouter) => void {
+export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
   const services = [UserGroupService, ViewerService, AdminService];
   const names = services.map(({ typeName }) => typeName);
-  const health = healthService(parts, names);
+  const health = healthService(deps, names);
   const reflectionOfAll = reflection([...services, Health, ReflectionV1, ReflectionV1Alpha], loadErrorFiles);
   return (router) => {
     router.service(
       UserGroupService,
-      traced(parts, ({ store, rotationGraceMs }) => userGroupService(store, rotationGraceMs)),
+      traced(deps, ({ store, rotationGraceMs }) => userGroupService(store, rotationGraceMs)),
     );
-    router.service(ViewerService, traced(parts, viewerService));
+    router.service(ViewerService, traced(deps, viewerService));
     router.service(
       AdminService,
-      traced(parts, (parts) => ({
-        ...environmentRpcs(parts),
-        ...apiTokenRpcs(parts),
-        ...userGroupRpcs(parts),
-        ...tokenKeyRpcs(parts),
-        ...signingKeyRpcs(parts),
+      traced(deps, (deps) => ({
+        ...environmentRpcs(deps),
+        ...apiTokenRpcs(deps),
+        ...userGroupRpcs(deps),
+        ...tokenKeyRpcs(deps),
+        ...signingKeyRpcs(deps),
       })),
     );
     router.service(Health, health, OPEN_OPTIONS);
-    if (!parts.reflection) return;
+    if (!deps.reflection) return;
     router.service(ReflectionV1, reflectionOfAll as never, OPEN_OPTIONS);
     router.service(ReflectionV1Alpha, reflectionOfAll as never, OPEN_OPTIONS);
   };
@@ -87,14 +84,14 @@ export function routes(parts: RouteParts): (router: ConnectRouter) => void {
 type Rpcs = { readonly [name: string]: (request: never, context: HandlerContext) => unknown };
 
 /** The RPCs of a service. A call that is sampled gets them with stores of its own, whose round trips its trace has. */
-function traced<S extends DescService>(parts: RouteParts, make: (parts: RouteParts) => Partial<ServiceImpl<S>>) {
-  const { tracedStores } = parts;
-  const plain = make(parts);
+function traced<S extends DescService>(deps: RouteDeps, make: (deps: RouteDeps) => Partial<ServiceImpl<S>>) {
+  const { tracedStores } = deps;
+  const plain = make(deps);
   if (!tracedStores) return plain;
   const rpcs = Object.keys(plain).map((name) => {
     const rpc: Rpcs[string] = (request, context) => {
       const { trace } = callOf(context.values);
-      const all = trace ? make({ ...parts, ...tracedStores(trace) }) : plain;
+      const all = trace ? make({ ...deps, ...tracedStores(trace) }) : plain;
       return (all as Rpcs)[name]?.(request, context);
     };
     return [name, rpc];

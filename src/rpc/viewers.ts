@@ -14,14 +14,14 @@ import { TAG_MESSAGES, timestamp } from "./messages.ts";
 import { callOf } from "./observed-call.ts";
 
 /** What ViewerService depends on. */
-interface ViewerParts {
+interface ViewerDeps {
   readonly store: UserGroupStore & ViewerSessionStore;
   readonly sessions: ViewerSessions;
   readonly metrics: Pick<Metrics, "viewer">;
 }
 
 /** ViewerService. Every call reads the store. */
-export function viewerService({ store, sessions, metrics }: ViewerParts) {
+export function viewerService({ store, sessions, metrics }: ViewerDeps) {
   return {
     /** Returns the group of a user group token or a viewer session. */
     async resolveViewer({ token, audience }, { values }) {

@@ -77,7 +77,7 @@ interface Looked {
 }
 
 /** What signing keys are used with. */
-interface SigningKeysParts {
+interface SigningKeysDeps {
   readonly store: SigningKeyStore;
   /** Told when keys could not be changed though it was time; it is tried again within a minute. */
   readonly onOverdue: (error: unknown) => void;
@@ -88,7 +88,7 @@ interface SigningKeysParts {
  * time, by whichever worker is first.
  */
 export class SigningKeys {
-  readonly #parts: SigningKeysParts;
+  readonly #deps: SigningKeysDeps;
   readonly #known = new Map<string, KnownKeys>();
   /** Reads that are under way. A change of the keys takes out those that may be out of date. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
@@ -96,8 +96,8 @@ export class SigningKeys {
   readonly #looked = new Map<string, Looked>();
   readonly #refreshing: ReturnType<typeof setInterval>;
 
-  constructor(parts: SigningKeysParts) {
-    this.#parts = parts;
+  constructor(deps: SigningKeysDeps) {
+    this.#deps = deps;
     this.#refreshing = setInterval(() => this.#refresh(), REFRESH_MS).unref();
   }
 
@@ -152,7 +152,7 @@ export class SigningKeys {
     if (looked && now < looked.until) return publishedOf(await looked.set);
     // Who asks for what is there pays for nobody else's guesses behind the same address.
     if (!looked?.hasKeys) onRead();
-    const set = this.#parts.store.read(environment);
+    const set = this.#deps.store.read(environment);
     const read: Looked = { until: now + LOOKED_MS, set, hasKeys: false };
     setBounded(this.#looked, path, read, MAX_LOOKED);
     set.catch(() => this.#looked.delete(path));
@@ -163,7 +163,7 @@ export class SigningKeys {
 
   /** The keys of an environment, as they are now, the one first that signs first. Rejects as the store does. */
   async list(environment: EnvironmentName) {
-    const { keys, now } = await this.#parts.store.read(environment);
+    const { keys, now } = await this.#deps.store.read(environment);
     return statesOf(keys, now);
   }
 
@@ -174,7 +174,7 @@ export class SigningKeys {
    * @returns as `list`
    */
   async rotate(environment: Environment, how: "rotate" | "replace", by: ChangeBy) {
-    const set = await this.#change(environment, await this.#parts.store.read(environment), how, by);
+    const set = await this.#change(environment, await this.#deps.store.read(environment), how, by);
     this.forget(environmentPath(environment));
     return statesOf(set.keys, set.now);
   }
@@ -205,13 +205,13 @@ export class SigningKeys {
 
   /** Reads the keys, and changes them if it is time. Those of an environment without keys are made with its first session. */
   async #readSet(environment: Environment): Promise<SigningKeySet> {
-    const set = await this.#parts.store.read(environment);
+    const set = await this.#deps.store.read(environment);
     if (set.keys.length === 0 || !nextKeySet(set.keys, set.now)) return set;
     try {
       return await this.#change(environment, set, "maintain", IN_TIME);
     } catch (error) {
       // There is one that signs.
-      this.#parts.onOverdue(error);
+      this.#deps.onOverdue(error);
       return set;
     }
   }
@@ -232,7 +232,7 @@ export class SigningKeys {
       const kept = states.map(({ key }) => ({ ...key, activeTime: times.get(key.kid) ?? key.activeTime }));
       const made = await Promise.all(next.made.map((activeTime) => newKey(set.now, activeTime)));
       const all = withoutRetired([...kept, ...made], set.now);
-      const answer = await this.#parts.store.replace(environment, all, { was: set.version, by });
+      const answer = await this.#deps.store.replace(environment, all, { was: set.version, by });
       if (answer.isMade) return answer;
       set = answer;
     }

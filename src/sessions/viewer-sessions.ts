@@ -55,7 +55,7 @@ export interface CreatedViewerSession {
 export type ViewerSessionClaims = Pick<SessionClaims, "jti" | "iss" | "aud" | "vid" | "origin" | "ext" | "iat" | "exp">;
 
 /** What sessions are made and checked with. */
-export interface ViewerSessionsParts {
+export interface ViewerSessionsDeps {
   readonly keys: SigningKeys;
   /** How long a session may last, in milliseconds. */
   readonly maxMs: number;
@@ -65,16 +65,16 @@ export interface ViewerSessionsParts {
 
 /** Makes and checks viewer sessions. What is stored of their groups is asked of the store of the call. */
 export class ViewerSessions {
-  readonly #parts: ViewerSessionsParts;
+  readonly #deps: ViewerSessionsDeps;
   readonly #verifier = new SessionVerifier(VERIFIED_BYTES);
 
-  constructor(parts: ViewerSessionsParts) {
-    this.#parts = parts;
+  constructor(deps: ViewerSessionsDeps) {
+    this.#deps = deps;
   }
 
   /** How long a session may last, in milliseconds. */
   get maxMs(): number {
-    return this.#parts.maxMs;
+    return this.#deps.maxMs;
   }
 
   /**
@@ -87,7 +87,7 @@ export class ViewerSessions {
     environment: Environment,
     { target, audience, ttlMs = DEFAULT_TTL_MS, viewerId, origin, propertyKeys, claims }: NewViewerSession,
   ): Promise<CreatedViewerSession> {
-    const { keys, maxMs } = this.#parts;
+    const { keys, maxMs } = this.#deps;
     const iss = this.#issuerOf(environment);
     const [subject, { kid, key }] = await bothOf(store.sessionSubject(environment, target), keys.signing(environment));
     const { viewer, generation } = subject;
@@ -136,7 +136,7 @@ export class ViewerSessions {
     environment: EnvironmentName,
     onRead: () => void,
   ): Promise<{ readonly [path in WellKnown]: PublishedDocument } | undefined> {
-    const keys = await this.#parts.keys.published(environment, onRead);
+    const keys = await this.#deps.keys.published(environment, onRead);
     if (keys.length === 0) return undefined;
     return { "openid-configuration": discoveryDocument(this.#issuerOf(environment)), "jwks.json": jwksDocument(keys) };
   }
@@ -144,7 +144,7 @@ export class ViewerSessions {
   async #verify(environment: Environment, session: string): Promise<SessionClaims> {
     const issuer = this.#issuerOf(environment);
     const verify = async (kid?: string) => {
-      const { keyOf } = await this.#parts.keys.checking(environment, kid);
+      const { keyOf } = await this.#deps.keys.checking(environment, kid);
       return this.#verifier.verify(session, { issuer, keyOf }, Date.now());
     };
     try {
@@ -161,7 +161,7 @@ export class ViewerSessions {
 
   /** @throws PublicUrlMissing */
   #issuerOf(environment: EnvironmentName): string {
-    const base = this.#parts.publicUrl();
+    const base = this.#deps.publicUrl();
     if (base === undefined) throw new PublicUrlMissing();
     return issuerOf(base, formatEnvironmentName(environment));
   }

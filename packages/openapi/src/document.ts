@@ -7,7 +7,7 @@ import { type JsonSchema, Schemas } from "./schemas.ts";
 import { readTables } from "./tables.ts";
 
 /** The sources of a document. */
-export interface DocumentParts {
+export interface DocumentSources {
   /** The services whose methods it describes, in this order. */
   readonly services: readonly DescService[];
   readonly registry: Registry;
@@ -25,12 +25,16 @@ Requests are described in one form. More is taken, as JSON of proto3 has it: fie
 \`x-no-token\`: the text must not be a token of this service. \`x-max-bytes\` and \`x-max-depth\`: the limits of a value's JSON. \`x-in-future\`: the time must not have come. \`x-access\`: the role that an API token needs.`;
 
 /** Makes the OpenAPI document. @throws Error when something has no description */
-export function documentOf({ services, registry, api, version }: DocumentParts): JsonSchema {
+export function documentOf({ services, registry, api, version }: DocumentSources): JsonSchema {
   const tables = readTables(api);
   const schemas = new Schemas(new FieldRulesReader(registry));
   const errors = errorComponents(tables.reasons);
-  const parts = { schemas, errors, tables };
-  const paths = Object.assign({}, restPaths(parts, registry), ...services.map((service) => pathsOf(service, parts)));
+  const components = { schemas, errors, tables };
+  const paths = Object.assign(
+    {},
+    restPaths(components, registry),
+    ...services.map((service) => pathsOf(service, components)),
+  );
   return {
     openapi: "3.1.1",
     info: {
@@ -68,7 +72,7 @@ export function documentOf({ services, registry, api, version }: DocumentParts):
             "The same in a header of another name, for clients whose `Authorization` is taken: `Token API_TOKEN`.",
         },
       },
-      schemas: { ...restSchemas(parts, registry), ...errors.schemas, ...schemas.all },
+      schemas: { ...restSchemas(components, registry), ...errors.schemas, ...schemas.all },
       responses: errors.responses,
     },
   };

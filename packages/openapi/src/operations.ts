@@ -7,8 +7,8 @@ import type { Tables } from "./tables.ts";
 /** The paths of a document, and of each the operations by HTTP method. */
 export type Paths = { readonly [path: string]: JsonSchema };
 
-/** The parts of a document that its operations refer to. */
-export interface OperationParts {
+/** The components of a document that its operations refer to. */
+export interface Components {
   readonly schemas: Schemas;
   readonly errors: ErrorComponents;
   readonly tables: Tables;
@@ -22,14 +22,14 @@ export const API_TOKEN_SCHEMES = [{ bearer: [] }, { token: [] }, { exploToken: [
  *
  * @throws Error when the table of methods does not say who may call one
  */
-export function pathsOf(service: DescService, parts: OperationParts): Paths {
+export function pathsOf(service: DescService, components: Components): Paths {
   const unary = service.methods.filter(({ methodKind }) => methodKind === "unary");
   return Object.fromEntries(
-    unary.map((method) => [`/${service.typeName}/${method.name}`, { post: operationOf(method, parts) }]),
+    unary.map((method) => [`/${service.typeName}/${method.name}`, { post: operationOf(method, components) }]),
   );
 }
 
-function operationOf(method: DescMethod, { schemas, errors, tables }: OperationParts): JsonSchema {
+function operationOf(method: DescMethod, { schemas, errors, tables }: Components): JsonSchema {
   const name = `${method.parent.typeName}/${method.name}`;
   const access = tables.access.get(name);
   if (access === undefined)

@@ -1,11 +1,11 @@
 import type { DescField, Registry } from "@bufbuild/protobuf";
-import { type OperationParts, type Paths, whoMayCall } from "./operations.ts";
+import { type Components, type Paths, whoMayCall } from "./operations.ts";
 import { type JsonSchema, refTo } from "./schemas.ts";
 
 /** The schema of a field of a proto message, with its rules. */
 type FieldSchema = (message: string, field: string) => JsonSchema;
 
-function fieldSchemas({ schemas }: Pick<OperationParts, "schemas">, registry: Registry): FieldSchema {
+function fieldSchemas({ schemas }: Pick<Components, "schemas">, registry: Registry): FieldSchema {
   return (message, name) => {
     const field = registry.getMessage(message)?.fields.find((each: DescField) => each.name === name);
     if (!field)
@@ -26,8 +26,8 @@ const SESSION_FIELDS = ["token", "user_group_id", "audience", "ttl", "viewer_id"
 const TAGS = ["Customer", "Testing", null];
 
 /** The components that the paths below need. */
-export function restSchemas(parts: OperationParts, registry: Registry): { readonly [name: string]: JsonSchema } {
-  const field = fieldSchemas(parts, registry);
+export function restSchemas(components: Components, registry: Registry): { readonly [name: string]: JsonSchema } {
+  const field = fieldSchemas(components, registry);
   const orNull = (schema: JsonSchema, words: string) => ({
     description: words,
     anyOf: [schema, { type: "null" }],
@@ -142,8 +142,8 @@ export function restSchemas(parts: OperationParts, registry: Registry): { readon
 }
 
 /** The paths beside the RPCs: docs/api.md says what each is. */
-export function restPaths(parts: OperationParts, registry: Registry): Paths {
-  const field = fieldSchemas(parts, registry);
+export function restPaths(components: Components, registry: Registry): Paths {
+  const field = fieldSchemas(components, registry);
   const ok = (description: string, schema: string, headers?: JsonSchema) => ({
     200: { description, ...(headers && { headers }), content: { "application/json": { schema: refTo(schema) } } },
   });
@@ -153,7 +153,7 @@ export function restPaths(parts: OperationParts, registry: Registry): Paths {
     ...fields,
     description: `${fields["description"]}\n\n${whoMayCall(role)}`,
     "x-access": role,
-    responses: { ...(fields["responses"] as JsonSchema), ...parts.errors.of("Rest", { isOpen: false }) },
+    responses: { ...(fields["responses"] as JsonSchema), ...components.errors.of("Rest", { isOpen: false }) },
   });
   const query = (name: string, schema: JsonSchema, more: JsonSchema = { schema }) => ({ name, in: "query", ...more });
   const header = (name: string, description: string, schema: JsonSchema) => ({

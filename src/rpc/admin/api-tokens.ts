@@ -12,12 +12,12 @@ import { invalidField } from "../errors.ts";
 import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
 import { apiTokenMessage, environmentNameMessage, roleFromMessage, settingsTokenMessage } from "./messages.ts";
-import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
+import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
 
 const UPDATED_FIELDS = ["display_name", "expire_time"] as const;
 
 /** The RPCs on API tokens. The answers of CreateApiToken and RotateApiToken are the only ones that show a token. */
-export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminParts) {
+export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminDeps) {
   return {
     async getCaller(_request, { values }) {
       const { id, displayName, role, environment, expireTime } = callOf(values).caller;

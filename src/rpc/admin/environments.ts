@@ -6,10 +6,10 @@ import { type EnvironmentName, environmentPath, parseEnvironmentPath } from "../
 import { timeOf } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
 import { auditEventMessage, environmentMessage, environmentNameFromMessage } from "./messages.ts";
-import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetName, targetOf } from "./requests.ts";
+import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetName, targetOf } from "./requests.ts";
 
 /** The RPCs on environments and their audit trails. */
-export function environmentRpcs({ environments, environmentDeletion, apiTokens, signingKeys, audit }: AdminParts) {
+export function environmentRpcs({ environments, environmentDeletion, apiTokens, signingKeys, audit }: AdminDeps) {
   return {
     async createEnvironment({ environment, partitions }, { values }) {
       // Validation requires it.

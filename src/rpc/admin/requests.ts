@@ -22,7 +22,7 @@ import { callOf } from "../observed-call.ts";
 import { environmentNameFromMessage } from "./messages.ts";
 
 /** What AdminService depends on. */
-export interface AdminParts {
+export interface AdminDeps {
   readonly environments: EnvironmentStore;
   readonly environmentDeletion: EnvironmentDeletion;
   readonly apiTokens: ApiTokenStore;

@@ -7,10 +7,10 @@ import type { SigningKeyAt, SigningKeys } from "../../sessions/signing-keys.ts";
 import { timestamp } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
 import { environmentNameFromMessage } from "./messages.ts";
-import { type AdminParts, type AdminRpcs, targetOf } from "./requests.ts";
+import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
 /** The RPCs on the keys that sign viewer sessions. None shows a private key. */
-export function signingKeyRpcs({ environments, signingKeys }: AdminParts) {
+export function signingKeyRpcs({ environments, signingKeys }: AdminDeps) {
   return {
     async listSigningKeys(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);

@@ -2,10 +2,10 @@ import { environmentPath } from "../../domain/environment.ts";
 import { isReencryptionKey } from "../../domain/token-key.ts";
 import { timeOf, timestamp } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
-import { type AdminParts, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
+import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
 
 /** The RPCs on the keys that tokens are encrypted under. */
-export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminParts) {
+export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
   return {
     async listTokenKeys() {
       const { keys, readTime } = await tokenKeys.list();

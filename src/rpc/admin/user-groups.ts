@@ -25,7 +25,7 @@ import { graceMsOf, timeOf, timestamp, userGroupMessage } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
 import { listedUserGroupMessage, userGroupInfoMessage } from "./messages.ts";
 import {
-  type AdminParts,
+  type AdminDeps,
   type AdminRpcs,
   nextPageToken,
   type PageOf,
@@ -35,7 +35,7 @@ import {
 } from "./requests.ts";
 
 /** The RPCs on user groups. */
-export function userGroupRpcs({ environments, userGroups, audit, logger, metrics }: AdminParts) {
+export function userGroupRpcs({ environments, userGroups, audit, logger, metrics }: AdminDeps) {
   return {
     async listUserGroups(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);

@@ -160,7 +160,7 @@ return {'noted', stamp, id, redis.call('HGET', key, '${API_TOKEN_FIELD.environme
 });
 
 /** What the store is made of. */
-export interface RedisApiTokensParts {
+export interface RedisApiTokensDeps {
   readonly client: StoreClient;
   /** Told of changes by this process; `RevocationFeed` tells it of those by others. */
   readonly listener: RevocationListener;
@@ -180,10 +180,10 @@ export interface RedisApiTokensParts {
  * - A text that is used is listed again, in case a failover has lost its entry.
  */
 export class RedisApiTokens implements ApiTokenStore {
-  readonly #parts: RedisApiTokensParts;
+  readonly #deps: RedisApiTokensDeps;
 
-  constructor(parts: RedisApiTokensParts) {
-    this.#parts = parts;
+  constructor(deps: RedisApiTokensDeps) {
+    this.#deps = deps;
   }
 
   async create(environment: Environment, { displayName, role, expireTime, creator }: NewApiToken, by: ChangeBy) {
@@ -216,9 +216,9 @@ export class RedisApiTokens implements ApiTokenStore {
       ...(expireTime === undefined || (expireTime ?? undefined) === apiToken.expireTime ? [] : ["expire_time"]),
     ];
     if (changed.length === 0) return apiToken;
-    await this.#parts.client.prepare("record-audit-event", RECORD, {
+    await this.#deps.client.prepare("record-audit-event", RECORD, {
       ...{ key: environmentAuditKey(environment), subject: subjectOf(texts), names: changed.join(",") },
-      ...this.#parts.audit.ofEnvironment(environment, by),
+      ...this.#deps.audit.ofEnvironment(environment, by),
     });
     const ends = expireTime === undefined ? "same" : `${expireTime ?? ""}`;
     const fields = fieldsOf({ displayName });
@@ -277,7 +277,7 @@ export class RedisApiTokens implements ApiTokenStore {
 
   async find(digest: string): Promise<ValidApiToken | undefined> {
     // A failure here fails the call before it changes anything.
-    const answer = await this.#parts.client.ask("api-token", READ, { key: apiTokenKey(digest) }, "not_made");
+    const answer = await this.#deps.client.ask("api-token", READ, { key: apiTokenKey(digest) }, "not_made");
     if (answer.length === 0) return undefined;
     const now = Number(answer[1]);
     const hash = recordFromAnswer(answer);
@@ -300,7 +300,7 @@ export class RedisApiTokens implements ApiTokenStore {
 
   async noteUse(digest: string): Promise<void> {
     const args = { key: apiTokenKey(digest), intervalMs: USE_INTERVAL_MS };
-    const [, , id = "", path = ""] = await this.#parts.client.change("note-api-token-use", NOTE_USE, args);
+    const [, , id = "", path = ""] = await this.#deps.client.change("note-api-token-use", NOTE_USE, args);
     const environment = parseEnvironmentPath(path);
     if (environment) await this.#relist(environment, { id, digest });
   }
@@ -313,7 +313,7 @@ export class RedisApiTokens implements ApiTokenStore {
 
   /** Lists a text that is there, should the list have lost it. */
   async #relist(environment: EnvironmentName, text: ListedText): Promise<void> {
-    await this.#parts.client.change("list", ADD_MEMBER, { key: apiTokensKey(environment), member: memberOf(text) });
+    await this.#deps.client.change("list", ADD_MEMBER, { key: apiTokensKey(environment), member: memberOf(text) });
   }
 
   /**
@@ -329,7 +329,7 @@ export class RedisApiTokens implements ApiTokenStore {
     how: { readonly maker: string; readonly known: readonly TokenText[]; readonly by: ChangeBy },
   ): Promise<{ readonly apiToken: ApiToken; readonly token: string }> {
     const { known, by } = how;
-    const { client } = this.#parts;
+    const { client } = this.#deps;
     const token = newApiToken();
     const digest = apiTokenDigest(token);
     const ofEnvironment = { partitions: String(environment.partitions), number: String(environment.number) };
@@ -343,7 +343,7 @@ export class RedisApiTokens implements ApiTokenStore {
         ...{ id: made.id, digest: made.digest },
         ...{ known: known.map(memberOf).join(","), mostIds: MAX_API_TOKENS },
         ...{ subject: subjectOf([made]), names: known.length === 0 ? "" : "token" },
-        ...this.#parts.audit.ofEnvironment(environment, by),
+        ...this.#deps.audit.ofEnvironment(environment, by),
       });
     let [outcome] = await list();
     if (outcome === "full") {
@@ -389,12 +389,12 @@ export class RedisApiTokens implements ApiTokenStore {
   /** Changes a record. @param ends as `CHANGE` has it. @returns its outcome */
   #change(digest: string, ends: string, rest: readonly string[] = []): Promise<string | undefined> {
     const args = { key: apiTokenKey(digest), digest, ends, rest };
-    return this.#told(digest, this.#parts.client.change("change-api-token", CHANGE, args));
+    return this.#told(digest, this.#deps.client.change("change-api-token", CHANGE, args));
   }
 
   /** Ends a text. @returns the outcome of `END` */
   #end(digest: string): Promise<string | undefined> {
-    return this.#told(digest, this.#parts.client.change("revoke-api-token", END, { key: apiTokenKey(digest), digest }));
+    return this.#told(digest, this.#deps.client.change("revoke-api-token", END, { key: apiTokenKey(digest), digest }));
   }
 
   /** Tells the listener of a change, also when it fails: it may be made. @returns its outcome */
@@ -402,7 +402,7 @@ export class RedisApiTokens implements ApiTokenStore {
     try {
       return (await change)[0];
     } finally {
-      this.#parts.listener.revoked(digest);
+      this.#deps.listener.revoked(digest);
     }
   }
 
@@ -453,9 +453,9 @@ export class RedisApiTokens implements ApiTokenStore {
     { subject, by }: { readonly subject: string; readonly by: ChangeBy } = { subject: "", by: AT_START },
   ): Promise<readonly string[]> {
     if (texts.length === 0) return [];
-    return this.#parts.client.change("unlist-api-token", UNLIST, {
+    return this.#deps.client.change("unlist-api-token", UNLIST, {
       ...{ key: apiTokensKey(environment), id: texts[0]?.id, subject, rest: texts.map(memberOf) },
-      ...this.#parts.audit.ofEnvironment(environment, by),
+      ...this.#deps.audit.ofEnvironment(environment, by),
     });
   }
 
@@ -493,7 +493,7 @@ export class RedisApiTokens implements ApiTokenStore {
 
   #members(environment: EnvironmentName, from: string, to: string): Promise<string[]> {
     const range = [apiTokensKey(environment), from, to, "LIMIT", 0, MAX_LISTED] as const;
-    return this.#parts.client.run("list-api-tokens", "zrangebylex", range, "not_made");
+    return this.#deps.client.run("list-api-tokens", "zrangebylex", range, "not_made");
   }
 
   /** Reads the records of members of a list. One that does not name the environment and the id is none of this list. */
@@ -501,7 +501,7 @@ export class RedisApiTokens implements ApiTokenStore {
     const texts: TokenText[] = [];
     const path = environmentPath(environment);
     const keyOf = (member: string) => apiTokenKey(member.slice(member.indexOf(" ") + 1));
-    for await (const [member, found] of recordsOf(this.#parts.client, members, { operation: "api-tokens", keyOf })) {
+    for await (const [member, found] of recordsOf(this.#deps.client, members, { operation: "api-tokens", keyOf })) {
       const [id = "", digest = ""] = member.split(" ");
       const record = recordFromHash(found);
       texts.push({ id, digest, record: record.id === id && record.environment === path ? record : {} });

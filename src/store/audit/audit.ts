@@ -51,7 +51,7 @@ const APPEND = `local function add(call, id) return call('XADD', trail, id, ${EV
   if type(add(redis.pcall, stamp .. string.format('-%.0f', time[2] % 1000))) == 'table' then add(redis.call, '*') end
   if length % ${TRIM_INTERVAL} == 0 then
     redis.call('XTRIM', trail, 'MINID', '~', string.format('%.0f', now - retentionMs))
-    if length > limit then dropped = redis.call('XTRIM', trail, 'MAXLEN', '~', most) end
+    if length > maxLength then dropped = redis.call('XTRIM', trail, 'MAXLEN', '~', most) end
   end`;
 
 /**
@@ -59,7 +59,7 @@ const APPEND = `local function add(call, id) return call('XADD', trail, id, ${EV
  * `audit` once for each change, with the id of what it changed and the names of the changed fields; it may have written
  * before. `audit` returns how many events it dropped only because there were too many, not because they were too old.
  */
-export const AUDIT = `local length, limit = redis.call('XLEN', trail), tonumber(most) or math.huge
+export const AUDIT = `local length, maxLength = redis.call('XLEN', trail), tonumber(most) or math.huge
 local function audit(subject, changedFields)
   local dropped = 0
   ${APPEND}

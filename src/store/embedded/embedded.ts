@@ -81,14 +81,14 @@ function microseconds(): () => Promise<[string, string]> {
  * `LIST_IDS` for the embedded store, whose ZRANGEBYLEX orders by UTF-16 units and not by bytes: a page could skip groups.
  */
 async function listIds(redis: Redis, key: string, args: readonly string[]): Promise<string[]> {
-  const [from = "", idPrefix = "", limit] = args;
+  const [from = "", idPrefix = "", count] = args;
   const after = Buffer.from(from.slice(1));
   const compareIds = (one: string, other: string) => Buffer.compare(Buffer.from(one), Buffer.from(other));
   const isIn = (id: string) => {
     const order = from === "-" ? 1 : Buffer.compare(Buffer.from(id), after);
     return id.startsWith(idPrefix) && (order > 0 || (order === 0 && from.startsWith("[")));
   };
-  const ids = (await redis.zrange(key, 0, -1)).filter(isIn).sort(compareIds).slice(0, Number(limit));
+  const ids = (await redis.zrange(key, 0, -1)).filter(isIn).sort(compareIds).slice(0, Number(count));
   return ["found", String(Date.now()), ...ids];
 }
 
@@ -119,8 +119,8 @@ function streamsOf(redis: Redis) {
       await redis.ltrim(key, gone * ELEMENTS, -1);
       return gone;
     },
-    xrevrange: async (key: string, end: string, start: string, _count: "COUNT", limit: number) =>
-      reverseRange(await listed(key), end, start, limit),
+    xrevrange: async (key: string, end: string, start: string, _count: "COUNT", count: number) =>
+      reverseRange(await listed(key), end, start, count),
   };
 }
 

@@ -6,7 +6,7 @@ import type { EnvironmentStore, PageRequest } from "../../domain/store.ts";
 import type { Reencryption, TokenKey, TokenKeyStore } from "../../domain/token-key.ts";
 import { recordEvent } from "../audit/audit-trail.ts";
 import { FIELD } from "../groups/fields.ts";
-import { encryptedFromRecord, type GroupParts, TOKEN_FIELDS, tokenFields } from "../groups/group-record.ts";
+import { encryptedFromRecord, type GroupDeps, TOKEN_FIELDS, tokenFields } from "../groups/group-record.ts";
 import { LIST_IDS } from "../groups/user-group-admin.ts";
 import { KEY, partitionPrefix, placeOf, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
 import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "../records.ts";
@@ -76,22 +76,22 @@ export async function noteKeyUse(client: StoreClient, { id, secret }: RingKey): 
 }
 
 /** What keys are changed with. */
-export interface TokenKeyParts extends GroupParts {
+export interface TokenKeyDeps extends GroupDeps {
   readonly environments: Pick<EnvironmentStore, "list">;
 }
 
 /** The keys that tokens in Redis are encrypted under. */
 export class RedisTokenKeys implements TokenKeyStore {
-  readonly #parts: TokenKeyParts;
+  readonly #deps: TokenKeyDeps;
   readonly #signingKeys: RedisSigningKeys;
 
-  constructor(parts: TokenKeyParts) {
-    this.#parts = parts;
-    this.#signingKeys = new RedisSigningKeys(parts);
+  constructor(deps: TokenKeyDeps) {
+    this.#deps = deps;
+    this.#signingKeys = new RedisSigningKeys(deps);
   }
 
   async list() {
-    const { client, cipher } = this.#parts;
+    const { client, cipher } = this.#deps;
     const [answer, uses] = await Promise.all([
       client.ask("token-keys", READ, { key: TOKEN_KEYS_KEY }),
       client.run("token-keys", "hgetall", [TOKEN_KEY_USES_KEY]),
@@ -128,12 +128,12 @@ export class RedisTokenKeys implements TokenKeyStore {
       const needing: [string, StoredRecord][] = [];
       const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS.ofOurs };
       const keyOf = (id: string) => placeOf(environment, id).key;
-      for await (const [id, record] of recordsOf(this.#parts.client, ids, { ...reading, keyOf })) {
+      for await (const [id, record] of recordsOf(this.#deps.client, ids, { ...reading, keyOf })) {
         // It was deleted meanwhile.
         if (isEmpty(record)) continue;
         const keyId = record[FIELD.keyId] ?? "";
         uses.set(keyId, (uses.get(keyId) ?? 0) + 1);
-        if (keyId !== this.#parts.cipher.keyIds[0]) needing.push([id, record]);
+        if (keyId !== this.#deps.cipher.keyIds[0]) needing.push([id, record]);
       }
       const reencrypt = async ([id, record]: [string, StoredRecord]) => {
         try {
@@ -151,12 +151,12 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   async recordReencryption(environment: Environment, by: ChangeBy): Promise<void> {
-    const { client, audit } = this.#parts;
+    const { client, audit } = this.#deps;
     await recordEvent(client, environment, { subject: "", names: "token", ...audit.ofEnvironment(environment, by) });
   }
 
   async retire(keyId: string, since: number): Promise<void> {
-    if (keyId === this.#parts.cipher.keyIds[0])
+    if (keyId === this.#deps.cipher.keyIds[0])
       throw new TokenKeyInUse("it is the first of TOKEN_KEYS, under which tokens are encrypted");
     const { found } = await this.#lookFor([keyId]);
     const needing = found.get(keyId);
@@ -197,7 +197,7 @@ export class RedisTokenKeys implements TokenKeyStore {
 
   /** @throws TokenKeyInUse when a process has encrypted under the key since shortly before a time */
   async #forget(keyId: string, since: number): Promise<void> {
-    const { client } = this.#parts;
+    const { client } = this.#deps;
     const args = { key: TOKEN_KEYS_KEY, uses: TOKEN_KEY_USES_KEY, id: keyId, since: since - UNNOTED_MS };
     const [state, , used] = await client.change("token-keys", RETIRE, args);
     if (state !== "used") return;
@@ -213,7 +213,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     const found = new Map<string, Need>();
     let looked = 0;
     for (let path: string | undefined = ""; path !== undefined; ) {
-      const { items, next } = await this.#parts.environments.list({ after: path, size: PAGE_SIZE });
+      const { items, next } = await this.#deps.environments.list({ after: path, size: PAGE_SIZE });
       for (const environment of items.filter(({ deleteTime }) => deleteTime === undefined)) {
         for (let after: string | undefined = ""; after !== undefined; ) {
           if (performance.now() > end) return { found, looked, isWhole: false };
@@ -235,16 +235,16 @@ export class RedisTokenKeys implements TokenKeyStore {
     return { found, looked, isWhole: true };
   }
 
-  async #ids(environment: Environment, partition: number, after: string, limit: number): Promise<string[]> {
+  async #ids(environment: Environment, partition: number, after: string, pageSize: number): Promise<string[]> {
     const key = partitionPrefix(environment, partition) + KEY.ids;
-    const args = { key, from: after === "" ? "-" : `(${after}`, idPrefix: "", limit };
-    const [, , ...ids] = await this.#parts.client.ask("list-user-group-ids", LIST_IDS, args);
+    const args = { key, from: after === "" ? "-" : `(${after}`, idPrefix: "", count: pageSize };
+    const [, , ...ids] = await this.#deps.client.ask("list-user-group-ids", LIST_IDS, args);
     return ids;
   }
 
   /** @param seen its record when it was read, without the pieces of a foreign token. @returns false when there was no need */
   async #reencryptOne(environment: Environment, id: string, seen: StoredRecord): Promise<boolean> {
-    const { client, cipher } = this.#parts;
+    const { client, cipher } = this.#deps;
     const { key } = placeOf(environment, id);
     let record: StoredRecord | undefined = seen[FIELD.token] === undefined ? undefined : seen;
     for (let tries = 0; tries < TRIES; tries++) {
@@ -264,7 +264,7 @@ export class RedisTokenKeys implements TokenKeyStore {
 
   async #readToken(key: string): Promise<StoredRecord> {
     const reading = { operation: "reencrypt-read", fields: TOKEN_FIELDS.ofAll, keyOf: () => key };
-    for await (const [, record] of recordsOf(this.#parts.client, [key], reading)) return record;
+    for await (const [, record] of recordsOf(this.#deps.client, [key], reading)) return record;
     return {};
   }
 }

@@ -146,7 +146,7 @@ return {'done', stamp, string.format('%.0f', left), spread(ended)}`,
 });
 
 /** What deletions are made of. */
-export interface EnvironmentDeletionParts {
+export interface EnvironmentDeletionDeps {
   readonly client: StoreClient;
   readonly audit: Audit;
   readonly environments: Pick<EnvironmentStore, "get" | "countUserGroups">;
@@ -168,14 +168,14 @@ export interface EnvironmentDeletionParts {
  *   still know the old one create no group in it.
  */
 export class RedisEnvironmentDeletion implements EnvironmentDeletion {
-  readonly #parts: EnvironmentDeletionParts;
+  readonly #deps: EnvironmentDeletionDeps;
 
-  constructor(parts: EnvironmentDeletionParts) {
-    this.#parts = parts;
+  constructor(deps: EnvironmentDeletionDeps) {
+    this.#deps = deps;
   }
 
   async delete(name: EnvironmentName, force: boolean, by: ChangeBy): Promise<number> {
-    const { environments } = this.#parts;
+    const { environments } = this.#deps;
     const environment = await environments.get(name);
     if (!force && (await environments.countUserGroups(environment)) > 0) throw new EnvironmentNotEmpty();
     const sendBy = performance.now() + HELD_MS / 3;
@@ -191,7 +191,7 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
   }
 
   async #unlist(environment: Environment): Promise<void> {
-    const { client } = this.#parts;
+    const { client } = this.#deps;
     const listed = { key: ENVIRONMENTS_KEY, member: environmentPath(environment) };
     await client.change("list-environment", REMOVE_MEMBER, listed);
     // It may have been made anew before, and been found on the list.
@@ -203,7 +203,7 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
   async #hold(environment: Environment): Promise<void> {
     const hold = async (partition: number, heldMs: number) => {
       const { key, closed } = keysOf(environment, partition);
-      const [state] = await this.#parts.client.change("hold-partition", HOLD, { key, closed, heldMs });
+      const [state] = await this.#deps.client.change("hold-partition", HOLD, { key, closed, heldMs });
       if (state === "filled") throw new EnvironmentNotEmpty();
     };
     try {
@@ -219,7 +219,7 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
 
   /** @throws EnvironmentNotFound when another call has deleted the environment meanwhile */
   async #endApiTokens(environment: Environment, by: ChangeBy): Promise<void> {
-    const { apiTokens, environments } = this.#parts;
+    const { apiTokens, environments } = this.#deps;
     for (;;) {
       const { items } = await apiTokens.list(environment, {}, { after: "", size: 1000 });
       if (items.length === 0) return;
@@ -237,7 +237,7 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
 
   /** Closes all partitions and, by force, deletes groups of them. @returns how many are left */
   async #clear(environment: Environment, force: boolean): Promise<number> {
-    const { client, maxGroups = MAX_GROUPS } = this.#parts;
+    const { client, maxGroups = MAX_GROUPS } = this.#deps;
     const most = force ? Math.max(1, Math.min(GROUPS_AT_ONCE, Math.floor(maxGroups / environment.partitions))) : 0;
     const end = performance.now() + MAX_MS;
     let budget = force ? maxGroups : 0;
@@ -263,7 +263,7 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     environment: Environment,
     { ends, by, sendBy }: { readonly ends: boolean; readonly by: ChangeBy; readonly sendBy?: number | undefined },
   ): Promise<void> {
-    const { client, audit } = this.#parts;
+    const { client, audit } = this.#deps;
     const { number } = environment;
     const ofSigningKeys = { signingKeys: signingKeysKey(environment), message: signingKeysMessage(environment) };
     const args = { key: environmentKey(environment), number, ends, ...ofSigningKeys };

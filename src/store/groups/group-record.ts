@@ -23,7 +23,7 @@ import type { StoreClient } from "../redis/client.ts";
 import { FIELD, PIECES } from "./fields.ts";
 
 /** What user groups are read and changed with. */
-export interface GroupParts {
+export interface GroupDeps {
   readonly client: StoreClient;
   readonly cipher: TokenCipher;
   readonly audit: Audit;

@@ -19,7 +19,7 @@ import { CLAIM_MS, claimToken, forgetLater, keptFor } from "./foreign-tokens.ts"
 import {
   changeArgs,
   changedFields,
-  type GroupParts,
+  type GroupDeps,
   joinPieces,
   requireDone,
   tokenFields,
@@ -78,7 +78,7 @@ return {outcome, stamp, told}`,
 });
 
 /** Where and how groups are imported, by whom, and with which parts of the store. */
-interface Import extends GroupParts, ImportOptions {
+interface Import extends GroupDeps, ImportOptions {
   readonly environment: Environment;
   readonly by: ChangeBy;
 }

@@ -10,7 +10,7 @@ import type { StoreClient } from "../redis/client.ts";
 import { auditedScript } from "../redis/script.ts";
 import { CHANGED, DROP, ENTRY, FIELD, INDEXED, PIECES, REPLACE } from "./fields.ts";
 import { forgetLater, keptFor } from "./foreign-tokens.ts";
-import type { GroupParts } from "./group-record.ts";
+import type { GroupDeps } from "./group-record.ts";
 import { changeAt, FIND, placeOfTarget } from "./targets.ts";
 
 /** How long what a rotation under a request id made is kept for retries, in milliseconds. */
@@ -76,12 +76,12 @@ interface RotationOptions {
  * @returns the group's record, and Redis' clock
  */
 export async function rotate(
-  parts: GroupParts,
+  deps: GroupDeps,
   environment: Environment,
   rotation: Rotation,
   options: RotationOptions,
 ): Promise<{ readonly record: StoredRecord; readonly now: number }> {
-  const { client, cipher, audit } = parts;
+  const { client, cipher, audit } = deps;
   const { target, graceMs, requestId } = rotation;
   const { by, isRevocation } = options;
   const place = placeOfTarget(environment, target);

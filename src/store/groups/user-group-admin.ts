@@ -18,7 +18,7 @@ import { endSessions } from "../sessions/viewer-sessions.ts";
 import { CHANGED, ENTRY, FIELD, INDEXED } from "./fields.ts";
 import { forgetLater } from "./foreign-tokens.ts";
 import {
-  type GroupParts,
+  type GroupDeps,
   groupFromRecord,
   infoFromRecord,
   LISTED_FIELDS,
@@ -56,9 +56,9 @@ interface Entry {
  */
 export const LIST_IDS = readScript("ugListIds", {
   isAlone: true,
-  args: ["from", "idPrefix", "limit"],
+  args: ["from", "idPrefix", "count"],
   lua: `local to = idPrefix == '' and '+' or '(' .. idPrefix .. '\\255'
-return {'found', stamp, spread(redis.call('ZRANGEBYLEX', key, from, to, 'LIMIT', '0', limit))}`,
+return {'found', stamp, spread(redis.call('ZRANGEBYLEX', key, from, to, 'LIMIT', '0', count))}`,
 });
 
 /**
@@ -86,10 +86,10 @@ return {'done', stamp, current and entry and entry .. ':' .. current or '', id}`
 
 /** The administration of user groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
 export class RedisUserGroupAdmin implements UserGroupAdminStore {
-  readonly #parts: GroupParts;
+  readonly #deps: GroupDeps;
 
-  constructor(parts: GroupParts) {
-    this.#parts = parts;
+  constructor(deps: GroupDeps) {
+    this.#deps = deps;
   }
 
   async list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>> {
@@ -97,7 +97,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     const items: ListedUserGroup[] = [];
     const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
     const keyOf = ({ id }: Entry) => placeOf(environment, id).key;
-    for await (const [{ id, now }, record] of recordsOf(this.#parts.client, entries, { ...reading, keyOf })) {
+    for await (const [{ id, now }, record] of recordsOf(this.#deps.client, entries, { ...reading, keyOf })) {
       // A listed id may have no group, when it was deleted meanwhile, or by hand.
       if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
     }
@@ -105,7 +105,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
   }
 
   async export(environment: Environment, range: UserGroupRange): Promise<ExportedPage> {
-    const { client, cipher } = this.#parts;
+    const { client, cipher } = this.#deps;
     const { items: entries, next, snapshotTime } = await this.#entries(environment, range);
     const items: UserGroup[] = [];
     let bytes = 0;
@@ -124,13 +124,13 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
 
   async lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo> {
     const { key } = placeOf(environment, providedId);
-    const answer = await this.#parts.client.ask("look-up", READ, { key });
+    const answer = await this.#deps.client.ask("look-up", READ, { key });
     if (answer.length === 0) throw new UserGroupNotFound();
     return infoFromRecord(recordFromAnswer(answer), providedId, Number(answer[1]));
   }
 
   async delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void> {
-    const { client, audit } = this.#parts;
+    const { client, audit } = this.#deps;
     const updateTime = updateTimeOf(etag);
     const answer = await changeAt(environment, placeOfTarget(environment, target), (at) =>
       client.change("delete", DELETE, { ...at, updateTime, ...audit.ofPartition(at.prefix, by) }),
@@ -142,16 +142,16 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
   async revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy) {
     const target = { by: "id", providedId } as const;
     const rotation = { target, graceMs: 0, askedGraceMs: undefined, requestId };
-    const { record, now } = await rotate(this.#parts, environment, rotation, { by, isRevocation: true });
+    const { record, now } = await rotate(this.#deps, environment, rotation, { by, isRevocation: true });
     return infoFromRecord(record, providedId, now);
   }
 
   endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void> {
-    return endSessions(this.#parts, environment, whose, by);
+    return endSessions(this.#deps, environment, whose, by);
   }
 
   import(environment: Environment, groups: readonly ImportedUserGroup[], options: ImportOptions, by: ChangeBy) {
-    return importGroups(groups, { ...this.#parts, ...options, environment, by });
+    return importGroups(groups, { ...this.#deps, ...options, environment, by });
   }
 
   /**
@@ -162,17 +162,17 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     environment: Environment,
     range: UserGroupRange,
   ): Promise<Page<Entry> & { readonly snapshotTime: number }> {
-    const limit = limitOf(range.size, environment.partitions);
+    const share = shareOf(range.size, environment.partitions);
     const entries: Entry[] = [];
     let end: Entry | undefined;
     let snapshotTime = Number.POSITIVE_INFINITY;
-    const ask = (partition: number) => this.#ids(partitionPrefix(environment, partition), range, limit);
+    const ask = (partition: number) => this.#ids(partitionPrefix(environment, partition), range, share);
     for await (const answers of inBatches(partitionsOf(environment), PARTITIONS_AT_ONCE, ask)) {
       for (const { now, found } of answers) {
         // What changes in the same millisecond is younger.
         snapshotTime = Math.min(snapshotTime, now - 1);
         for (const entry of found) entries.push(entry);
-        const last = found.length < limit ? undefined : found.at(-1);
+        const last = found.length < share ? undefined : found.at(-1);
         if (last && (end === undefined || compareEntries(last, end) < 0)) end = last;
       }
     }
@@ -181,10 +181,10 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined, snapshotTime };
   }
 
-  async #ids(prefix: string, { after, prefix: idPrefix }: UserGroupRange, limit: number) {
+  async #ids(prefix: string, { after, prefix: idPrefix }: UserGroupRange, count: number) {
     const from = after !== "" ? `(${after}` : idPrefix === "" ? "-" : `[${idPrefix}`;
-    const args = { key: prefix + KEY.ids, from, idPrefix, limit };
-    const [, now, ...ids] = await this.#parts.client.ask("list-user-group-ids", LIST_IDS, args);
+    const args = { key: prefix + KEY.ids, from, idPrefix, count };
+    const [, now, ...ids] = await this.#deps.client.ask("list-user-group-ids", LIST_IDS, args);
     return { now: Number(now), found: ids.map((id): Entry => ({ id, bytes: Buffer.from(id), now: Number(now) })) };
   }
 }
@@ -193,9 +193,9 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
  * How many groups a partition is asked for: its share of the page, and six standard deviations more, so that hardly any
  * partition has more. Ids are spread evenly, so the number in one partition is Poisson distributed.
  */
-function limitOf(size: number, partitions: number): number {
-  const share = (size + 1) / partitions;
-  return Math.min(size + 1, Math.ceil(share + 6 * Math.sqrt(share)) + 2);
+function shareOf(size: number, partitions: number): number {
+  const even = (size + 1) / partitions;
+  return Math.min(size + 1, Math.ceil(even + 6 * Math.sqrt(even)) + 2);
 }
 
 /** About how many bytes a group takes in an answer. */

@@ -23,7 +23,7 @@ import {
   changeArgs,
   changedFields,
   etagOf,
-  type GroupParts,
+  type GroupDeps,
   generationOf,
   groupFromRecord,
   requireDone,
@@ -91,21 +91,21 @@ return {state, stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', gr
 
 /** User groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
 export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
-  readonly #parts: GroupParts;
+  readonly #deps: GroupDeps;
 
-  constructor(parts: GroupParts) {
-    this.#parts = parts;
+  constructor(deps: GroupDeps) {
+    this.#deps = deps;
   }
 
   async get(environment: Environment, providedId: string): Promise<UserGroup> {
-    const { client, cipher } = this.#parts;
+    const { client, cipher } = this.#deps;
     const record = await client.run("get", "hgetall", [placeOf(environment, providedId).key]);
     if (isEmpty(record)) throw new UserGroupNotFound();
     return groupFromRecord(record, environment, cipher, providedId);
   }
 
   async getOrCreate(environment: Environment, group: NewUserGroup, by: ChangeBy) {
-    const { client, cipher } = this.#parts;
+    const { client, cipher } = this.#deps;
     const record = await client.run("get", "hgetall", [placeOf(environment, group.providedId).key], "not_made");
     if (isEmpty(record)) return this.#create(environment, group, by);
     return { group: groupFromRecord(record, environment, cipher, group.providedId), created: false };
@@ -118,7 +118,7 @@ export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
     etag: string,
     by: ChangeBy,
   ): Promise<UserGroup> {
-    const { client, cipher, audit } = this.#parts;
+    const { client, cipher, audit } = this.#deps;
     const { prefix, key } = placeOf(environment, providedId);
     const answer = await client.change("update", UPDATE, {
       ...{ key, id: providedId, updateTime: updateTimeOf(etag) },
@@ -131,9 +131,9 @@ export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
   }
 
   async rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup> {
-    const { record } = await rotate(this.#parts, environment, rotation, { by });
+    const { record } = await rotate(this.#deps, environment, rotation, { by });
     const providedId = rotation.target.by === "id" ? rotation.target.providedId : undefined;
-    return groupFromRecord(record, environment, this.#parts.cipher, providedId);
+    return groupFromRecord(record, environment, this.#deps.cipher, providedId);
   }
 
   async resolve(environment: Environment, token: string): Promise<Viewer> {
@@ -149,18 +149,18 @@ export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
   }
 
   resolveSession(environment: Environment, session: SessionReference): Promise<Viewer> {
-    return resolveSession(this.#parts.client, environment, session);
+    return resolveSession(this.#deps.client, environment, session);
   }
 
   async #read(environment: Environment, providedId: string) {
-    const record = await this.#parts.client.run("get", "hgetall", [placeOf(environment, providedId).key]);
+    const record = await this.#deps.client.run("get", "hgetall", [placeOf(environment, providedId).key]);
     if (isEmpty(record)) throw new UserGroupNotFound();
     return { record: { ...record, [FIELD.providedId]: providedId } as StoredRecord, isGraced: false };
   }
 
   /** The record that a token leads to. @throws TokenNotFound */
   async #find(environment: Environment, token: string) {
-    const { client } = this.#parts;
+    const { client } = this.#deps;
     const digest = tokenDigest(token);
     const prefix = partitionPrefix(environment, tokenPartition(environment, token, digest));
     let answer = await client.ask("resolve", RESOLVE, { key: prefix + KEY.tokens, prefix, digest });
@@ -175,7 +175,7 @@ export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
 
   /** Creates a group, unless another caller has done so meanwhile. */
   async #create(environment: Environment, group: NewUserGroup, by: ChangeBy) {
-    const { client, cipher, audit } = this.#parts;
+    const { client, cipher, audit } = this.#deps;
     const { providedId } = group;
     const { partition, prefix, key } = placeOf(environment, providedId);
     const token = newUserGroupToken(partition);

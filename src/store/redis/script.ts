@@ -46,7 +46,7 @@ export type ScriptArgs<Name extends string> = {
 };
 
 /** What a script is made of. */
-interface ScriptParts<Name extends string> {
+interface ScriptDefinition<Name extends string> {
   /** What the arguments are called: each is a local variable of the script. */
   readonly args?: readonly Name[];
   /** Uses, beside its arguments: `key`; `rest`, the index in ARGV of what is behind them; `spread`; and what `CLOCK` gives. */
@@ -80,7 +80,7 @@ function withArgs(names: readonly string[], first: number, lua: string): string 
 /** A script that changes nothing that has to last, and takes no deadline. @param clock `""`: it needs none */
 export function readScript<const Name extends string = never>(
   name: string,
-  { args = [], lua, isAlone = false }: ScriptParts<Name>,
+  { args = [], lua, isAlone = false }: ScriptDefinition<Name>,
   clock = CLOCK,
 ): Script<Name> {
   return { name, args, lua: clock + withArgs(args, 1, lua), isAlone, isChange: false };
@@ -89,7 +89,7 @@ export function readScript<const Name extends string = never>(
 /** A script that makes a change. */
 export function changeScript<const Name extends string = never>(
   name: string,
-  { args = [], lua, isAlone = false, evenIfFull = false }: ScriptParts<Name>,
+  { args = [], lua, isAlone = false, evenIfFull = false }: ScriptDefinition<Name>,
 ): Script<Name> {
   const head = (evenIfFull ? ALLOW_OOM : "") + CLOCK + UNLESS_LATE;
   return { name, args, lua: head + withArgs(args, 2, lua), isAlone, isChange: true };
@@ -98,9 +98,9 @@ export function changeScript<const Name extends string = never>(
 /** A script that makes a change, and writes an event of it by `audit` in `AUDIT`. */
 export function auditedScript<const Name extends string = never>(
   name: string,
-  { args = [], lua, ...parts }: ScriptParts<Name>,
+  { args = [], lua, ...options }: ScriptDefinition<Name>,
 ): Script<Name | keyof AuditArgs> {
-  return changeScript(name, { ...parts, args: [...args, ...AUDIT_ARGS], lua: AUDIT + lua });
+  return changeScript(name, { ...options, args: [...args, ...AUDIT_ARGS], lua: AUDIT + lua });
 }
 
 /** The arguments of a script as Redis takes them, the key first. @param deadline of a change */

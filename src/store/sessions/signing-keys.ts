@@ -44,7 +44,7 @@ return {'made', stamp, spread(redis.call('HGETALL', keys))}`,
 });
 
 /** What signing keys are kept with. */
-export interface SigningKeyParts {
+export interface SigningKeyDeps {
   readonly client: StoreClient;
   readonly cipher: TokenCipher;
   readonly audit: Audit;
@@ -52,14 +52,14 @@ export interface SigningKeyParts {
 
 /** The keys that sign viewer sessions, in Redis, their private keys encrypted under `TOKEN_KEYS`. */
 export class RedisSigningKeys implements SigningKeyStore {
-  readonly #parts: SigningKeyParts;
+  readonly #deps: SigningKeyDeps;
 
-  constructor(parts: SigningKeyParts) {
-    this.#parts = parts;
+  constructor(deps: SigningKeyDeps) {
+    this.#deps = deps;
   }
 
   async read(environment: EnvironmentName): Promise<SigningKeySet> {
-    const answer = await this.#parts.client.ask("signing-keys", READ, { key: signingKeysKey(environment) });
+    const answer = await this.#deps.client.ask("signing-keys", READ, { key: signingKeysKey(environment) });
     return this.#setOf(environment, answer);
   }
 
@@ -81,7 +81,7 @@ export class RedisSigningKeys implements SigningKeyStore {
   async reencrypt(environment: Environment, isDryRun: boolean) {
     let set = await this.read(environment);
     for (let tries = 0; tries < TRIES; tries++) {
-      const [current] = this.#parts.cipher.keyIds;
+      const [current] = this.#deps.cipher.keyIds;
       const sealed = set.keys.filter((key) => key.sealed !== undefined);
       const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== current);
       const failed = sealed.filter(({ d }) => d === undefined).map(({ kid }) => kid);
@@ -99,7 +99,7 @@ export class RedisSigningKeys implements SigningKeyStore {
     keys: readonly SigningKey[],
     { was, by, names }: { readonly was: string; readonly by: ChangeBy; readonly names: string },
   ) {
-    const { client, audit } = this.#parts;
+    const { client, audit } = this.#deps;
     const args = { key: environmentKey(environment), keys: signingKeysKey(environment), number: environment.number };
     const rest = keys.flatMap((key) => [key.kid, this.#textOf(environment, key)]);
     const told = { was, message: signingKeysMessage(environment), names, rest };
@@ -121,7 +121,7 @@ export class RedisSigningKeys implements SigningKeyStore {
     const fields: unknown[] = [createTime, activeTime, x, y];
     if (sealed !== undefined) fields.push(sealed);
     else if (d !== undefined) {
-      const { keyId, text } = this.#parts.cipher.seal(environment, nameOf(kid, x, y), d);
+      const { keyId, text } = this.#deps.cipher.seal(environment, nameOf(kid, x, y), d);
       fields.push(keyId, text);
     }
     return fields.join(".");
@@ -137,7 +137,7 @@ export class RedisSigningKeys implements SigningKeyStore {
     if (keyId === undefined || text === undefined) return { ...key, d: undefined, sealed: undefined };
     const sealed = `${keyId}.${text}`;
     try {
-      return { ...key, d: this.#parts.cipher.unseal(environment, nameOf(kid, x, y), { keyId, text }), sealed };
+      return { ...key, d: this.#deps.cipher.unseal(environment, nameOf(kid, x, y), { keyId, text }), sealed };
     } catch (error) {
       if (!(error instanceof RecordUnreadable)) throw error;
       // Sessions that it has signed can still be checked.

@@ -12,7 +12,7 @@ import { digest } from "../encryption/encryption.ts";
 import { FIELD, GENERATION } from "../groups/fields.ts";
 import {
   firstGenerationOf,
-  type GroupParts,
+  type GroupDeps,
   generationOf,
   requireDone,
   viewerFromRecord,
@@ -94,7 +94,7 @@ export async function resolveSession(
 
 /** As `UserGroupAdminStore.endSessions`. */
 export async function endSessions(
-  { client, audit }: GroupParts,
+  { client, audit }: GroupDeps,
   environment: Environment,
   { providedId, viewerId }: SessionOwner,
   by: ChangeBy,

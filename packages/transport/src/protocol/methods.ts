@@ -83,7 +83,10 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
   return rpcs;
 }
 
-function unaryMethod(desc: DescMethodUnary, parts: Pick<UnaryMethod, "impl" | "options" | "protocols">): UnaryMethod {
-  const handler = intercepted(parts.impl, parts.options.interceptors);
-  return { ...parts, desc, handler, binary: undefined, json: undefined };
+function unaryMethod(
+  desc: DescMethodUnary,
+  registered: Pick<UnaryMethod, "impl" | "options" | "protocols">,
+): UnaryMethod {
+  const handler = intercepted(registered.impl, registered.options.interceptors);
+  return { ...registered, desc, handler, binary: undefined, json: undefined };
 }
