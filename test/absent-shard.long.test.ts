@@ -17,7 +17,7 @@ async function newShards(): Promise<{
   env: (i: number) => string;
   masterOf: (key: string) => TestRedis;
 }> {
-  const cluster = await newCluster(600_000, () => ["--cluster-require-full-coverage", "no"]);
+  const cluster = await newCluster({ nodeTimeoutMs: 600_000, argsOf: () => ["--cluster-require-full-coverage", "no"] });
   const masterOf = await cluster.masters();
   const format = masterOf("ug:format");
   const others = [...new Set(Array.from({ length: 100 }, (_, i) => masterOf(`${i}`)))].filter((one) => one !== format);

@@ -116,13 +116,9 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
 
   it("every node of a Cluster is used", async () => {
     const ports = await Promise.all(Array.from({ length: 6 }, freePort));
-    const cluster = await newCluster(5000, (i) => [
-      ...args(ports[i] ?? 0),
-      "--tls-cluster",
-      "yes",
-      "--tls-replication",
-      "yes",
-    ]);
+    const cluster = await newCluster({
+      argsOf: (i) => [...args(ports[i] ?? 0), "--tls-cluster", "yes", "--tls-replication", "yes"],
+    });
     const url = `rediss-cluster://127.0.0.1:${ports[0]}`;
     expect(await fault(url, BRIEFLY)).toMatch(/^unavailable: .*certificate/);
     const options = { timeoutMs: 60_000, minReplicas: 1, ca: readFileSync(ca.certFile, "utf8") };

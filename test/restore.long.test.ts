@@ -5,35 +5,20 @@ import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { type Run, ugs } from "../packages/cli/test/support/ugs.ts";
 import { ADMIN_ENV, ADMIN_TOKEN } from "./support/admin.ts";
-import { closeLater, describeWithRedis, newFolder, newServer } from "./support/opened.ts";
+import { describeWithRedis, newFolder, newRedis, newServer } from "./support/opened.ts";
 import { ROOT } from "./support/process.ts";
-import { ask, spawnRedisServer } from "./support/redis.ts";
-import { freePort, waitFor } from "./support/wait.ts";
+import { ask } from "./support/redis.ts";
+import { freePort } from "./support/wait.ts";
 
 const run = promisify(execFile);
 const ENV = "acme/Customer";
 
-/** A Redis that keeps its data in a folder of ours. */
-async function newRedisIn(folder: string, port: number) {
-  const own = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""];
-  const child = spawnRedisServer([...own, "--appendonly", "no"]);
-  const ended = new Promise((resolve) => child.once("exit", resolve));
-  const stop = async () => {
-    child.kill("SIGKILL");
-    await ended;
-  };
-  closeLater(stop);
-  await waitFor("Redis answers", () => ask({ port }, "PING").catch(() => undefined));
-  return { url: `redis://127.0.0.1:${port}`, port, stop };
-}
-
 describeWithRedis("a restore of yesterday's backup", () => {
   it("revives what was ended since, until what after-restore.js says is done again", async () => {
-    const [folder, port] = [newFolder(), await freePort()];
-    const lost = await newRedisIn(folder, port);
+    const redis = await newRedis();
     // Of the first server, and of the next one.
     const env = { ...ADMIN_ENV, PORT: String(await freePort()) };
-    const first = await newServer({ redisUrl: lost.url, env });
+    const first = await newServer({ redisUrl: redis.url, env });
     const as = async (token: string, args: string, input = ""): Promise<Run> => {
       return ugs(args.split(" "), { env: { UGS_URL: first.url, UGS_TOKEN: token }, input });
     };
@@ -54,7 +39,7 @@ describeWithRedis("a restore of yesterday's backup", () => {
     for (const id of groups) old.set(id, await done(backEnd.token, `group create ${id}`));
 
     const backup = join(newFolder(), "backup.rdb");
-    await run("redis-cli", ["-p", String(port), "--rdb", backup]);
+    await run("redis-cli", ["-p", String(redis.port), "--rdb", backup]);
 
     const rotated = await done(backEnd.token, "group rotate rotated");
     await done(ADMIN_TOKEN, `group revoke it's-revoked --env ${ENV} --yes`);
@@ -69,12 +54,12 @@ describeWithRedis("a restore of yesterday's backup", () => {
       trails.set(env, await done(ADMIN_TOKEN, `audit --env ${env} --since 1h --limit 1000000 --json`));
     }
     await first.stop();
-    await lost.stop();
+    await redis.kill();
 
-    copyFileSync(backup, join(folder, "dump.rdb"));
-    const restored = await newRedisIn(folder, port);
-    expect(await ask(restored, "CONFIG", "SET", "appendonly", "yes")).toBe("OK");
-    const server = await newServer({ redisUrl: restored.url, env });
+    copyFileSync(backup, join(redis.folder, "dump.rdb"));
+    await redis.restart();
+    expect(await ask(redis, "CONFIG", "SET", "appendonly", "yes")).toBe("OK");
+    const server = await newServer({ redisUrl: redis.url, env });
     expect(server.url).toBe(first.url);
     const resolves = async (token: string) => (await as(backEnd.token, "viewer resolve", token)).code === 0;
     const isKnown = async (token: string) => (await as(token, "whoami")).code === 0;

@@ -55,7 +55,7 @@ export async function main(args: readonly string[]): Promise<void> {
     const measure = async (target: Target, server: BenchServer) => (await offered(title, target, server, seconds)).text;
     parts.push(await withShape(await start(), runtime, measure));
   }
-  const cluster = await startCluster(NODE_TIMEOUT_MS);
+  const cluster = await startCluster({ nodeTimeoutMs: NODE_TIMEOUT_MS });
   const onCluster = async (target: Target, server: BenchServer) => {
     const { text, peak } = await offered("Cluster", target, server, seconds);
     return `${text}\n\n${await slowShard(cluster, target, { seconds, rate: SHARD_SHARE * peak })}`;

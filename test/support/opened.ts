@@ -7,12 +7,12 @@ import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished } from "vitest";
 import type { StoreClient } from "../../src/store/redis/client.ts";
 import { type OpenOptions, openRedis } from "../../src/store/redis/open.ts";
-import { type Monitor, openMonitor } from "./monitor.ts";
+import { openMonitor } from "./monitor.ts";
 import type { RunningProcess } from "./process.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
-import { clusterOperator, startCluster, type TestCluster } from "./redis-cluster.ts";
-import { openRedisProxy, type RedisProxy } from "./redis-proxy.ts";
-import { type SentinelOptions, startSentinels, type TestSentinels } from "./redis-sentinel.ts";
+import { clusterOperator, startCluster } from "./redis-cluster.ts";
+import { openRedisProxy } from "./redis-proxy.ts";
+import { startSentinels } from "./redis-sentinel.ts";
 import { type LaunchedServer, launch, type ServerOptions, startServer, type TestServer, UNFORESEEN } from "./server.ts";
 import { type SharedOptions, takeShare } from "./shared-servers.ts";
 import { listen } from "./wait.ts";
@@ -36,12 +36,37 @@ export function closeLater(close: () => unknown): void {
   onTestFinished(async () => void (await close()));
 }
 
-/** A server. It must not warn, and where the test does not end it, it must end with 0 at SIGTERM. */
-export async function newServer(options: ServerOptions = {}): Promise<TestServer> {
-  const server = await startServer(patient(options));
-  closeLater(() => endServer(server));
-  return server;
-}
+/**
+ * A server. It must not warn, and where the test does not end it, it must end with 0 at SIGTERM. It waits for its store as
+ * long as a busy machine may take, unless the test says how long.
+ */
+export const [newServer, suiteServer] = opening(
+  (options: ServerOptions = {}) => startServer(patient(options)),
+  async (server) => {
+    const isRunning = server.isRunning();
+    const code = await server.stop();
+    expect(server.output()).not.toMatch(UNFORESEEN);
+    if (isRunning) expect(code).toBe(0);
+  },
+);
+
+/** A Redis. */
+export const [newRedis, suiteRedis] = opening(startRedis, (redis) => redis.stop());
+
+/** A Cluster. */
+export const [newCluster, suiteCluster] = opening(startCluster, (cluster) => cluster.stop());
+
+/** A master, its replicas and Sentinels. */
+export const [newSentinels, suiteSentinels] = opening(startSentinels, (sentinels) => sentinels.stop());
+
+/** A proxy in front of a Redis. */
+export const [newProxy, suiteProxy] = opening(openRedisProxy, (proxy) => proxy.close());
+
+/** What clients send to a Redis. */
+export const [newMonitor] = opening(openMonitor, (monitor) => monitor.close());
+
+/** A connection that reaches every node of a Cluster, as an operator has it. */
+export const [, suiteClusterOperator] = opening(clusterOperator, (operator) => operator.disconnect());
 
 /** A server that may not come to listen. */
 export function newLaunched(options: ServerOptions): LaunchedServer {
@@ -71,27 +96,6 @@ export function newFolder(): string {
   return folder;
 }
 
-/** A Redis. */
-export async function newRedis(args: readonly string[] = []): Promise<TestRedis> {
-  const redis = await startRedis(args);
-  closeLater(() => redis.stop());
-  return redis;
-}
-
-/** What clients send to a Redis. */
-export async function newMonitor(redis: Pick<TestRedis, "port">): Promise<Monitor> {
-  const monitor = await openMonitor(redis);
-  closeLater(() => monitor.close());
-  return monitor;
-}
-
-/** A proxy in front of a Redis. */
-export async function newProxy({ port }: Pick<TestRedis, "port">): Promise<RedisProxy> {
-  const proxy = await openRedisProxy(port);
-  closeLater(() => proxy.close());
-  return proxy;
-}
-
 /** A connection to Redis as the service has it. Default: one that is patient. */
 export async function newStoreClient(
   { url }: Pick<TestRedis, "url">,
@@ -102,54 +106,11 @@ export async function newStoreClient(
   return client;
 }
 
-/** A Cluster. */
-export async function newCluster(...args: Parameters<typeof startCluster>): Promise<TestCluster> {
-  const cluster = await startCluster(...args);
-  closeLater(() => cluster.stop());
-  return cluster;
-}
-
-/** A master, its replicas and Sentinels. */
-export async function newSentinels(options: SentinelOptions = {}): Promise<TestSentinels> {
-  const sentinels = await startSentinels(options);
-  closeLater(() => sentinels.stop());
-  return sentinels;
-}
-
-/** A Cluster for a suite. */
-export function suiteCluster(...args: Parameters<typeof startCluster>): TestCluster {
-  return forSuite(
-    () => startCluster(...args),
-    (cluster) => cluster.stop(),
-  );
-}
-
-/** A connection for a suite that reaches every node of a Cluster. */
-export function suiteClusterOperator(cluster: TestCluster): ReturnType<typeof clusterOperator> {
-  return forSuite(
-    () => clusterOperator(cluster),
-    (operator) => operator.disconnect(),
-  );
-}
-
-/** A master, its replicas and Sentinels for a suite. */
-export function suiteSentinels(options: SentinelOptions = {}): TestSentinels {
-  return forSuite(
-    () => startSentinels(options),
-    (sentinels) => sentinels.stop(),
-  );
-}
-
 /** A connection to Redis as an operator has it. */
 export function newOperator({ url }: Pick<TestRedis, "url">): Redis {
   const operator = new Redis(url).on("error", () => {});
   closeLater(() => operator.disconnect());
   return operator;
-}
-
-/** A server for a suite, as `newServer`. @param options what is not there before the suite begins is told by a function */
-export function suiteServer(options: ServerOptions | (() => ServerOptions) = {}): TestServer {
-  return forSuite(() => startServer(patient(typeof options === "function" ? options() : options)), endServer);
 }
 
 /**
@@ -160,22 +121,6 @@ export function sharedServer(options: SharedOptions = {}): TestServer {
   return forSuite(
     () => takeShare(inject("sharedServers"), options),
     (server) => expect(server.output()).not.toMatch(UNFORESEEN),
-  );
-}
-
-/** A Redis for a suite. */
-export function suiteRedis(args: readonly string[] | (() => readonly string[]) = []): TestRedis {
-  return forSuite(
-    () => startRedis(typeof args === "function" ? args() : args),
-    (redis) => redis.stop(),
-  );
-}
-
-/** A proxy for a suite, in front of a Redis. */
-export function suiteProxy(redis: Pick<TestRedis, "port">): RedisProxy {
-  return forSuite(
-    () => openRedisProxy(redis.port),
-    (proxy) => proxy.close(),
   );
 }
 
@@ -206,9 +151,21 @@ export function patient(options: ServerOptions): ServerOptions {
   return { ...options, env: { REDIS_TIMEOUT: "10s", ...options.env } };
 }
 
-async function endServer(server: TestServer): Promise<void> {
-  const isRunning = server.isRunning();
-  const code = await server.stop();
-  expect(server.output()).not.toMatch(UNFORESEEN);
-  if (isRunning) expect(code).toBe(0);
+/**
+ * Both ways to open something: `new...` and `suite...`.
+ *
+ * @param open takes one argument at most; where a suite does not know it before it begins, it gives what tells it
+ */
+function opening<A extends [unknown?], T extends object>(
+  open: (...args: A) => T | Promise<T>,
+  close: (opened: T) => unknown,
+): [(...args: A) => Promise<T>, (...args: A | [() => A[0]]) => T] {
+  return [
+    async (...args) => {
+      const opened = await open(...args);
+      closeLater(() => close(opened));
+      return opened;
+    },
+    (...args) => forSuite(() => open(...(args.map((arg) => (typeof arg === "function" ? arg() : arg)) as A)), close),
+  ];
 }

@@ -32,18 +32,22 @@ export interface SlotMove {
 const MASTERS = 3;
 const SLOTS = 0x4000;
 
-/**
- * Starts a Cluster.
- *
- * @param nodeTimeoutMs after which a master that is gone is replaced
- * @param argsOf further options of a node
- * @param network what all reach the nodes by, of which the first is called `node 0`; default: the machine's
- */
-export async function startCluster(
+/** How to start a Cluster. */
+export interface ClusterOptions {
+  /** After which a master that is gone is replaced. Default 5000. */
+  readonly nodeTimeoutMs?: number;
+  /** Further options of a node. */
+  readonly argsOf?: (node: number) => readonly string[];
+  /** What all reach the nodes by, of which the first is called `node 0`. Default: the machine's. */
+  readonly network?: Network | undefined;
+}
+
+/** Starts a Cluster. */
+export async function startCluster({
   nodeTimeoutMs = 5000,
-  argsOf: (node: number) => readonly string[] = () => [],
-  network?: Network,
-): Promise<TestCluster> {
+  argsOf = () => [],
+  network,
+}: ClusterOptions = {}): Promise<TestCluster> {
   // By the ports that they are reached by.
   const known = new Map<number, TestRedis>();
   const start = async (i: number) => {

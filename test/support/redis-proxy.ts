@@ -1,4 +1,5 @@
 import { connect, createServer, type Socket } from "node:net";
+import type { TestRedis } from "./redis.ts";
 import { listen } from "./wait.ts";
 
 /** Stands between one client and Redis, and decides what passes. */
@@ -18,8 +19,8 @@ export interface RedisProxy {
 /** What begins all that a connection says which only subscribes. It takes no part in calls, and is let through. */
 const SUBSCRIBER = /^\*\d+\r\n\$\d+\r\n(?:client|subscribe)\r\n/i;
 
-/** Opens a proxy on a free port of 127.0.0.1 to a port of it. */
-export async function openRedisProxy(port: number): Promise<RedisProxy> {
+/** Opens a proxy on a free port of 127.0.0.1 to a Redis. */
+export async function openRedisProxy({ port }: Pick<TestRedis, "port">): Promise<RedisProxy> {
   let target = port;
   const sockets = new Set<Socket>();
   const held: (() => void)[] = [];

@@ -1,9 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Network } from "./network.ts";
-import { ask, endProcess, spawnRedisServer, startRedis, type TestRedis } from "./redis.ts";
-import { freePort, waitFor } from "./wait.ts";
+import { ask, startIn, startRedis, type TestRedis } from "./redis.ts";
+import { waitFor } from "./wait.ts";
 
 /** What the Sentinels of the tests call the master. */
 export const MASTER = "main.1";
@@ -28,7 +27,7 @@ export interface SentinelOptions {
   /** After how many milliseconds without an answer a master is replaced. Default 30,000. */
   readonly downAfterMs?: number;
   /** What the Sentinels want to be told. Default: nothing. */
-  readonly password?: string;
+  readonly password?: string | undefined;
   /** Further options of the nodes. */
   readonly args?: readonly string[];
   /**
@@ -48,16 +47,15 @@ export async function startSentinels({
   const nodes: TestRedis[] = [];
   // By the ports that they are reached by.
   const known = new Map<number, TestRedis>();
-  const sentinels: Sentinel[] = [];
+  const sentinels: TestRedis[] = [];
   const sentinelPorts: number[] = [];
   const stop = async () => {
     await Promise.all(sentinels.map((sentinel) => sentinel.stop()));
     await Promise.all(nodes.map((node) => node.stop()));
   };
-  const auth = password === undefined ? {} : { password };
   const askAny = (...words: string[]) =>
     Promise.any(
-      sentinels.filter((each) => each.isRunning()).map(({ port }) => ask({ port, ...auth }, "SENTINEL", ...words)),
+      sentinels.filter((each) => each.isRunning()).map(({ port }) => ask({ port, password }, "SENTINEL", ...words)),
     );
   const nodeAt = (port: unknown) => known.get(Number(port)) as TestRedis;
   const master = async () => nodeAt(((await askAny("GET-MASTER-ADDR-BY-NAME", MASTER)) as string[])[1]);
@@ -66,7 +64,7 @@ export async function startSentinels({
       const running = nodes.filter((node) => node.isRunning());
       const views = await Promise.all(
         sentinels.map(async ({ port }) => {
-          const about = (await ask({ port, ...auth }, "SENTINEL", "MASTER", MASTER)) as string[];
+          const about = (await ask({ port, password }, "SENTINEL", "MASTER", MASTER)) as string[];
           const of = (name: string) => about[about.indexOf(name) + 1];
           return {
             port: of("port"),
@@ -100,7 +98,7 @@ export async function startSentinels({
     await Promise.all([start(1, ...replicaOf), start(2, ...replicaOf)]);
     for (let i = 0; i < 3; i++) {
       const name = `sentinel ${i}`;
-      const sentinel = await startSentinel(first, { downAfterMs, ...auth }, placeOf(network?.addressOf(name)));
+      const sentinel = await startSentinel(first, { downAfterMs, password }, placeOf(network?.addressOf(name)));
       sentinels.push(sentinel);
       const link = await network?.open(name);
       link?.leadTo(sentinel.port);
@@ -115,60 +113,35 @@ export async function startSentinels({
     url: `redis-sentinel://${sentinelPorts.map((port) => `127.0.0.1:${port}`)}/0#${MASTER}`,
     nodes,
     master,
-    failOver: async () => void (await ask({ port: sentinels[0]?.port ?? 0, ...auth }, "SENTINEL", "FAILOVER", MASTER)),
+    failOver: async () => void (await ask({ port: sentinels[0]?.port ?? 0, password }, "SENTINEL", "FAILOVER", MASTER)),
     killSentinels: async () => void (await Promise.all(sentinels.map((sentinel) => sentinel.kill()))),
     whole: async () => void (await whole()),
     stop,
   };
 }
 
-/** A Sentinel of our own. */
-export interface Sentinel {
-  readonly port: number;
-  isRunning(): boolean;
-  kill(): Promise<void>;
-  stop(): Promise<void>;
-}
-
 /** Starts a Sentinel that looks after the master at a port. @param settings further lines of its configuration */
-export async function startSentinel(
+export function startSentinel(
   masterPort: number,
   { downAfterMs = 30_000, password }: Pick<SentinelOptions, "downAfterMs" | "password"> = {},
   settings: readonly string[] = [],
-): Promise<Sentinel> {
-  const folder = mkdtempSync(join(tmpdir(), "ugs-sentinel-"));
-  const port = await freePort();
-  // Sentinel writes what it learns into its file.
-  const file = join(folder, "sentinel.conf");
-  const lines = [
-    `port ${port}`,
-    "bind 127.0.0.1",
-    `dir ${folder}`,
-    `sentinel monitor ${MASTER} 127.0.0.1 ${masterPort} 2`,
-    `sentinel down-after-milliseconds ${MASTER} ${downAfterMs}`,
-    `sentinel failover-timeout ${MASTER} 4000`,
-    ...(password === undefined ? [] : [`requirepass ${password}`]),
-    ...settings,
-  ];
-  writeFileSync(file, lines.join("\n"));
-  const child = spawnRedisServer([file, "--sentinel"]);
-  const auth = password === undefined ? {} : { password };
-  const kill = () => endProcess(child, "SIGKILL");
-  await waitFor("a Sentinel answers", () =>
-    ask({ port, ...auth }, "PING").then(
-      () => true,
-      () => false,
-    ),
-  );
-  return {
-    port,
-    isRunning: () => child.exitCode === null && child.signalCode === null,
-    kill,
-    stop: async () => {
-      await kill();
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
+): Promise<TestRedis> {
+  return startIn((folder, port) => {
+    // Sentinel writes what it learns into its file.
+    const file = join(folder, "sentinel.conf");
+    const lines = [
+      `port ${port}`,
+      "bind 127.0.0.1",
+      `dir ${folder}`,
+      `sentinel monitor ${MASTER} 127.0.0.1 ${masterPort} 2`,
+      `sentinel down-after-milliseconds ${MASTER} ${downAfterMs}`,
+      `sentinel failover-timeout ${MASTER} 4000`,
+      ...(password === undefined ? [] : [`requirepass ${password}`]),
+      ...settings,
+    ];
+    writeFileSync(file, lines.join("\n"));
+    return [file, "--sentinel"];
+  }, password);
 }
 
 /** Has a node connect to others from its address, and be reached by its link. */

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,10 +14,11 @@ process.once("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
 
-/** A Redis server of our own, in a folder of its own. */
+/** A Redis server or a Sentinel of our own, in a folder of its own. */
 export interface TestRedis {
   readonly url: string;
   readonly port: number;
+  readonly folder: string;
   isRunning(): boolean;
   /** Ends it as a crash does, keeping its port. */
   kill(): Promise<void>;
@@ -35,61 +37,67 @@ export function findRedisServer(): string | undefined {
   return onPath("redis-server");
 }
 
-/** Starts redis-server; it ends with this process at the latest. @throws when it is not installed */
-export function spawnRedisServer(args: readonly string[]): ChildProcess {
-  const binary = findRedisServer();
-  if (binary === undefined) throw new Error("redis-server is not on the PATH");
-  const child = spawn(binary, args, { stdio: "ignore" });
-  running.add(child);
-  child.once("exit", () => running.delete(child));
-  return child;
-}
-
 /** Starts a Redis server on a free port of 127.0.0.1 and waits until it answers. */
 export async function startRedis(args: readonly string[] = []): Promise<TestRedis> {
+  // By itself it takes the port 10,000 above, which the system may have given to a connection.
+  const bus = args.includes("--cluster-enabled") ? ["--cluster-port", String(await freePort())] : [];
+  return startIn((folder, port) => [
+    ...["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--daemonize", "no"],
+    ...[...bus, ...args],
+  ]);
+}
+
+/**
+ * Starts redis-server on a free port, in a new folder, and waits until it answers. It ends with this process at the latest.
+ *
+ * @param argsFor its arguments @param password what it wants to be told @throws when it is not installed
+ */
+export async function startIn(
+  argsFor: (folder: string, port: number) => readonly string[],
+  password?: string,
+): Promise<TestRedis> {
+  const binary = findRedisServer();
+  if (binary === undefined) throw new Error("redis-server is not on the PATH");
   const folder = mkdtempSync(join(tmpdir(), "ugs-redis-"));
   const port = await freePort();
-  const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--daemonize", "no"];
-  // By itself it takes the port 10,000 above, which the system may have given to a connection.
-  if (args.includes("--cluster-enabled")) options.push("--cluster-port", String(await freePort()));
+  const args = argsFor(folder, port);
   let child: ChildProcess;
   const launch = async () => {
-    child = spawnRedisServer([...options, ...args]);
+    const started = spawn(binary, args, { stdio: "ignore" });
+    child = started;
+    running.add(started);
+    started.once("exit", () => running.delete(started));
     await waitFor("redis-server answers", () => {
       if (child.exitCode !== null) throw new Error(`redis-server on port ${port} ended with ${child.exitCode}`);
-      return answers(port);
+      return ask({ port, password }, "PING").catch(() => undefined);
     });
   };
-  const end = (signal: NodeJS.Signals) => endProcess(child, signal);
+  const isRunning = () => child.exitCode === null && child.signalCode === null;
+  const kill = async () => {
+    if (!isRunning()) return;
+    child.kill("SIGKILL");
+    await once(child, "exit");
+  };
   await launch();
   return {
     url: `redis://127.0.0.1:${port}`,
     port,
-    isRunning: () => child.exitCode === null && child.signalCode === null,
-    kill: () => end("SIGKILL"),
+    folder,
+    isRunning,
+    kill,
     restart: launch,
     freeze: () => void child.kill("SIGSTOP"),
     thaw: () => void child.kill("SIGCONT"),
     stop: async () => {
-      child.kill("SIGCONT");
-      await end("SIGKILL");
+      await kill();
       rmSync(folder, { recursive: true, force: true });
     },
   };
 }
 
-/** Ends a process that was started here, and waits until it is gone. */
-export function endProcess(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
-  return new Promise((resolve) => {
-    if (child.exitCode !== null || child.signalCode !== null) return resolve();
-    child.once("exit", () => resolve());
-    child.kill(signal);
-  });
-}
-
 /** Asks a Redis or a Sentinel one thing, on a connection of its own. @throws when it does not answer, or refuses */
 export async function ask(
-  { port, password }: { readonly port: number; readonly password?: string },
+  { port, password }: { readonly port: number; readonly password?: string | undefined },
   command: string,
   ...args: string[]
 ): Promise<unknown> {
@@ -106,19 +114,6 @@ export async function ask(
   try {
     await redis.connect();
     return await redis.call(command, ...args);
-  } finally {
-    redis.disconnect();
-  }
-}
-
-async function answers(port: number): Promise<boolean> {
-  const redis = new Redis(port, "127.0.0.1", { lazyConnect: true, retryStrategy: () => null, connectTimeout: 500 });
-  redis.on("error", () => {});
-  try {
-    await redis.connect();
-    return (await redis.ping()) === "PONG";
-  } catch {
-    return false;
   } finally {
     redis.disconnect();
   }

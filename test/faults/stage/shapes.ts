@@ -90,7 +90,11 @@ const STARTERS: { readonly [name in ShapeName]: (options: ShapeOptions & { netwo
   "a Cluster": async (options) => {
     const { isNetworked, network, downAfterMs } = options;
     const args = [...argsOf(options), "--cluster-require-full-coverage", "no"];
-    const cluster = await newCluster(downAfterMs, () => args, isNetworked ? network : undefined);
+    const cluster = await newCluster({
+      nodeTimeoutMs: downAfterMs,
+      argsOf: () => args,
+      network: isNetworked ? network : undefined,
+    });
     return {
       ...cluster,
       master: cluster.masterOf,
