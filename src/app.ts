@@ -12,9 +12,9 @@ import {
   headerValue,
   type ServeOptions,
 } from "@user-group-service/transport";
+import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./capacity.ts";
 import type { Config } from "./config/config.ts";
 import { clientKey, connectionKey } from "./domain/client-address.ts";
-import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./limits.ts";
 import { formatOf } from "./observability/exposition.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";

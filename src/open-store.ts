@@ -3,7 +3,7 @@ import type { Config } from "./config/config.ts";
 import { formatEnvironmentName } from "./domain/environment.ts";
 import type { RateLimit } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
-import type { LimiterName, Metrics } from "./observability/metrics.ts";
+import type { Metrics, RateLimitName } from "./observability/metrics.ts";
 import type { RateLimiters } from "./rpc/access.ts";
 import type { Stores } from "./rpc/routes.ts";
 import type { RedisApiTokens } from "./store/api-tokens/api-tokens.ts";
@@ -117,7 +117,7 @@ export function openRateLimiters(
   { rateLimit, authFailureLimit }: Config,
   { client, metrics }: { client: StoreClient | undefined; metrics: Metrics },
 ): RateLimiters {
-  const limiterOf = (kind: LimiterName, limit: RateLimit) =>
+  const limiterOf = (kind: RateLimitName, limit: RateLimit) =>
     new RateLimiter({ limit, counter: client && rateCounter(client, { kind, limit }) });
   return {
     tokens: rateLimit && limiterOf("api-token", rateLimit),

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { afterEach, describe, expect, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { MAX_MESSAGE_BYTES } from "../src/limits.ts";
+import { MAX_MESSAGE_BYTES } from "../src/capacity.ts";
 import { envelope, http1, openHttp2 } from "./support/http.ts";
 import { orLeaveOut } from "./support/on-path.ts";
 import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";

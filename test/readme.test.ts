@@ -9,10 +9,10 @@ import { field, type StringRules } from "../gen/buf/validate/validate_pb.ts";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
+import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/capacity.ts";
 import { SETTINGS } from "../src/config/config.ts";
 import { DEFAULT_PARTITIONS, MAX_PARTITIONS } from "../src/domain/environment.ts";
 import * as domainErrors from "../src/domain/errors.ts";
-import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/limits.ts";
 import { errorResponse } from "../src/rest/json.ts";
 import { legacyEndpoints } from "../src/rest/legacy.ts";
 import { ACCESS } from "../src/rpc/access.ts";
@@ -73,16 +73,16 @@ const REFUSALS: { readonly [kind in Refusal["kind"]]: Refusal & { readonly kind:
   "transfer-coding": { kind: "transfer-coding" },
   "request-timeout": { kind: "request-timeout", headerMs: 1, requestMs: 1 },
   "expectation-failed": { kind: "expectation-failed" },
-  "header-too-large": { kind: "header-too-large", limit: 1 },
+  "header-too-large": { kind: "header-too-large", maxBytes: 1 },
   "too-many-streams": { kind: "too-many-streams" },
   "too-many-bodies": { kind: "too-many-bodies" },
-  "too-many-calls": { kind: "too-many-calls", limit: 1 },
+  "too-many-calls": { kind: "too-many-calls", maxCalls: 1 },
   "not-found": { kind: "not-found" },
   "http-method": { kind: "http-method", httpMethod: "PATCH", allowed: [] },
   "content-type": { kind: "content-type" },
   "content-encoding": { kind: "content-encoding", accepted: [] },
   unauthorized: { kind: "unauthorized", error: ERROR },
-  "message-too-large": { kind: "message-too-large", limit: 1, error: ERROR },
+  "message-too-large": { kind: "message-too-large", maxBytes: 1, error: ERROR },
   "malformed-compression": { kind: "malformed-compression", encoding: "gzip", error: ERROR },
   "malformed-message": { kind: "malformed-message", isBinary: true, error: ERROR },
   protocol: { kind: "protocol", error: ERROR },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { STREAMS } from "../src/limits.ts";
+import { STREAMS } from "../src/capacity.ts";
 import { answerOn, envelope, openHttp2, pinged } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";
 import { rawConnect } from "./support/raw-socket.ts";

@@ -1,4 +1,4 @@
-import type { HeaderRecord } from "../../packages/transport/src/exchange.ts";
+import type { HeaderRecord } from "../../packages/transport/src/http-types.ts";
 import type { RecordHeaders as Recorded } from "../../packages/transport/src/protocol/headers.ts";
 
 /* Headers of the fetch API, filled from the record. */

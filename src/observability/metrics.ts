@@ -11,10 +11,10 @@ export interface StoreObservation {
 }
 
 /** The names of the rate limiters. */
-const LIMITERS = ["api-token", "address"] as const;
+const RATE_LIMITS = ["api-token", "address"] as const;
 
 /** What is limited, by the name that metrics and `RateLimit-Policy` have for it. */
-export type LimiterName = (typeof LIMITERS)[number];
+export type RateLimitName = (typeof RATE_LIMITS)[number];
 
 /** The result of a viewer that was resolved. */
 const RESOLVED = "resolved";
@@ -79,7 +79,7 @@ export class Metrics {
     // The supervisor counts them, where there is one.
     this.#counter(EXITS.name, EXITS.help);
     // So that a monitor sees the first refusal.
-    for (const limit of LIMITERS) this.#limited.inc({ limit }, 0);
+    for (const limit of RATE_LIMITS) this.#limited.inc({ limit }, 0);
     for (const child of Object.values(this.#resolved)) child.inc(0);
     for (const result of ["created", "updated", "unchanged"]) this.#imported.inc({ result }, 0);
   }
@@ -111,7 +111,7 @@ export class Metrics {
   }
 
   /** Counts a call that a limit refuses. */
-  limited(limit: LimiterName): void {
+  limited(limit: RateLimitName): void {
     this.#limited.inc({ limit });
   }
 

@@ -22,6 +22,7 @@ import {
   requireStrictJson,
 } from "@user-group-service/transport";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import { MAX_MESSAGE_BYTES } from "../capacity.ts";
 import {
   EtagMismatch,
   TokenNotFound,
@@ -30,7 +31,6 @@ import {
   ViewerSessionInvalid,
 } from "../domain/errors.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
-import { MAX_MESSAGE_BYTES } from "../limits.ts";
 import { malformed, notJson, refusedJson } from "../rpc/refusal-errors.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });

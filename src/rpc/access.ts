@@ -14,7 +14,7 @@ import type { Role } from "../domain/api-token.ts";
 import { clientKey, type Network } from "../domain/client-address.ts";
 import { environmentPath } from "../domain/environment.ts";
 import type { Limited } from "../domain/store.ts";
-import type { LimiterName } from "../observability/metrics.ts";
+import type { RateLimitName } from "../observability/metrics.ts";
 import { callError, untraced } from "./errors.ts";
 import {
   type Caller,
@@ -115,13 +115,13 @@ export interface RateLimiters {
    */
   readonly failures: RateLimiter | undefined;
   /** Called with every refusal. */
-  readonly onLimited: (name: LimiterName) => void;
+  readonly onLimited: (name: RateLimitName) => void;
 }
 
 /** The headers of a refusal by a limit (draft-ietf-httpapi-ratelimit-headers), beside `Retry-After`. */
 export const LIMIT_HEADERS = ["ratelimit", "ratelimit-policy"] as const;
 
-const TEXTS: { readonly [name in LimiterName]: { readonly reason: string; readonly what: string } } = {
+const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; readonly what: string } } = {
   "api-token": { reason: "RATE_LIMITED", what: "this API token has made too many calls" },
   address: {
     reason: "TOO_MANY_FAILURES",
@@ -129,7 +129,7 @@ const TEXTS: { readonly [name in LimiterName]: { readonly reason: string; readon
   },
 };
 
-/** The parts of a call that authorization needs. */
+/** What authorization needs of a call. */
 interface Head extends Caller, Pick<CallHead, "method" | "contextValues"> {}
 
 /** Authorizes a call by its headers. */
@@ -141,7 +141,7 @@ export type Authorize = (head: Head) => void | Promise<void>;
  * ResourceExhausted; it rejects with these, or with the store's failure.
  */
 export function authorization({ authenticator, rateLimiters, trustedProxies }: Authentication): Authorize {
-  const limited = (name: LimiterName, by: Limited) => {
+  const limited = (name: RateLimitName, by: Limited) => {
     rateLimiters.onLimited(name);
     return limitedError(name, by);
   };
@@ -156,7 +156,7 @@ export function authorization({ authenticator, rateLimiters, trustedProxies }: A
     return error;
   };
 
-  const admit = (principal: Authenticated, call: ObservedCall, head: Head) => {
+  const requireAllowed = (principal: Authenticated, call: ObservedCall, head: Head) => {
     if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", head);
     call.bearer = principal;
     const { id, environment, role } = principal;
@@ -185,8 +185,8 @@ export function authorization({ authenticator, rateLimiters, trustedProxies }: A
     if (token === undefined) throw unauthenticated("API_TOKEN_MALFORMED", head);
     const found = authenticator.authenticate(token);
     return found instanceof Promise
-      ? found.then((principal) => admit(principal, call, head))
-      : admit(found, call, head);
+      ? found.then((principal) => requireAllowed(principal, call, head))
+      : requireAllowed(found, call, head);
   };
 }
 
@@ -249,7 +249,7 @@ export function denial(
 }
 
 /** The error of a call that a limit refuses: when to try again, for programs and for proxies. */
-function limitedError(name: LimiterName, limited: Limited): ConnectError {
+function limitedError(name: RateLimitName, limited: Limited): ConnectError {
   const { max, windowSeconds } = limited.limit;
   // Whole seconds, because `Retry-After` has no others; later rather than too early.
   const seconds = Math.max(1, Math.ceil(limited.retryAfterMs / 1000));

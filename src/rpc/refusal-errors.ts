@@ -59,7 +59,7 @@ export function refusedError(
     case "expectation-failed":
       return callError(Code.InvalidArgument, EXPECTATION_FAILED, { reason: "EXPECTATION_FAILED" });
     case "header-too-large": {
-      const text = `the request line and the header fields are larger than ${refusal.limit / 1024} KiB; send less, or the fields in a body`;
+      const text = `the request line and the header fields are larger than ${refusal.maxBytes / 1024} KiB; send less, or the fields in a body`;
       return callError(Code.ResourceExhausted, text, { reason: "HEADER_TOO_LARGE" });
     }
     case "too-many-streams":
@@ -84,7 +84,7 @@ export function refusedError(
     case "content-encoding":
       return unsupportedType(`the Content-Encoding must be one of ${refusal.accepted.join(", ")}`);
     case "message-too-large": {
-      const text = `the request is larger than ${refusal.limit} bytes; send less`;
+      const text = `the request is larger than ${refusal.maxBytes} bytes; send less`;
       return callError(Code.ResourceExhausted, text, { reason: "MESSAGE_TOO_LARGE" });
     }
     case "malformed-compression":

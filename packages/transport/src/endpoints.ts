@@ -1,7 +1,7 @@
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
 import { type ConnectError, type ContextValues, createContextValues } from "@connectrpc/connect";
 import type { Compression } from "@connectrpc/connect/protocol";
-import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, type Route } from "./exchange.ts";
+import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, type Route } from "./http-types.ts";
 import type { Call } from "./protocol/call.ts";
 import { compress, inflate } from "./protocol/compression.ts";
 import { headerValue, RecordHeaders } from "./protocol/headers.ts";
@@ -87,7 +87,7 @@ export class EndpointRoute implements Route {
   async serve(request: HttpRequest): Promise<HttpResponse> {
     const { method, call } = this;
     const { respond, compressions } = this.options;
-    const refused = call?.begin(this.rpc);
+    const refused = call?.enter(this.rpc);
     if (refused) return respond(refused);
     try {
       if (method.maxBytes !== undefined && request.body.byteLength > 0) {

@@ -1,4 +1,4 @@
-import type { HeaderRecord } from "./exchange.ts";
+import type { HeaderRecord } from "./http-types.ts";
 import type { Refusal } from "./protocol/refusals.ts";
 
 /**
@@ -81,4 +81,4 @@ export const RESPONSE_BYTES = ("Deno" in globalThis ? 16 : 64) * MIB;
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The refusal of a request whose headers exceed `MAX_HEADER_BYTES`. */
-export const HEADER_TOO_LARGE: Refusal = { kind: "header-too-large", limit: MAX_HEADER_BYTES };
+export const HEADER_TOO_LARGE: Refusal = { kind: "header-too-large", maxBytes: MAX_HEADER_BYTES };

@@ -3,7 +3,7 @@ import { Code, ConnectError, createContextKey } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { TalkSchema, TalkService } from "../test/gen/talk/v1/talk_pb.ts";
 import type { Endpoint, EndpointMethod } from "./endpoints.ts";
-import type { HeaderRecord, HttpRequest, Route } from "./exchange.ts";
+import type { HeaderRecord, HttpRequest, Route } from "./http-types.ts";
 import type { Authorize } from "./protocol/admission.ts";
 import { type OnRefused, type Refusal, SharedError } from "./protocol/refusals.ts";
 import { Router, type RouterOptions } from "./router.ts";
@@ -223,14 +223,14 @@ describe("the limit of calls", () => {
     waiting.push(new Promise<void>((resolve) => (answer = resolve)));
     const answered = first.serve(request("{}"));
     expect((await second.serve(request("{}"))).status).toBe(429);
-    second.call?.release();
+    second.call?.leave();
     // There is no place by its header alone, either.
     expect((await route()).maxBytes).toBeUndefined();
     answer();
     waiting.length = 0;
     expect((await answered).status).toBe(200);
-    first.call?.release();
-    first.call?.release();
+    first.call?.leave();
+    first.call?.leave();
     const [third, fourth] = [await route(), await route()];
     const both = await Promise.all([third.serve(request("{}")), fourth.serve(request("{}"))]);
     expect(both.map(({ status }) => status)).toEqual([200, 429]);
@@ -245,7 +245,7 @@ describe("the limit of calls", () => {
     decide();
     const found = (await first) as Route;
     expect((await found.serve(request("{}"))).status).toBe(200);
-    found.call?.release();
+    found.call?.leave();
     expect((await (await route()).serve(request("{}"))).status).toBe(200);
   });
 
@@ -274,7 +274,7 @@ describe("a refusal", () => {
   }
 
   it.each([
-    ["message-too-large", JSON.stringify({ text: "x".repeat(200) }), PATH, "POST", { limit: 100 }],
+    ["message-too-large", JSON.stringify({ text: "x".repeat(200) }), PATH, "POST", { maxBytes: 100 }],
     ["malformed-message", "{", PATH, "POST", { isBinary: false }],
     ["http-method", "", PATH, "PATCH", { httpMethod: "PATCH" }],
     ["not-found", "", "/nowhere", "POST", {}],

@@ -1,5 +1,6 @@
 import type { DescMethodUnary } from "@bufbuild/protobuf";
 import { type Endpoint, type EndpointOptions, EndpointRoute, type HttpError } from "./endpoints.ts";
+import { Cors, type CorsOptions } from "./http/cors.ts";
 import {
   type Find,
   type Found,
@@ -9,8 +10,7 @@ import {
   type Route,
   respondWith,
   whenKnown,
-} from "./exchange.ts";
-import { Cors, type CorsOptions } from "./http/cors.ts";
+} from "./http-types.ts";
 import { Admission, type AdmissionOptions } from "./protocol/admission.ts";
 import { Call } from "./protocol/call.ts";
 import { COMPRESSIONS } from "./protocol/compression.ts";

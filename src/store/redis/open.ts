@@ -13,8 +13,8 @@ import {
   type StoreNodes,
   singleNode,
 } from "@user-group-service/redis";
+import { MAX_CALLS } from "../../capacity.ts";
 import { StoreUnavailable } from "../../domain/errors.ts";
-import { MAX_CALLS } from "../../limits.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { requireUsable } from "./requirements.ts";
 

@@ -2,7 +2,7 @@ import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
-import { bodyBytes, type HttpResponse } from "../exchange.ts";
+import { bodyBytes, type HttpResponse } from "../http-types.ts";
 import { type ClientOf, HEADER_TOO_LARGE, type Limits, requestTimeoutMs } from "../limits.ts";
 import type { Refusal } from "../protocol/refusals.ts";
 import { discard } from "./body.ts";
@@ -105,7 +105,7 @@ export class Connections {
   }
 
   /** Records what a connection speaks: HTTP/2 in a session, else HTTP/1.1. */
-  begin(socket: Socket, session?: Http2Session): void {
+  identify(socket: Socket, session?: Http2Session): void {
     const connection = this.#open.get(socket) ?? this.#byPeer.get(peerOf(socket));
     if (connection) {
       connection.session = session;
@@ -160,7 +160,7 @@ interface ParsedSocket extends Socket {
   readonly parser?: { onIncoming: (() => number) | null } | null;
 }
 
-const connections = new WeakMap<Socket, Http1Connection>();
+const http1Connections = new WeakMap<Socket, Http1Connection>();
 
 /** An HTTP/1.1 connection: which requests it serves, and what becomes of those that node:http itself refuses. */
 export class Http1Connection {
@@ -181,10 +181,10 @@ export class Http1Connection {
   }
 
   static of(socket: Socket): Http1Connection {
-    let connection = connections.get(socket);
+    let connection = http1Connections.get(socket);
     if (connection === undefined) {
       connection = new Http1Connection(socket);
-      connections.set(socket, connection);
+      http1Connections.set(socket, connection);
     }
     return connection;
   }
@@ -268,9 +268,9 @@ export class Http1Connection {
       // The last response is written, though the socket may not have ended yet. What follows it gets no response.
       endSocket(socket);
     } else {
-      const { status, headers, body } = refuse(refusalOf(error, limits), {});
+      const { status, headers, body } = refuse(parserRefusal(error, limits), {});
       if (!res) {
-        endSocket(socket, bytesOf({ status, headers: { ...headers, connection: "close" }, body }));
+        endSocket(socket, encodeResponse({ status, headers: { ...headers, connection: "close" }, body }));
         return;
       }
       this.closeAfter(res);
@@ -280,13 +280,13 @@ export class Http1Connection {
   }
 }
 
-function refusalOf({ code }: NodeJS.ErrnoException, limits: Limits): Refusal {
+function parserRefusal({ code }: NodeJS.ErrnoException, limits: Limits): Refusal {
   if (code === "HPE_HEADER_OVERFLOW") return HEADER_TOO_LARGE;
   if (code !== "ERR_HTTP_REQUEST_TIMEOUT") return { kind: "malformed-http" };
   return { kind: "request-timeout", headerMs: limits.headerTimeoutMs, requestMs: requestTimeoutMs(limits) };
 }
 
-function bytesOf({ status, headers, body }: HttpResponse): Uint8Array {
+function encodeResponse({ status, headers, body }: HttpResponse): Uint8Array {
   const fields = Object.entries({ ...headers, date: new Date().toUTCString() })
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}: ${String(value)}\r\n`);

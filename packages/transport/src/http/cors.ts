@@ -1,6 +1,6 @@
 import { cors } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
-import { type Found, type HeaderRecord, type HttpResponse, type Route, whenKnown } from "../exchange.ts";
+import { type Found, type HeaderRecord, type HttpResponse, type Route, whenKnown } from "../http-types.ts";
 import { headersOf, recordOf } from "../protocol/headers.ts";
 
 /** What pages of other origins may do (https://fetch.spec.whatwg.org/#http-cors-protocol). */

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { bodyBytes, type HeaderRecord, type HttpResponse } from "../exchange.ts";
+import { bodyBytes, type HeaderRecord, type HttpResponse } from "../http-types.ts";
 import type { Refusal } from "../protocol/refusals.ts";
 import { discard } from "./body.ts";
 import { Http1Connection } from "./connections.ts";

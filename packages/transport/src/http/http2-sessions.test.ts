@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { expect, it } from "vitest";
 import { listen } from "../../../../test/support/wait.ts";
 import { DEFAULT_LIMITS } from "../limits.ts";
-import { beginSession, peerOfSession } from "./http2-sessions.ts";
+import { peerOfSession, superviseSession } from "./http2-sessions.ts";
 import { plainAddress } from "./server-request.ts";
 
 it.each([
@@ -26,7 +26,7 @@ it("a session that has ended still tells whose it was", async () => {
     [Socket],
     [ServerHttp2Session],
   ];
-  beginSession(session, socket, DEFAULT_LIMITS);
+  superviseSession(session, socket, DEFAULT_LIMITS);
   client.destroy();
   await once(session, "close");
   expect(() => session.socket.remoteAddress).toThrow();

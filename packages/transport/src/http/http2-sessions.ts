@@ -5,8 +5,8 @@ import type { Limits } from "../limits.ts";
 import { plainAddress } from "./server-request.ts";
 
 /** The address of a session's client, and the session's socket while that is open. */
-interface Connection {
-  readonly peerAddress: string;
+interface Peer {
+  readonly address: string;
   socket: Socket | undefined;
 }
 
@@ -17,14 +17,14 @@ interface Connection {
  * never acknowledged for as long as its handle, and the socket may hold that handle: by the error that ended the session,
  * whose unread stack trace lists it. That would be a cycle through native memory, which is never collected.
  */
-const connections = new WeakMap<Http2Session, Connection>();
+const peers = new WeakMap<Http2Session, Peer>();
 
 /** Records the socket of a new session, and ends the session when it is idle, dead, or has no request. */
-export function beginSession(session: Http2Session, socket: Socket, limits: Limits): void {
-  const connection: Connection = { peerAddress: plainAddress(socket.remoteAddress), socket };
-  connections.set(session, connection);
+export function superviseSession(session: Http2Session, socket: Socket, limits: Limits): void {
+  const peer: Peer = { address: plainAddress(socket.remoteAddress), socket };
+  peers.set(session, peer);
   socket.once("close", () => {
-    connection.socket = undefined;
+    peer.socket = undefined;
   });
   closeWhenIdle(session, limits);
   endWithoutRequest(session, limits);
@@ -33,7 +33,7 @@ export function beginSession(session: Http2Session, socket: Socket, limits: Limi
 
 /** The address of the client of a session; empty when it is not known. */
 export function peerOfSession(session: Http2Session | undefined): string {
-  return (session && connections.get(session)?.peerAddress) ?? "";
+  return (session && peers.get(session)?.address) ?? "";
 }
 
 /**
@@ -42,7 +42,7 @@ export function peerOfSession(session: Http2Session | undefined): string {
  */
 export function endConnection(session: Http2Session): void {
   session.destroy();
-  connections.get(session)?.socket?.destroy();
+  peers.get(session)?.socket?.destroy();
 }
 
 /** Whether HTTP/2 streams end before the kernel has taken their bytes. Node's wait for it. */
@@ -54,7 +54,7 @@ export function bytesOf(session: Http2Session): {
   readonly written: number;
   readonly taken: number;
 } {
-  const { bytesRead: read = 0, bytesWritten: written = 0, writableLength = 0 } = connections.get(session)?.socket ?? {};
+  const { bytesRead: read = 0, bytesWritten: written = 0, writableLength = 0 } = peers.get(session)?.socket ?? {};
   return { read, written, taken: written - writableLength };
 }
 

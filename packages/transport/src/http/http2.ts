@@ -9,7 +9,7 @@ import {
 } from "node:http2";
 import type { Readable } from "node:stream";
 import { setTimeout } from "node:timers";
-import type { HeaderRecord, HttpResponse } from "../exchange.ts";
+import type { HeaderRecord, HttpResponse } from "../http-types.ts";
 import { HEADER_TOO_LARGE, MAX_HEADER_BYTES } from "../limits.ts";
 import { discard } from "./body.ts";
 import type { EvictionReason } from "./client-budget.ts";

@@ -18,7 +18,7 @@ import { Connections, Http1Connection } from "./connections.ts";
 import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
 import { http1Listener } from "./http1.ts";
 import { http2Listener } from "./http2.ts";
-import { beginSession } from "./http2-sessions.ts";
+import { superviseSession } from "./http2-sessions.ts";
 import { type RequestContext, type RequestHandlers, Turn } from "./server-request.ts";
 
 /** The certificate of a port and its key, in PEM. */
@@ -143,7 +143,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     limits,
     bodies: new ClientBudget(BODY_BYTES / UNIT_BYTES),
     responses: new ClientBudget(RESPONSE_BYTES / UNIT_BYTES),
-    streams: new ClientBudget(limits.streams.max),
+    lingering: new ClientBudget(limits.streams.max),
     turn: new Turn(),
   };
   const connections = new Connections(limits);
@@ -174,7 +174,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const serve = (socket: Socket, isHttp2: boolean) => {
     if (socket.destroyed) return;
     if (!isHttp2) {
-      connections.begin(socket);
+      connections.identify(socket);
       serveHttp1(socket);
       if (options.tls) readAsStream(socket);
       return;
@@ -184,8 +184,8 @@ export async function openPort(options: PortOptions): Promise<Port> {
     opened = undefined;
     http2.emit("connection", socket);
     if (!opened) return;
-    beginSession(opened, socket, limits);
-    connections.begin(socket, opened);
+    superviseSession(opened, socket, limits);
+    connections.identify(socket, opened);
   };
   const start = options.tls
     ? detachListeners(server, "connection")
@@ -221,7 +221,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     destroy: () => connections.destroy(),
     setCertificates(tls) {
       if (!(server instanceof SecureServer)) throw new TypeError("the port has no TLS");
-      server.setSecureContext(contextOf(tls));
+      server.setSecureContext(secureContextOf(tls));
     },
   };
 }
@@ -235,7 +235,7 @@ function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
         ...options,
         ALPNProtocols: ["h2", "http/1.1"],
         handshakeTimeout: limits.firstByteTimeoutMs,
-        ...contextOf(tls),
+        ...secureContextOf(tls),
         ...(tls.clientCa !== undefined && { requestCert: true, rejectUnauthorized: true }),
       })
     : createServer(options);
@@ -246,7 +246,7 @@ function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
   return server;
 }
 
-function contextOf({ cert, key, clientCa }: Certificates) {
+function secureContextOf({ cert, key, clientCa }: Certificates) {
   return { cert, key, ...(clientCa !== undefined && { ca: clientCa }) };
 }
 

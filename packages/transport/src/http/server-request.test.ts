@@ -3,7 +3,7 @@ import { PassThrough, Readable } from "node:stream";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it, vi } from "vitest";
-import type { HttpResponse } from "../exchange.ts";
+import type { HttpResponse } from "../http-types.ts";
 import { DEFAULT_LIMITS } from "../limits.ts";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
 import { type RequestContext, ServerRequest, Turn } from "./server-request.ts";
@@ -76,7 +76,7 @@ function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY) {
     turn: new Turn(),
     bodies,
     responses: new ClientBudget(),
-    streams: new ClientBudget(),
+    lingering: new ClientBudget(),
   };
   return { ends, bodies, receive: (source: Readable) => new SourceRequest(source, context).serve() };
 }
@@ -139,7 +139,7 @@ it("tells what began in a turn once, when the next turn is over", async () => {
   const turn = new Turn();
   const asked: number[] = [];
   const begin = (i: number, then = () => {}) =>
-    turn.begin({
+    turn.add({
       turns: 0,
       outliveTurn: () => {
         asked.push(i);
@@ -160,9 +160,9 @@ it("tells what began in a turn once, when the next turn is over", async () => {
   for (let i = 0; i < 3; i++) await nextTurn();
   expect(asked.at(-1)).toBe(4);
   const twice = { turns: 0, outliveTurn: vi.fn<() => void>() };
-  turn.begin(twice);
+  turn.add(twice);
   await nextTurn();
-  turn.begin(twice);
+  turn.add(twice);
   await nextTurn();
   expect(twice.outliveTurn).not.toHaveBeenCalled();
   for (let i = 0; i < 3; i++) await nextTurn();

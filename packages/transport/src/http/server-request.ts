@@ -3,7 +3,7 @@ import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Readable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
-import type { Find, HeaderRecord, HttpRequest, HttpResponse, Route, StreamRoute } from "../exchange.ts";
+import type { Find, HeaderRecord, HttpRequest, HttpResponse, Route, StreamRoute } from "../http-types.ts";
 import type { Limits } from "../limits.ts";
 import type { Refusal, Refuse } from "../protocol/refusals.ts";
 import { prepareStreamHeaders } from "../protocol/stream-headers.ts";
@@ -35,7 +35,7 @@ export interface RequestContext extends RequestHandlers {
   /** For responses that are read slowly. */
   readonly responses: ClientBudget;
   /** For streaming calls, bodies of calls that anyone may make, and the rest of requests that are answered already. */
-  readonly streams: ClientBudget;
+  readonly lingering: ClientBudget;
 }
 
 /** The `error` listener of requests and responses: such errors mean that the client disconnected. */
@@ -152,22 +152,22 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     source.once("end", end);
     // An empty body may have ended while its route was being found.
     if (source.readableEnded) end();
-    else this.context.turn.begin(this);
+    else this.context.turn.add(this);
   }
 
   /** Serves a streaming call by Connect's own handler, unless its client has too many open. */
   private serveStream({ handler, contextValues }: StreamRoute): void {
-    const { streams, limits, refuse, onError } = this.context;
+    const { lingering, limits, refuse, onError } = this.context;
     const { lifetimeMs = Infinity } = limits.streams;
     const evict = (reason: EvictionReason) => this.reset(EVICTION_CODE[reason]);
     // The deadline normally ends a stream. The timeout ends streams whose client does not read.
     const timeoutMs = lifetimeMs + Math.min(UNREAD_MS, lifetimeMs);
-    const charge = streams.charge(this.client, { evict }, { timeoutMs });
+    const charge = lingering.charge(this.client, { evict }, { timeoutMs });
     if (!charge) {
       this.respond(refuse({ kind: "too-many-streams" }, this.headers, handler.method));
       return;
     }
-    this.response.once("close", () => streams.release(charge));
+    this.response.once("close", () => lingering.release(charge));
     const [req, res] = this.handOver();
     prepareStreamHeaders(req.headers as HeaderRecord, lifetimeMs);
     handler(universalRequestFromNodeRequest(req, res, undefined, contextValues))
@@ -212,7 +212,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     } catch (error) {
       this.fail(error);
     } finally {
-      route.call?.release();
+      route.call?.leave();
     }
   }
 
@@ -223,7 +223,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   protected chargeResponse(bytes: number): void {
     this.responseBytes = bytes;
     if (bytes > UNIT_BYTES && !this.isOver()) this.hold(bytes);
-    else this.context.turn.begin(this);
+    else this.context.turn.add(this);
   }
 
   outliveTurn(): void {
@@ -234,7 +234,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   private holdBody(source: Readable): void {
     // The connection may have closed while the request waited in a pipeline.
     if (source.destroyed) return;
-    const budget = this.route?.isOpen ? this.context.streams : this.context.bodies;
+    const budget = this.route?.isOpen ? this.context.lingering : this.context.bodies;
     const options = { bytes: this.compactBody(), timeoutMs: this.arrivalTimeoutMs };
     const charge = budget.charge(this.client, this, options);
     this.charge = charge;
@@ -260,10 +260,10 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   private hold(bytes: number): void {
     this.responseBytes = undefined;
     if (this.charge) return;
-    const { responses, streams, limits } = this.context;
+    const { responses, lingering, limits } = this.context;
     // Once the response is written, the rest of the request is discarded: only its stream is held.
     this.charge = this.isWritten
-      ? streams.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
+      ? lingering.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
       : responses.charge(this.client, this, { bytes, timeoutMs: limits.readTimeoutMs });
     if (!this.charge) {
       this.abandon("over-budget");
@@ -327,19 +327,19 @@ export interface Unfinished {
  * turn ends, and cost no more than a place in a list. What begins anew in the meantime is looked at one turn later.
  */
 export class Turn {
-  #begun: Unfinished[] = [];
+  #added: Unfinished[] = [];
   #before: Unfinished[] = [];
   readonly #end = () => {
     const ended = this.#before;
-    this.#before = this.#begun;
-    this.#begun = [];
+    this.#before = this.#added;
+    this.#added = [];
     if (this.#before.length > 0) setImmediate(this.#end);
     for (const each of ended) if (--each.turns === 0) each.outliveTurn();
   };
 
-  begin(unfinished: Unfinished): void {
+  add(unfinished: Unfinished): void {
     unfinished.turns++;
-    if (this.#begun.push(unfinished) === 1 && this.#before.length === 0) setImmediate(this.#end);
+    if (this.#added.push(unfinished) === 1 && this.#before.length === 0) setImmediate(this.#end);
   }
 }
 

@@ -1,6 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { type ContextValues, createContextValues } from "@connectrpc/connect";
-import type { RequestHead } from "../exchange.ts";
+import type { RequestHead } from "../http-types.ts";
 import { Call } from "./call.ts";
 import { RecordHeaders } from "./headers.ts";
 import { type OnRefused, type Refusal, type Refused, type RefusedRequest, refuse } from "./refusals.ts";
@@ -60,13 +60,10 @@ export class Admission {
     const { authorize, contextValues: valuesOf } = this.#options;
     const isOpen = this.open.has(method);
     const isLimited = method.methodKind === "unary" && !isOpen;
-    // Checked before the call is created: under overload most requests end here.
+    // `Call.enter` asks again. It is asked before a call is made of the request, too: under overload most end here.
     if (isLimited && this.inFlight >= this.max) {
       const { headers, arrived } = request;
-      return this.refuse(
-        { kind: "too-many-calls", limit: this.max },
-        { method, protocolName, header: new RecordHeaders(headers), arrived },
-      );
+      return this.refuseExcess({ method, protocolName, header: new RecordHeaders(headers), arrived });
     }
     const contextValues = valuesOf?.(protocolName) ?? createContextValues();
     const call = new Call({ method, protocolName, request, contextValues, isOpen, isLimited, admission: this });
@@ -75,13 +72,20 @@ export class Admission {
       const decision = authorize?.(call);
       if (decision === undefined) return call;
       // The call counts while it is being authorized: a slow authorization must not pile up requests.
-      call.begin();
+      if (isLimited) this.inFlight++;
       return Promise.resolve(decision)
         .then(() => call, deny)
-        .finally(() => call.release());
+        .finally(() => {
+          if (isLimited) this.inFlight--;
+        });
     } catch (error) {
       return deny(error);
     }
+  }
+
+  /** Refuses a request because as many calls are in flight as may be. */
+  refuseExcess(request: RefusedRequest): Refused {
+    return this.refuse({ kind: "too-many-calls", maxCalls: this.max }, request);
   }
 
   refuse(refusal: Refusal, request: RefusedRequest): Refused {

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { createContextValues, type HandlerContext, type Interceptor } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { TalkSchema, TalkService } from "../../test/gen/talk/v1/talk_pb.ts";
-import type { RequestHead } from "../exchange.ts";
+import type { RequestHead } from "../http-types.ts";
 import { Admission } from "./admission.ts";
 import { Call } from "./call.ts";
 import { collectRpcs, type RpcOptions, type UnaryMethod } from "./methods.ts";
@@ -35,7 +35,7 @@ function callOf(method: UnaryMethod, timeoutMs?: number): Call {
     isLimited: false,
     admission: new Admission({}),
   });
-  call.begin(method);
+  call.enter(method);
   if (timeoutMs !== undefined) call.expireAfter(timeoutMs);
   return call;
 }
@@ -54,7 +54,7 @@ async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
   });
   const call = callOf(method);
   await call.invoke(create(TalkSchema));
-  call.release();
+  call.leave();
   return seen as HandlerContext;
 }
 
@@ -79,7 +79,7 @@ describe("a call", () => {
     });
     const call = callOf(method, timeoutMs);
     await call.invoke(create(TalkSchema));
-    call.release();
+    call.leave();
     expect(left).toEqual([expect.toSatisfy(Number.isInteger)]);
     expect(left[0]).toBeLessThanOrEqual(timeoutMs);
   });

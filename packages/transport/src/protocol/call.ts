@@ -9,7 +9,7 @@ import type {
   UnaryResponse,
 } from "@connectrpc/connect";
 import { createDeadlineSignal, createLinkedAbortController } from "@connectrpc/connect/protocol";
-import type { HeaderRecord, RequestHead } from "../exchange.ts";
+import type { HeaderRecord, RequestHead } from "../http-types.ts";
 import { MAX_TIMER_MS } from "../limits.ts";
 import type { Admission, CallHead } from "./admission.ts";
 import { RecordHeaders } from "./headers.ts";
@@ -46,7 +46,7 @@ export class Call implements CallHead {
   readonly contextValues: ContextValues;
   readonly values: ContextValues;
   message: Message | undefined = undefined;
-  /** Set by `begin`, like the trailers. */
+  /** Set by `enter`, like the trailers. */
   responseHeader!: RecordHeaders;
   responseTrailer!: RecordHeaders;
   /** What the last `invoke` rejected with. */
@@ -82,22 +82,21 @@ export class Call implements CallHead {
   }
 
   /**
-   * Counts the call, and prepares it for `invoke`. Call it when the body has arrived: only then does the call count as in
-   * flight, so that slow uploads do not use up the limit.
+   * Counts the call among those in flight, and prepares it for `invoke`. Call it when the body has arrived: slow uploads
+   * must not use up what may be in flight.
    *
-   * @param method whose calls are served by `invoke`; undefined: this one is only counted
+   * @param method whose calls are served by `invoke`; undefined: the RPC is not served
    * @param header the initial headers of the response
    * @param trailer the initial trailers
    * @returns why it is refused when too many calls are in flight
    */
-  begin(method?: UnaryMethod, header: HeaderRecord = {}, trailer: HeaderRecord = {}): Refused | undefined {
+  enter(method?: UnaryMethod, header: HeaderRecord = {}, trailer: HeaderRecord = {}): Refused | undefined {
     if (this.isLimited) {
       const admission = this.admission;
-      if (admission.inFlight >= admission.max) return this.refuse({ kind: "too-many-calls", limit: admission.max });
+      if (admission.inFlight >= admission.max) return admission.refuseExcess(this);
       admission.inFlight++;
       this.isCounted = true;
     }
-    this.isOver = false;
     this.unary = method;
     this.responseHeader = new RecordHeaders(header, true);
     this.responseTrailer = new RecordHeaders(trailer, true);
@@ -108,7 +107,7 @@ export class Call implements CallHead {
    * Ends a call that is answered or abandoned: it counts no longer, its timer stops, and its signal aborts unless the
    * call had failed. Only the first time has an effect.
    */
-  release(): void {
+  leave(): void {
     if (this.isCounted) this.admission.inFlight--;
     this.isCounted = false;
     this.isOver = true;
@@ -132,7 +131,7 @@ export class Call implements CallHead {
    */
   async invoke(input: Message): Promise<Message> {
     if (!this.unary) throw new TypeError("the endpoint names no RPC that is served");
-    if (this.message) this.beginAgain();
+    if (this.message) this.reset();
     this.message = input;
     try {
       const response = await this.unary.handler(this as unknown as UnaryRequest);
@@ -141,13 +140,13 @@ export class Call implements CallHead {
       return response.message as Message;
     } catch (failure) {
       this.failure = failure;
-      this.end(failure);
+      this.fail(failure);
       throw failure;
     }
   }
 
   /** Resets what an earlier `invoke` of the same request left, for an endpoint that makes several. */
-  private beginAgain(): void {
+  private reset(): void {
     this.stop();
     this.failure = undefined;
     this.isOver = false;
@@ -157,7 +156,7 @@ export class Call implements CallHead {
   }
 
   /** Ends the call because it failed: stops its timer and aborts its signal. */
-  end(failure: unknown): void {
+  fail(failure: unknown): void {
     this.isOver = true;
     this.failure ??= failure;
     this.stop();
@@ -231,7 +230,7 @@ export function intercepted(impl: UnaryMethod["impl"], interceptors: readonly In
 }
 
 /** The call of a request that passes the interceptors. */
-function callOf(req: UnaryRequest | StreamRequest): Call {
+function originalCall(req: UnaryRequest | StreamRequest): Call {
   const { call } = req as unknown as { readonly call?: Call };
   if (!call) throw new TypeError("an interceptor must pass on the request that it was given, or a spread copy of it");
   return call;
@@ -240,14 +239,14 @@ function callOf(req: UnaryRequest | StreamRequest): Call {
 /** Completes a request that an interceptor passed on: a spread copy of a call lacks the getters of the prototype. */
 function complete(req: UnaryRequest | StreamRequest): UnaryRequest | StreamRequest {
   if ("url" in req && "signal" in req) return req;
-  const call = callOf(req);
+  const call = originalCall(req);
   const { url = call.url, signal = call.signal } = req as Partial<UnaryRequest>;
   return { ...(req as UnaryRequest), url, signal };
 }
 
 /** The handler's context where an interceptor replaced the request; else it is the call itself. */
 function contextOf(req: UnaryRequest | StreamRequest): HandlerContext & Pick<Call, "call"> {
-  const call = callOf(req);
+  const call = originalCall(req);
   const { service, header, contextValues, signal } = complete(req);
   const { requestMethod, protocolName, url, responseHeader, responseTrailer, timeoutMs } = call;
   const own = {

@@ -3,7 +3,7 @@ import { brotliCompress, constants } from "node:zlib";
 import { Code } from "@connectrpc/connect";
 import type { Compression } from "@connectrpc/connect/protocol";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
-import { bodyBytes } from "../exchange.ts";
+import { bodyBytes } from "../http-types.ts";
 import { asConnectError, RequestRefused } from "./refusals.ts";
 
 /**
@@ -33,10 +33,10 @@ export const COMPRESSIONS: readonly Compression[] = [compressionGzip, brotli];
  * Decompresses request data. Rejects with RequestRefused when the data is malformed, or longer than `limit` bytes
  * decompressed.
  */
-export function inflate(bytes: Uint8Array, { name, decompress }: Compression, limit: number): Promise<Buffer> {
-  return decompress(bytes as Uint8Array<ArrayBuffer>, limit).then(bodyBytes, (reason: unknown) => {
+export function inflate(bytes: Uint8Array, { name, decompress }: Compression, maxBytes: number): Promise<Buffer> {
+  return decompress(bytes as Uint8Array<ArrayBuffer>, maxBytes).then(bodyBytes, (reason: unknown) => {
     const error = asConnectError(reason);
-    if (error.code === Code.ResourceExhausted) throw new RequestRefused({ kind: "message-too-large", limit, error });
+    if (error.code === Code.ResourceExhausted) throw new RequestRefused({ kind: "message-too-large", maxBytes, error });
     throw new RequestRefused({ kind: "malformed-compression", encoding: name, error });
   });
 }

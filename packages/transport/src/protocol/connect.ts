@@ -4,7 +4,7 @@ import {
   errorToJsonBytes,
   parseTimeout,
 } from "@connectrpc/connect/protocol-connect";
-import { bodyBytes, type HeaderRecord, type HttpResponse } from "../exchange.ts";
+import { bodyBytes, type HeaderRecord, type HttpResponse } from "../http-types.ts";
 import { compress, inflate } from "./compression.ts";
 import { recordOf } from "./headers.ts";
 import { messageTooLarge, type RequestRefused } from "./refusals.ts";
@@ -23,10 +23,10 @@ export const connectProtocol: UnaryProtocol = {
   alwaysNamesEncoding: false,
 
   decode({ headers, body }, route) {
-    const { limit, requestCompression: compression } = route;
-    if (body.byteLength > limit) throw tooLarge(headers, limit);
+    const { maxMessageBytes, requestCompression: compression } = route;
+    if (body.byteLength > maxMessageBytes) throw tooLarge(headers, maxMessageBytes);
     if (compression === null) return route.parse(body);
-    return inflate(body, compression, limit).then((message) => route.parse(message));
+    return inflate(body, compression, maxMessageBytes).then((message) => route.parse(message));
   },
 
   headroom: 0,

@@ -6,7 +6,7 @@ import {
   endStreamToJson,
   errorToJsonBytes,
 } from "@connectrpc/connect/protocol-connect";
-import type { HeaderRecord, HttpResponse } from "../exchange.ts";
+import type { HeaderRecord, HttpResponse } from "../http-types.ts";
 import { envelopeOf, errorTrailers, trailersOnly } from "./grpc.ts";
 import { type CallFormat, headersOf, recordOf } from "./headers.ts";
 import type { Refused } from "./refusals.ts";

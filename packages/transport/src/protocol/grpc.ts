@@ -3,7 +3,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { compressedFlag } from "@connectrpc/connect/protocol";
 import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
-import { bodyBytes, type HeaderRecord, type HttpResponse, whenKnown } from "../exchange.ts";
+import { bodyBytes, type HeaderRecord, type HttpResponse, whenKnown } from "../http-types.ts";
 import { compress, inflate } from "./compression.ts";
 import { type CallFormat, headersOf, RecordHeaders, recordOf } from "./headers.ts";
 import { messageTooLarge, type RequestRefused } from "./refusals.ts";
@@ -11,11 +11,11 @@ import type { UnaryProtocol, UnaryRoute } from "./unary-route.ts";
 import { decodeWebText } from "./web-text.ts";
 
 /** An envelope begins with one byte of flags and four bytes of length. The message follows. */
-const HEADER_BYTES = 5;
+const PREFIX_BYTES = 5;
 const LENGTH_AT = 1;
 
 /** How much longer than one message a body may be: room for the header of a trailer or of a second message. */
-const MORE_BYTES = 2 * HEADER_BYTES;
+const MORE_BYTES = 2 * PREFIX_BYTES;
 
 const EMPTY = Buffer.alloc(0);
 
@@ -33,21 +33,22 @@ export const grpcProtocol: UnaryProtocol = {
   alwaysNamesEncoding: true,
 
   isTooLong(received) {
-    return received.byteLength >= HEADER_BYTES && received.readUInt32BE(LENGTH_AT) > this.limit;
+    return received.byteLength >= PREFIX_BYTES && received.readUInt32BE(LENGTH_AT) > this.maxMessageBytes;
   },
 
   decode({ body }, route) {
-    const { format, limit } = route;
+    const { format, maxMessageBytes } = route;
     // Only a part of a text that is too long was read, which may not decode.
-    if (format.isText && body.byteLength > route.maxBytes) throw messageTooLong(limit);
+    if (format.isText && body.byteLength > route.maxBytes) throw messageTooLong(maxMessageBytes);
     const bytes = format.isText ? decodeWebText(body) : body;
-    const length = bytes.byteLength - HEADER_BYTES;
+    const length = bytes.byteLength - PREFIX_BYTES;
     // Most bodies are one envelope that is not compressed.
-    const isPlain = length >= 0 && length <= limit && bytes[0] === 0 && bytes.readUInt32BE(LENGTH_AT) === length;
-    return isPlain ? route.parse(bytes.subarray(HEADER_BYTES)) : onlyMessage(bytes, route);
+    const isPlain =
+      length >= 0 && length <= maxMessageBytes && bytes[0] === 0 && bytes.readUInt32BE(LENGTH_AT) === length;
+    return isPlain ? route.parse(bytes.subarray(PREFIX_BYTES)) : onlyMessage(bytes, route);
   },
 
-  headroom: HEADER_BYTES,
+  headroom: PREFIX_BYTES,
   seal,
   respond,
 
@@ -59,29 +60,32 @@ export const grpcProtocol: UnaryProtocol = {
 
 /** The only message of a unary request. Rejects with RequestRefused or ConnectError. */
 async function onlyMessage(body: Buffer, route: UnaryRoute): Promise<Message> {
-  const { format, limit, requestCompression } = route;
-  // Of a body that is too long, some bytes beyond this limit were read. Cutting them off makes the result independent
+  const { format, maxMessageBytes, requestCompression } = route;
+  // Of a body that is too long, some bytes beyond this maxMessageBytes were read. Cutting them off makes the result independent
   // of how many.
-  const isTruncated = body.byteLength > limit + MORE_BYTES;
-  let rest = body.subarray(0, limit + MORE_BYTES);
+  const isTruncated = body.byteLength > maxMessageBytes + MORE_BYTES;
+  let rest = body.subarray(0, maxMessageBytes + MORE_BYTES);
   let only: Message | undefined;
   while (rest.byteLength > 0 || isTruncated) {
-    const length = rest.byteLength < HEADER_BYTES ? 0 : rest.readUInt32BE(LENGTH_AT);
-    if (length > limit) {
-      throw messageTooLarge(limit, `message size ${length} is larger than configured readMaxBytes ${limit}`);
+    const length = rest.byteLength < PREFIX_BYTES ? 0 : rest.readUInt32BE(LENGTH_AT);
+    if (length > maxMessageBytes) {
+      throw messageTooLarge(
+        maxMessageBytes,
+        `message size ${length} is larger than configured readMaxBytes ${maxMessageBytes}`,
+      );
     }
-    if (rest.byteLength < HEADER_BYTES + length) {
-      if (isTruncated) throw messageTooLong(limit);
+    if (rest.byteLength < PREFIX_BYTES + length) {
+      if (isTruncated) throw messageTooLong(maxMessageBytes);
       throw new ConnectError("protocol error: incomplete envelope", Code.InvalidArgument);
     }
     const flags = rest[0] as number;
-    let data = rest.subarray(HEADER_BYTES, HEADER_BYTES + length);
-    rest = rest.subarray(HEADER_BYTES + length);
+    let data = rest.subarray(PREFIX_BYTES, PREFIX_BYTES + length);
+    rest = rest.subarray(PREFIX_BYTES + length);
     if (flags & compressedFlag) {
       if (requestCompression === null) {
         throw new ConnectError("received compressed envelope, but do not know how to decompress", Code.Internal);
       }
-      data = await inflate(data, requestCompression, limit);
+      data = await inflate(data, requestCompression, maxMessageBytes);
     }
     if (format.protocol === "grpc-web" && flags & grpcWeb.trailerFlag) continue;
     const message = route.parse(data);
@@ -97,9 +101,9 @@ async function onlyMessage(body: Buffer, route: UnaryRoute): Promise<Message> {
 /** Completes an envelope whose first five bytes are free. What it holds is compressed if it is large enough. */
 function seal(envelope: Buffer, route: UnaryRoute, flags = 0): Buffer | Promise<Buffer> {
   const { responseCompression, method } = route;
-  const length = envelope.byteLength - HEADER_BYTES;
+  const length = envelope.byteLength - PREFIX_BYTES;
   if (responseCompression && length >= method.options.compressMinBytes) {
-    const data = compress(envelope.subarray(HEADER_BYTES), responseCompression);
+    const data = compress(envelope.subarray(PREFIX_BYTES), responseCompression);
     return data.then((compressed) => envelopeOf(flags | compressedFlag, compressed));
   }
   envelope[0] = flags;
@@ -109,15 +113,18 @@ function seal(envelope: Buffer, route: UnaryRoute, flags = 0): Buffer | Promise<
 
 /** Wraps data in an envelope. Connect's streams use them as well. */
 export function envelopeOf(flags: number, data: Uint8Array): Buffer {
-  const envelope = Buffer.concat([Buffer.alloc(HEADER_BYTES), data]);
+  const envelope = Buffer.concat([Buffer.alloc(PREFIX_BYTES), data]);
   envelope[0] = flags;
   envelope.writeUInt32BE(data.byteLength, LENGTH_AT);
   return envelope;
 }
 
 /** The refusal of a body that is longer than one message of the allowed size. */
-function messageTooLong(limit: number): RequestRefused {
-  return messageTooLarge(limit, `request is larger than one message of configured readMaxBytes ${limit}`);
+function messageTooLong(maxMessageBytes: number): RequestRefused {
+  return messageTooLarge(
+    maxMessageBytes,
+    `request is larger than one message of configured readMaxBytes ${maxMessageBytes}`,
+  );
 }
 
 function respond(body: HttpResponse["body"], route: UnaryRoute): HttpResponse | Promise<HttpResponse> {
@@ -125,7 +132,7 @@ function respond(body: HttpResponse["body"], route: UnaryRoute): HttpResponse | 
   const headers = recordOf(call.responseHeader);
   if (format.protocol === "grpc") return { status: 200, headers, body, trailers: recordOf(call.responseTrailer) };
   // gRPC-Web sends its trailers in the body.
-  const trailer = Buffer.concat([Buffer.alloc(HEADER_BYTES), grpcWeb.trailerSerialize(call.responseTrailer)]);
+  const trailer = Buffer.concat([Buffer.alloc(PREFIX_BYTES), grpcWeb.trailerSerialize(call.responseTrailer)]);
   return whenKnown(seal(trailer, route, grpcWeb.trailerFlag), (last) => {
     const parts = [bodyBytes(body), last];
     // Each part is base64 of its own.

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { HeaderRecord } from "../exchange.ts";
+import type { HeaderRecord } from "../http-types.ts";
 import { RecordHeaders, recordOf } from "./headers.ts";
 
 const NAMES = ["a", "B", "x-y", "X-Y", "content-type", "set-cookie", "constructor", "toString", "__proto__", "x-bin"];

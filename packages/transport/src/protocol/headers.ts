@@ -1,7 +1,7 @@
 import { parseContentType as parseConnectType } from "@connectrpc/connect/protocol-connect";
 import { parseContentType as parseGrpcType } from "@connectrpc/connect/protocol-grpc";
 import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
-import type { HeaderRecord } from "../exchange.ts";
+import type { HeaderRecord } from "../http-types.ts";
 
 /** Appending an empty value leaves spaces at the ends. HTTP/2 drops headers with such a value. */
 const SPACE_AT_ENDS = /^[\t ]+|[\t ]+$/g;

@@ -1,6 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues, createContextKey, type StreamRequest } from "@connectrpc/connect";
-import type { HeaderRecord, HttpResponse } from "../exchange.ts";
+import type { HeaderRecord, HttpResponse } from "../http-types.ts";
 import { formatOf } from "./headers.ts";
 
 /** Why a request is refused before it becomes a call. `error` is Connect's error, if it has one. */
@@ -12,12 +12,12 @@ export type Refusal =
   | { readonly kind: "request-timeout"; readonly headerMs: number; readonly requestMs: number }
   /** An `Expect` other than `100-continue`. */
   | { readonly kind: "expectation-failed" }
-  /** The headers are larger than `limit` bytes. */
-  | { readonly kind: "header-too-large"; readonly limit: number }
+  /** The headers are larger than `maxBytes`. */
+  | { readonly kind: "header-too-large"; readonly maxBytes: number }
   | { readonly kind: "too-many-streams" }
   /** Incomplete bodies use up their memory budget. */
   | { readonly kind: "too-many-bodies" }
-  | { readonly kind: "too-many-calls"; readonly limit: number }
+  | { readonly kind: "too-many-calls"; readonly maxCalls: number }
   /** Nothing is served at this path. */
   | { readonly kind: "not-found" }
   | { readonly kind: "http-method"; readonly httpMethod: string; readonly allowed: readonly string[] }
@@ -26,8 +26,8 @@ export type Refusal =
   | { readonly kind: "content-encoding"; readonly accepted: readonly string[] }
   /** `authorize` threw this error. */
   | { readonly kind: "unauthorized"; readonly error: unknown }
-  /** A message is longer than `limit` bytes, before or after decompression. */
-  | { readonly kind: "message-too-large"; readonly limit: number; readonly error: ConnectError }
+  /** A message is longer than `maxBytes`, before or after decompression. */
+  | { readonly kind: "message-too-large"; readonly maxBytes: number; readonly error: ConnectError }
   | { readonly kind: "malformed-compression"; readonly encoding: string; readonly error: ConnectError }
   | { readonly kind: "malformed-message"; readonly isBinary: boolean; readonly error: ConnectError }
   /** Another protocol error, such as an unknown encoding, a malformed deadline, or a second message. */
@@ -141,10 +141,10 @@ export class RequestRefused extends Error {
   }
 }
 
-/** Refuses a message over the limit, in bytes. @param text the text of Connect's error */
-export function messageTooLarge(limit: number, text: string): RequestRefused {
+/** Refuses a message that is longer than `maxBytes`. @param text the text of Connect's error */
+export function messageTooLarge(maxBytes: number, text: string): RequestRefused {
   const error = new ConnectError(text, Code.ResourceExhausted);
-  return new RequestRefused({ kind: "message-too-large", limit, error });
+  return new RequestRefused({ kind: "message-too-large", maxBytes, error });
 }
 
 /** The refusal for an error that reading a request threw. */
@@ -152,13 +152,13 @@ export function refusalOf(reason: unknown): Refusal {
   return reason instanceof RequestRefused ? reason.refusal : { kind: "protocol", error: asConnectError(reason) };
 }
 
-/** The size limit of a stream's request messages, in bytes; set by the transport. */
-export const kReadMaxBytes = createContextKey(Number.POSITIVE_INFINITY, { description: "size limit of messages" });
+/** How long the request messages of a stream may be, in bytes; set by the transport. */
+export const kReadMaxBytes = createContextKey(Number.POSITIVE_INFINITY, { description: "maximum size of messages" });
 
 /** The refusal for an error that Connect's own handler threw while it read the messages of a stream. */
 export function streamRefusal(error: ConnectError, { header, contextValues }: StreamRequest): Refusal {
   if (error.code === Code.ResourceExhausted) {
-    return { kind: "message-too-large", limit: contextValues.get(kReadMaxBytes), error };
+    return { kind: "message-too-large", maxBytes: contextValues.get(kReadMaxBytes), error };
   }
   const { isBinary } = formatOf(header.get("content-type") ?? undefined);
   const isMalformed = isBinary ? error.code === Code.Internal : error.cause !== undefined;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { HeaderRecord } from "../exchange.ts";
+import type { HeaderRecord } from "../http-types.ts";
 import { prepareStreamHeaders } from "./stream-headers.ts";
 
 const GRPC = { "content-type": "application/grpc" };

@@ -1,4 +1,4 @@
-import type { HeaderRecord } from "../exchange.ts";
+import type { HeaderRecord } from "../http-types.ts";
 import { MAX_TIMER_MS } from "../limits.ts";
 import { connectProtocol } from "./connect.ts";
 import { grpcProtocol } from "./grpc.ts";

@@ -2,7 +2,7 @@ import type { Message } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type Compression, compressionNegotiate } from "@connectrpc/connect/protocol";
 import { binarySerialization, jsonSerialization, type Serialization } from "../codec/serialization.ts";
-import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../exchange.ts";
+import type { HeaderRecord, HttpRequest, HttpResponse, Route } from "../http-types.ts";
 import type { Call } from "./call.ts";
 import { connectProtocol } from "./connect.ts";
 import { errorResponse } from "./error-responses.ts";
@@ -47,7 +47,7 @@ export class UnaryRoute implements Route {
   readonly maxBytes: number;
   readonly isTooLong: Route["isTooLong"];
   /** The size limit of the request's message, in bytes. */
-  readonly limit: number;
+  readonly maxMessageBytes: number;
   readonly serialization: Serialization;
   /** How the request is compressed, and how the response may be; null: not at all. Set by `serve`. */
   requestCompression: Compression | null;
@@ -60,13 +60,13 @@ export class UnaryRoute implements Route {
     this.format = format;
     this.call = call;
     this.isOpen = call.isOpen;
-    this.limit = options.readMaxBytes;
+    this.maxMessageBytes = options.readMaxBytes;
     if (format.isBinary) this.serialization = method.binary ??= binarySerialization(desc, options);
     else this.serialization = method.json ??= jsonSerialization(desc, options);
     this.requestCompression = null;
     this.responseCompression = null;
     this.protocol = format.protocol === "connect" ? connectProtocol : grpcProtocol;
-    const bytes = this.limit + this.protocol.moreBytes;
+    const bytes = this.maxMessageBytes + this.protocol.moreBytes;
     // In base64 four characters stand for three bytes.
     this.maxBytes = format.isText ? Math.ceil(bytes / 3) * 4 + 8 : bytes;
     this.isTooLong = format.isText ? undefined : this.protocol.isTooLong;
@@ -75,7 +75,7 @@ export class UnaryRoute implements Route {
   async serve(request: HttpRequest): Promise<HttpResponse> {
     const { call, method, protocol } = this;
     const header: HeaderRecord = { "content-type": this.format.responseType };
-    const refused = call.begin(method, header, { ...protocol.trailers });
+    const refused = call.enter(method, header, { ...protocol.trailers });
     if (refused) return errorResponse(this.format, refused);
     const { acceptHeader, encodingHeader, timeoutHeader } = protocol;
     const { acceptCompression, maxTimeoutMs } = method.options;
@@ -118,20 +118,21 @@ export class UnaryRoute implements Route {
 
   /** Decodes the bytes of the request's message. @throws RequestRefused */
   parse(bytes: Buffer): Message {
-    const { format, serialization, limit } = this;
-    const plain = bytes.byteLength <= limit && serialization.parsePlain(bytes);
+    const { format, serialization, maxMessageBytes } = this;
+    const plain = bytes.byteLength <= maxMessageBytes && serialization.parsePlain(bytes);
     if (plain) return plain;
     try {
       return serialization.parse(bytes);
     } catch (reason) {
       const error = asConnectError(reason);
-      if (error.code === Code.ResourceExhausted) throw new RequestRefused({ kind: "message-too-large", limit, error });
+      if (error.code === Code.ResourceExhausted)
+        throw new RequestRefused({ kind: "message-too-large", maxBytes: maxMessageBytes, error });
       throw new RequestRefused({ kind: "malformed-message", isBinary: format.isBinary, error });
     }
   }
 
   private fail(reason: unknown, error: ConnectError): HttpResponse | Promise<HttpResponse> {
-    this.call.end(reason);
+    this.call.fail(reason);
     return this.protocol.respondError(error, this);
   }
 }

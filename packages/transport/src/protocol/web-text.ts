@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
-import { bodyBytes } from "../exchange.ts";
+import { bodyBytes } from "../http-types.ts";
 import { formatOf } from "./headers.ts";
 
 /*

@@ -6,8 +6,8 @@ import {
   createContextValues,
 } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
-import type { Find } from "../../src/exchange.ts";
 import { openPort } from "../../src/http/port.ts";
+import type { Find } from "../../src/http-types.ts";
 import { serveNode } from "../../src/index.ts";
 import { COMPRESSIONS } from "../../src/protocol/compression.ts";
 import { bareRefusal } from "../../src/protocol/refusals.ts";

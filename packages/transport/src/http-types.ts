@@ -49,7 +49,7 @@ export interface Route {
   readonly isOpen?: boolean;
   serve(request: HttpRequest): Promise<HttpResponse>;
   /** The call that the request is. Release it when the request is answered or abandoned. */
-  readonly call?: { release(): void } | undefined;
+  readonly call?: { leave(): void } | undefined;
 }
 
 /** The route of a streaming call: Connect's own handler. */
