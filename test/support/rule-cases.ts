@@ -1,230 +1,90 @@
-import { create, type Message, type MessageInitShape } from "@bufbuild/protobuf";
-import { FieldRulesSchema, Ignore, StringRulesSchema } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
+import { create, fromJson, isMessage, type JsonObject, type Message } from "@bufbuild/protobuf";
+import {
+  type FieldRules,
+  FieldRulesSchema,
+  StringRulesSchema,
+} from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 
-/** Rules of protovalidate. */
-export type Rules = MessageInitShape<typeof FieldRulesSchema>;
+/** Rules of protovalidate, as in an annotation; what JSON has no words for, as a message. */
+export type Rules = JsonObject | FieldRules;
 
-/** A field, its rules, and whether some messages with it, such as the empty one, need no protovalidate. */
-export interface RuleCase {
-  readonly name: string;
-  /** Of the field `f`. */
-  readonly field: string;
-  readonly rules?: Rules;
-  readonly sure: "never" | "sometimes";
-}
+/** What it is, the field `f`, its rules. */
+export type RuleCase = readonly [name: string, field: string, rules?: Rules];
 
 /** A rule that no value keeps. */
-export const cel = [{ id: "no", message: "no", expression: "false" }];
-/** The rule that a text has two characters at least. */
-export const minLen = { case: "string", value: { minLen: 2n } } as const;
+export const CEL = [{ id: "no", message: "no", expression: "false" }];
 
-/** Rules of every kind on fields of every kind. */
-export const RULE_CASES: readonly RuleCase[] = [
-  { name: "no rule", field: "string f = 1", sure: "sometimes" },
-  {
-    name: "a text's lengths",
-    field: "string f = 1",
-    rules: { type: { case: "string", value: { minLen: 1n, maxLen: 2n } } },
-    sure: "sometimes",
-  },
-  {
-    name: "a length of nothing",
-    field: "string f = 1",
-    rules: { type: { case: "string", value: { maxLen: 0n } } },
-    sure: "sometimes",
-  },
-  {
-    name: "a pattern",
-    field: "string f = 1",
-    rules: { type: { case: "string", value: { pattern: "^[a-c]*$" } } },
-    sure: "sometimes",
-  },
-  {
-    name: "a text among others",
-    field: "string f = 1",
-    rules: { type: { case: "string", value: { in: ["abc"] } } },
-    sure: "never",
-  },
-  {
-    name: "a constant text",
-    field: "string f = 1",
-    rules: { type: { case: "string", value: { const: "abc" } } },
-    sure: "never",
-  },
-  {
-    name: "a length in bytes",
-    field: "string f = 1",
-    rules: { type: { case: "string", value: { maxBytes: 2n } } },
-    sure: "never",
-  },
-  {
-    name: "an exact length",
-    field: "string f = 1",
-    rules: { type: { case: "string", value: { len: 2n } } },
-    sure: "never",
-  },
-  {
-    name: "a well-known form",
-    field: "string f = 1",
-    rules: { type: { case: "string", value: { wellKnown: { case: "email", value: true } } } },
-    sure: "never",
-  },
-  { name: "a rule of CEL", field: "string f = 1", rules: { cel }, sure: "never" },
-  { name: "a rule of CEL beside others", field: "string f = 1", rules: { cel, type: minLen }, sure: "never" },
-  { name: "an expression of CEL", field: "string f = 1", rules: { celExpression: ["false"] }, sure: "never" },
-  { name: "a text that must be there", field: "optional string f = 1", rules: { required: true }, sure: "never" },
-  {
-    name: "a text that is ignored",
-    field: "string f = 1",
-    rules: { ignore: Ignore.IF_ZERO_VALUE, type: minLen },
-    sure: "never",
-  },
-  { name: "an optional text", field: "optional string f = 1", rules: { type: minLen }, sure: "sometimes" },
-  {
-    name: "a rule of a later version",
-    field: "string f = 1",
-    rules: later(create(FieldRulesSchema)),
-    sure: "never",
-  },
-  {
-    name: "a predefined rule",
-    field: "string f = 1",
-    rules: {
-      type: { case: "string", value: later(create(StringRulesSchema)) },
-    },
-    sure: "never",
-  },
-  {
-    name: "a number",
-    field: "int32 f = 1",
-    rules: { type: { case: "int32", value: { greaterThan: { case: "gt", value: 3 } } } },
-    sure: "never",
-  },
-  { name: "a number without rules", field: "int32 f = 1", sure: "sometimes" },
-  { name: "a truth", field: "bool f = 1", rules: { type: { case: "bool", value: { const: true } } }, sure: "never" },
-  { name: "bytes", field: "bytes f = 1", rules: { type: { case: "bytes", value: { minLen: 2n } } }, sure: "never" },
-  {
-    name: "an enum",
-    field: "Kind f = 1",
-    rules: { type: { case: "enum", value: { definedOnly: true } } },
-    sure: "never",
-  },
-  { name: "an enum without rules", field: "Kind f = 1", sure: "sometimes" },
-  { name: "a list of texts without rules", field: "repeated string f = 1", sure: "sometimes" },
-  {
-    name: "how long a list is",
-    field: "repeated string f = 1",
-    rules: { type: { case: "repeated", value: { minItems: 2n } } },
-    sure: "never",
-  },
-  {
-    name: "a list without doubles",
-    field: "repeated string f = 1",
-    rules: { type: { case: "repeated", value: { unique: true } } },
-    sure: "never",
-  },
-  {
-    name: "the texts of a list",
-    field: "repeated string f = 1",
-    rules: { type: { case: "repeated", value: { items: { type: minLen } } } },
-    sure: "never",
-  },
-  { name: "a list of messages with rules", field: "repeated Inner f = 1", sure: "sometimes" },
-  { name: "a list of messages without", field: "repeated Free f = 1", sure: "sometimes" },
-  { name: "a map of messages with rules", field: "map<string, Inner> f = 1", sure: "sometimes" },
-  {
-    name: "a map of messages with rules and rules of its own",
-    field: "map<string, Inner> f = 1",
-    rules: { type: { case: "map", value: { maxPairs: 5n } } },
-    sure: "sometimes",
-  },
-  {
-    name: "a map of texts",
-    field: "map<string, string> f = 1",
-    rules: { type: { case: "map", value: { maxPairs: 2n, keys: { type: minLen }, values: { type: minLen } } } },
-    sure: "sometimes",
-  },
-  {
-    name: "an empty map",
-    field: "map<string, string> f = 1",
-    rules: { type: { case: "map", value: { maxPairs: 0n } } },
-    sure: "sometimes",
-  },
-  {
-    name: "a map of some pairs",
-    field: "map<string, string> f = 1",
-    rules: { type: { case: "map", value: { minPairs: 2n } } },
-    sure: "never",
-  },
-  {
-    name: "a map of numbers",
-    field: "map<int32, int32> f = 1",
-    rules: {
-      type: {
-        case: "map",
-        value: { keys: { type: { case: "int32", value: { greaterThan: { case: "gt", value: 3 } } } } },
-      },
-    },
-    sure: "sometimes",
-  },
-  {
-    name: "the keys of a map, by CEL",
-    field: "map<string, string> f = 1",
-    rules: { type: { case: "map", value: { keys: { cel } } } },
-    sure: "sometimes",
-  },
-  {
-    name: "the values of a map that must be there",
-    field: "map<string, string> f = 1",
-    rules: { type: { case: "map", value: { values: { required: true } } } },
-    sure: "sometimes",
-  },
-  { name: "a message with rules", field: "Inner f = 1", sure: "sometimes" },
-  { name: "a message with rules within", field: "Outer f = 1", sure: "sometimes" },
-  { name: "a message whose oneof has a rule", field: "Choice f = 1", sure: "sometimes" },
-  { name: "a message with a rule of CEL", field: "Whole f = 1", sure: "sometimes" },
-  { name: "a message without rules", field: "Free f = 1", sure: "sometimes" },
-  { name: "a message that must be there", field: "Free f = 1", rules: { required: true }, sure: "never" },
-  { name: "a message that is ignored", field: "Inner f = 1", rules: { ignore: Ignore.ALWAYS }, sure: "never" },
-  {
-    name: "a duration",
-    field: "google.protobuf.Duration f = 1",
-    rules: { type: { case: "duration", value: { lessThan: { case: "lt", value: { seconds: 2n } } } } },
-    sure: "sometimes",
-  },
-  {
-    name: "a duration that must be there",
-    field: "google.protobuf.Duration f = 1",
-    rules: { required: true, type: { case: "duration", value: {} } },
-    sure: "never",
-  },
-  {
-    name: "a time",
-    field: "google.protobuf.Timestamp f = 1",
-    rules: { type: { case: "timestamp", value: { lessThan: { case: "ltNow", value: true } } } },
-    sure: "never",
-  },
-  { name: "a wrapped text", field: "google.protobuf.StringValue f = 1", rules: { type: minLen }, sure: "never" },
-  {
-    name: "any message",
-    field: "google.protobuf.Any f = 1",
-    rules: { type: { case: "any", value: { in: ["a"] } } },
-    sure: "never",
-  },
-  {
-    name: "a field of a oneof",
-    field: "oneof o { string f = 1; int32 g = 2; }",
-    rules: { type: minLen },
-    sure: "sometimes",
-  },
-  {
-    name: "a field of a oneof that must be there",
-    field: "oneof o { string f = 1; int32 g = 2; }",
-    rules: { required: true },
-    sure: "never",
-  },
-  { name: "rules of another type", field: "int32 f = 1", rules: { type: minLen }, sure: "never" },
+/** The rule that a text has two characters at least. */
+export const MIN_LEN = { string: { minLen: 2 } };
+
+/** Fields with which some messages, such as the empty one, need no protovalidate. */
+export const SOMETIMES_PLAIN: readonly RuleCase[] = [
+  ["no rule", "string f = 1"],
+  ["a text's lengths", "string f = 1", { string: { minLen: 1, maxLen: 2 } }],
+  ["a length of nothing", "string f = 1", { string: { maxLen: 0 } }],
+  ["a pattern", "string f = 1", { string: { pattern: "^[a-c]*$" } }],
+  ["an optional text", "optional string f = 1", MIN_LEN],
+  ["a number without rules", "int32 f = 1"],
+  ["an enum without rules", "Kind f = 1"],
+  ["a list of texts without rules", "repeated string f = 1"],
+  ["a list of messages with rules", "repeated Inner f = 1"],
+  ["a list of messages without", "repeated Free f = 1"],
+  ["a map of messages with rules", "map<string, Inner> f = 1"],
+  ["a map of messages with rules and rules of its own", "map<string, Inner> f = 1", { map: { maxPairs: 5 } }],
+  ["a map of texts", "map<string, string> f = 1", { map: { maxPairs: 2, keys: MIN_LEN, values: MIN_LEN } }],
+  ["an empty map", "map<string, string> f = 1", { map: { maxPairs: 0 } }],
+  ["a map of numbers", "map<int32, int32> f = 1", { map: { keys: { int32: { gt: 3 } } } }],
+  ["the keys of a map, by CEL", "map<string, string> f = 1", { map: { keys: { cel: CEL } } }],
+  ["the values of a map that must be there", "map<string, string> f = 1", { map: { values: { required: true } } }],
+  ["a message with rules", "Inner f = 1"],
+  ["a message with rules within", "Outer f = 1"],
+  ["a message whose oneof has a rule", "Choice f = 1"],
+  ["a message with a rule of CEL", "Whole f = 1"],
+  ["a message without rules", "Free f = 1"],
+  ["a duration", "google.protobuf.Duration f = 1", { duration: { lt: "2s" } }],
+  ["a field of a oneof", "oneof o { string f = 1; int32 g = 2; }", MIN_LEN],
 ];
+
+/** Fields whose messages all need protovalidate. */
+export const NEVER_PLAIN: readonly RuleCase[] = [
+  ["a text among others", "string f = 1", { string: { in: ["abc"] } }],
+  ["a constant text", "string f = 1", { string: { const: "abc" } }],
+  ["a length in bytes", "string f = 1", { string: { maxBytes: 2 } }],
+  ["an exact length", "string f = 1", { string: { len: 2 } }],
+  ["a well-known form", "string f = 1", { string: { email: true } }],
+  ["a rule of CEL", "string f = 1", { cel: CEL }],
+  ["a rule of CEL beside others", "string f = 1", { cel: CEL, ...MIN_LEN }],
+  ["an expression of CEL", "string f = 1", { celExpression: ["false"] }],
+  ["a text that must be there", "optional string f = 1", { required: true }],
+  ["a text that is ignored", "string f = 1", { ignore: "IGNORE_IF_ZERO_VALUE", ...MIN_LEN }],
+  ["a rule of a later version", "string f = 1", later(create(FieldRulesSchema))],
+  [
+    "a predefined rule",
+    "string f = 1",
+    create(FieldRulesSchema, { type: { case: "string", value: later(create(StringRulesSchema)) } }),
+  ],
+  ["a number", "int32 f = 1", { int32: { gt: 3 } }],
+  ["a truth", "bool f = 1", { bool: { const: true } }],
+  ["bytes", "bytes f = 1", { bytes: { minLen: 2 } }],
+  ["an enum", "Kind f = 1", { enum: { definedOnly: true } }],
+  ["how long a list is", "repeated string f = 1", { repeated: { minItems: 2 } }],
+  ["a list without doubles", "repeated string f = 1", { repeated: { unique: true } }],
+  ["the texts of a list", "repeated string f = 1", { repeated: { items: MIN_LEN } }],
+  ["a map of some pairs", "map<string, string> f = 1", { map: { minPairs: 2 } }],
+  ["a message that must be there", "Free f = 1", { required: true }],
+  ["a message that is ignored", "Inner f = 1", { ignore: "IGNORE_ALWAYS" }],
+  ["a duration that must be there", "google.protobuf.Duration f = 1", { required: true, duration: {} }],
+  ["a time", "google.protobuf.Timestamp f = 1", { timestamp: { ltNow: true } }],
+  ["a wrapped text", "google.protobuf.StringValue f = 1", MIN_LEN],
+  ["any message", "google.protobuf.Any f = 1", { any: { in: ["a"] } }],
+  ["a field of a oneof that must be there", "oneof o { string f = 1; int32 g = 2; }", { required: true }],
+  ["rules of another type", "int32 f = 1", MIN_LEN],
+];
+
+/** The message of rules. */
+export function rulesOf(rules: Rules): FieldRules {
+  return isMessage(rules, FieldRulesSchema) ? rules : fromJson(FieldRulesSchema, rules);
+}
 
 /** Adds a rule that this version of protovalidate does not know. */
 export function later<M extends Message>(rules: M): M {
