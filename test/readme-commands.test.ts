@@ -6,7 +6,7 @@ import { closeLater, newFolder, newProcess, newRedis, redisUrl, suiteServer } fr
 import { descendants, isRunning, ROOT, startProcess } from "./support/process.ts";
 import { freePort, waitFor } from "./support/wait.ts";
 
-/** Sections whose blocks need more than is set up here: sessions (see `verifiers.long.test.ts`), a package of the registry. */
+/** Sections whose blocks need more than is set up here: sessions, a package of the registry. */
 const ELSEWHERE: ReadonlySet<string> = new Set(["OpenAPI", "Viewer sessions"]);
 
 /** The blocks of a document in their order. */

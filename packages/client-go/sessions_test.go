@@ -5,8 +5,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -81,6 +83,13 @@ func TestWhichSessionsAreTaken(t *testing.T) {
 		t.Error(found.CreateTime, found.ExpireTime)
 	}
 
+	// The key that everybody knows, as the secret of a signature that is made with one.
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+
 	now := time.Now().Unix()
 	parts := strings.Split(good, ".")
 	for seconds, says := range map[time.Duration]string{-6: "from the future", -5: "", 604: "", 605: "expired"} {
@@ -103,7 +112,7 @@ func TestWhichSessionsAreTaken(t *testing.T) {
 		session(map[string]any{"kid": nil}):                                                 "another kind of JWT",
 		session(map[string]any{"kid": "k2"}):                                                "does not publish",
 		session(map[string]any{"kid": "rsa"}):                                               "does not publish",
-		signed(t, server.URL, jwt.SigningMethodHS256, []byte("k"), nil):                     "signing method",
+		signed(t, server.URL, jwt.SigningMethodHS256, public, nil):                          "signing method",
 		signed(t, server.URL, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, nil): "signing method",
 		"":                        "",
 		"a.b.c":                   "",

@@ -10,6 +10,7 @@ import { isRepeatable } from "../../packages/client/src/retry.ts";
 import { orLeaveOut } from "../support/on-path.ts";
 import { newFolder, newServer } from "../support/opened.ts";
 import { ROOT } from "../support/process.ts";
+import { RUNTIMES } from "../support/server.ts";
 
 const PACKAGE = join(ROOT, "packages/client-go");
 const run = promisify(execFile);
@@ -42,28 +43,32 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     expect(names.sort()).toEqual(expected.sort());
   });
 
-  it("does what its README shows, in a module outside of the repository", async () => {
-    const server = await newServer();
-    const folder = newFolder();
-    const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");
-    const blocks = [...readme.matchAll(/^```(\w+)\n(.*?)^```$/gms)];
-    const codeIn = (wanted: string) => blocks.flatMap(([, language, code = ""]) => (language === wanted ? [code] : []));
-    const [program = ""] = codeIn("go");
-    const [install = "", token, start = ""] = codeIn("sh");
-    expect(token).toMatch(/^export API_TOKEN=/);
-    const mine = program
-      .replace("http://127.0.0.1:8080/e/dev/Customer", `${server.url}/e/${server.environment}/Customer`)
-      .replace("http://127.0.0.1:8080", server.url);
-    writeFileSync(join(folder, "main.go"), mine);
-    const shell = (code: string, apiToken = server.tokens.customer) =>
-      run("sh", ["-ec", code], { cwd: folder, env: { ...process.env, API_TOKEN: apiToken } });
+  it.each(RUNTIMES)(
+    "does what its README shows, in a module outside of the repository, with a service on %s",
+    async (runtime) => {
+      const server = await newServer({ runtime });
+      const folder = newFolder();
+      const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");
+      const blocks = [...readme.matchAll(/^```(\w+)\n(.*?)^```$/gms)];
+      const codeIn = (wanted: string) =>
+        blocks.flatMap(([, language, code = ""]) => (language === wanted ? [code] : []));
+      const [program = ""] = codeIn("go");
+      const [install = "", token, start = ""] = codeIn("sh");
+      expect(token).toMatch(/^export API_TOKEN=/);
+      const mine = program
+        .replace("http://127.0.0.1:8080/e/dev/Customer", `${server.url}/e/${server.environment}/Customer`)
+        .replace("http://127.0.0.1:8080", server.url);
+      writeFileSync(join(folder, "main.go"), mine);
+      const shell = (code: string, apiToken = server.tokens.customer) =>
+        run("sh", ["-ec", code], { cwd: folder, env: { ...process.env, API_TOKEN: apiToken } });
 
-    await shell(`go mod init example.com/mine\n${install.replace("../user-group-service", ROOT)}`);
-    const { stdout } = await shell(start.replace("go run .", "go build -o mine . && ./mine"));
-    expect(stdout).toMatch(/^ey[\w-]+\.[\w-]+\.[\w-]+\nacme bob gold\n$/);
-    await expect(shell("./mine", "ugk_unknown")).rejects.toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/API_TOKEN_\w+ unauthenticated/),
-    });
-  });
+      await shell(`go mod init example.com/mine\n${install.replace("../user-group-service", ROOT)}`);
+      const { stdout } = await shell(start.replace("go run .", "go build -o mine . && ./mine"));
+      expect(stdout).toMatch(/^ey[\w-]+\.[\w-]+\.[\w-]+\nacme bob gold\n$/);
+      await expect(shell("./mine", "ugk_unknown")).rejects.toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/API_TOKEN_\w+ unauthenticated/),
+      });
+    },
+  );
 });

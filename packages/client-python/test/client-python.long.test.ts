@@ -7,9 +7,10 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
-import { newFolder, suiteServer } from "../../../test/support/opened.ts";
+import { newFolder, newServer } from "../../../test/support/opened.ts";
 import { ROOT } from "../../../test/support/process.ts";
 import { pythonPrograms } from "../../../test/support/python.ts";
+import { RUNTIMES } from "../../../test/support/server.ts";
 import { isRepeatable } from "../../client/src/retry.ts";
 
 const PACKAGE = join(import.meta.dirname, "..");
@@ -24,7 +25,6 @@ describe.skipIf(programs === "")("the client in Python", () => {
   // The wheel, installed in an environment of its own outside of the repository.
   const folder = mkdtempSync(join(tmpdir(), "ugs-python-"));
   const python = join(folder, "installed/bin/python");
-  const server = suiteServer();
 
   beforeAll(() => {
     const execute = (...[program, ...args]: [string, ...string[]]) =>
@@ -58,7 +58,8 @@ describe.skipIf(programs === "")("the client in Python", () => {
     expect(stdout.trim().split(" ")).toEqual(names.sort());
   });
 
-  it("does what its README shows", async () => {
+  it.each(RUNTIMES)("does what its README shows, with a service on %s", async (runtime) => {
+    const server = await newServer({ runtime });
     const issuer = `${server.url}/e/${server.environment}/Customer`;
     const program = readme
       .replaceAll("http://127.0.0.1:8080/e/dev/Customer", issuer)

@@ -1,5 +1,7 @@
 """Which texts are taken for viewer sessions. What a real service makes is tried in test_service.py."""
 
+import base64
+import hmac
 import json
 import threading
 import time
@@ -10,10 +12,12 @@ from unittest import mock
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fake import Answers, error, published
 from user_group_service import InvalidViewerSession, KeysUnavailable, sessions, verify_viewer_session
 
 KEY = ec.generate_private_key(ec.SECP256R1())
+PUBLIC_KEY = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 OTHER_KEY = ec.generate_private_key(ec.SECP256R1())
 HEADER = {"typ": "viewer+jwt", "kid": "k1"}
 
@@ -68,7 +72,10 @@ class Sessions(unittest.TestCase):
         self.refused(self.session(exp=self.now - 10), "expired")
         self.refused(self.session(iat=self.now + 60), "from the future: check the clocks")
         self.refused(self.session(header={**HEADER, "typ": "JWT"}), "another kind of JWT")
-        self.refused(self.session(key="k" * 32, algorithm="HS256"), "another kind of JWT")
+        # By the key that everybody knows, as the secret: PyJWT makes none.
+        start = self.session(key="k" * 32, algorithm="HS256").rpartition(".")[0]
+        forged = hmac.digest(PUBLIC_KEY, start.encode(), "sha256")
+        self.refused(f"{start}.{base64.urlsafe_b64encode(forged).decode().rstrip('=')}", "another kind of JWT")
         self.refused(self.session(key=None, algorithm="none"), "another kind of JWT")
         self.refused(self.session(header={"typ": "viewer+jwt"}), "another kind of JWT")
         self.refused(self.session(header={**HEADER, "kid": "k2"}), "a key that its issuer does not publish")

@@ -1,5 +1,0 @@
-module example.com/verifier
-
-go 1.26
-
-require github.com/golang-jwt/jwt/v5 v5.3.1
