@@ -59,6 +59,7 @@ export default defineConfig(({ mode }) => {
     project("go", { include: ["test/go/*.test.ts"], testTimeout: 900_000 }),
   ];
   return {
+    resolve,
     test: {
       globalSetup: "test/support/global-setup.ts",
       sequence: { sequencer: LongestFirst },

@@ -1,7 +1,8 @@
+import { forSuite } from "@user-group-service/testing/opened";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { freePort } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { forSuite } from "./support/opened.ts";
-import { type LaunchedServer, launch, RUNTIMES, type ServerOptions, TOKEN_KEYS } from "./support/server.ts";
-import { freePort } from "./support/wait.ts";
+import { type LaunchedServer, launch, type ServerOptions, TOKEN_KEYS } from "./support/server.ts";
 
 /** Starts a server whose Redis is not there. */
 function launched({ env, ...options }: ServerOptions): LaunchedServer {

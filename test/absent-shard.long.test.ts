@@ -1,3 +1,5 @@
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { apiTokenDigest } from "../src/domain/token.ts";
@@ -7,8 +9,7 @@ import { describeWithRedis, newCluster, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { ask, type TestRedis } from "./support/redis.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import type { TestServer } from "./support/server.ts";
 
 /** A Cluster whose shards stay away: nothing takes their place within the test. */
 async function newShards(): Promise<{

@@ -1,5 +1,7 @@
 import { durationFromMs, type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type CallOptions, Code, ConnectError } from "@connectrpc/connect";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
 import { describe, expect, it } from "vitest";
 import { LookupApiTokenResponse_Source as Source } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
@@ -20,8 +22,6 @@ import { clientsOfShare } from "./support/matrix.ts";
 import { describeWithRedis, newRedis, newServer, sharedServer } from "./support/opened.ts";
 import { waitForSubscriptions } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 const HOUR_MS = 3_600_000;
 const millis = (time: Timestamp | undefined) => time && timestampDate(time).getTime();

@@ -1,15 +1,15 @@
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
+import { http1 } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { AdminService, ImportUserGroupsRequestSchema } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import { ADMIN_ENV, adminOf, allPages, bearer, customerOf } from "./support/admin.ts";
-import { http1 } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 const PATH = `/${AdminService.typeName}/`;
 const text = (length: number) => "x".repeat(length);

@@ -1,15 +1,15 @@
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { ScriptedRedis } from "@user-group-service/redis";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { pause } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES } from "./support/server.ts";
 import { expectSound } from "./support/stored-groups.ts";
-import { pause } from "./support/wait.ts";
 
 const COUNT = 200;
 const ROUNDS = 4;

@@ -1,5 +1,6 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { ScriptedRedis } from "@user-group-service/redis";
+import { forSuite } from "@user-group-service/testing/opened";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
@@ -8,7 +9,7 @@ import type { ImportedUserGroup, ImportMode as Mode } from "../src/domain/user-g
 import { openRedis } from "../src/store/redis/open.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { byToken, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
-import { describeWithRedis, forSuite, newOperator, suiteRedis, suiteServer } from "./support/opened.ts";
+import { describeWithRedis, newOperator, suiteRedis, suiteServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { expectSound } from "./support/stored-groups.ts";
 import { TestUserGroupAdmin, TestUserGroups } from "./support/stores.ts";

@@ -1,12 +1,12 @@
 import { timestampDate, timestampNow } from "@bufbuild/protobuf/wkt";
 import type { Client } from "@connectrpc/connect";
+import { forSuite } from "@user-group-service/testing/opened";
 import { expect, it } from "vitest";
 import { type AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { ADMIN_CLIENTS, adminOf, allPages, customerOf, issueToken, suiteAdmins } from "./support/admin.ts";
 import { clientCases, describePlaces, serverCases } from "./support/matrix.ts";
-import { forSuite } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 

@@ -1,5 +1,7 @@
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
+import { http1 } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, it } from "vitest";
 import {
   AdminService,
@@ -10,9 +12,7 @@ import {
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import { ADMIN_ENV, adminOf, bearer, customerOf, issueToken } from "./support/admin.ts";
-import { http1 } from "./support/http.ts";
 import { sharedServer } from "./support/opened.ts";
-import { RUNTIMES } from "./support/server.ts";
 
 const PATH = "/usergroup.admin.v1.AdminService/";
 const text = (length: number) => "x".repeat(length);

@@ -1,22 +1,16 @@
 import { isDeepStrictEqual } from "node:util";
+import { forSuite } from "@user-group-service/testing/opened";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
 import { beforeAll, expect, it } from "vitest";
 import { apiTokenDigest, newApiToken } from "../src/domain/token.ts";
 import { apiTokenKey, REVOKED_CHANNEL } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, customerOf, issueToken } from "./support/admin.ts";
-import {
-  describeWithRedis,
-  forSuite,
-  newOperator,
-  newRedis,
-  newServer,
-  patient,
-  suiteRedis,
-} from "./support/opened.ts";
+import { describeWithRedis, newOperator, newRedis, newServer, patient, suiteRedis } from "./support/opened.ts";
 import { metricOf, waitForSubscriptions } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES, type ServerOptions, startServer, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import { type ServerOptions, startServer, type TestServer } from "./support/server.ts";
 
 /** What a call with an API token ends with that needs Redis for nothing but the token: its request is invalid. */
 async function attempt(server: TestServer, token: string): Promise<string> {

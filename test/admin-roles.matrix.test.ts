@@ -1,5 +1,7 @@
 import type { DescMethod, DescMethodStreaming, DescMethodUnary, Message } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { forSuite } from "@user-group-service/testing/opened";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
@@ -8,9 +10,8 @@ import { VERBS } from "../src/rest/user.ts";
 import { ACCESS } from "../src/rpc/access.ts";
 import { ADMIN_CLIENTS, ADMIN_TOKEN, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { clientsOfShare } from "./support/matrix.ts";
-import { forSuite, sharedServer } from "./support/opened.ts";
+import { sharedServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES } from "./support/server.ts";
 
 /** What each method needs, told a second time: a method that is not here fails the test. */
 const NEEDED: { readonly [method: string]: "open" | "any" | "resolve" | "read" | "manage" | "admin" | "root" } = {

@@ -1,4 +1,5 @@
 import { type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { type ApiToken, Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
@@ -16,7 +17,6 @@ import {
 import { clientCases, describePlaces, serverCases } from "./support/matrix.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
-import { pause, waitFor } from "./support/wait.ts";
 
 const millis = (time: Timestamp | undefined) => time && timestampDate(time).getTime();
 

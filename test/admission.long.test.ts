@@ -1,11 +1,19 @@
 import type { IncomingHttpHeaders } from "node:http2";
 import { gzipSync } from "node:zlib";
+import {
+  answerOn,
+  envelope,
+  type HttpAnswer,
+  http1,
+  http2,
+  openHttp2,
+  rawBytes,
+} from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { answerOn, envelope, type HttpAnswer, http1, http2, openHttp2, rawBytes } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const RESOLVE_PATH = "/usergroup.v1.ViewerService/ResolveViewer";

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
+import { ROOT } from "@user-group-service/testing/process";
 import { expect, it } from "vitest";
-import { ROOT } from "./support/process.ts";
 
 /** What is to be done again, of a trail whose events are told as `ugs audit --json` tells them: the newest first. */
 function commandsOf(...events: readonly object[]): string[] {

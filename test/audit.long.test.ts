@@ -1,10 +1,10 @@
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ADMIN_ENV, auditEventsOf, bearer } from "./support/admin.ts";
 import { newId } from "./support/matrix.ts";
 import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 it("keeps AUDIT_MAX_EVENTS updates, and counts and says that it drops others", async () => {
   const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_MAX_EVENTS: "1000" } });

@@ -1,4 +1,7 @@
 import { ConnectError } from "@connectrpc/connect";
+import { type HttpAnswer, http1, http2, http2On, openHttp2 } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, inject, it } from "vitest";
 import { ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
@@ -6,12 +9,10 @@ import { apiTokenDigest, newApiToken } from "../src/domain/token.ts";
 import { API_TOKEN_FIELD } from "../src/store/api-tokens/api-token-record.ts";
 import { apiTokenKey } from "../src/store/keys.ts";
 import { ADMIN_CLIENTS, ADMIN_ENV, ADMIN_TOKEN, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
-import { type HttpAnswer, http1, http2, http2On, openHttp2 } from "./support/http.ts";
 import { describeWithRedis, newMonitor, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, type ServerOptions, type TestServer } from "./support/server.ts";
-import { pause, waitFor } from "./support/wait.ts";
+import type { ServerOptions, TestServer } from "./support/server.ts";
 
 /** So long that no window ends while a test runs. */
 const LIMIT = { AUTH_FAILURE_LIMIT: "3/24h" };

@@ -1,10 +1,10 @@
 import { connect as connectHttp2, constants } from "node:http2";
+import { envelope, http1, http2, pinged, rawBytes } from "@user-group-service/testing/http";
+import { frame, hpackField, PREFACE } from "@user-group-service/testing/http2-frames";
+import { framesIn } from "@user-group-service/testing/raw-socket";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { afterEach, describe, expect, it } from "vitest";
-import { envelope, http1, http2, pinged, rawBytes } from "./support/http.ts";
-import { frame, hpackField, PREFACE } from "./support/http2-frames.ts";
 import { suiteServer } from "./support/opened.ts";
-import { framesIn } from "./support/raw-socket.ts";
-import { RUNTIMES } from "./support/server.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";

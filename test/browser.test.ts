@@ -1,4 +1,6 @@
 import { fileURLToPath } from "node:url";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HealthCheckResponse_ServingStatus } from "../gen/grpc/health/v1/health_pb.ts";
@@ -12,8 +14,6 @@ import {
   type TestBrowser,
 } from "./support/chromium.ts";
 import { suiteServer } from "./support/opened.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 const PROTOCOLS: readonly PageTask["protocol"][] = ["connect", "connect-binary", "grpc-web"];
 

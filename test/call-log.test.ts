@@ -1,12 +1,13 @@
+import { type HttpRequest, http1 } from "@user-group-service/testing/http";
+import { descendants } from "@user-group-service/testing/process";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { beforeAll, describe, expect, it } from "vitest";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import { ADMIN_TOKEN, bearer, issueToken } from "./support/admin.ts";
-import { type HttpRequest, http1 } from "./support/http.ts";
 import { describeWithRedis, newOperator, newRedis, newServer, redisUrl, sharedServer } from "./support/opened.ts";
-import { descendants } from "./support/process.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { type LogLine, RUNTIMES, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import type { LogLine, TestServer } from "./support/server.ts";
 
 const RPC = "/usergroup.v1.UserGroupService";
 const RESOLVE = "/usergroup.v1.ViewerService/ResolveViewer";

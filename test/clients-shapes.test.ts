@@ -1,7 +1,8 @@
+import { closeLater } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
 import { CLIENTS } from "./support/clients.ts";
 import { newId, placeOf } from "./support/matrix.ts";
-import { closeLater, describeWithRedis, suiteCluster, suiteSentinels, suiteServer } from "./support/opened.ts";
+import { describeWithRedis, suiteCluster, suiteSentinels, suiteServer } from "./support/opened.ts";
 
 /** Every client, once through what it does with a group. */
 function everyClient(redis: { readonly url: string }): void {

@@ -1,3 +1,4 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
@@ -7,7 +8,6 @@ import { openConsole, readUntil } from "./support/console.ts";
 import { suiteServer } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 describeWithChromium("what the console shows of an environment, by keyboard alone", () => {
   const browser = suiteBrowser();

@@ -1,3 +1,4 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import type { Locator, Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
@@ -8,7 +9,6 @@ import { newServer, suiteServer } from "./support/opened.ts";
 import { metricsUrlOf } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 describeWithChromium("the console in Chromium, by keyboard alone", () => {
   const browser = suiteBrowser();

@@ -1,12 +1,13 @@
 import { readFileSync } from "node:fs";
 import { brotliDecompressSync } from "node:zlib";
+import { http1 } from "@user-group-service/testing/http";
+import { ROOT } from "@user-group-service/testing/process";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { expect, inject, it } from "vitest";
-import { http1 } from "./support/http.ts";
 import { newServer, redisUrl } from "./support/opened.ts";
 import { metricsUrlOf } from "./support/operations.ts";
-import { ROOT } from "./support/process.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-import { ADMIN_ENV, ADMIN_TOKEN, RUNTIMES } from "./support/server.ts";
+import { ADMIN_ENV, ADMIN_TOKEN } from "./support/server.ts";
 
 const CSS = "text/css; charset=utf-8";
 const SCRIPT = "text/javascript; charset=utf-8";

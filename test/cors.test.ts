@@ -2,10 +2,11 @@ import { request as http1Request, type IncomingHttpHeaders } from "node:http";
 import { connect as http2Connect } from "node:http2";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { encodeEnvelope } from "@connectrpc/connect/protocol";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { sharedServer, suiteServer } from "./support/opened.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
+import type { TestServer } from "./support/server.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const WATCH_PATH = "/grpc.health.v1.Health/Watch";

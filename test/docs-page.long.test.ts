@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
+import { ROOT } from "@user-group-service/testing/process";
+import { idle, residentBytesOf } from "@user-group-service/testing/process-usage";
+import { rawConnect } from "@user-group-service/testing/raw-socket";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { describeWithChromium, suiteBrowser } from "./support/chromium.ts";
 import { suiteServer } from "./support/opened.ts";
-import { ROOT } from "./support/process.ts";
-import { idle, residentBytesOf } from "./support/process-usage.ts";
-import { rawConnect } from "./support/raw-socket.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 type Operation = { readonly operationId: string; readonly tags: readonly string[] };
 

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { http1, http2 } from "@user-group-service/testing/http";
+import { ROOT } from "@user-group-service/testing/process";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, it } from "vitest";
-import { http1, http2 } from "./support/http.ts";
 import { newServer } from "./support/opened.ts";
-import { ROOT } from "./support/process.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES } from "./support/server.ts";
 
 const SWAGGER_UI = `${ROOT}/node_modules/swagger-ui-dist`;
 

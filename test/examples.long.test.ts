@@ -2,14 +2,15 @@ import { execFile } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { orLeaveOut } from "@user-group-service/testing/on-path";
+import { closeLater, newFolder, newProcess } from "@user-group-service/testing/opened";
+import { ROOT, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { describeWithChromium, suiteBrowser } from "./support/chromium.ts";
-import { orLeaveOut } from "./support/on-path.ts";
-import { closeLater, newFolder, newProcess, newServer } from "./support/opened.ts";
-import { ROOT, startProcess, waitUntilSaid } from "./support/process.ts";
+import { newServer } from "./support/opened.ts";
 import { pythonPrograms } from "./support/python.ts";
-import { freePort, waitFor } from "./support/wait.ts";
 
 const run = promisify(execFile);
 const EXAMPLES = [

@@ -1,3 +1,5 @@
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ADOPT } from "../src/store/encryption/encryption.ts";
 import { FIELD } from "../src/store/groups/fields.ts";
@@ -6,8 +8,7 @@ import { describeWithRedis, newRedis, newServer, newStoreClient } from "./suppor
 import { waitUntilReady } from "./support/operations.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { pause, waitFor } from "./support/wait.ts";
+import type { TestServer } from "./support/server.ts";
 
 /** The names of groups of a server, as Redis has them. */
 function storedNames(direct: StoreClient, { environment }: TestServer) {

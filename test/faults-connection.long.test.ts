@@ -1,23 +1,16 @@
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
+import { closeLater } from "@user-group-service/testing/opened";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { listen, pause, waitFor } from "@user-group-service/testing/wait";
 import type { Redis } from "ioredis";
 import { expect, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
 import { openRedis } from "../src/store/redis/open.ts";
-import {
-  closeLater,
-  describeWithRedis,
-  newOperator,
-  newProxy,
-  newRedis,
-  newServer,
-  newStoreClient,
-} from "./support/opened.ts";
+import { describeWithRedis, newOperator, newProxy, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { listen, pause, waitFor } from "./support/wait.ts";
 
 const succeeds = (call: Promise<unknown>) =>
   call.then(

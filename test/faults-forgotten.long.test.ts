@@ -1,9 +1,9 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { FIELD } from "../src/store/groups/fields.ts";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { waitFor } from "./support/wait.ts";
 
 const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
 

@@ -1,12 +1,14 @@
+import { closeLater } from "@user-group-service/testing/opened";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
 import type { StoreClient } from "../src/store/redis/client.ts";
-import { closeLater, describeWithRedis, newProxy, newRedis, newServer, newStoreClient } from "./support/opened.ts";
+import { describeWithRedis, newProxy, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { healthOf, waitUntilReady } from "./support/operations.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import type { TestServer } from "./support/server.ts";
 
 /** What `REDIS_TIMEOUT` is set to, and how much later than that an answer may come on a busy machine. */
 const TIMEOUT_MS = 500;

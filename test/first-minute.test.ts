@@ -1,12 +1,20 @@
 import { execFileSync } from "node:child_process";
 import { connect } from "node:net";
+import { closeLater, newProcess } from "@user-group-service/testing/opened";
+import {
+  descendants,
+  type RunningProcess,
+  startProcess,
+  waitUntilGone,
+  waitUntilSaid,
+} from "@user-group-service/testing/process";
+import { denoRun, RUNTIMES, type Runtime } from "@user-group-service/testing/runtime";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { adminOf } from "./support/admin.ts";
-import { closeLater, newProcess, redisUrl, sharedServer } from "./support/opened.ts";
-import { descendants, type RunningProcess, startProcess, waitUntilGone, waitUntilSaid } from "./support/process.ts";
-import { denoRun, RUNTIMES, type Runtime, TOKEN_KEYS } from "./support/server.ts";
+import { redisUrl, sharedServer } from "./support/opened.ts";
+import { TOKEN_KEYS } from "./support/server.ts";
 import { openTerminal } from "./support/terminal.ts";
-import { freePort, waitFor } from "./support/wait.ts";
 
 const COMMANDS: { readonly [runtime in Runtime]: string } = { node: "npm start", deno: "npm run start:deno" };
 /** The same without npm. */

@@ -1,10 +1,10 @@
+import { http2 } from "@user-group-service/testing/http";
+import { rawConnect } from "@user-group-service/testing/raw-socket";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { VARIANTS } from "@user-group-service/testing/variants";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { http2 } from "./support/http.ts";
 import { newServer, suiteServer } from "./support/opened.ts";
-import { rawConnect } from "./support/raw-socket.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { VARIANTS } from "./support/variants.ts";
-import { waitFor } from "./support/wait.ts";
 
 /** What is asked for behind a request whose end is in doubt: an answer to it would be taken for another. */
 const NEXT = "GET /healthz?next HTTP/1.1\r\nHost: x\r\n\r\n";

@@ -1,9 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { newFolder } from "@user-group-service/testing/opened";
+import { ROOT } from "@user-group-service/testing/process";
 import { expect, it } from "vitest";
-import { newFolder } from "./support/opened.ts";
-import { ROOT } from "./support/process.ts";
 
 it("the gate refuses protos that break with the released ones", () => {
   const command = /^buf breaking .*$/m.exec(readFileSync(`${ROOT}/scripts/check.sh`, "utf8"))?.[0] ?? "";

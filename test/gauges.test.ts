@@ -1,11 +1,12 @@
 import { X509Certificate } from "node:crypto";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, inject, it } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ADMIN_ENV, adminOf, customerOf, newName } from "./support/admin.ts";
 import { newServer } from "./support/opened.ts";
 import { metricsUrlOf } from "./support/operations.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
+import type { TestServer } from "./support/server.ts";
 
 const HOUR_MS = 3_600_000;
 const KEY = Buffer.alloc(32, 3).toString("base64");

@@ -1,10 +1,11 @@
 import { create, toBinary } from "@bufbuild/protobuf";
+import { newProcess } from "@user-group-service/testing/opened";
+import { startProcess } from "@user-group-service/testing/process";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { BURST, pythonWithGrpcio } from "./support/grpcio.ts";
-import { newProcess, newServer } from "./support/opened.ts";
-import { startProcess } from "./support/process.ts";
-import { RUNTIMES } from "./support/server.ts";
+import { newServer } from "./support/opened.ts";
 
 const python = pythonWithGrpcio();
 

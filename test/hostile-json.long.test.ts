@@ -1,15 +1,15 @@
 import { unescape as unescapeLeniently } from "node:querystring";
 import type { DescMethod } from "@bufbuild/protobuf";
+import { envelope, type HttpAnswer, http1, http2On, openHttp2 } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, it } from "vitest";
 import { AdminService } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { ADMIN_ENV, bearer } from "./support/admin.ts";
-import { envelope, type HttpAnswer, http1, http2On, openHttp2 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
 import { sharedServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES } from "./support/server.ts";
 import { textPositions } from "./support/text-positions.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";

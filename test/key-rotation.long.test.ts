@@ -1,15 +1,16 @@
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { closeLater } from "@user-group-service/testing/opened";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { ADMIN_TOKEN, adminOf, customerOf } from "./support/admin.ts";
-import { closeLater, describeWithRedis, newRedis, newServer } from "./support/opened.ts";
+import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import { mountSecrets } from "./support/secret-files.ts";
 import type { TestServer } from "./support/server.ts";
 import { tokenKey } from "./support/server.ts";
 import { startUgs } from "./support/ugs-process.ts";
-import { pause, waitFor } from "./support/wait.ts";
 
 const GROUPS = 30_000;
 const PAGE = 500;

@@ -2,14 +2,14 @@ import { connect, type IncomingHttpHeaders } from "node:http2";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { envelope, http1, http2, http2On } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { beforeAll, describe, expect, it } from "vitest";
 import { BadRequestSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { GetUserGroupRequestSchema, UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { grpcJsClient } from "./support/clients/grpc-js.ts";
 import { failureOf } from "./support/clients/types.ts";
-import { envelope, http1, http2, http2On } from "./support/http.ts";
 import { sharedServer } from "./support/opened.ts";
-import { RUNTIMES } from "./support/server.ts";
 
 /** What many clients and proxies take of header fields in all, in bytes. */
 const HEADER_LIMIT = 8 * 1024;

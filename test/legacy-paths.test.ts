@@ -1,14 +1,14 @@
 import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { http1 } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ADMIN_ENV, adminOf, bearer, issueToken } from "./support/admin.ts";
 import { HostedClient, HostedError } from "./support/hosted-client.ts";
-import { http1 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
 import { sharedServer, suiteServer } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
 import { restCalls } from "./support/rest-calls.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES } from "./support/server.ts";
 
 const PATHS = [
   ...["create_user_group", "update_user_group", "refresh_user_group_token", "create_customer", "update_customer"],

@@ -1,16 +1,18 @@
 import { execFileSync } from "node:child_process";
 import { request } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
+import { closeLater } from "@user-group-service/testing/opened";
+import { HTTP2_GET, rawConnect } from "@user-group-service/testing/raw-socket";
+import { RUNTIMES, type Runtime } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
 import { adminOf } from "./support/admin.ts";
-import { closeLater, newLaunched, newProxy, newRedis, newServer, redisUrl, sharedServer } from "./support/opened.ts";
+import { newLaunched, newProxy, newRedis, newServer, redisUrl, sharedServer } from "./support/opened.ts";
 import { healthOf, metricOf } from "./support/operations.ts";
-import { HTTP2_GET, rawConnect } from "./support/raw-socket.ts";
 import type { RedisProxy } from "./support/redis-proxy.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { type LaunchedServer, RUNTIMES, type Runtime, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import type { LaunchedServer, TestServer } from "./support/server.ts";
 
 const GOAWAY_FRAME = 7;
 const HTTP1_GET = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";

@@ -1,3 +1,4 @@
+import { forSuite } from "@user-group-service/testing/opened";
 import { expect, it } from "vitest";
 import { newApiTokenId } from "../src/domain/api-token.ts";
 import type { ChangeBy } from "../src/domain/audit.ts";
@@ -5,7 +6,7 @@ import type { Environment } from "../src/domain/environment.ts";
 import { KEY, partitionPrefix } from "../src/store/keys.ts";
 import { openRedis } from "../src/store/redis/open.ts";
 import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
-import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
+import { describeWithRedis, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { TestUserGroups } from "./support/stores.ts";
 

@@ -1,11 +1,11 @@
+import { envelope, http1, http2 } from "@user-group-service/testing/http";
+import { rawConnect } from "@user-group-service/testing/raw-socket";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { envelope, http1, http2 } from "./support/http.ts";
 import { newServer, redisUrl } from "./support/opened.ts";
 import { metricsUrlOf } from "./support/operations.ts";
-import { rawConnect } from "./support/raw-socket.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 const OPERATIONS = ["/healthz", "/readyz", "/metrics"];
 

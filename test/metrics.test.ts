@@ -5,14 +5,14 @@ import { gunzipSync } from "node:zlib";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { envelope, http1, http2 } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { beforeAll, describe, expect, it } from "vitest";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflectionRequestSchema } from "../gen/grpc/reflection/v1/reflection_pb.ts";
-import { envelope, http1, http2 } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";
 import { metricsOf } from "./support/operations.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 const GET = "/usergroup.v1.UserGroupService/GetUserGroup";
 const OPENMETRICS =

@@ -1,14 +1,14 @@
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { StoreMisconfigured } from "@user-group-service/redis";
+import { closeLater, newListener } from "@user-group-service/testing/opened";
+import { freePort } from "@user-group-service/testing/wait";
 import { expect, inject, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
 import { type OpenOptions, openRedis } from "../src/store/redis/open.ts";
 import {
-  closeLater,
   describeWithRedis,
   newCluster,
-  newListener,
   newOperator,
   newRedis,
   newSentinels,
@@ -17,7 +17,6 @@ import {
 } from "./support/opened.ts";
 import { MASTER, startSentinel } from "./support/redis-sentinel.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { freePort } from "./support/wait.ts";
 
 /** For a Redis that does not come: all of the time is waited for it. */
 const BRIEFLY = { timeoutMs: 500, connectMs: 2000 };

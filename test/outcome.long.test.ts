@@ -1,5 +1,6 @@
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { FIELD } from "../src/store/groups/fields.ts";
@@ -9,7 +10,7 @@ import { describeWithRedis, newOperator, newProxy, newRedis, newServer } from ".
 import { waitForSubscriptions, waitUntilReady } from "./support/operations.ts";
 import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
+import type { TestServer } from "./support/server.ts";
 
 /** What a call is told of its change. */
 async function outcomeOf(call: Promise<unknown>): Promise<string | undefined> {

@@ -1,12 +1,12 @@
 import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { create, toBinary } from "@bufbuild/protobuf";
+import { envelope, type HttpAnswer, http1, http2, pinged } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { envelope, type HttpAnswer, http1, http2, pinged } from "./support/http.ts";
 import { describeWithRedis, suiteProxy, suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 const redisUrl = inject("redisUrl");
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";

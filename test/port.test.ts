@@ -1,9 +1,9 @@
+import { HTTP2_GET, type RawSocket, rawConnect } from "@user-group-service/testing/raw-socket";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { type EndpointMethod, type NodeServer, type ServeOptions, serveNode } from "@user-group-service/transport";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { sharedServer } from "./support/opened.ts";
-import { HTTP2_GET, type RawSocket, rawConnect } from "./support/raw-socket.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { pause, waitFor } from "./support/wait.ts";
 
 const HEADERS_FRAME = 1;
 const GOAWAY_FRAME = 7;

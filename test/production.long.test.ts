@@ -1,12 +1,13 @@
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { newFolder, newProcess } from "@user-group-service/testing/opened";
+import { ROOT, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { newFolder, newProcess, redisUrl } from "./support/opened.ts";
-import { ROOT, startProcess, waitUntilSaid } from "./support/process.ts";
+import { redisUrl } from "./support/opened.ts";
 import { TOKEN_KEYS } from "./support/server.ts";
 import { openTerminal } from "./support/terminal.ts";
-import { waitFor } from "./support/wait.ts";
 
 /** Runs a command in a folder and waits until it listens; gives its URL. */
 async function listens(cwd: string, command: string, env: { readonly [name: string]: string }): Promise<string> {

@@ -1,6 +1,8 @@
 import { connect as connectHttp2, constants } from "node:http2";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Client, credentials, Metadata, status } from "@grpc/grpc-js";
+import { envelope, type HttpAnswer, http1, http2 } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, it } from "vitest";
 import {
   HealthCheckRequestSchema,
@@ -9,11 +11,9 @@ import {
 } from "../gen/grpc/health/v1/health_pb.ts";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ADMIN_TOKEN } from "./support/admin.ts";
-import { envelope, type HttpAnswer, http1, http2 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
 import { sharedServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES } from "./support/server.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const WATCH_PATH = "/grpc.health.v1.Health/Watch";

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { slotOf } from "@user-group-service/redis";
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { RateLimiter } from "../src/auth/rate-limiter.ts";
 import type { RateCounter } from "../src/domain/store.ts";
@@ -14,7 +15,6 @@ import {
   suiteRedis,
   suiteSentinels,
 } from "./support/opened.ts";
-import { waitFor } from "./support/wait.ts";
 
 const LIMIT = { max: 10, windowSeconds: 60 };
 const newKind = () => `test-${randomBytes(6).toString("hex")}`;

@@ -1,14 +1,15 @@
 import { ConnectError } from "@connectrpc/connect";
+import { http1, rawBytes } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ADMIN_CLIENTS, ADMIN_ENV, adminOf, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
-import { http1, rawBytes } from "./support/http.ts";
 import { describeWithRedis, newMonitor, newRedis, newServer } from "./support/opened.ts";
 import { metricOf, waitUntilReady } from "./support/operations.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import type { TestServer } from "./support/server.ts";
 
 /** So long that no window ends while a test runs. */
 const WINDOW = "/24h";

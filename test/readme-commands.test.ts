@@ -1,10 +1,11 @@
 import { cpSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { closeLater, newFolder, newProcess } from "@user-group-service/testing/opened";
+import { descendants, isRunning, ROOT, startProcess } from "@user-group-service/testing/process";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { type Block, blocksOf, type Document, rowsOf, sectionsOf } from "./support/documents.ts";
-import { closeLater, newFolder, newProcess, newRedis, redisUrl, suiteServer } from "./support/opened.ts";
-import { descendants, isRunning, ROOT, startProcess } from "./support/process.ts";
-import { freePort, waitFor } from "./support/wait.ts";
+import { newRedis, redisUrl, suiteServer } from "./support/opened.ts";
 
 /** Sections whose blocks need more than is set up here: sessions, a package of the registry. */
 const ELSEWHERE: ReadonlySet<string> = new Set(["OpenAPI", "Viewer sessions"]);

@@ -3,6 +3,7 @@ import { pathToFileURL } from "node:url";
 import { type DescField, getOption } from "@bufbuild/protobuf";
 import { type Code, ConnectError } from "@connectrpc/connect";
 import { codeFromString, codeToString } from "@connectrpc/connect/protocol-connect";
+import { ROOT } from "@user-group-service/testing/process";
 import { httpStatusOf, MAX_HEADER_BYTES, REFUSAL_STATUS, type Refusal } from "@user-group-service/transport";
 import { describe, expect, it } from "vitest";
 import { field, type StringRules } from "../gen/buf/validate/validate_pb.ts";
@@ -21,7 +22,6 @@ import { callError, toCallError } from "../src/rpc/errors.ts";
 import { refusedError } from "../src/rpc/refusal-errors.ts";
 import { OLDEST } from "../src/store/redis/requirements.ts";
 import { rowsOf, textOf } from "./support/documents.ts";
-import { ROOT } from "./support/process.ts";
 
 const read = (path: string) => readFileSync(`${ROOT}/${path}`, "utf8");
 

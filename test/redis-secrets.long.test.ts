@@ -1,12 +1,13 @@
+import { makeCertificates, removeCertificates } from "@user-group-service/testing/certificates";
+import { closeLater } from "@user-group-service/testing/opened";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { expect, inject, it } from "vitest";
 import { ADMIN_TOKEN, adminOf } from "./support/admin.ts";
-import { makeCertificates, removeCertificates } from "./support/certificates.ts";
-import { closeLater, describeWithRedis, newCluster, newRedis, newSentinels, newServer } from "./support/opened.ts";
+import { describeWithRedis, newCluster, newRedis, newSentinels, newServer } from "./support/opened.ts";
 import { ask, type TestRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { mountSecrets } from "./support/secret-files.ts";
 import type { TestServer } from "./support/server.ts";
-import { freePort, waitFor } from "./support/wait.ts";
 
 /** Of which each is looked for in no log. */
 const [BEFORE, AFTER] = ["password-before", "password-after"];

@@ -1,8 +1,9 @@
+import { closeLater } from "@user-group-service/testing/opened";
 import { Redis } from "ioredis";
 import { expect, it } from "vitest";
 import { requireUsable } from "../src/store/redis/requirements.ts";
 import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
-import { closeLater, describeWithRedis, newOperator, newRedis, newServer, suiteRedis } from "./support/opened.ts";
+import { describeWithRedis, newOperator, newRedis, newServer, suiteRedis } from "./support/opened.ts";
 import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients } from "./support/rpc.ts";
 

@@ -1,15 +1,16 @@
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { makeServerCertificate } from "@user-group-service/testing/certificates";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, inject, it } from "vitest";
 import { AdminService } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { makeServerCertificate } from "./support/certificates.ts";
 import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { metricOf, metricsUrlOf } from "./support/operations.ts";
 import { failureOf } from "./support/rpc.ts";
 import { mountSecrets, shownBy } from "./support/secret-files.ts";
-import { RUNTIMES, TOKEN_KEYS, tokenKey } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import { TOKEN_KEYS, tokenKey } from "./support/server.ts";
 
 const certificates = inject("certificates");
 const SETTINGS = ["TOKEN_KEYS_FILE", "API_TOKENS_FILE", "ADMIN_TOKEN_FILE", "TLS_CERT_FILE", "TLS_KEY_FILE"];

@@ -1,3 +1,6 @@
+import { forSuite } from "@user-group-service/testing/opened";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
 import { tokenDigest } from "../src/store/encryption/encryption.ts";
@@ -6,12 +9,11 @@ import { claimToken } from "../src/store/groups/foreign-tokens.ts";
 import type { StoreClient } from "../src/store/redis/client.ts";
 import { openRedis } from "../src/store/redis/open.ts";
 import { foreignToken, newEnvironment } from "./support/contract/context.ts";
-import { describeWithRedis, forSuite, newServer, suiteRedis } from "./support/opened.ts";
+import { describeWithRedis, newServer, suiteRedis } from "./support/opened.ts";
 import type { TestRedis } from "./support/redis.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import type { TestServer } from "./support/server.ts";
 
 const TOO_FEW = { code: "Unavailable", reason: "TOO_FEW_REPLICAS" };
 

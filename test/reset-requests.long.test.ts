@@ -1,9 +1,17 @@
+import {
+  FLAG,
+  FRAME,
+  frame,
+  HELLO,
+  numberFrame,
+  requestHeaders,
+  uint32,
+} from "@user-group-service/testing/http2-frames";
+import { rawConnect } from "@user-group-service/testing/raw-socket";
+import { VARIANTS } from "@user-group-service/testing/variants";
+import { waitFor } from "@user-group-service/testing/wait";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders, uint32 } from "./support/http2-frames.ts";
 import { suiteServer } from "./support/opened.ts";
-import { rawConnect } from "./support/raw-socket.ts";
-import { VARIANTS } from "./support/variants.ts";
-import { waitFor } from "./support/wait.ts";
 
 const PATHS = [
   "/usergroup.v1.UserGroupService/GetUserGroup",

@@ -1,12 +1,12 @@
 import { gunzipSync, gzipSync } from "node:zlib";
+import { http1, http2 } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../src/domain/user-group.ts";
-import { http1, http2 } from "./support/http.ts";
 import { newId } from "./support/matrix.ts";
 import { sharedServer } from "./support/opened.ts";
 import { restCalls, type Success } from "./support/rest-calls.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES } from "./support/server.ts";
 
 describe.each(RUNTIMES)("REST on %s", (runtime) => {
   const server = sharedServer({ runtime });

@@ -2,13 +2,14 @@ import { execFile } from "node:child_process";
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { newFolder } from "@user-group-service/testing/opened";
+import { ROOT } from "@user-group-service/testing/process";
+import { freePort } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { type Run, ugs } from "../packages/cli/test/support/ugs.ts";
 import { ADMIN_ENV, ADMIN_TOKEN } from "./support/admin.ts";
-import { describeWithRedis, newFolder, newRedis, newServer } from "./support/opened.ts";
-import { ROOT } from "./support/process.ts";
+import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import { ask } from "./support/redis.ts";
-import { freePort } from "./support/wait.ts";
 
 const run = promisify(execFile);
 const ENV = "acme/Customer";

@@ -1,18 +1,20 @@
 import { join } from "node:path";
 import { create, toBinary } from "@bufbuild/protobuf";
+import { http1 } from "@user-group-service/testing/http";
+import { orLeaveOut } from "@user-group-service/testing/on-path";
+import { newProcess } from "@user-group-service/testing/opened";
+import { startProcess } from "@user-group-service/testing/process";
+import type { Runtime } from "@user-group-service/testing/runtime";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { pythonWithGrpcio, STEADY } from "./support/grpcio.ts";
-import { http1 } from "./support/http.ts";
-import { orLeaveOut } from "./support/on-path.ts";
-import { describeWithRedis, newProcess, newServer, redisUrl } from "./support/opened.ts";
-import { startProcess } from "./support/process.ts";
+import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { newEnvoy, newHaproxy, newNginx, waitUntilListening } from "./support/proxies.ts";
 import { deployPrograms } from "./support/python.ts";
-import type { Runtime, TestServer } from "./support/server.ts";
+import type { TestServer } from "./support/server.ts";
 import { CLIENTS, type SteadyCalls } from "./support/steady-calls.ts";
 import { newTcpBalancer } from "./support/tcp-balancer.ts";
-import { freePort, waitFor } from "./support/wait.ts";
 
 const python = pythonWithGrpcio();
 const nginx = orLeaveOut("nginx", "restarts behind nginx are");

@@ -1,3 +1,5 @@
+import { forSuite } from "@user-group-service/testing/opened";
+import { waitFor } from "@user-group-service/testing/wait";
 import { beforeAll, expect, it } from "vitest";
 import { partitionOf } from "../src/domain/environment.ts";
 import { StoreUnavailable, ViewerSessionEnded } from "../src/domain/errors.ts";
@@ -14,9 +16,8 @@ import {
   newGroup,
   RING,
 } from "./support/contract/context.ts";
-import { describeWithRedis, forSuite, suiteProxy, suiteRedis } from "./support/opened.ts";
+import { describeWithRedis, suiteProxy, suiteRedis } from "./support/opened.ts";
 import { TestApiTokens, TestEnvironments, TestUserGroupAdmin, TestUserGroups } from "./support/stores.ts";
-import { waitFor } from "./support/wait.ts";
 
 // A proxy lets so many round trips pass and holds back the requests of further
 // ones, so that a call that needs another never answers.

@@ -1,6 +1,6 @@
+import { type RunningProcess, startProcess } from "@user-group-service/testing/process";
+import { denoRun, RUNTIMES } from "@user-group-service/testing/runtime";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type RunningProcess, startProcess } from "./support/process.ts";
-import { denoRun, RUNTIMES } from "./support/server.ts";
 
 const SCRIPT = "test/fixtures/internals/main.js";
 const COMMANDS = { node: [process.execPath, SCRIPT], deno: [...denoRun(["--allow-net=127.0.0.1"]), SCRIPT] };

@@ -1,4 +1,7 @@
 import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { forSuite } from "@user-group-service/testing/opened";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
 import { beforeAll, expect, it } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
@@ -6,10 +9,9 @@ import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { newApiToken } from "../src/domain/token.ts";
 import { adminOf } from "./support/admin.ts";
 import { foreignToken } from "./support/contract/context.ts";
-import { describeWithRedis, forSuite, patient, suiteRedis } from "./support/opened.ts";
+import { describeWithRedis, patient, suiteRedis } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { RUNTIMES, startServer, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import { startServer, type TestServer } from "./support/server.ts";
 
 const SERVER_ENV = { LOG_LEVEL: "trace", ADMIN_TOKEN: "admin-token-of-the-test-0001" };
 

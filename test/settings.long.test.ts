@@ -1,9 +1,9 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ADMIN_ENV, ADMIN_TOKEN, adminOf, customerOf, newName } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer, redisUrl } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
-import { waitFor } from "./support/wait.ts";
 
 describeWithRedis("credentials of the settings", () => {
   const [older, newer] = [`older-${crypto.randomUUID()}`, `newer-${crypto.randomUUID()}`];

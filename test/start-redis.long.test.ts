@@ -1,10 +1,11 @@
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import type { TestRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { RUNTIMES, type TestServer, TOKEN_KEYS } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import { type TestServer, TOKEN_KEYS } from "./support/server.ts";
 
 const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
 

@@ -1,5 +1,6 @@
+import { forSuite } from "@user-group-service/testing/opened";
 import { openRedis } from "../src/store/redis/open.ts";
-import { describeWithRedis, forSuite, suiteRedis } from "./support/opened.ts";
+import { describeWithRedis, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { documentedRights, withRights } from "./support/rights.ts";
 import { storeContract } from "./support/store-contract.ts";

@@ -1,11 +1,11 @@
+import { envelope, http2 } from "@user-group-service/testing/http";
+import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "@user-group-service/testing/http2-frames";
+import { rawConnect } from "@user-group-service/testing/raw-socket";
+import { VARIANTS } from "@user-group-service/testing/variants";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { unforeseenIn } from "./attacks/support/unforeseen.ts";
-import { envelope, http2 } from "./support/http.ts";
-import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "./support/http2-frames.ts";
 import { suiteServer } from "./support/opened.ts";
-import { rawConnect } from "./support/raw-socket.ts";
-import { VARIANTS } from "./support/variants.ts";
-import { pause, waitFor } from "./support/wait.ts";
 
 const PATHS = ["/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
 

@@ -1,10 +1,10 @@
+import { answerOn, envelope, openHttp2, pinged } from "@user-group-service/testing/http";
+import { rawConnect } from "@user-group-service/testing/raw-socket";
+import { VARIANTS } from "@user-group-service/testing/variants";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { STREAMS } from "../src/capacity.ts";
-import { answerOn, envelope, openHttp2, pinged } from "./support/http.ts";
 import { suiteServer } from "./support/opened.ts";
-import { rawConnect } from "./support/raw-socket.ts";
-import { VARIANTS } from "./support/variants.ts";
-import { waitFor } from "./support/wait.ts";
 
 const WATCH = "/grpc.health.v1.Health/Watch";
 const REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";

@@ -1,13 +1,13 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { descendants, waitUntilGone } from "@user-group-service/testing/process";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, inject, it } from "vitest";
 import type { Log } from "../src/observability/log.ts";
 import { Supervisor } from "../src/supervisor.ts";
 import { describeWithRedis, newLaunched } from "./support/opened.ts";
-import { descendants, waitUntilGone } from "./support/process.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 const redisUrl = inject("redisUrl");
 const WORKER = fileURLToPath(new URL("fixtures/supervisor/worker.js", import.meta.url));

@@ -1,8 +1,8 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { newUserGroupToken } from "../src/domain/token.ts";
 import { failureOf, type GroupResult } from "./support/clients.ts";
 import { describePlaces, matrixCases, newId, placeOf, serverCases } from "./support/matrix.ts";
-import { waitFor } from "./support/wait.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -1,25 +1,18 @@
 import { cpSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { type Certificates, makeCertificates, removeCertificates } from "@user-group-service/testing/certificates";
+import { http1 } from "@user-group-service/testing/http";
+import { closeLater, newFolder, newProcess } from "@user-group-service/testing/opened";
+import { ROOT, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, inject, it } from "vitest";
 import { bearer } from "./support/admin.ts";
-import { type Certificates, makeCertificates, removeCertificates } from "./support/certificates.ts";
-import { http1 } from "./support/http.ts";
-import {
-  closeLater,
-  describeWithRedis,
-  newFolder,
-  newLaunched,
-  newProcess,
-  newRedis,
-  newServer,
-  patient,
-} from "./support/opened.ts";
+import { describeWithRedis, newLaunched, newRedis, newServer, patient } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
-import { ROOT, startProcess, waitUntilSaid } from "./support/process.ts";
 import { mountSecrets } from "./support/secret-files.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
+import type { TestServer } from "./support/server.ts";
 import { openTraceCollector } from "./support/trace-collector.ts";
-import { freePort, waitFor } from "./support/wait.ts";
 
 const CALL = "usergroup.v1.UserGroupService/GetUserGroup";
 

@@ -1,13 +1,14 @@
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
+import { http1 } from "@user-group-service/testing/http";
+import { forSuite } from "@user-group-service/testing/opened";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ADMIN_ENV, bearer, issueToken } from "./support/admin.ts";
-import { http1 } from "./support/http.ts";
-import { forSuite, suiteServer } from "./support/opened.ts";
+import { suiteServer } from "./support/opened.ts";
 import { healthOf } from "./support/operations.ts";
 import { type CollectedSpan, openTraceCollector } from "./support/trace-collector.ts";
-import { waitFor } from "./support/wait.ts";
 
 const COLLECTOR_SECRET = "of-the-collector-0123456789";
 const GROUP = "a group of whom no trace tells";

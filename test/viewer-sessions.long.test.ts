@@ -1,15 +1,17 @@
 import { Agent } from "node:http";
 import { PUBLISHED_MS } from "@user-group-service/sessions";
+import { http1 } from "@user-group-service/testing/http";
+import { closeLater } from "@user-group-service/testing/opened";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { freePort, pause, waitFor } from "@user-group-service/testing/wait";
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from "jose";
 import { expect, it } from "vitest";
 import { SigningKey_State as State } from "../gen/usergroup/admin/v1/signing_key_pb.ts";
 import { signingKeysKey } from "../src/store/keys.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, adminOf, bearer, customerOf } from "./support/admin.ts";
-import { http1 } from "./support/http.ts";
-import { closeLater, describeWithRedis, newOperator, newRedis, newServer, redisUrl } from "./support/opened.ts";
+import { describeWithRedis, newOperator, newRedis, newServer, redisUrl } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { freePort, pause, waitFor } from "./support/wait.ts";
+import type { TestServer } from "./support/server.ts";
 
 const PUBLIC_URL = "https://groups.example.com";
 const AUDIENCE = "https://dashboards.example.com";

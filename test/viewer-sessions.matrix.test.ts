@@ -1,4 +1,6 @@
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { http1 } from "@user-group-service/testing/http";
+import { forSuite } from "@user-group-service/testing/opened";
 import { createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
 import { describe, expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
@@ -18,9 +20,7 @@ import {
   presenting,
   ROLE_VALUES,
 } from "./support/admin.ts";
-import { http1 } from "./support/http.ts";
 import { clientCases, describePlaces, describeServers, newId } from "./support/matrix.ts";
-import { forSuite } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 

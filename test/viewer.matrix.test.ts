@@ -1,8 +1,8 @@
+import { type HttpAnswer, http1, http2 } from "@user-group-service/testing/http";
 import { expect, it } from "vitest";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import type { JsonObject } from "../src/domain/user-group.ts";
 import { bearer } from "./support/admin.ts";
-import { type HttpAnswer, http1, http2 } from "./support/http.ts";
 import { describeServers, newId } from "./support/matrix.ts";
 import { metricOf } from "./support/operations.ts";
 import { restCalls, type Success } from "./support/rest-calls.ts";

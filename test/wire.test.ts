@@ -1,13 +1,13 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { envelope, type HttpAnswer, type HttpRequest, http1, http2, rawBytes } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { GetUserGroupRequestSchema, GetUserGroupResponseSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { envelope, type HttpAnswer, type HttpRequest, http1, http2, rawBytes } from "./support/http.ts";
 import { sharedServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-import { RUNTIMES } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
 
 /** Sends bytes, and reads the one answer up to the end of the connection. */
 async function answerTo(url: string, sent: string): Promise<HttpAnswer> {

@@ -5,12 +5,13 @@ import {
   createGrpcWebTransport,
   Http2SessionManager,
 } from "@connectrpc/connect-node";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, inject, it } from "vitest";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { describeWithRedis, newLaunched, newServer, redisUrl } from "./support/opened.ts";
 import { metricsUrlOf } from "./support/operations.ts";
-import { RUNTIMES, type TestServer } from "./support/server.ts";
-import { waitFor } from "./support/wait.ts";
+import type { TestServer } from "./support/server.ts";
 
 /** Calls through a connection of its own, so that the workers take turns. */
 async function get(server: TestServer, path: string): Promise<Response> {

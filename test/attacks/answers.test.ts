@@ -1,6 +1,6 @@
 import type { ClientHttp2Session } from "node:http2";
-import { answerOn, envelope, type HttpAnswer, openHttp2 } from "../support/http.ts";
-import { waitFor } from "../support/wait.ts";
+import { answerOn, envelope, type HttpAnswer, openHttp2 } from "@user-group-service/testing/http";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describeAttacks, type Target } from "./support/attack.ts";
 import { authorization, get, head, PATHS, post, protoField, reflectionRequest } from "./support/requests.ts";
 

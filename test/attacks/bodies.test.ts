@@ -1,7 +1,7 @@
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzipSync } from "node:zlib";
-import { envelope } from "../support/http.ts";
-import { waitFor } from "../support/wait.ts";
+import { envelope } from "@user-group-service/testing/http";
+import { waitFor } from "@user-group-service/testing/wait";
 import { type Attack, describeAttacks, type Target } from "./support/attack.ts";
 import { authorization, head, PATHS, post, protoField, repeatedProperties } from "./support/requests.ts";
 import type { Wire } from "./support/wire.ts";

@@ -1,6 +1,14 @@
-import { http1 } from "../support/http.ts";
-import { FLAG, FRAME, frame, hpackBlock, numberFrame, PREFACE, settings } from "../support/http2-frames.ts";
-import { pause, waitFor } from "../support/wait.ts";
+import { http1 } from "@user-group-service/testing/http";
+import {
+  FLAG,
+  FRAME,
+  frame,
+  hpackBlock,
+  numberFrame,
+  PREFACE,
+  settings,
+} from "@user-group-service/testing/http2-frames";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describeAttacks } from "./support/attack.ts";
 import { PATHS, post } from "./support/requests.ts";
 import { openTcp, openWire, type Wire } from "./support/wire.ts";

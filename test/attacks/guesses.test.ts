@@ -1,5 +1,5 @@
+import { answerOn, envelope, openHttp2 } from "@user-group-service/testing/http";
 import { newApiToken } from "../../src/domain/token.ts";
-import { answerOn, envelope, openHttp2 } from "../support/http.ts";
 import { openMonitor } from "../support/monitor.ts";
 import { type Attack, describeAttacks, type Target } from "./support/attack.ts";
 import { PATHS, post, protoField } from "./support/requests.ts";

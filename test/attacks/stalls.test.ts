@@ -1,7 +1,15 @@
-import { envelope } from "../support/http.ts";
-import { FLAG, FRAME, frame, hpackBlock, numberFrame, PREFACE, settings } from "../support/http2-frames.ts";
-import { descriptorsOf } from "../support/process-usage.ts";
-import { waitFor } from "../support/wait.ts";
+import { envelope } from "@user-group-service/testing/http";
+import {
+  FLAG,
+  FRAME,
+  frame,
+  hpackBlock,
+  numberFrame,
+  PREFACE,
+  settings,
+} from "@user-group-service/testing/http2-frames";
+import { descriptorsOf } from "@user-group-service/testing/process-usage";
+import { waitFor } from "@user-group-service/testing/wait";
 import { type Attack, describeAttacks, type Target } from "./support/attack.ts";
 import type { Http2Wire } from "./support/http2-wire.ts";
 import { authorization, get, head, PATHS, post, protoField } from "./support/requests.ts";

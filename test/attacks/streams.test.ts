@@ -1,6 +1,14 @@
-import { envelope } from "../support/http.ts";
-import { FLAG, FRAME, frame, hpackBlock, hpackField, numberFrame, settings } from "../support/http2-frames.ts";
-import { pause, waitFor } from "../support/wait.ts";
+import { envelope } from "@user-group-service/testing/http";
+import {
+  FLAG,
+  FRAME,
+  frame,
+  hpackBlock,
+  hpackField,
+  numberFrame,
+  settings,
+} from "@user-group-service/testing/http2-frames";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describeAttacks, type Target } from "./support/attack.ts";
 import type { Http2Wire } from "./support/http2-wire.ts";
 import { authorization, get, PATHS, post, protoField, reflectionRequest } from "./support/requests.ts";

@@ -1,16 +1,17 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { http1 } from "@user-group-service/testing/http";
+import { newFolder, newProcess } from "@user-group-service/testing/opened";
+import { ROOT, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { freePort } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { SETTINGS } from "../../src/config/config.ts";
 import { readStages } from "../support/dockerfile.ts";
-import { http1 } from "../support/http.ts";
-import { newFolder, newProcess, redisUrl } from "../support/opened.ts";
-import { ROOT, startProcess, waitUntilSaid } from "../support/process.ts";
+import { redisUrl } from "../support/opened.ts";
 import { deployPrograms } from "../support/python.ts";
 import { documentedRights } from "../support/rights.ts";
-import { freePort } from "../support/wait.ts";
 
 interface ComposeService {
   readonly environment?: { readonly [name: string]: string };

@@ -1,14 +1,14 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { http1 } from "@user-group-service/testing/http";
+import { newFolder, newProcess } from "@user-group-service/testing/opened";
+import { ROOT, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { UNFORESEEN } from "@user-group-service/testing/runtime";
+import { freePort } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { carryOut, readStages } from "../support/dockerfile.ts";
-import { http1 } from "../support/http.ts";
-import { newFolder, newProcess } from "../support/opened.ts";
-import { ROOT, startProcess, waitUntilSaid } from "../support/process.ts";
 import { deployPrograms } from "../support/python.ts";
-import { UNFORESEEN } from "../support/server.ts";
-import { freePort } from "../support/wait.ts";
 
 const programs = deployPrograms();
 

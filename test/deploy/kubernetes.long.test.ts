@@ -1,12 +1,12 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
+import { onPath, orLeaveOut } from "@user-group-service/testing/on-path";
+import { newFolder } from "@user-group-service/testing/opened";
+import { ROOT } from "@user-group-service/testing/process";
 import { describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { loadConfig, SETTINGS } from "../../src/config/config.ts";
-import { onPath, orLeaveOut } from "../support/on-path.ts";
-import { newFolder } from "../support/opened.ts";
-import { ROOT } from "../support/process.ts";
 import { deployPrograms } from "../support/python.ts";
 import { TOKEN_KEYS } from "../support/server.ts";
 

@@ -1,10 +1,10 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { orLeaveOut } from "@user-group-service/testing/on-path";
+import { ROOT } from "@user-group-service/testing/process";
 import { describe, expect, it } from "vitest";
 import { SETTINGS } from "../../src/config/config.ts";
-import { orLeaveOut } from "../support/on-path.ts";
-import { ROOT } from "../support/process.ts";
 
 const analyze = orLeaveOut("systemd-analyze", "the tests of the unit are");
 const UNIT = join(ROOT, "deploy/systemd/user-group-service.service");

@@ -2,9 +2,9 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "../support/process.ts";
+import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { freePort } from "@user-group-service/testing/wait";
 import type { TestServer } from "../support/server.ts";
-import { freePort } from "../support/wait.ts";
 
 /** A copy of an example outside of the repository, which has nothing of it but what its own README says. */
 export interface CopiedExample {

@@ -1,13 +1,14 @@
 import { join } from "node:path";
+import { closeLater, forSuite } from "@user-group-service/testing/opened";
+import { ROOT, waitUntilSaid } from "@user-group-service/testing/process";
+import { waitFor } from "@user-group-service/testing/wait";
 import { decodeJwt } from "jose";
 import type { BrowserContext, Page, Request, Response } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { adminOf, customerOf } from "../support/admin.ts";
 import { describeWithChromium, servePage, stopClock, suiteBrowser } from "../support/chromium.ts";
-import { closeLater, forSuite, sharedServer } from "../support/opened.ts";
-import { ROOT, waitUntilSaid } from "../support/process.ts";
+import { sharedServer } from "../support/opened.ts";
 import { grpcClients } from "../support/rpc.ts";
-import { waitFor } from "../support/wait.ts";
 import { copyExample, packClient, settingsOf, startExample } from "./example.ts";
 import { overHttp } from "./over-http.ts";
 

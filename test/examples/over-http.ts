@@ -1,10 +1,11 @@
+import { forSuite, newProcess } from "@user-group-service/testing/opened";
+import { startProcess } from "@user-group-service/testing/process";
+import { waitFor } from "@user-group-service/testing/wait";
 import { decodeJwt } from "jose";
 import { describe, expect, it } from "vitest";
 import { adminOf, customerOf } from "../support/admin.ts";
-import { forSuite, newProcess, sharedServer } from "../support/opened.ts";
-import { startProcess } from "../support/process.ts";
+import { sharedServer } from "../support/opened.ts";
 import { grpcClients } from "../support/rpc.ts";
-import { waitFor } from "../support/wait.ts";
 import { type CopiedExample, type RunningExample, settingsOf, startExample } from "./example.ts";
 
 /** The paths of dashboards, and whether each sees at once that a session was ended. */

@@ -1,4 +1,5 @@
 import { slotOf } from "@user-group-service/redis";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { partitionOf } from "../../src/domain/environment.ts";
 import { StoreUnavailable } from "../../src/domain/errors.ts";
@@ -7,7 +8,6 @@ import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "../suppor
 import { describeWithRedis, newStoreClient, suiteCluster } from "../support/opened.ts";
 import { ask, type TestRedis } from "../support/redis.ts";
 import { AUDIT, BY, TestUserGroups } from "../support/stores.ts";
-import { pause, waitFor } from "../support/wait.ts";
 
 describeWithRedis("a Cluster", () => {
   const cluster = suiteCluster();

@@ -1,10 +1,10 @@
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { newEnvironment, newGroup, RING } from "../support/contract/context.ts";
 import { failOverByScript } from "../support/failover.ts";
 import { describeWithRedis, newSentinels, newStoreClient } from "../support/opened.ts";
 import { ask } from "../support/redis.ts";
 import { TestUserGroups } from "../support/stores.ts";
-import { pause, waitFor } from "../support/wait.ts";
 
 describeWithRedis("Sentinels", () => {
   it("are believed at once when a master hangs, which no connection tells", async () => {

@@ -1,6 +1,14 @@
 import { gzipSync } from "node:zlib";
-import { envelope } from "../support/http.ts";
-import { FLAG, FRAME, frame, hpackBlock, numberFrame, PREFACE, settings } from "../support/http2-frames.ts";
+import { envelope } from "@user-group-service/testing/http";
+import {
+  FLAG,
+  FRAME,
+  frame,
+  hpackBlock,
+  numberFrame,
+  PREFACE,
+  settings,
+} from "@user-group-service/testing/http2-frames";
 
 /** Bytes of a valid exchange, as one end of a connection sends them. */
 export interface Exchange {

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { makeCertificates, removeCertificates } from "@user-group-service/testing/certificates";
 import { PLACES } from "../attacks/support/place.ts";
-import { makeCertificates, removeCertificates } from "../support/certificates.ts";
 import { findRedisServer, startRedis } from "../support/redis.ts";
 import { cases } from "./cases.ts";
 import { exchanges } from "./exchange.ts";

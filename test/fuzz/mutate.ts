@@ -1,4 +1,4 @@
-import { FRAME, frame, numberFrame } from "../support/http2-frames.ts";
+import { FRAME, frame, numberFrame } from "@user-group-service/testing/http2-frames";
 import type { Exchange } from "./exchange.ts";
 import type { Random } from "./random.ts";
 import type { Script, Step } from "./script.ts";

@@ -1,11 +1,11 @@
+import type { Certificates } from "@user-group-service/testing/certificates";
+import { isRunning } from "@user-group-service/testing/process";
+import { descriptorsOf, heldBytesOf } from "@user-group-service/testing/process-usage";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { Bystander } from "../attacks/support/bystander.ts";
 import { type Place, startAt } from "../attacks/support/place.ts";
 import { unforeseenIn } from "../attacks/support/unforeseen.ts";
-import type { Certificates } from "../support/certificates.ts";
-import { isRunning } from "../support/process.ts";
-import { descriptorsOf, heldBytesOf } from "../support/process-usage.ts";
 import type { TestServer } from "../support/server.ts";
-import { pause, waitFor } from "../support/wait.ts";
 
 /** The API token of the fuzzer: the same every time, so that a seed decides every byte. */
 export const API_TOKEN = "fuzz-0123456789abcdef";

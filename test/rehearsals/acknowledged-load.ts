@@ -1,11 +1,11 @@
 import { Agent } from "node:http";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
+import { http1 } from "@user-group-service/testing/http";
+import { pause } from "@user-group-service/testing/wait";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import { http1 } from "../support/http.ts";
-import { pause } from "../support/wait.ts";
 import { CallTally, type Figures } from "./call-tally.ts";
 
 const LOOPS = 8;

@@ -1,4 +1,4 @@
-import { pause } from "../support/wait.ts";
+import { pause } from "@user-group-service/testing/wait";
 
 /** What calls came to, in a phase of a rehearsal. */
 export interface Figures {

@@ -1,8 +1,8 @@
 import { createClient } from "@connectrpc/connect";
+import { pause } from "@user-group-service/testing/wait";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { openGrpcJsTransport } from "../support/clients/grpc-js-transport.ts";
-import { pause } from "../support/wait.ts";
 import { CallTally, type Figures } from "./call-tally.ts";
 
 /** How long a state of a rehearsal is looked at, in milliseconds. */

@@ -1,8 +1,8 @@
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { newShape, type Shape, type ShapeName, type ShapeOptions } from "../faults/stage/shapes.ts";
 import { failOverByScript, planFailover } from "../support/failover.ts";
 import { describeWithRedis, newServer } from "../support/opened.ts";
-import { pause, waitFor } from "../support/wait.ts";
 import { beginAcknowledgedLoad } from "./acknowledged-load.ts";
 import { PHASE_MS } from "./checked-load.ts";
 

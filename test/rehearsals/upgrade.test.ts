@@ -2,15 +2,16 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { closeLater, newFolder } from "@user-group-service/testing/opened";
+import { ROOT } from "@user-group-service/testing/process";
+import { freePort, pause } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ADMIN_TOKEN, adminOf, customerOf } from "../support/admin.ts";
-import { closeLater, describeWithRedis, newFolder, newRedis, newServer } from "../support/opened.ts";
-import { ROOT } from "../support/process.ts";
+import { describeWithRedis, newRedis, newServer } from "../support/opened.ts";
 import type { TestServer } from "../support/server.ts";
 import { tokenKey } from "../support/server.ts";
 import { newTcpBalancer } from "../support/tcp-balancer.ts";
 import { startUgs } from "../support/ugs-process.ts";
-import { freePort, pause } from "../support/wait.ts";
 import { beginCheckedLoad, PHASE_MS } from "./checked-load.ts";
 
 /** The commit of the earlier release. Default: one that does not note under which key it encrypts. */

@@ -1,6 +1,7 @@
 import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
+import { forSuite } from "@user-group-service/testing/opened";
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { Role } from "../../gen/usergroup/admin/v1/api_token_pb.ts";
 import type { AuditEvent } from "../../gen/usergroup/admin/v1/audit_event_pb.ts";
@@ -8,7 +9,6 @@ import { ApiEnvironmentTag } from "../../gen/usergroup/v1/user_group_pb.ts";
 import type { Role as RoleName } from "../../src/domain/api-token.ts";
 import { type ConnectClientOptions, openTransport } from "./clients/connect.ts";
 import { openGrpcJsTransport } from "./clients/grpc-js-transport.ts";
-import { forSuite } from "./opened.ts";
 import { ADMIN_TOKEN } from "./server.ts";
 
 export { ADMIN_ENV, ADMIN_TOKEN } from "./server.ts";

@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { forSuite } from "@user-group-service/testing/opened";
+import { listen } from "@user-group-service/testing/wait";
 import { type BrowserContext, chromium, type Page } from "playwright-core";
 import { describe, inject } from "vitest";
-import { forSuite } from "./opened.ts";
-import { listen } from "./wait.ts";
 
 const chromiumPath = inject("chromiumPath");
 

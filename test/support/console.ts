@@ -1,11 +1,11 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { ROOT } from "@user-group-service/testing/process";
+import { waitFor } from "@user-group-service/testing/wait";
 import type { RunOptions } from "axe-core";
 import type { Locator, Page } from "playwright-core";
 import { expect } from "vitest";
 import type { TestBrowser } from "./chromium.ts";
-import { ROOT } from "./process.ts";
-import { waitFor } from "./wait.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { ROOT } from "./process.ts";
+import { ROOT } from "@user-group-service/testing/process";
 
 /** An instruction of a Dockerfile: its name, its flags, and the rest of it in one line. */
 export interface Instruction {

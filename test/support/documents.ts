@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { ROOT } from "./process.ts";
+import { ROOT } from "@user-group-service/testing/process";
 
 /** The documents with tables and blocks of code that tests hold against the service. */
 export type Document =

@@ -1,6 +1,6 @@
-import { startProcess } from "./process.ts";
+import { startProcess } from "@user-group-service/testing/process";
+import { waitFor } from "@user-group-service/testing/wait";
 import { MASTER } from "./redis-sentinel.ts";
-import { waitFor } from "./wait.ts";
 
 /** Redis carries a planned failover out, or gives it up, within so many milliseconds. */
 const GIVEN_UP_MS = 6000;

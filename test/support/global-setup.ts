@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process";
+import { makeCertificates, removeCertificates } from "@user-group-service/testing/certificates";
+import { orLeaveOut } from "@user-group-service/testing/on-path";
+import { ROOT } from "@user-group-service/testing/process";
 import type { TestProject } from "vitest/node";
 import { LAYOUT } from "../../src/redis-state.ts";
 import { FORMAT_KEY } from "../../src/store/keys.ts";
-import { type Certificates, makeCertificates, removeCertificates } from "./certificates.ts";
-import { orLeaveOut } from "./on-path.ts";
-import { ROOT } from "./process.ts";
 import { ask, startRedis } from "./redis.ts";
 import { openSharedServers } from "./shared-servers.ts";
 
@@ -16,8 +16,6 @@ declare module "vitest" {
     sharedServers: string;
     /** Path of Chromium; undefined when it is not installed. */
     chromiumPath: string | undefined;
-    /** The certificates that all tests share. */
-    certificates: Certificates;
     /** Whether of the faults and attacks only a part comes, and faults for a shorter time. */
     isShort: boolean;
   }

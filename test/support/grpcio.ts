@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { ROOT } from "./process.ts";
+import { ROOT } from "@user-group-service/testing/process";
 import { pythonPrograms } from "./python.ts";
 
 const FOLDER = join(ROOT, "test/support/grpcio");

@@ -1,7 +1,9 @@
+import { forSuite } from "@user-group-service/testing/opened";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, inject } from "vitest";
 import { type CallHeaders, CLIENTS, type ClientRow, openReference, type ServiceClient } from "./clients.ts";
-import { forSuite, redisUrl, sharedServer } from "./opened.ts";
-import { RUNTIMES, type TestServer } from "./server.ts";
+import { redisUrl, sharedServer } from "./opened.ts";
+import type { TestServer } from "./server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {

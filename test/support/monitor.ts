@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:net";
+import { waitFor } from "@user-group-service/testing/wait";
 import { ask, type TestRedis } from "./redis.ts";
-import { waitFor } from "./wait.ts";
 
 /** What clients send to a Redis. */
 export interface Monitor {

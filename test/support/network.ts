@@ -1,5 +1,5 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { listen } from "./wait.ts";
+import { listen } from "@user-group-service/testing/wait";
 
 /** Who connects when it is none of those that have an address of their own. */
 export const CLIENT = "client";

@@ -1,28 +1,20 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import type { Server as HttpServer } from "node:http";
-import type { Server } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { closeLater, forSuite, newProcess } from "@user-group-service/testing/opened";
+import { UNFORESEEN } from "@user-group-service/testing/runtime";
 import { Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished } from "vitest";
+import { describe, expect, inject } from "vitest";
 import type { StoreClient } from "../../src/store/redis/client.ts";
 import { type OpenOptions, openRedis } from "../../src/store/redis/open.ts";
 import { openMonitor } from "./monitor.ts";
-import type { RunningProcess } from "./process.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
 import { clusterOperator, startCluster } from "./redis-cluster.ts";
 import { openRedisProxy } from "./redis-proxy.ts";
 import { startSentinels } from "./redis-sentinel.ts";
-import { type LaunchedServer, launch, type ServerOptions, startServer, type TestServer, UNFORESEEN } from "./server.ts";
+import { type LaunchedServer, launch, type ServerOptions, startServer, type TestServer } from "./server.ts";
 import { type SharedOptions, takeShare } from "./shared-servers.ts";
-import { listen } from "./wait.ts";
 
 /*
- * What tests open, and what closes it, whether they pass or fail, what was opened last first:
- *
- * - `new...` is called in a test, and closed after it. It is not for concurrent tests: Vitest does not know which of
- *   them calls.
- * - `suite...` is called where a suite is described. It opens before the tests of the suite and is closed after them.
+ * What tests open, as packages/testing/src/opened.ts says: `new...` is called in a test, and `suite...` where a suite is
+ * described.
  */
 
 /** URL of the real Redis that all tests share; undefined when there is no redis-server. */
@@ -30,11 +22,6 @@ export const redisUrl = inject("redisUrl");
 
 /** A suite that is left out where there is no redis-server. */
 export const describeWithRedis = describe.skipIf(redisUrl === undefined);
-
-/** Has something closed when the running test is over. */
-export function closeLater(close: () => unknown): void {
-  onTestFinished(async () => void (await close()));
-}
 
 /**
  * A server. It must not warn, and where the test does not end it, it must end with 0 at SIGTERM. It waits for its store as
@@ -73,29 +60,6 @@ export function newLaunched(options: ServerOptions): LaunchedServer {
   return newProcess(launch(options));
 }
 
-/** Any other process. */
-export function newProcess<T extends RunningProcess>(started: T): T {
-  closeLater(() => started.stop());
-  return started;
-}
-
-/** A server of the test itself, which has not listened yet. @returns the URL that it listens at */
-export async function newListener(server: Server, scheme: "http" | "https" = "http"): Promise<string> {
-  const url = `${scheme}://127.0.0.1:${await listen(server)}`;
-  closeLater(() => {
-    server.close();
-    (server as Partial<HttpServer>).closeAllConnections?.();
-  });
-  return url;
-}
-
-/** An empty folder. */
-export function newFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "ugs-test-"));
-  closeLater(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
-
 /** A connection to Redis as the service has it. Default: one that is patient. */
 export async function newStoreClient(
   { url }: Pick<TestRedis, "url">,
@@ -122,28 +86,6 @@ export function sharedServer(options: SharedOptions = {}): TestServer {
     () => takeShare(inject("sharedServers"), options),
     (server) => expect(server.output()).not.toMatch(UNFORESEEN),
   );
-}
-
-/**
- * Opens something before the tests of a suite, and closes it after them.
- *
- * @returns what stands for it: each use is passed on to what was opened. @throws when it is used before the suite begins
- */
-export function forSuite<T extends object>(open: () => T | Promise<T>, close: (opened: T) => unknown): T {
-  let opened: T | undefined;
-  beforeAll(async () => {
-    opened = await open();
-  });
-  afterAll(async () => {
-    if (opened) await close(opened);
-  });
-  return new Proxy({} as T, {
-    get: (_, name) => {
-      if (!opened) throw new Error(`${String(name)} was asked for before the suite has begun`);
-      const value: unknown = Reflect.get(opened, name, opened);
-      return typeof value === "function" ? value.bind(opened) : value;
-    },
-  });
 }
 
 /** Has a server wait for its store as long as a busy machine may take, unless a test says how long. */

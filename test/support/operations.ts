@@ -1,12 +1,12 @@
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
+import { http1 } from "@user-group-service/testing/http";
+import { waitFor } from "@user-group-service/testing/wait";
 import type { Redis } from "ioredis";
 import { expect } from "vitest";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { REVOKED_CHANNEL } from "../../src/store/keys.ts";
-import { http1 } from "./http.ts";
 import type { TestServer } from "./server.ts";
-import { waitFor } from "./wait.ts";
 
 type Server = Pick<TestServer, "url">;
 

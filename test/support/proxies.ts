@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { newFolder, newProcess } from "./opened.ts";
-import { ROOT, startProcess } from "./process.ts";
-import { freePort, waitFor } from "./wait.ts";
+import { newFolder, newProcess } from "@user-group-service/testing/opened";
+import { ROOT, startProcess } from "@user-group-service/testing/process";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 
 /** A proxy as `deploy/` sets it up, by the ports that it has there. */
 export type Listening = (port: number) => string;

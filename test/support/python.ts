@@ -1,8 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { orLeaveOut } from "./on-path.ts";
-import { ROOT } from "./process.ts";
+import { orLeaveOut } from "@user-group-service/testing/on-path";
+import { ROOT } from "@user-group-service/testing/process";
 
 /** Makes an environment, unless it is there: of a Python, its folder, and the file that it requires. */
 const MAKE = `

@@ -1,8 +1,8 @@
 import { type ScriptedRedis, slotOf } from "@user-group-service/redis";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { Cluster } from "ioredis";
 import type { Network } from "./network.ts";
 import { ask, startRedis, type TestRedis } from "./redis.ts";
-import { freePort, waitFor } from "./wait.ts";
 
 /** A Redis Cluster of three masters, each with a replica. */
 export interface TestCluster {

@@ -1,6 +1,6 @@
 import { connect, createServer, type Socket } from "node:net";
+import { listen } from "@user-group-service/testing/wait";
 import type { TestRedis } from "./redis.ts";
-import { listen } from "./wait.ts";
 
 /** Stands between one client and Redis, and decides what passes. */
 export interface RedisProxy {

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { waitFor } from "@user-group-service/testing/wait";
 import type { Network } from "./network.ts";
 import { ask, startIn, startRedis, type TestRedis } from "./redis.ts";
-import { waitFor } from "./wait.ts";
 
 /** What the Sentinels of the tests call the master. */
 export const MASTER = "main.1";

@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { onPath } from "@user-group-service/testing/on-path";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
-import { onPath } from "./on-path.ts";
-import { freePort, waitFor } from "./wait.ts";
 
 /** What was started here and runs. */
 const running = new Set<ChildProcess>();

@@ -1,6 +1,6 @@
+import { type HttpAnswer, type HttpRequest, http1 } from "@user-group-service/testing/http";
 import { expect } from "vitest";
 import type { JsonObject } from "../../src/domain/user-group.ts";
-import { type HttpAnswer, type HttpRequest, http1 } from "./http.ts";
 import { newId } from "./matrix.ts";
 import type { TestServer } from "./server.ts";
 

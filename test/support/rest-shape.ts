@@ -1,5 +1,5 @@
+import type { HttpAnswer } from "@user-group-service/testing/http";
 import { expect } from "vitest";
-import type { HttpAnswer } from "./http.ts";
 
 /** What errors must not hold: traces of libraries, runtimes and files. */
 const LIBRARY_TEXT =

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { ROOT } from "./process.ts";
+import { ROOT } from "@user-group-service/testing/process";
 import { ask, type TestRedis } from "./redis.ts";
 
 /** The rights that docs/operations.md gives the user of REDIS_URL, as ACL SETUSER takes them. */

@@ -1,7 +1,7 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect } from "node:tls";
-import { newFolder } from "./opened.ts";
+import { newFolder } from "@user-group-service/testing/opened";
 
 /** Secrets in a folder, as Kubernetes mounts them: names that link into `..data`, which links to a folder of one version. */
 export interface MountedSecrets {

@@ -1,14 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
-import type { Certificates } from "./certificates.ts";
-import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "./process.ts";
-
-/** What a server runs on, with every protocol. */
-export type Runtime = "node" | "deno";
-
-/** Every runtime that the service supports with every protocol. */
-export const RUNTIMES: readonly Runtime[] = ["node", "deno"];
+import type { Certificates } from "@user-group-service/testing/certificates";
+import { type RunningProcess, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { denoBinary, denoRun, type Runtime } from "@user-group-service/testing/runtime";
 
 /** A key of TOKEN_KEYS, made of one byte that repeats. */
 export const tokenKey = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
@@ -21,9 +14,6 @@ export const ADMIN_TOKEN = "root-of-the-tests-0123456789";
 
 /** The settings of a server with it. */
 export const ADMIN_ENV = { ADMIN_TOKEN, LOG_LEVEL: "debug" };
-
-/** What no process of ours may write. */
-export const UNFORESEEN = /\b[A-Z]\w+Warning\b|[Uu]ncaught|[Uu]nhandled/;
 
 /** A line of the server's log. */
 export interface LogLine {
@@ -123,26 +113,11 @@ export function linesOf(output: () => string): () => LogLine[] {
   };
 }
 
-/** The command that runs a Deno script of ours, up to its path. */
-export function denoRun(flags: readonly string[] = ["-P"]): string[] {
-  return [denoBinary(), "run", "--no-prompt", ...flags];
-}
-
 function commandOf({ runtime = "node", main = "dist/main.js", tls, env, denoFlags }: ServerOptions): string[] {
   if (runtime === "node") return [process.execPath, main];
   const mayRun = env?.["WORKERS"] === undefined ? [] : [`--allow-run=${denoBinary()}`];
   const mayRead = tls ? [`--allow-read=${tls.folder}`] : [];
   return [...denoRun(["-P", ...mayRead, ...(denoFlags ?? mayRun)]), "src/main.ts"];
-}
-
-/** The Deno executable itself: signals to the npm package's launcher do not reach it. */
-function denoBinary(): string {
-  const folder = join(ROOT, "node_modules/@deno");
-  for (const name of readdirSync(folder)) {
-    const path = join(folder, name, "deno");
-    if (existsSync(path)) return path;
-  }
-  throw new Error("the npm package deno has no executable for this platform; run npm ci");
 }
 
 function newToken(): string {

@@ -3,19 +3,18 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
-import { contentOf } from "./process.ts";
+import { contentOf } from "@user-group-service/testing/process";
+import { type Runtime, UNFORESEEN } from "@user-group-service/testing/runtime";
+import { listen } from "@user-group-service/testing/wait";
 import {
   ADMIN_ENV,
   apiTokensOf,
   linesOf,
   newEnvironments,
-  type Runtime,
   type ServerEnvironments,
   startServer,
   type TestServer,
-  UNFORESEEN,
 } from "./server.ts";
-import { listen } from "./wait.ts";
 
 /** Which server a suite shares. */
 export interface SharedOptions {

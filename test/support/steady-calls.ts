@@ -1,10 +1,10 @@
 import { Agent } from "node:http";
 import { ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
+import { http1 } from "@user-group-service/testing/http";
+import { pause } from "@user-group-service/testing/wait";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { openGrpcJsTransport } from "./clients/grpc-js-transport.ts";
-import { http1 } from "./http.ts";
-import { pause } from "./wait.ts";
 
 /** How many loops a client has; each has one call under way at a time, so that most connections have several. */
 const LOOPS = 8;

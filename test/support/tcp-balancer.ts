@@ -1,6 +1,6 @@
 import { connect, createServer, type Socket } from "node:net";
-import { closeLater } from "./opened.ts";
-import { listen } from "./wait.ts";
+import { closeLater } from "@user-group-service/testing/opened";
+import { listen } from "@user-group-service/testing/wait";
 
 /** Deals connections out to servers by turns, as any balancer of TCP does; one that refuses is passed over. */
 export async function newTcpBalancer(ports: readonly number[]): Promise<string> {

@@ -1,4 +1,4 @@
-import { type ProcessOptions, type RunningProcess, startProcess } from "./process.ts";
+import { type ProcessOptions, type RunningProcess, startProcess } from "@user-group-service/testing/process";
 
 /** A command on a pseudo-terminal of its own, 80 columns wide; `\x03` typed there is Ctrl-C. */
 export interface TerminalSession extends RunningProcess {

@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { newFolder } from "@user-group-service/testing/opened";
+import { ROOT } from "@user-group-service/testing/process";
 import { ADMIN_TOKEN } from "./admin.ts";
-import { newFolder } from "./opened.ts";
-import { ROOT } from "./process.ts";
 import type { TestServer } from "./server.ts";
 
 /** `ugs` in a process of its own, as root of a server. */

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
+import { ROOT } from "@user-group-service/testing/process";
 import { parse } from "yaml";
-import { ROOT } from "../support/process.ts";
 
 /** The alerts, as Prometheus takes them. */
 export const RULES_FILE = `${ROOT}/deploy/prometheus/alerts.yaml`;

@@ -1,9 +1,10 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { newFolder } from "@user-group-service/testing/opened";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
-import { newFolder, suiteServer } from "../../../test/support/opened.ts";
-import { waitFor } from "../../../test/support/wait.ts";
+import { suiteServer } from "../../../test/support/opened.ts";
 import { type RunOptions, ugs } from "./support/ugs.ts";
 
 const TIME = "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ";

@@ -1,11 +1,11 @@
 import { existsSync, mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
+import { orLeaveOut } from "@user-group-service/testing/on-path";
+import { newFolder, newProcess } from "@user-group-service/testing/opened";
+import { ROOT } from "@user-group-service/testing/process";
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { orLeaveOut } from "../../../test/support/on-path.ts";
-import { newFolder, newProcess } from "../../../test/support/opened.ts";
-import { ROOT } from "../../../test/support/process.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
-import { waitFor } from "../../../test/support/wait.ts";
 
 /** What the package bash-completion has; the script for bash needs it. */
 const BASH_COMPLETION = "/usr/share/bash-completion/bash_completion";

@@ -1,10 +1,11 @@
 import { createServer } from "node:http";
 import { createServer as createTcpServer } from "node:net";
+import { newListener } from "@user-group-service/testing/opened";
+import { freePort } from "@user-group-service/testing/wait";
 import { describe, expect, inject, it } from "vitest";
 import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
-import { newListener, suiteServer } from "../../../test/support/opened.ts";
+import { suiteServer } from "../../../test/support/opened.ts";
 import { metricsUrlOf } from "../../../test/support/operations.ts";
-import { freePort } from "../../../test/support/wait.ts";
 import { ugs, ugsBuilt } from "./support/ugs.ts";
 
 const REQUEST = /request [0-9a-f-]{36}/;

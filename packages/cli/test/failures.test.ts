@@ -2,12 +2,12 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { newListener } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../../../gen/grpc/health/v1/health_pb.ts";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
-import { newListener } from "../../../test/support/opened.ts";
 import { ugs } from "./support/ugs.ts";
 
 /** An error of the service. */

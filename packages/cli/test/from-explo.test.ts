@@ -1,10 +1,11 @@
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { closeLater, newFolder } from "@user-group-service/testing/opened";
+import { freePort } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
-import { closeLater, newFolder, sharedServer } from "../../../test/support/opened.ts";
+import { sharedServer } from "../../../test/support/opened.ts";
 import { grpcClients } from "../../../test/support/rpc.ts";
-import { freePort } from "../../../test/support/wait.ts";
 import { customer, type Hosted, startHosted } from "./support/hosted.ts";
 import { type Run, ugs } from "./support/ugs.ts";
 

@@ -2,10 +2,10 @@ import { existsSync, readdirSync } from "node:fs";
 import { appendFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { adminOf } from "../../../test/support/admin.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
-import { waitFor } from "../../../test/support/wait.ts";
 import { refuseRate } from "./support/gate.ts";
 import { callsOf, fileOf, GROUPS, hold, newPlace, summaryOf } from "./support/place.ts";
 

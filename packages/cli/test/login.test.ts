@@ -1,8 +1,9 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { newFolder } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
 import { ADMIN_TOKEN } from "../../../test/support/admin.ts";
-import { newFolder, sharedServer } from "../../../test/support/opened.ts";
+import { sharedServer } from "../../../test/support/opened.ts";
 import { ugs } from "./support/ugs.ts";
 
 describe("profiles", () => {

@@ -1,12 +1,13 @@
 import { mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
+import { closeLater, newFolder, newProcess } from "@user-group-service/testing/opened";
+import { descendants, ROOT } from "@user-group-service/testing/process";
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
 import { blocksOf, sectionsOf, textOf } from "../../../test/support/documents.ts";
-import { closeLater, newFolder, newProcess, newServer } from "../../../test/support/opened.ts";
-import { descendants, ROOT } from "../../../test/support/process.ts";
+import { newServer } from "../../../test/support/opened.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
-import { waitFor } from "../../../test/support/wait.ts";
 import { customer, startHosted } from "./support/hosted.ts";
 
 const DOCUMENT = "docs/migrate-from-explo.md";

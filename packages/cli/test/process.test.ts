@@ -4,13 +4,14 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { newFolder, newListener, newProcess } from "@user-group-service/testing/opened";
+import { ROOT } from "@user-group-service/testing/process";
+import { waitFor } from "@user-group-service/testing/wait";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
-import { newFolder, newListener, newProcess, sharedServer } from "../../../test/support/opened.ts";
-import { ROOT } from "../../../test/support/process.ts";
+import { sharedServer } from "../../../test/support/opened.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
-import { waitFor } from "../../../test/support/wait.ts";
 import { ugsBuilt } from "./support/ugs.ts";
 
 const UGS = `${ROOT}/dist/ugs.js`;

@@ -1,20 +1,13 @@
 import { existsSync } from "node:fs";
 import { appendFile, copyFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { newFolder, newProcess } from "@user-group-service/testing/opened";
+import { ROOT, startProcess } from "@user-group-service/testing/process";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { ADMIN_ENV } from "../../../test/support/admin.ts";
-import {
-  describeWithRedis,
-  newFolder,
-  newProcess,
-  newProxy,
-  newRedis,
-  newServer,
-  suiteServer,
-} from "../../../test/support/opened.ts";
-import { ROOT, startProcess } from "../../../test/support/process.ts";
+import { describeWithRedis, newProxy, newRedis, newServer, suiteServer } from "../../../test/support/opened.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
-import { pause, waitFor } from "../../../test/support/wait.ts";
 import { bodyOf, callsOf, fileOf, GROUPS, hold, newPlace, type Place, stateOf, summaryOf } from "./support/place.ts";
 
 /** What is said at Ctrl-C, behind how far it was where that took long. */

@@ -4,11 +4,12 @@ import { createWriteStream, existsSync, readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
+import { newFolder } from "@user-group-service/testing/opened";
+import { ROOT } from "@user-group-service/testing/process";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ADMIN_ENV, ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
-import { describeWithRedis, newFolder, newRedis, newServer } from "../../../test/support/opened.ts";
-import { ROOT } from "../../../test/support/process.ts";
-import { pause, waitFor } from "../../../test/support/wait.ts";
+import { describeWithRedis, newRedis, newServer } from "../../../test/support/opened.ts";
 import { newGate } from "./support/gate.ts";
 
 /** How many groups are moved, `TRANSFER_GROUPS=100000` for what a migration may have, and how often the import is killed. */

@@ -2,10 +2,11 @@ import { link, mkdir, readFile, stat, symlink, writeFile } from "node:fs/promise
 import { join } from "node:path";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
+import { newFolder } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ADMIN_TOKEN, adminOf, presenting } from "../../../test/support/admin.ts";
-import { newFolder, sharedServer } from "../../../test/support/opened.ts";
+import { sharedServer } from "../../../test/support/opened.ts";
 import { type Run, type RunOptions, ugs } from "./support/ugs.ts";
 
 const server = sharedServer();

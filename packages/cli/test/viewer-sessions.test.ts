@@ -1,8 +1,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { newFolder } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
 import { ADMIN_TOKEN, newName } from "../../../test/support/admin.ts";
-import { newFolder, sharedServer } from "../../../test/support/opened.ts";
+import { sharedServer } from "../../../test/support/opened.ts";
 import { type RunOptions, ugs, ugsBuilt } from "./support/ugs.ts";
 
 const TIME = "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ";

@@ -3,14 +3,15 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { newFolder } from "@user-group-service/testing/opened";
+import { ROOT } from "@user-group-service/testing/process";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
-import { newFolder, newServer } from "../../../test/support/opened.ts";
-import { ROOT } from "../../../test/support/process.ts";
+import { newServer } from "../../../test/support/opened.ts";
 import { pythonPrograms } from "../../../test/support/python.ts";
-import { RUNTIMES } from "../../../test/support/server.ts";
 import { isRepeatable } from "../../client/src/retry.ts";
 
 const PACKAGE = join(import.meta.dirname, "..");

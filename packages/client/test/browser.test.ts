@@ -1,10 +1,10 @@
 import { createServer, type ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
+import { listen, waitFor } from "@user-group-service/testing/wait";
 import type { Page as BrowserPage } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { bundleForBrowser } from "../../../test/support/bundle.ts";
 import { describeWithChromium, stopClock, suiteBrowser } from "../../../test/support/chromium.ts";
-import { listen, waitFor } from "../../../test/support/wait.ts";
 import type { Page } from "./page.ts";
 
 /** How long the sessions of the back end last, in milliseconds, and when the next one is made. */

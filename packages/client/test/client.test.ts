@@ -1,13 +1,14 @@
 import { createServer } from "node:http";
 import { createSecureServer } from "node:http2";
 import { createServer as createTlsServer } from "node:https";
+import { makeCertificates, removeCertificates } from "@user-group-service/testing/certificates";
+import { closeLater, forSuite, newListener } from "@user-group-service/testing/opened";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { ADMIN_ENV, adminOf, customerOf } from "../../../test/support/admin.ts";
-import { makeCertificates, removeCertificates } from "../../../test/support/certificates.ts";
 import { newId } from "../../../test/support/matrix.ts";
-import { closeLater, forSuite, newListener, newServer, sharedServer } from "../../../test/support/opened.ts";
+import { newServer, sharedServer } from "../../../test/support/opened.ts";
 import { ADMIN_TOKEN } from "../../../test/support/server.ts";
-import { freePort, waitFor } from "../../../test/support/wait.ts";
 import {
   type ClientOptions,
   Code,

@@ -2,14 +2,15 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { newProcess } from "@user-group-service/testing/opened";
+import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ADMIN_ENV } from "../../../test/support/admin.ts";
 import { describeWithChromium, stopClock, suiteBrowser } from "../../../test/support/chromium.ts";
-import { newProcess, suiteServer } from "../../../test/support/opened.ts";
-import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "../../../test/support/process.ts";
+import { suiteServer } from "../../../test/support/opened.ts";
 import { ADMIN_TOKEN } from "../../../test/support/server.ts";
-import { freePort, waitFor } from "../../../test/support/wait.ts";
 
 const PACKAGE = join(import.meta.dirname, "..");
 const README = readFileSync(join(PACKAGE, "README.md"), "utf8");

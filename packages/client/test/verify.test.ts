@@ -1,8 +1,9 @@
 import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { createServer } from "node:http";
+import { forSuite, newListener } from "@user-group-service/testing/opened";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { newId } from "../../../test/support/matrix.ts";
-import { forSuite, newListener, sharedServer } from "../../../test/support/opened.ts";
+import { sharedServer } from "../../../test/support/opened.ts";
 import {
   createUserGroupServiceClient,
   SessionKeysError,

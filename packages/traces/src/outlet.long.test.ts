@@ -1,7 +1,7 @@
 import { TracerProvider } from "@opentelemetry/sdk-trace";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { expect, it, onTestFinished } from "vitest";
 import { openTraceCollector } from "../../../test/support/trace-collector.ts";
-import { freePort, waitFor } from "../../../test/support/wait.ts";
 import { Outlet } from "./outlet.ts";
 
 /** What is told when the outlet closes before the exporter has given up by itself, which takes longer. */

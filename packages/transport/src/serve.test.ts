@@ -3,10 +3,10 @@ import { connect as connectHttp2, constants } from "node:http2";
 import { connect } from "node:net";
 import { queryObjects } from "node:v8";
 import { ConnectError } from "@connectrpc/connect";
+import { pinged } from "@user-group-service/testing/http";
+import { rawConnect } from "@user-group-service/testing/raw-socket";
+import { waitFor } from "@user-group-service/testing/wait";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { pinged } from "../../../test/support/http.ts";
-import { rawConnect } from "../../../test/support/raw-socket.ts";
-import { waitFor } from "../../../test/support/wait.ts";
 import { TalkService } from "../test/gen/talk/v1/talk_pb.ts";
 import { type Endpoint, type NodeServer, type ServeOptions, serveNode } from "./index.ts";
 

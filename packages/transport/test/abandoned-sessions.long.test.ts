@@ -1,10 +1,18 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
+import {
+  FLAG,
+  FRAME,
+  frame,
+  HELLO,
+  numberFrame,
+  PREFACE,
+  requestHeaders,
+} from "@user-group-service/testing/http2-frames";
+import { descriptorsOf } from "@user-group-service/testing/process-usage";
+import { VARIANTS } from "@user-group-service/testing/variants";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, it } from "vitest";
-import { FLAG, FRAME, frame, HELLO, numberFrame, PREFACE, requestHeaders } from "../../../test/support/http2-frames.ts";
-import { descriptorsOf } from "../../../test/support/process-usage.ts";
-import { VARIANTS } from "../../../test/support/variants.ts";
-import { pause, waitFor } from "../../../test/support/wait.ts";
 import { watchedPort } from "./support/watched-port.ts";
 
 const CONNECTIONS = 800;

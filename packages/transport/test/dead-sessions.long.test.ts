@@ -1,5 +1,4 @@
-import { describe, expect, it } from "vitest";
-import { http2On, openHttp2 } from "../../../test/support/http.ts";
+import { http2On, openHttp2 } from "@user-group-service/testing/http";
 import {
   FLAG,
   FRAME,
@@ -8,11 +7,12 @@ import {
   numberFrame,
   requestHeaders,
   settings,
-} from "../../../test/support/http2-frames.ts";
-import { descriptorsOf } from "../../../test/support/process-usage.ts";
-import { rawConnect } from "../../../test/support/raw-socket.ts";
-import { VARIANTS } from "../../../test/support/variants.ts";
-import { pause, waitFor } from "../../../test/support/wait.ts";
+} from "@user-group-service/testing/http2-frames";
+import { descriptorsOf } from "@user-group-service/testing/process-usage";
+import { rawConnect } from "@user-group-service/testing/raw-socket";
+import { VARIANTS } from "@user-group-service/testing/variants";
+import { pause, waitFor } from "@user-group-service/testing/wait";
+import { describe, expect, it } from "vitest";
 import { suitePort } from "./support/own-ports.ts";
 
 /** Frames that no connection survives (RFC 9113, 5.4.1). */

@@ -1,9 +1,9 @@
 import { constants } from "node:http2";
 import { connect as connectTcp } from "node:net";
 import { Code } from "@connectrpc/connect";
+import { waitFor } from "@user-group-service/testing/wait";
 import fc from "fast-check";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { waitFor } from "../../../test/support/wait.ts";
 import { exchangeAlike } from "./support/differential-compare.ts";
 import { resetUpload, wholeUpload } from "./support/differential-frames.ts";
 import { FORMS, type Form, requestOf } from "./support/differential-requests.ts";

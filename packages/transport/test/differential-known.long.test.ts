@@ -1,6 +1,6 @@
 import { constants } from "node:http2";
+import { waitFor } from "@user-group-service/testing/wait";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { waitFor } from "../../../test/support/wait.ts";
 import { RecordHeaders } from "../src/protocol/headers.ts";
 import { resetUpload } from "./support/differential-frames.ts";
 import { FORMS, type Form, requestOf } from "./support/differential-requests.ts";

@@ -1,9 +1,9 @@
 import { constants } from "node:http2";
+import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "@user-group-service/testing/http2-frames";
+import type { RawSocket } from "@user-group-service/testing/raw-socket";
+import { VARIANTS } from "@user-group-service/testing/variants";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "../../../test/support/http2-frames.ts";
-import type { RawSocket } from "../../../test/support/raw-socket.ts";
-import { VARIANTS } from "../../../test/support/variants.ts";
-import { pause, waitFor } from "../../../test/support/wait.ts";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
 /** The resets of what has to end. Those of requests that are answered, but not whole, say NO_ERROR. */

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { type ClientHttp2Session, connect } from "node:http2";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { RUNTIMES } from "../../../test/support/server.ts";
-import { waitFor } from "../../../test/support/wait.ts";
 import { MIB, watchedPort } from "./support/watched-port.ts";
 
 describe.each(RUNTIMES)("answers that are given up, on %s:", (runtime) => {

@@ -1,9 +1,9 @@
+import { http2On, openHttp2 } from "@user-group-service/testing/http";
+import { FLAG, FRAME, frame, HELLO, requestHeaders } from "@user-group-service/testing/http2-frames";
+import type { framesIn, RawSocket } from "@user-group-service/testing/raw-socket";
+import { VARIANTS } from "@user-group-service/testing/variants";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { http2On, openHttp2 } from "../../../test/support/http.ts";
-import { FLAG, FRAME, frame, HELLO, requestHeaders } from "../../../test/support/http2-frames.ts";
-import type { framesIn, RawSocket } from "../../../test/support/raw-socket.ts";
-import { VARIANTS } from "../../../test/support/variants.ts";
-import { waitFor } from "../../../test/support/wait.ts";
 import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
 
 // They mostly wait, each for a server of its own.

@@ -1,8 +1,8 @@
 import { createServer, type Server } from "node:http";
 import type { Socket } from "node:net";
+import { rawBytes } from "@user-group-service/testing/http";
+import { listen } from "@user-group-service/testing/wait";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { rawBytes } from "../../../test/support/http.ts";
-import { listen } from "../../../test/support/wait.ts";
 import { Http1Connection } from "../src/http/connections.ts";
 import { DEFAULT_LIMITS } from "../src/limits.ts";
 import { REFUSAL_STATUS, type Refusal, type Refuse } from "../src/protocol/refusals.ts";

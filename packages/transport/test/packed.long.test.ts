@@ -2,10 +2,10 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { newProcess } from "@user-group-service/testing/opened";
+import { ROOT, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { denoRun, RUNTIMES } from "@user-group-service/testing/runtime";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { newProcess } from "../../../test/support/opened.ts";
-import { ROOT, startProcess, waitUntilSaid } from "../../../test/support/process.ts";
-import { denoRun, RUNTIMES } from "../../../test/support/server.ts";
 
 const PACKAGE = join(import.meta.dirname, "..");
 const read = (name: string) => readFileSync(join(PACKAGE, name), "utf8");

@@ -1,7 +1,7 @@
+import type { RawSocket } from "@user-group-service/testing/raw-socket";
+import { VARIANTS } from "@user-group-service/testing/variants";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import type { RawSocket } from "../../../test/support/raw-socket.ts";
-import { VARIANTS } from "../../../test/support/variants.ts";
-import { waitFor } from "../../../test/support/wait.ts";
 import { MIB, watchedPort } from "./support/watched-port.ts";
 
 describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtime, tls }) => {

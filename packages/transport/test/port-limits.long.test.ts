@@ -1,8 +1,8 @@
 import { connect as connectHttp2 } from "node:http2";
+import { FRAME, HELLO, requestHeaders } from "@user-group-service/testing/http2-frames";
+import { VARIANTS } from "@user-group-service/testing/variants";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { FRAME, HELLO, requestHeaders } from "../../../test/support/http2-frames.ts";
-import { VARIANTS } from "../../../test/support/variants.ts";
-import { pause, waitFor } from "../../../test/support/wait.ts";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
 // They mostly wait, each for a server of its own.

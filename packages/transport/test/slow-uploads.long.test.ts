@@ -1,7 +1,7 @@
 import { connect as connectHttp2 } from "node:http2";
+import { closeLater } from "@user-group-service/testing/opened";
+import { pause } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { closeLater } from "../../../test/support/opened.ts";
-import { pause } from "../../../test/support/wait.ts";
 import { openPort, type Port } from "../src/http/port.ts";
 import { bareRefusal, type Refusal } from "../src/protocol/refusals.ts";
 

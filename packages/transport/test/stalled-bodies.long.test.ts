@@ -1,8 +1,8 @@
+import { FRAME, frame, HELLO, requestHeaders } from "@user-group-service/testing/http2-frames";
+import type { RawSocket } from "@user-group-service/testing/raw-socket";
+import { VARIANTS } from "@user-group-service/testing/variants";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { FRAME, frame, HELLO, requestHeaders } from "../../../test/support/http2-frames.ts";
-import type { RawSocket } from "../../../test/support/raw-socket.ts";
-import { VARIANTS } from "../../../test/support/variants.ts";
-import { waitFor } from "../../../test/support/wait.ts";
 import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
 
 describe.each(VARIANTS)("bodies that stall on $runtime, TLS $secure:", ({ runtime, tls }) => {

@@ -1,8 +1,8 @@
+import { FRAME, frame, HELLO, numberFrame, requestHeaders, settings } from "@user-group-service/testing/http2-frames";
+import { descriptorsOf } from "@user-group-service/testing/process-usage";
+import { VARIANTS } from "@user-group-service/testing/variants";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, it } from "vitest";
-import { FRAME, frame, HELLO, numberFrame, requestHeaders, settings } from "../../../test/support/http2-frames.ts";
-import { descriptorsOf } from "../../../test/support/process-usage.ts";
-import { VARIANTS } from "../../../test/support/variants.ts";
-import { waitFor } from "../../../test/support/wait.ts";
 import { MIB, watchedPort } from "./support/watched-port.ts";
 
 // They mostly wait, each for a server of its own.

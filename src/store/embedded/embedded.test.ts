@@ -1,6 +1,6 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { redisOf } from "../../../test/support/redis-of.ts";
-import { waitFor } from "../../../test/support/wait.ts";
 import { send } from "../redis/client.ts";
 import { readScript } from "../redis/script.ts";
 import { ELEMENTS, openEmbedded, reverseRange } from "./embedded.ts";

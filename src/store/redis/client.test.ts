@@ -1,8 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 import { MessageChannel } from "node:worker_threads";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { redisOf } from "../../../test/support/redis-of.ts";
-import { pause, waitFor } from "../../../test/support/wait.ts";
 import { RecordUnreadable, StoreUnavailable } from "../../domain/errors.ts";
 import { openEmbedded } from "../embedded/embedded.ts";
 import { ADOPT } from "../encryption/encryption.ts";

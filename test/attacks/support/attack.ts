@@ -1,6 +1,6 @@
+import { isRunning } from "@user-group-service/testing/process";
+import { cpuMsOf, heldBytesOf, idle } from "@user-group-service/testing/process-usage";
 import { describe, expect, inject, it } from "vitest";
-import { isRunning } from "../../support/process.ts";
-import { cpuMsOf, heldBytesOf, idle } from "../../support/process-usage.ts";
 import { startRedis, type TestRedis } from "../../support/redis.ts";
 import type { TestServer } from "../../support/server.ts";
 import { Bystander } from "./bystander.ts";

@@ -1,9 +1,9 @@
 import { Agent as PlainAgent } from "node:http";
 import type { ClientHttp2Session } from "node:http2";
 import { Agent as TlsAgent } from "node:https";
-import { type HttpAnswer, http1, http2On, openHttp2 } from "../../support/http.ts";
+import { type HttpAnswer, http1, http2On, openHttp2 } from "@user-group-service/testing/http";
+import { pause } from "@user-group-service/testing/wait";
 import type { TestServer } from "../../support/server.ts";
-import { pause } from "../../support/wait.ts";
 
 /** How long a call may take while the server is attacked, in milliseconds; a sound server needs a thousandth. */
 const PATIENCE_MS = 15_000;

@@ -7,8 +7,8 @@ import {
   numberFrame,
   PREFACE,
   settings,
-} from "../../support/http2-frames.ts";
-import { waitFor } from "../../support/wait.ts";
+} from "@user-group-service/testing/http2-frames";
+import { waitFor } from "@user-group-service/testing/wait";
 import { openWire, type Wire } from "./wire.ts";
 
 /** What is known of a stream. */

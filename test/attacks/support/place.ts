@@ -1,6 +1,7 @@
-import type { Certificates } from "../../support/certificates.ts";
-import { collectable } from "../../support/process-usage.ts";
-import { type Runtime, type ServerOptions, startServer, type TestServer } from "../../support/server.ts";
+import type { Certificates } from "@user-group-service/testing/certificates";
+import { collectable } from "@user-group-service/testing/process-usage";
+import type { Runtime } from "@user-group-service/testing/runtime";
+import { type ServerOptions, startServer, type TestServer } from "../../support/server.ts";
 
 /** A way to run the service. */
 export interface Place {

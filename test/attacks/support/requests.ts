@@ -1,4 +1,4 @@
-import { envelope } from "../../support/http.ts";
+import { envelope } from "@user-group-service/testing/http";
 import type { Target } from "./attack.ts";
 
 /** Paths of RPCs and endpoints. */

@@ -1,6 +1,6 @@
+import { pause } from "@user-group-service/testing/wait";
 import { Random } from "../../fuzz/random.ts";
 import { ask } from "../../support/redis.ts";
-import { pause } from "../../support/wait.ts";
 import { STRICT } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
 import type { ShapeName } from "./shapes.ts";

@@ -1,6 +1,6 @@
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { failOverByScript, planFailover } from "../../support/failover.ts";
 import { CLIENT } from "../../support/network.ts";
-import { pause, waitFor } from "../../support/wait.ts";
 import { STRICT } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
 import type { ShapeName } from "./shapes.ts";

@@ -1,5 +1,5 @@
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { ask, type TestRedis } from "../../support/redis.ts";
-import { pause, waitFor } from "../../support/wait.ts";
 import { STRICT } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
 import { replicaOf, type ShapeName } from "./shapes.ts";

@@ -1,5 +1,5 @@
+import { pause } from "@user-group-service/testing/wait";
 import { expect } from "vitest";
-import { pause } from "../../support/wait.ts";
 import { STRICT } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
 import type { Stage } from "./stage.ts";

@@ -1,8 +1,9 @@
+import { closeLater } from "@user-group-service/testing/opened";
+import { waitFor } from "@user-group-service/testing/wait";
 import { Network } from "../../support/network.ts";
-import { closeLater, newCluster, newRedis, newSentinels } from "../../support/opened.ts";
+import { newCluster, newRedis, newSentinels } from "../../support/opened.ts";
 import { ask, type TestRedis } from "../../support/redis.ts";
 import type { SlotMove } from "../../support/redis-cluster.ts";
-import { waitFor } from "../../support/wait.ts";
 
 /** The names of the shapes that Redis has here. */
 export type ShapeName = "one node" | "Sentinels" | "a Cluster";

@@ -1,6 +1,6 @@
+import { closeLater } from "@user-group-service/testing/opened";
 import { DEFAULT_PARTITIONS, partitionOf } from "../../../src/domain/environment.ts";
 import { partitionPrefix } from "../../../src/store/keys.ts";
-import { closeLater } from "../../support/opened.ts";
 import { check } from "../history/check.ts";
 import { type Figures, figuresOf } from "../history/figures.ts";
 import type { Violation } from "../history/violation.ts";

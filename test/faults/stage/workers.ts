@@ -5,13 +5,14 @@ import {
   createGrpcWebTransport,
   type GrpcTransportOptions,
 } from "@connectrpc/connect-node";
+import type { Runtime } from "@user-group-service/testing/runtime";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ApiEnvironmentTag } from "../../../gen/usergroup/v1/user_group_pb.ts";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import { ADMIN_TOKEN, presenting } from "../../support/admin.ts";
 import { newServer } from "../../support/opened.ts";
-import type { Runtime, ServerOptions, TestServer } from "../../support/server.ts";
+import type { ServerOptions, TestServer } from "../../support/server.ts";
 
 /** The environments of a load: two of one name, which hold groups of the same ids. */
 export const ENVIRONMENTS = ["customer", "testing"] as const;

@@ -1,4 +1,5 @@
 import { slotOf } from "@user-group-service/redis";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { MAX_API_TOKENS, type NewApiToken, type RevocationListener } from "../../../src/domain/api-token.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
@@ -18,7 +19,6 @@ import { RedisEnvironmentDeletion } from "../../../src/store/environments/enviro
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
 import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
-import { waitFor } from "../wait.ts";
 import { type ContractContext, failingAt, fails, heldUpAt, newEnvironment } from "./context.ts";
 
 const VALUES: NewApiToken = { displayName: "Back end é{x}", role: "manage", expireTime: undefined, creator: "root" };

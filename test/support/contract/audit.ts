@@ -1,3 +1,4 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it, vi } from "vitest";
 import type { AuditEvent, AuditFilter, ChangeBy } from "../../../src/domain/audit.ts";
 import type { Environment } from "../../../src/domain/environment.ts";
@@ -17,7 +18,6 @@ import { Audit } from "../../../src/store/audit/audit.ts";
 import { RedisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
 import { environmentAuditKey, KEY } from "../../../src/store/keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
-import { waitFor } from "../wait.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 const OTHER: ChangeBy = { ...BY, actorId: "other", actorName: "Änother {name}", role: "admin", peer: "2001:db8::1" };

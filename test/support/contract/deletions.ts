@@ -1,8 +1,8 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { EtagMismatch, RequestIdReused, TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY } from "../../../src/store/keys.ts";
-import { waitFor } from "../wait.ts";
 import {
   byId,
   byToken,

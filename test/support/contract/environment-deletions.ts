@@ -1,3 +1,4 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { type EnvironmentName, environmentPath, teamIdsOf } from "../../../src/domain/environment.ts";
 import {
@@ -19,7 +20,6 @@ import {
 import { MAKE } from "../../../src/store/environments/environments.ts";
 import { ENVIRONMENTS_KEY, KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
-import { waitFor } from "../wait.ts";
 import {
   byId,
   type ContractContext,

@@ -1,4 +1,5 @@
 import type { ScriptedRedis } from "@user-group-service/redis";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it, vi } from "vitest";
 import { partitionOf } from "../../../src/domain/environment.ts";
 import { StoreUnavailable, TokenNotFound, TokenTaken, UserGroupNotFound } from "../../../src/domain/errors.ts";
@@ -12,7 +13,6 @@ import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { Random } from "../../fuzz/random.ts";
 import { storedGroups } from "../stored-groups.ts";
 import { TestUserGroupAdmin } from "../stores.ts";
-import { pause, waitFor } from "../wait.ts";
 import {
   byId,
   byToken,

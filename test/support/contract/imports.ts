@@ -1,3 +1,4 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { type Environment, partitionOf } from "../../../src/domain/environment.ts";
 import {
@@ -15,7 +16,6 @@ import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { AUDIT } from "../stores.ts";
-import { waitFor } from "../wait.ts";
 import {
   byId,
   byToken,

@@ -1,7 +1,7 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
-import { waitFor } from "../wait.ts";
 import { byId, byToken, type ContractContext, contents, fails, newEnvironment, newGroup } from "./context.ts";
 
 const HOUR_MS = 3_600_000;

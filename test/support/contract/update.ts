@@ -1,6 +1,6 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { EtagMismatch, UserGroupNotFound } from "../../../src/domain/errors.ts";
-import { waitFor } from "../wait.ts";
 import { type ContractContext, contents, fails, newEnvironment, newGroup } from "./context.ts";
 
 const GIVEN = { name: "Acme", mapping: { s: "d" }, properties: { p: 1 } };

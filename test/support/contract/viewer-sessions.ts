@@ -1,5 +1,6 @@
 import { StoreMisconfigured } from "@user-group-service/redis";
 import { newKeyId, newKeyPair } from "@user-group-service/sessions";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
 import {
@@ -18,7 +19,6 @@ import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY, signingKeysKey } from "../../../src/store/keys.ts";
 import { RedisSigningKeys } from "../../../src/store/sessions/signing-keys.ts";
 import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
-import { waitFor } from "../wait.ts";
 import {
   byId,
   byToken,

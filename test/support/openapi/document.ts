@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
+import { ROOT } from "@user-group-service/testing/process";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { isIntactToken } from "../../../src/domain/token.ts";
-import { ROOT } from "../process.ts";
 
 /** A JSON schema of the document. */
 export interface Schema {

@@ -1,11 +1,12 @@
 import { create } from "@bufbuild/protobuf";
+import { forSuite } from "@user-group-service/testing/opened";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Role } from "../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { EnvironmentNameSchema } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { ApiEnvironmentTag } from "../../../gen/usergroup/v1/user_group_pb.ts";
 import { ADMIN_TOKEN, adminOf } from "../admin.ts";
-import { forSuite, suiteServer } from "../opened.ts";
+import { suiteServer } from "../opened.ts";
 import { type Known, mutated, ODD, validOf } from "./arbitraries.ts";
 import { answerSchema, canonical, DOCUMENT, faultOf, type Operation, type Schema } from "./document.ts";
 

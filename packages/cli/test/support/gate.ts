@@ -3,8 +3,8 @@ import { buffer } from "node:stream/consumers";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
+import { newListener } from "@user-group-service/testing/opened";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
-import { newListener } from "../../../../test/support/opened.ts";
 
 /** A call on its way. */
 export interface GateCall {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { listen } from "../../../../test/support/wait.ts";
+import { listen } from "@user-group-service/testing/wait";
 
 /** A customer as the hosted service lists it. */
 export interface Customer {

@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { newFolder, newProcess } from "@user-group-service/testing/opened";
+import { ROOT, startProcess } from "@user-group-service/testing/process";
 import { expect } from "vitest";
 import { ADMIN_TOKEN, adminOf, newName } from "../../../../test/support/admin.ts";
-import { newFolder, newProcess } from "../../../../test/support/opened.ts";
-import { ROOT, startProcess } from "../../../../test/support/process.ts";
 import { type Gate, type GateCall, newGate } from "./gate.ts";
 import { type RunOptions, ugs } from "./ugs.ts";
 

@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
-import { newFolder } from "../../../../test/support/opened.ts";
-import { ROOT } from "../../../../test/support/process.ts";
+import { newFolder } from "@user-group-service/testing/opened";
+import { ROOT } from "@user-group-service/testing/process";
 import { runUgs } from "../../src/run.ts";
 import { Interrupted } from "../../src/shell.ts";
 

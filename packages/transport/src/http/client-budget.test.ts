@@ -1,5 +1,5 @@
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { waitFor } from "../../../../test/support/wait.ts";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
 
 /** A budget, and what was evicted from it: the names of holdings, with the reason. @param isIdle of those that can be */

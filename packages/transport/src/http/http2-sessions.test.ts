@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { connect, createServer, type ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
+import { listen } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { listen } from "../../../../test/support/wait.ts";
 import { DEFAULT_LIMITS } from "../limits.ts";
 import { peerOfSession, superviseSession } from "./http2-sessions.ts";
 import { plainAddress } from "./server-request.ts";

@@ -1,4 +1,4 @@
-import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "../../../../test/support/http2-frames.ts";
+import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "@user-group-service/testing/http2-frames";
 import type { RawRequest } from "./differential-wire.ts";
 
 const STREAM = 1;

@@ -1,12 +1,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Certificate } from "@user-group-service/testing/certificates";
+import { forSuite } from "@user-group-service/testing/opened";
+import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { denoRun, type Runtime, UNFORESEEN } from "@user-group-service/testing/runtime";
 import { build } from "esbuild";
 import { expect } from "vitest";
-import type { Certificate } from "../../../../test/support/certificates.ts";
-import { forSuite } from "../../../../test/support/opened.ts";
-import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "../../../../test/support/process.ts";
-import { denoRun, type Runtime, UNFORESEEN } from "../../../../test/support/server.ts";
 
 /** Limits of a port of its own. */
 export interface OwnPortOptions {

@@ -1,8 +1,8 @@
+import { FRAME, frame } from "@user-group-service/testing/http2-frames";
+import { type RawSocket, rawConnect } from "@user-group-service/testing/raw-socket";
+import type { Runtime } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { afterEach, expect } from "vitest";
-import { FRAME, frame } from "../../../../test/support/http2-frames.ts";
-import { type RawSocket, rawConnect } from "../../../../test/support/raw-socket.ts";
-import type { Runtime } from "../../../../test/support/server.ts";
-import { waitFor } from "../../../../test/support/wait.ts";
 import type { OwnPort, OwnPortOptions } from "./own-ports.ts";
 import { suitePort } from "./own-ports.ts";
 

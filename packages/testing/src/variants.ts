@@ -1,6 +1,13 @@
 import { inject } from "vitest";
 import type { Certificates } from "./certificates.ts";
-import { RUNTIMES, type Runtime } from "./server.ts";
+import { RUNTIMES, type Runtime } from "./runtime.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** The certificates that all tests share. */
+    certificates: Certificates;
+  }
+}
 
 /** A runtime, with TLS or without. */
 export interface Variant {

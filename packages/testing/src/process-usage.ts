@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { isRunning, ROOT } from "./process.ts";
-import type { Runtime, ServerOptions, TestServer } from "./server.ts";
+import { isRunning, ROOT, type RunningProcess } from "./process.ts";
+import type { Runtime } from "./runtime.ts";
 import { pause, waitFor } from "./wait.ts";
 
 /** Linux counts CPU time in hundredths of a second, whatever its clock. */
 const TICK_MS = 10;
 
-const COLLECTOR = `${ROOT}/test/support/collect.js`;
+const COLLECTOR = `${ROOT}/packages/testing/src/collect.js`;
 
 /**
  * Has the C library give memory back to the system when it is freed, instead of keeping it for the next request: by
@@ -14,8 +14,14 @@ const COLLECTOR = `${ROOT}/test/support/collect.js`;
  */
 const FRUGAL_MALLOC = { MALLOC_ARENA_MAX: "1", MALLOC_MMAP_THRESHOLD_: "131072", MALLOC_TRIM_THRESHOLD_: "131072" };
 
+/** Further settings of a process, and further flags of Deno. */
+export interface Collectable {
+  readonly env: { readonly [name: string]: string };
+  readonly denoFlags?: readonly string[];
+}
+
 /** How to start a server whose garbage can be collected from outside, and whose freed memory is not resident any more. */
-export function collectable(runtime: Runtime): Pick<ServerOptions, "env" | "denoFlags"> {
+export function collectable(runtime: Runtime): Collectable {
   if (runtime === "node") return { env: { ...FRUGAL_MALLOC, NODE_OPTIONS: `--import=${COLLECTOR}` } };
   return { env: FRUGAL_MALLOC, denoFlags: [`--preload=${COLLECTOR}`, "--v8-flags=--expose-gc"] };
 }
@@ -60,7 +66,7 @@ export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
  * What a server has resident once its garbage is collected, in bytes, without the room that its heap has to spare: V8
  * keeps some 50 MiB for what it was once asked for. It must have been started as `collectable` says.
  */
-export async function heldBytesOf(server: Pick<TestServer, "pid" | "output" | "signal">): Promise<number> {
+export async function heldBytesOf(server: Pick<RunningProcess, "pid" | "output" | "signal">): Promise<number> {
   const collections = () => [...server.output().matchAll(/"msg":"collected","spareBytes":(\d+)/g)];
   const before = collections().length;
   server.signal("SIGUSR2");

@@ -1,11 +1,18 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync, readFileSync, readSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync, readSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { StringDecoder } from "node:string_decoder";
 import { fileURLToPath } from "node:url";
 import { waitFor } from "./wait.ts";
 
-/** The root of the repository; also for the fuzzer, which is bundled into `dist-bench/fuzz/`. */
-export const ROOT = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
+/** The root of the repository: a folder above this file, or above what it is bundled into. */
+export const ROOT = rootAbove(dirname(fileURLToPath(import.meta.url)));
+
+function rootAbove(folder: string): string {
+  if (existsSync(join(folder, "package-lock.json"))) return folder;
+  if (folder === dirname(folder)) throw new Error("this is not in the repository");
+  return rootAbove(dirname(folder));
+}
 
 /** A process that a test has started. */
 export interface RunningProcess {
