@@ -48,10 +48,8 @@ export type StreamRequest = Message & { responseDefinition?: StreamDefinition; f
 
 /** What the server is to be. */
 export type ServerCompatRequest = Message<"connectrpc.conformance.v1.ServerCompatRequest"> & {
-  /** 1 or 2. */
-  httpVersion: number;
   useTls: boolean;
-  /** In PEM, as the others; empty when clients need none. */
+  /** In PEM, as all of them; empty when clients need none. */
   clientTlsCert: Uint8Array;
   /** In bytes; 0 for no limit. */
   messageReceiveLimit: number;
