@@ -207,5 +207,6 @@ export function clusterOperator({ nodes }: Pick<TestCluster, "nodes">): Scripted
   cluster.on("error", () => {});
   const keys = async (pattern: string) =>
     (await Promise.all(cluster.nodes("master").map((node) => node.keys(pattern)))).flat();
-  return Object.assign(cluster, { keys }) as unknown as ScriptedRedis;
+  const defineScript = (name: string, lua: string) => cluster.defineCommand(name, { lua, numberOfKeys: 1 });
+  return Object.assign(cluster, { keys, defineScript }) as unknown as ScriptedRedis;
 }

@@ -1,7 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import crc16xmodem from "crc/crc16xmodem";
-import { isRefusal, NotSent } from "./commands.ts";
-import { type NodeCall, type NodeOptions, openNode, type StoreNode, type StoreNodes } from "./nodes.ts";
+import type { NodeOptions } from "./connection.ts";
+import { NotSent, type Redirection, redirectionOf, refusalOf } from "./errors.ts";
+import { type NodeCall, openNode, type StoreNode, type StoreNodes } from "./nodes.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 
 /** The number of slots of a Redis Cluster. */
@@ -32,10 +33,8 @@ const CONNECTED_MS = 5;
 /** How many commands may wait for a node that has been silent for a while. */
 const MAX_OF_SILENT_NODE = 256;
 
-/** What a node answers when it did not carry out a command. */
-type Redirection =
-  | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
-  | { readonly kind: "wait" };
+/** What a node refuses with that has fewer slots than it had, or none, or is not sure of it. */
+const OUTDATED: ReadonlySet<string | undefined> = new Set(["CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY"]);
 
 /** How long a node may take to say who has which slots, in milliseconds. */
 const ANSWER_MS = 300;
@@ -131,7 +130,7 @@ export class ClusterNodes implements StoreNodes {
     for (let hops = 1; ; hops++) {
       const redirection = redirectionOf(error);
       if (redirection === undefined) {
-        if (isRefusal(error) && /^(CLUSTERDOWN|MASTERDOWN|LOADING|READONLY)/.test(error.message)) this.#refreshSoon();
+        if (OUTDATED.has(refusalOf(error))) this.#refreshSoon();
         throw error;
       }
       if (redirection.kind === "wait" || hops > QUICK_HOPS) await pause(PAUSE_MS);
@@ -242,19 +241,6 @@ export class ClusterNodes implements StoreNodes {
       } else if (!before.includes(node) && node.isReady()) this.#options.onReady();
     }
   }
-}
-
-function redirectionOf(error: unknown): Redirection | undefined {
-  if (!(error instanceof Error)) return undefined;
-  const [word, slot, address = ""] = error.message.split(" ");
-  if (isRefusal(error) && (word === "MOVED" || word === "ASK")) {
-    const colon = address.lastIndexOf(":");
-    const to = { host: address.slice(0, colon).replace(/^\[(.*)\]$/, "$1"), port: Number(address.slice(colon + 1)) };
-    return { kind: word === "MOVED" ? "moved" : "ask", slot: Number(slot), to };
-  }
-  // A script that needs a key which is on its way to another node says so, before it has changed anything.
-  const isOnItsWay = word === "TRYAGAIN" || (isRefusal(error) && error.message.includes("non local key"));
-  return isOnItsWay ? { kind: "wait" } : undefined;
 }
 
 /** Asks a node who has which slots; undefined when it does not answer in time. */

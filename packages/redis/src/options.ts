@@ -1,7 +1,7 @@
 import { createConnection, isIP } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
-import { isAnswerTo, StoreMisconfigured } from "./commands.ts";
+import { isAnswerTo, isPasswordRefusal, StoreMisconfigured } from "./errors.ts";
 import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./url.ts";
 
 /** Where a connection leads: to a node, or to whichever node Sentinels say is the master. */
@@ -94,7 +94,7 @@ export function setupFault(error: Error, { db, secrets: { password } }: RedisLog
       `Redis refuses database ${db} (${error.message}); choose another one at the end of REDIS_URL`,
     );
   }
-  if (!isAnswerTo("auth", error) && !/^(WRONGPASS|NOAUTH)\b/.test(error.message)) return undefined;
+  if (!isAnswerTo("auth", error) && !isPasswordRefusal(error)) return undefined;
   return new StoreMisconfigured(
     password === undefined
       ? `Redis wants a password (${error.message}); give it in REDIS_URL as redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST, or by REDIS_PASSWORD_FILE`
@@ -123,7 +123,7 @@ export class Sentinels {
   /** In the order in which they are asked, the one that answered last first. */
   readonly #hosts: HostPort[];
   /** Why a Sentinel cannot be subscribed to, by its name. */
-  readonly #faults = new Map<string, string>();
+  readonly #faults = new Map<string, Error>();
   /** The connections to the master that are open, and where they lead. */
   readonly #streams = new Map<Stream, HostPort>();
   #known: HostPort | undefined;
@@ -146,7 +146,7 @@ export class Sentinels {
     const faults = new Map(this.#faults);
     let isUnknown = false;
     for (const host of [...this.#hosts]) {
-      const fail = ({ message }: Error) => faults.has(nameOf(host)) || faults.set(nameOf(host), message);
+      const fail = (error: Error) => faults.has(nameOf(host)) || faults.set(nameOf(host), error);
       const redis = this.#connect(host, { retryStrategy: () => null, commandTimeout: ANSWER_MS }).on("error", fail);
       try {
         const answer = (await redis.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master)) as [string, string] | null;
@@ -166,8 +166,8 @@ export class Sentinels {
     if (isUnknown) {
       throw new StoreMisconfigured(`the Sentinels know no master ${master}; check what REDIS_URL ends with, after #`);
     }
-    const text = `no Sentinel answers (${[...faults].map(([name, fault]) => `${name}: ${fault}`).join("; ")})`;
-    throw /\b(NOAUTH|WRONGPASS)\b/.test(text)
+    const text = `no Sentinel answers (${[...faults].map(([name, { message }]) => `${name}: ${message}`).join("; ")})`;
+    throw [...faults.values()].some(isPasswordRefusal)
       ? new StoreMisconfigured(`${text}; set REDIS_SENTINEL_PASSWORD to the password of the Sentinels`)
       : new Error(text);
   }
@@ -191,9 +191,9 @@ export class Sentinels {
     const name = nameOf(host);
     // Subscriptions are made anew by hand.
     const redis = this.#connect(host, { autoResubscribe: false });
-    const fail = ({ message }: Error) => {
-      if (!this.#faults.has(name)) this.#onError(new Error(`Sentinel ${name}: ${message}`));
-      this.#faults.set(name, message);
+    const fail = (error: Error) => {
+      if (!this.#faults.has(name)) this.#onError(new Error(`Sentinel ${name}: ${error.message}`));
+      this.#faults.set(name, error);
     };
     redis.on("error", fail);
     redis.on("ready", () => {

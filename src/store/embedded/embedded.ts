@@ -42,8 +42,8 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
       return answer;
     };
   const define = (name: string, run: MockCommand) => Object.assign(redis, { [name]: inTurn(run) });
-  for (const name of PLAIN_COMMANDS) define(name, commands[name] as MockCommand);
-  redis.defineCommand = (name, { lua = "" }) => {
+  for (const name of PLAIN_COMMANDS) define(name, refusing(commands[name] as MockCommand));
+  redis.defineScript = (name, lua) => {
     const run = name === LIST_IDS.name ? listIds.bind(undefined, redis) : scripts.compile(lua);
     define(name, async (key = "", ...args) => {
       // Redis' clock stands still while a script runs. Here a key could expire between two of its commands, and the second
@@ -61,6 +61,14 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     close: () => redis.disconnect(),
   };
   return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);
+}
+
+/** A command of the mock, whose errors are named as ioredis names what Redis answers. */
+function refusing(run: MockCommand): MockCommand {
+  return (...args) =>
+    run(...args).catch((error: Error) => {
+      throw Object.assign(error, { name: "ReplyError" });
+    });
 }
 
 /**

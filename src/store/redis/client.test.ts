@@ -38,7 +38,7 @@ it("tells once of a round trip that fails after its timeout", async () => {
 it("tells what is unreadable from what is unavailable, and keeps no arguments of commands", async () => {
   const client = await open({ timeoutMs: 1000 });
   const fail = (text: string) => {
-    const error = Object.assign(new Error(text), { command: { args: ["secret"] } });
+    const error = Object.assign(new Error(text), { name: "ReplyError", command: { args: ["secret"] } });
     vi.spyOn(redisOf(client), "get").mockReturnValueOnce(Promise.reject(error));
     return client.run("failing", "get", ["key"]);
   };

@@ -5,10 +5,12 @@ import {
   changedNothing,
   isNotSent,
   isRefusal,
+  KeysMoving,
   type NodeCall,
   NotConfirmed,
   NotSent,
   type RedisSecrets,
+  refusalOf,
   type ScriptedRedis,
   type StoreNode,
   type StoreNodes,
@@ -302,10 +304,12 @@ function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainE
   if (error instanceof NotConfirmed) return new TooFewReplicas(error.cause);
   const message = error instanceof Error ? error.message : String(error);
   // ioredis puts the command with its arguments on the error; the text alone is safe to keep.
-  if (message.startsWith("WRONGTYPE")) return new RecordUnreadable(new Error(message));
-  const explained = message.startsWith("MOVED ")
-    ? `this is a node of a Cluster, which REDIS_URL names as redis-cluster:// (${message})`
-    : message;
+  const refusal = refusalOf(error);
+  if (refusal === "WRONGTYPE") return new RecordUnreadable(new Error(message));
+  const explained =
+    refusal === "MOVED"
+      ? `this is a node of a Cluster, which REDIS_URL names as redis-cluster:// (${message})`
+      : message;
   return new StoreUnavailable(new Error(explained), outcome);
 }
 
@@ -320,10 +324,10 @@ type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unkno
  *   that a command names, but a further one that has not arrived yet is like one that is nowhere: a group would be
  *   created a second time, or a token not found. So only what touches one key is done; for all else the slot has to
  *   arrive first.
- * @throws NotSent
+ * @throws KeysMoving
  */
 export function send<T>(
-  redis: Pick<ScriptedRedis, "asking" | "defineCommand">,
+  redis: Pick<ScriptedRedis, "asking" | "defineScript">,
   command: CommandName | Script,
   args: readonly unknown[],
   asking = false,
@@ -331,13 +335,11 @@ export function send<T>(
   const isScript = typeof command !== "string";
   const name = isScript ? command.name : command;
   if (asking) {
-    if (isScript && !command.isAlone) {
-      return Promise.reject(new NotSent("TRYAGAIN the keys are on their way to another node"));
-    }
+    if (isScript && !command.isAlone) return Promise.reject(new KeysMoving());
     // If ASKING fails, so does the command that follows it.
     redis.asking().catch(() => {});
   }
-  if (isScript && !(name in redis)) redis.defineCommand(name, { lua: command.lua, numberOfKeys: 1 });
+  if (isScript && !(name in redis)) redis.defineScript(name, command.lua);
   return (redis as unknown as AnyCommands<T>)[name as CommandName](...args);
 }
 

@@ -8,6 +8,7 @@ import {
   type RedisSecrets,
   type RedisTarget,
   readRedisUrl,
+  refusalOf,
   Sentinels,
   StoreMisconfigured,
   type StoreNodes,
@@ -95,7 +96,7 @@ async function requireAccepted(nodes: StoreNodes, username: string | undefined, 
   for (const answer of await Promise.allSettled(asked)) {
     if (answer.status === "fulfilled") continue;
     if (!isRefusal(answer.reason)) throw new StoreUnavailable(new Error("no answer to the new password"));
-    if (answer.reason.message.startsWith("WRONGPASS"))
+    if (refusalOf(answer.reason) === "WRONGPASS")
       throw new StoreMisconfigured("Redis does not accept the password (WRONGPASS)");
   }
 }

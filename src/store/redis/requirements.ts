@@ -1,4 +1,4 @@
-import { isRefusal, StoreMisconfigured } from "@user-group-service/redis";
+import { isRefusal, refusalOf, StoreMisconfigured } from "@user-group-service/redis";
 import type { Redis } from "ioredis";
 import { PROBE_KEY } from "../keys.ts";
 import type { StoreClient } from "./client.ts";
@@ -114,7 +114,7 @@ const none = (): string[] => [];
 /** Takes an error for the rights that are missing, if it says that the user lacks them. */
 function unlessDenied(rights: readonly string[]) {
   return (error: Error): string[] => {
-    if (error.message.startsWith("NOPERM")) return [...rights];
+    if (refusalOf(error) === "NOPERM") return [...rights];
     if (error.message.includes("cluster support disabled")) {
       throw new StoreMisconfigured("REDIS_URL names a Cluster, but this Redis is none; give it as redis://");
     }
@@ -167,7 +167,7 @@ async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> 
 }
 
 function unseen(error: Error): undefined {
-  if (!error.message.startsWith("NOPERM") && !error.message.startsWith("ERR")) throw error;
+  if (!["NOPERM", "ERR"].includes(refusalOf(error) ?? "")) throw error;
   return undefined;
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { RedisClock } from "./nodes.ts";
+import { RedisClock } from "./clock.ts";
 
 describe("what is known of Redis' clock", () => {
   it("is never ahead of Redis' clock, however long an answer took", () => {

@@ -1,0 +1,109 @@
+import type { HostPort } from "./url.ts";
+
+/*
+ * How a command fails, and what Redis says then. It says so in texts, which are read here and nowhere else.
+ */
+
+/** The store cannot be used as it is set up. The message says to an operator what to do; trying again changes nothing. */
+export class StoreMisconfigured extends Error {
+  override readonly name = "StoreMisconfigured";
+}
+
+/** A command was not sent to Redis. */
+export class NotSent extends Error {
+  override readonly name: string = "NotSent";
+}
+
+/** A command was not sent to Redis, because the keys that it needs are on their way to another node of the Cluster. */
+export class KeysMoving extends NotSent {
+  override readonly name = "KeysMoving";
+  constructor() {
+    super("the keys are on their way to another node");
+  }
+}
+
+/** A change was made, but it is not certain that enough replicas have it; the cause says why. */
+export class NotConfirmed extends Error {
+  override readonly name = "NotConfirmed";
+  constructor(cause: unknown) {
+    super("too few replicas confirm a change", { cause });
+  }
+}
+
+/** How ioredis begins the error of a command that it did not write to the connection. */
+const NOT_WRITTEN = "Stream isn't writeable";
+
+/** Whether it is certain that the command did not reach Redis. */
+export function isNotSent(error: unknown): boolean {
+  return error instanceof NotSent || (error instanceof Error && error.message.startsWith(NOT_WRITTEN));
+}
+
+/** Whether an error is Redis' answer: it refuses the command. */
+export function isRefusal(error: unknown): error is Error {
+  return error instanceof Error && error.name === "ReplyError";
+}
+
+/** The word by which Redis says why it refuses a command, such as NOAUTH; undefined for every other error. */
+export function refusalOf(error: unknown): string | undefined {
+  return isRefusal(error) ? /^[A-Z]+\b/.exec(error.message)?.[0] : undefined;
+}
+
+/** Whether an error is the answer to a command. */
+export function isAnswerTo(command: string, error: Error): boolean {
+  return (error as { command?: { name?: string } }).command?.name === command;
+}
+
+/** Whether Redis refuses a connection because it wants another password, or one. */
+export function isPasswordRefusal(error: Error): boolean {
+  const word = refusalOf(error);
+  return word === "WRONGPASS" || word === "NOAUTH";
+}
+
+/** What only the first write of a script can be refused with. */
+const FIRST_WRITE: readonly (string | undefined)[] = ["OOM", "READONLY", "MISCONF", "NOREPLICAS"];
+
+/** What Redis answers before it carries out a command or a script. */
+const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
+  ...FIRST_WRITE,
+  ...["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
+]);
+
+/** Part of the error of a command that failed inside a script. */
+const IN_SCRIPT = "@user_script";
+
+/**
+ * Whether a script fails because a key is on its way to another node. That is before its first write: scripts look for
+ * every key before they write.
+ */
+function isKeyMoving({ message }: Error): boolean {
+  return message.includes("non local key");
+}
+
+/**
+ * Whether a refused command or script has changed nothing. Of a script, only the errors of its first write say so: any
+ * other may come after a write.
+ */
+export function changedNothing(refusal: Error): boolean {
+  const word = refusalOf(refusal);
+  if (!refusal.message.includes(IN_SCRIPT)) return NOT_BEGUN.has(word);
+  return FIRST_WRITE.includes(word) || isKeyMoving(refusal);
+}
+
+/** Where a command that was not carried out is to be sent instead; `wait`: to the same node or another one, later. */
+export type Redirection =
+  | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
+  | { readonly kind: "wait" };
+
+/** What a node of a Cluster answers when it did not carry out a command; undefined for every other error. */
+export function redirectionOf(error: unknown): Redirection | undefined {
+  if (error instanceof KeysMoving) return { kind: "wait" };
+  if (!isRefusal(error)) return undefined;
+  const word = refusalOf(error);
+  if (word === "MOVED" || word === "ASK") {
+    const [, slot, address = ""] = error.message.split(" ");
+    const colon = address.lastIndexOf(":");
+    const to = { host: address.slice(0, colon).replace(/^\[(.*)\]$/, "$1"), port: Number(address.slice(colon + 1)) };
+    return { kind: word === "MOVED" ? "moved" : "ask", slot: Number(slot), to };
+  }
+  return word === "TRYAGAIN" || isKeyMoving(error) ? { kind: "wait" } : undefined;
+}
