@@ -24,7 +24,7 @@ export default defineConfig(({ mode }) => {
     }),
     project("service", {
       include: ["{test,packages/*/test}/**/*.test.ts"],
-      exclude: [LONG, "test/{faults,attacks,go,rehearsals}/**/*.test.ts"],
+      exclude: [LONG, "test/{faults,go,rehearsals}/*.test.ts", "test/attacks/**"],
       provide: { matrixShare: "one client a protocol" },
       isolate: false,
     }),
