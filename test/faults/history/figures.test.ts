@@ -1,17 +1,17 @@
 import { expect, it } from "vitest";
 import { figuresOf, figuresText } from "./figures.ts";
-import { created, get, NOT_MADE, resolve, UNREAD, update } from "./told.ts";
+import { at, created, get, NOT_MADE, resolve, UNREAD, update } from "./told.ts";
 
 it("counts calls and errors, and tells the longest outage of a shard", () => {
-  const elsewhere = Array.from({ length: 10 }, (_, i) => get([i * 500, i * 500 + 400], {}, { group: "one/b" }));
+  const elsewhere = Array.from({ length: 10 }, (_, i) => at([i * 500, i * 500 + 400], get({}, { group: "one/b" })));
   const calls = [
     created,
-    update("n1", [500, 1000]),
-    update("n2", [1100, 1200], NOT_MADE),
-    resolve("t0", [1300, 2300], UNREAD),
-    get([2400, 4000]),
+    at([500, 1000], update("n1")),
+    at([1100, 1200], update("n2", NOT_MADE)),
+    at([1300, 2300], resolve("t0", UNREAD)),
+    at([2400, 4000], get()),
     ...elsewhere,
-    get([90_000, 90_001], {}, { isFinal: true }),
+    at([90_000, 90_001], get({}, { isFinal: true })),
   ];
   const figures = figuresOf(calls, (group) => group);
   expect(figures.calls).toBe(15);

@@ -1,16 +1,14 @@
+import { expect } from "vitest";
 import type { StoredEvent } from "./audit.ts";
 import type { Answer, Call } from "./call.ts";
 import { check, type History } from "./check.ts";
 import type { StoredEnvironment, StoredGroup, StoredPartition } from "./stored.ts";
-import { STRICT } from "./violation.ts";
+import { STRICT, type ViolationKind } from "./violation.ts";
 
 /*
  * Histories for the tests of the checker, about the group `a` of the environment `one`, which the first call creates
  * with the token `t0` and the name `n0`.
  */
-
-/** When a call began and ended. */
-type Span = readonly [number, number];
 
 /** The answer that shows a group; default: the group `a` as it was created. */
 export function shown(seen: Partial<Extract<Answer, { code: "ok" }>["seen"]> = {}, created = false): Answer {
@@ -30,58 +28,90 @@ export const CUT_OFF: Answer = { code: "aborted", reason: undefined, outcome: un
 export const NO_TOKEN: Answer = { code: "not_found", reason: "TOKEN_NOT_FOUND", outcome: undefined };
 export const NO_GROUP: Answer = { code: "not_found", reason: "USER_GROUP_NOT_FOUND", outcome: undefined };
 
+/** A call of a history. One without times begins and ends before the next one: the nth lasts from 2n to 2n + 1. */
+export type Told = Omit<Call, "start" | "end"> & Partial<Call>;
+
 /** Makes a call. @param more what is special about it */
-export function call(method: Call["method"], [start, end]: Span, answer: Answer, more: Partial<Call> = {}): Call {
-  return { method, worker: "w", environment: "one", group: "one/a", start, end, answer, ...more };
+export function call(method: Call["method"], answer: Answer, more: Partial<Call> = {}): Told {
+  return { method, worker: "w", environment: "one", group: "one/a", answer, ...more };
 }
 
-export const created = call("get", [0, 1], shown({}, true), { value: "n0" });
+/** Has a call begin and end at times of its own. */
+export function at([start, end]: readonly [number, number], told: Told): Call {
+  return { ...told, start, end };
+}
+
+export const created = at([0, 1], call("get", shown({}, true), { value: "n0" }));
 
 /** An Update that sets the name. */
-export function update(value: string, span: Span, answer: Answer = shown({ name: value })): Call {
-  return call("update", span, answer, { value });
+export function update(value: string, answer: Answer = shown({ name: value })): Told {
+  return call("update", answer, { value });
 }
 
 /** A Get that finds the group. */
-export function get(span: Span, seen: Parameters<typeof shown>[0] = {}, more: Partial<Call> = {}): Call {
-  return call("get", span, shown(seen), more);
+export function get(seen: Parameters<typeof shown>[0] = {}, more: Partial<Call> = {}): Told {
+  return call("get", shown(seen), more);
 }
 
 /** A Rotate. @param to the token that it was answered with, or how it failed */
-export function rotate(span: Span, to: string | Answer, more: Partial<Call> = {}): Call {
-  return call("rotate", span, typeof to === "string" ? shown({ token: to }) : to, more);
+export function rotate(to: string | Answer, more: Partial<Call> = {}): Told {
+  return call("rotate", typeof to === "string" ? shown({ token: to }) : to, more);
 }
 
 /** A DeleteUserGroup. @param answer default: it was made */
-export function remove(span: Span, answer: Answer = DONE): Call {
-  return call("delete", span, answer);
+export function remove(answer: Answer = DONE): Told {
+  return call("delete", answer);
 }
 
 /** A RevokeUserGroupTokens. @param answer default: it was made */
-export function revoke(span: Span, answer: Answer = shown({ token: undefined }), more: Partial<Call> = {}): Call {
-  return call("revoke", span, answer, more);
+export function revoke(answer: Answer = shown({ token: undefined }), more: Partial<Call> = {}): Told {
+  return call("revoke", answer, more);
 }
 
 /** An import of the group with the name `NAME of TOKEN`. @param answer default: it changed the group */
-export function imported(given: string, span: Span, answer: Answer = DONE): Call {
-  return call("import", span, answer, { given, value: `name of ${given}` });
+export function imported(given: string, answer: Answer = DONE): Told {
+  return call("import", answer, { given, value: `name of ${given}` });
 }
 
 /** A Get that creates the group anew, with another team id and token. */
-export function recreated(span: Span, seen: Parameters<typeof shown>[0] = {}): Call {
+export function recreated(seen: Parameters<typeof shown>[0] = {}): Told {
   const anew = { teamId: 2, token: "u0", name: "m0", ...seen };
-  return call("get", span, shown(anew, true), { value: anew.name });
+  return call("get", shown(anew, true), { value: anew.name });
 }
 
 /** A ResolveViewer. @param answer default: it shows the group */
-export function resolve(token: string, span: Span, answer: Answer = shown({ token: undefined })): Call {
-  return call("resolve", span, answer, { token });
+export function resolve(token: string, answer: Answer = shown({ token: undefined })): Told {
+  return call("resolve", answer, { token });
 }
 
-/** The kinds of what is wrong with a history. The creation of the group is a part of it. */
-export function kindsOf(calls: readonly Call[], more: Partial<History> = {}): string[] {
-  const violations = check({ calls: [created, ...calls], stored: [], allow: STRICT, workersEnd: false, ...more });
+/** The creation of the group, which is the call `c0`, and calls after it, `c1` and further. */
+function historyOf(calls: readonly Told[]): Call[] {
+  return [created, ...calls].map((told, n) => ({ id: `c${n}`, start: 2 * n, end: 2 * n + 1, ...told }));
+}
+
+/** The kinds of what is wrong with a history. */
+export function kindsOf(calls: readonly Told[], more: Partial<History> = {}): ViolationKind[] {
+  const violations = check({ calls: historyOf(calls), stored: [], allow: STRICT, workersEnd: false, ...more });
   return [...new Set(violations.map(({ kind }) => kind))];
+}
+
+/** Expects the checker to find one kind in a history, or several, and no other. */
+export function finds(
+  kinds: ViolationKind | readonly ViolationKind[],
+  calls: readonly Told[],
+  more: Partial<History> = {},
+): void {
+  expect(kindsOf(calls, more)).toEqual([kinds].flat());
+}
+
+/** Expects the checker to find nothing wrong with a history. */
+export function passes(calls: readonly Told[], more: Partial<History> = {}): void {
+  finds([], calls, more);
+}
+
+/** An audit event of a call about the group. */
+export function event(requestId: string, method: string, group = "a"): StoredEvent {
+  return { requestId, method, group };
 }
 
 /** What Redis holds when only the group `a` was created. */
@@ -108,7 +138,7 @@ export function stored(more: {
         ...more.partition,
       },
     ],
-    events: more.events ?? [],
+    events: more.events ?? [event("c0", "GetUserGroup")],
     partitionOf: () => 0,
     indexed: (digest) => digest.slice(7),
     digestOf: (token) => `digest of ${token}`,
