@@ -1,6 +1,7 @@
 import { StoreMisconfigured } from "@user-group-service/redis";
-import { type Config, ConfigError, type FileSetting } from "./config/config.ts";
+import { type Config, ConfigError } from "./config/config.ts";
 import { SettingFiles } from "./config/files.ts";
+import type { FileSetting } from "./config/settings.ts";
 import type { Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { explainStartFailure } from "./start-messages.ts";

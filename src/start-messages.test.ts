@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import packageJson from "../package.json" with { type: "json" };
-import { SETTINGS } from "./config/config.ts";
+import { SETTINGS } from "./config/settings.ts";
 import { RecordUnreadable } from "./domain/errors.ts";
 import { answerTo, explainStartFailure } from "./start-messages.ts";
 
@@ -11,8 +11,21 @@ describe("a command line", () => {
 
   it.each(["--help", "-h"])("with %s is answered with every setting", (arg) => {
     const { text = "", exitCode } = answerTo([arg]) ?? {};
-    const listed = [...text.matchAll(/^ {2}([A-Z_]+) {2,}(\S*) {2,}(\S.*)$/gm)].map(([, ...row]) => row);
-    expect(listed).toEqual(Object.entries(SETTINGS).map(([name, [byDefault, words]]) => [name, byDefault, words]));
+    const lines = text.split("\n");
+    const listed: string[][] = [];
+    for (const line of lines.slice(lines.findIndex((each) => each.startsWith("  HOST ")))) {
+      const row = /^ {2}([A-Z_]+) {2,}(\S*) {2,}(\S.*)$/.exec(line)?.slice(1);
+      if (row) listed.push(row);
+      else listed.at(-1)?.push(line.trim());
+    }
+    const rows = listed.map(([name, byDefault, ...words]) => [name, byDefault, words.join(" ")]);
+    const plain = (words: string) => words.replaceAll("`", "").replace(/\[([^\]]*)\]\([^)]*\)/g, "$1");
+    expect(rows).toEqual(
+      Object.entries(SETTINGS).map(([name, [byDefault, , , words]]) => [name, byDefault, plain(words)]),
+    );
+    expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(150);
+    // The words link to the documents.
+    expect(text).toContain("serves the console, a page for operators");
     expect(exitCode).toBe(0);
   });
 

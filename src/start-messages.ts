@@ -1,7 +1,8 @@
 import { StoreMisconfigured } from "@user-group-service/redis";
 import packageJson from "../package.json" with { type: "json" };
-import { ConfigError, SETTINGS } from "./config/config.ts";
+import { ConfigError } from "./config/config.ts";
 import type { ApiTokenSetting } from "./config/parse.ts";
+import { SETTINGS } from "./config/settings.ts";
 import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "./domain/errors.ts";
 import type { Log } from "./observability/log.ts";
 import { NotAllowed } from "./permissions.ts";
@@ -90,13 +91,17 @@ function refusal(index: number, arg: string): string {
   return `argument ${index + 1}${shown} is unknown: settings are variables of the environment, such as PORT=8080 before the command; --help lists them`;
 }
 
+/** How wide the words of a setting are at most in the help, in characters. */
+const WORDS_WIDTH = 80;
+
 function help(): string {
-  const rows = Object.entries(SETTINGS).map(([name, [byDefault, words]]) => ({ name, byDefault, words }));
+  const rows = Object.entries(SETTINGS).map(([name, [byDefault, , , words]]) => ({ name, byDefault, words }));
   const widthOf = (column: "name" | "byDefault") => Math.max(...rows.map((row) => row[column].length));
   const [nameWidth, defaultWidth] = [widthOf("name"), widthOf("byDefault")];
-  const lines = rows.map(
-    ({ name, byDefault, words }) => `  ${name.padEnd(nameWidth)}  ${byDefault.padEnd(defaultWidth)}  ${words}`,
-  );
+  const lines = rows.map(({ name, byDefault, words }) => {
+    const columns = `  ${name.padEnd(nameWidth)}  ${byDefault.padEnd(defaultWidth)}  `;
+    return columns + wrapped(plainText(words), WORDS_WIDTH).join(`\n${" ".repeat(columns.length)}`);
+  });
   return `User Group Service ${packageJson.version}: user groups and their tokens, over gRPC, gRPC-Web, Connect and REST.
 
 Usage: NAME=VALUE ... node dist/main.js [--help | --version]
@@ -105,6 +110,16 @@ Usage: NAME=VALUE ... node dist/main.js [--help | --version]
 Settings are variables of the environment. Their names, defaults, and what they are:
 
 ${lines.join("\n")}`;
+}
+
+/** A text without the Markdown of code and links. */
+function plainText(markdown: string): string {
+  return markdown.replaceAll("`", "").replace(/\[([^\]]+)\]\([^)]+\)/g, "$1");
+}
+
+/** The lines of a text; a word that is longer than the width has a line of its own. */
+function wrapped(text: string, width: number): string[] {
+  return (text.match(new RegExp(`(?:\\S{${width},}|.{1,${width}})(?= |$)`, "g")) ?? []).map((line) => line.trim());
 }
 
 /** Explains to an operator why the service does not start. */

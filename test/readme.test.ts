@@ -11,7 +11,7 @@ import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/capacity.ts";
-import { SETTINGS } from "../src/config/config.ts";
+import { SETTINGS } from "../src/config/settings.ts";
 import { DEFAULT_PARTITIONS, MAX_PARTITIONS } from "../src/domain/environment.ts";
 import * as domainErrors from "../src/domain/errors.ts";
 import { errorResponse } from "../src/rest/json.ts";

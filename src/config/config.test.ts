@@ -5,7 +5,8 @@ import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { parseNetwork } from "../domain/client-address.ts";
 import { newUserGroupToken } from "../domain/token.ts";
-import { type Config, ConfigError, type Environ, loadConfig, SETTINGS, type Setting } from "./config.ts";
+import { type Config, ConfigError, type Environ, loadConfig } from "./config.ts";
+import { SETTINGS, type Setting } from "./settings.ts";
 
 const DAY = 86_400_000;
 const KEY = Buffer.alloc(32, 1).toString("base64");

@@ -2,6 +2,7 @@ import { createSecureContext } from "node:tls";
 import { readRedisUrl } from "@user-group-service/redis";
 import { distance } from "fastest-levenshtein";
 import * as parse from "./parse.ts";
+import { type FileSetting, SETTINGS, type Setting } from "./settings.ts";
 
 /** A variable of the environment that looks like a setting and is none. */
 export interface Misspelled {
@@ -26,139 +27,6 @@ export class ConfigError extends Error {
 /** The source of the settings: environment variables. */
 export type Environ = { readonly [name: string]: string | undefined };
 
-const { DAY_MS, duration, integer, optional } = parse;
-
-/**
- * Every setting: its default as text, what it is, the field of the configuration that it becomes, and by what. Fields that
- * end in `Ms` are in milliseconds. A setting that ends in `_FILE` names a file; its field has the content of that file.
- */
-export const SETTINGS = {
-  HOST: ["127.0.0.1", "address to listen on", "host", parse.host],
-  PORT: ["8080", "port to listen on; 0 picks a free one", "port", integer(0, 65_535)],
-  WORKERS: ["1", "how many processes share the port", "workers", integer(1, 256)],
-  REDIS_URL: ["", "Redis, Sentinels or a Cluster; unset: an embedded store, in memory", "redisUrl", optional(String)],
-  REDIS_PASSWORD_FILE: ["", "file with Redis' password", "redisPassword", optional(parse.password)],
-  // In PEM; undefined: those that the runtime trusts.
-  REDIS_CA_FILE: ["", "authorities of Redis' certificates, in PEM", "redisCa", optional(parse.authorities)],
-  REDIS_SENTINEL_PASSWORD: ["", "password of the Sentinels", "redisSentinelPassword", optional(parse.password)],
-  REDIS_SENTINEL_PASSWORD_FILE: ["", "file with it", "redisSentinelPassword", optional(parse.password)],
-  TOKEN_KEYS: ["", "keys that encrypt tokens: ID:BASE64,...", "tokenKeys", parse.tokenKeys],
-  TOKEN_KEYS_FILE: ["", "file with them, on a line each", "tokenKeys", parse.tokenKeys],
-  API_TOKENS: ["", "static API tokens: ENV=TOKEN,NAME@ENV/Customer=TOKEN,...", "apiTokens", parse.apiTokens],
-  API_TOKENS_FILE: ["", "file with them, on a line each", "apiTokens", parse.apiTokens],
-  // None, one, or two while one takes the place of the other.
-  ADMIN_TOKEN: ["", "root's token, or two, for AdminService alone", "adminTokens", parse.adminTokens],
-  ADMIN_TOKEN_FILE: ["", "file with it, or with two on a line each", "adminTokens", parse.adminTokens],
-  ROTATION_GRACE: ["0s", "how long a rotated token stays valid", "rotationGraceMs", duration(0, 30 * DAY_MS)],
-  // 0: never.
-  API_TOKEN_CACHE: ["5s", "how long an issued API token may be cached", "apiTokenCacheMs", duration(0, DAY_MS)],
-  AUDIT_RETENTION: ["90d", "how long audit events are kept", "auditRetentionMs", duration(1000, 3660 * DAY_MS)],
-  AUDIT_MAX_EVENTS: [
-    "10000000",
-    "how many updates the audit trail of an environment keeps",
-    "auditMaxEvents",
-    integer(1000, 1_000_000_000),
-  ],
-  MIN_REPLICAS_ACK: [
-    "0",
-    "how many replicas of Redis have a change before it is acknowledged",
-    "minReplicasAck",
-    integer(0, 100),
-  ],
-  // Undefined: health and metrics share the main port.
-  METRICS_PORT: ["", "a separate port for health and metrics", "metricsPort", optional(integer(0, 65_535))],
-  REFLECTION: ["on", "server reflection, on or off", "reflection", parse.onOff],
-  DOCS: ["on", "/openapi.json and the page /docs/, on or off", "docs", parse.onOff],
-  // Undefined: on beside the embedded store alone.
-  CONSOLE: ["", "the page /console/, on or off; unset: on with the embedded store", "console", optional(parse.onOff)],
-  LEGACY_PATHS: ["off", "the paths of the hosted service, on or off", "legacyPaths", parse.onOff],
-  MAX_CONNECTIONS: ["4096", "how many connections a worker keeps open", "maxConnections", integer(1, 1_000_000)],
-  RATE_LIMIT: ["off", "how often the bearer of an API token may call, such as 1000/10s", "rateLimit", parse.rateLimit],
-  AUTH_FAILURE_LIMIT: ["60/1m", "how often an address may fail to authenticate", "authFailureLimit", parse.rateLimit],
-  // Undefined: where it listens, if that is a loopback address; otherwise there are no viewer sessions.
-  PUBLIC_URL: [
-    "",
-    "URL that viewer sessions are issued under, and their keys found at, such as https://groups.example.com",
-    "publicUrl",
-    optional(parse.publicUrl),
-  ],
-  VIEWER_SESSION_MAX: ["1h", "how long a viewer session may last", "viewerSessionMaxMs", duration(60_000, 3_600_000)],
-  TRUSTED_PROXIES: [
-    "",
-    "proxies whose X-Forwarded-For is believed: addresses and networks",
-    "trustedProxies",
-    parse.networks,
-  ],
-  CORS_ORIGINS: ["", "origins whose pages may call, or *", "corsOrigins", parse.origins],
-  TLS_CERT_FILE: ["", "certificate in PEM; with it the port speaks TLS", "tlsCert", optional(parse.certificate)],
-  TLS_KEY_FILE: ["", "its private key in PEM", "tlsKey", optional(parse.privateKey)],
-  TLS_CLIENT_CA_FILE: [
-    "",
-    "authorities that clients' certificates must be of, in PEM",
-    "tlsClientCa",
-    optional(parse.authorities),
-  ],
-  LOG_LEVEL: ["info", "trace, debug, info, warn, error, fatal or silent", "logLevel", parse.logLevel],
-  SHUTDOWN_TIMEOUT: ["10s", "how long a shutdown waits for calls in flight", "shutdownTimeoutMs", duration(0, DAY_MS)],
-  SHUTDOWN_DELAY: [
-    "0s",
-    "how long a shutdown goes on as before but for `/readyz`, so that proxies send no more",
-    "shutdownDelayMs",
-    duration(0, DAY_MS),
-  ],
-  REDIS_TIMEOUT: ["1s", "how long Redis may take for a call", "redisTimeoutMs", duration(10, 60_000)],
-  // Traces, by the names that OpenTelemetry gives its settings. Without a collector there are none.
-  OTEL_EXPORTER_OTLP_ENDPOINT: [
-    "",
-    "collector that gets traces by OTLP over HTTP, such as http://127.0.0.1:4318",
-    "otlpEndpoint",
-    optional(parse.httpUrl),
-  ],
-  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: [
-    "",
-    "its URL with the whole path",
-    "otlpTracesEndpoint",
-    optional(parse.httpUrl),
-  ],
-  OTEL_EXPORTER_OTLP_PROTOCOL: [
-    "http/protobuf",
-    "the one protocol to the collector",
-    "otlpProtocol",
-    parse.otlpProtocol,
-  ],
-  OTEL_EXPORTER_OTLP_HEADERS: ["", "headers for the collector: NAME=VALUE,...", "otlpHeaders", parse.headers],
-  OTEL_EXPORTER_OTLP_CERTIFICATE: [
-    "",
-    "file of authorities that the collector's certificate must be of, in PEM",
-    "otlpCa",
-    optional(parse.authorities),
-  ],
-  OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: [
-    "",
-    "file of a certificate for the collector to see, in PEM",
-    "otlpCert",
-    optional(parse.certificate),
-  ],
-  OTEL_EXPORTER_OTLP_CLIENT_KEY: ["", "file of its private key in PEM", "otlpKey", optional(parse.privateKey)],
-  OTEL_SERVICE_NAME: [
-    "",
-    "what traces call the service; unset: user-group-service",
-    "serviceName",
-    optional(parse.serviceName),
-  ],
-  OTEL_RESOURCE_ATTRIBUTES: ["", "what else traces say of it: NAME=VALUE,...", "resourceAttributes", parse.pairs],
-  OTEL_TRACES_SAMPLER: ["parentbased_always_on", "which calls are traced", "tracesSampler", parse.sampler],
-  OTEL_TRACES_SAMPLER_ARG: ["1", "the share of them for a sampler by ratio, 0 to 1", "tracesRatio", parse.ratio],
-} as const satisfies {
-  readonly [name: string]: readonly [byDefault: string, words: string, field: string, parse: (text: string) => unknown];
-};
-
-/** The name of a setting. */
-export type Setting = keyof typeof SETTINGS;
-
-/** The name of a setting that names a file. OpenTelemetry's do not end in `_FILE`. */
-export type FileSetting = Extract<Setting, `${string}_FILE` | `${string}_CERTIFICATE` | `${string}_CLIENT_KEY`>;
-
 /** A file that a setting names, and the text that it held when the settings were read. */
 export interface SettingFile {
   readonly setting: FileSetting;
@@ -166,7 +34,7 @@ export interface SettingFile {
   readonly text: string;
 }
 
-type Values = { readonly [Name in Setting as (typeof SETTINGS)[Name][2]]: ReturnType<(typeof SETTINGS)[Name][3]> };
+type Values = { readonly [Name in Setting as (typeof SETTINGS)[Name][1]]: ReturnType<(typeof SETTINGS)[Name][2]> };
 
 /** Certificates in PEM. */
 interface TlsConfig {
@@ -203,7 +71,7 @@ export function loadConfig(environ: Environ, texts: FileTexts = {}): Readonly<Co
   const faults: string[] = [];
   const wrong = new Set<Setting>();
   const read: { [field: string]: unknown } = {};
-  for (const [name, [, , field, parser]] of Object.entries(SETTINGS) as [Setting, (typeof SETTINGS)[Setting]][]) {
+  for (const [name, [, field, parser]] of Object.entries(SETTINGS) as [Setting, (typeof SETTINGS)[Setting]][]) {
     try {
       if (!isFile(name)) {
         read[field] = parser(given(name));

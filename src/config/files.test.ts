@@ -2,8 +2,9 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, inject, it, onTestFinished } from "vitest";
-import { type Config, ConfigError, type Environ, type FileSetting, loadConfig } from "./config.ts";
+import { type Config, ConfigError, type Environ, loadConfig } from "./config.ts";
 import { SettingFiles } from "./files.ts";
+import type { FileSetting } from "./settings.ts";
 
 const certificates = inject("certificates");
 const { cert: CERT, key: KEY } = certificates.server;

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
-import { type Config, ConfigError, type FileSetting } from "./config.ts";
+import { type Config, ConfigError } from "./config.ts";
 import { type SettingError, unreadable } from "./parse.ts";
+import type { FileSetting } from "./settings.ts";
 
 /** How often the files of settings are read, in milliseconds. What has changed is used when it is the same the next time. */
 const INTERVAL_MS = 1000;

@@ -7,7 +7,7 @@ import { ROOT, startProcess, waitUntilSaid } from "@user-group-service/testing/p
 import { freePort } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { SETTINGS } from "../../src/config/config.ts";
+import { SETTINGS } from "../../src/config/settings.ts";
 import { readStages } from "../support/dockerfile.ts";
 import { redisUrl } from "../support/opened.ts";
 import { deployPrograms } from "../support/python.ts";

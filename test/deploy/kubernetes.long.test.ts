@@ -6,7 +6,8 @@ import { newFolder } from "@user-group-service/testing/opened";
 import { ROOT } from "@user-group-service/testing/process";
 import { describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { loadConfig, SETTINGS } from "../../src/config/config.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { SETTINGS } from "../../src/config/settings.ts";
 import { deployPrograms } from "../support/python.ts";
 import { TOKEN_KEYS } from "../support/server.ts";
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { orLeaveOut } from "@user-group-service/testing/on-path";
 import { ROOT } from "@user-group-service/testing/process";
 import { describe, expect, it } from "vitest";
-import { SETTINGS } from "../../src/config/config.ts";
+import { SETTINGS } from "../../src/config/settings.ts";
 
 const analyze = orLeaveOut("systemd-analyze", "the tests of the unit are");
 const UNIT = join(ROOT, "deploy/systemd/user-group-service.service");
