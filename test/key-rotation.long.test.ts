@@ -5,12 +5,11 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
+import { asRoot, jsonLinesOf, startUgs, ugsBuilt } from "../packages/cli/test/support/ugs.ts";
 import { ADMIN_TOKEN, adminOf, customerOf } from "./support/admin.ts";
 import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import { mountSecrets } from "./support/secret-files.ts";
-import type { TestServer } from "./support/server.ts";
-import { tokenKey } from "./support/server.ts";
-import { startUgs } from "./support/ugs-process.ts";
+import { type TestServer, tokenKey } from "./support/server.ts";
 
 const GROUPS = 30_000;
 const PAGE = 500;
@@ -42,7 +41,7 @@ describeWithRedis("the key that encrypts tokens", () => {
     await swap(`${NEW}\n${OLD}`);
     const swapped = performance.now();
     // Killed half-way.
-    const killed = startUgs(first, ["keys", "rotate"]);
+    const killed = startUgs(["keys", "rotate"], asRoot(first));
     await waitFor("a part is encrypted anew", async () => {
       const { tokenKeyUses } = await adminOf(second.url).reencryptUserGroupTokens({
         environment,
@@ -52,15 +51,15 @@ describeWithRedis("the key that encrypts tokens", () => {
       // By far more of these than the load itself has changed.
       return tokenKeyUses.some(({ tokenKeyId, userGroupCount }) => tokenKeyId === "new" && userGroupCount > 900n);
     });
-    killed.child.kill("SIGKILL");
-    await killed.ended;
+    killed.signal("SIGKILL");
+    await killed.exited();
     const left = await usesOf(first);
     expect(left["new"]).toBeGreaterThan(900);
     expect(left["old"]).toBeGreaterThan(900);
     // Resumed.
     const began = performance.now();
-    const resumed = startUgs(first, ["keys", "rotate"]);
-    const code = await resumed.ended;
+    const resumed = startUgs(["keys", "rotate"], asRoot(first));
+    const code = await resumed.exited();
     const seconds = (performance.now() - began) / 1000;
     // Workers may have encrypted under the old key until half a minute after they noted it last, which they do each ten
     // seconds.
@@ -71,8 +70,8 @@ describeWithRedis("the key that encrypts tokens", () => {
     expect(anew).toBeLessThanOrEqual(left["old"] ?? 0);
     console.log(`${anew} of ${GROUPS} groups were left, and encrypted anew in ${seconds.toFixed(1)} s, under load`);
     await pause(Math.max(0, 41_000 - (performance.now() - swapped)));
-    const last = startUgs(second, ["keys", "rotate"]);
-    expect([await last.ended, last.output()]).toEqual([
+    const last = startUgs(["keys", "rotate"], asRoot(second));
+    expect([await last.exited(), last.output()]).toEqual([
       0,
       expect.stringContaining("No token needs the key old any longer"),
     ]);
@@ -93,10 +92,8 @@ describeWithRedis("the key that encrypts tokens", () => {
 
 /** How many groups need each key. */
 async function usesOf(server: TestServer): Promise<{ [id: string]: number }> {
-  const check = startUgs(server, ["keys", "check", "--json"]);
-  await check.ended;
-  const rows = check.output().trimEnd().split("\n");
-  const uses = rows.map((row) => JSON.parse(row) as { tokenKeyId: string; userGroupCount?: string });
+  const { stdout } = await ugsBuilt(["keys", "check", "--json"], { env: asRoot(server) });
+  const uses = jsonLinesOf<{ tokenKeyId: string; userGroupCount?: string }>(stdout);
   return Object.fromEntries(uses.map(({ tokenKeyId, userGroupCount = "0" }) => [tokenKeyId, Number(userGroupCount)]));
 }
 

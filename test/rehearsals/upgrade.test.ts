@@ -6,12 +6,11 @@ import { closeLater, newFolder } from "@user-group-service/testing/opened";
 import { ROOT } from "@user-group-service/testing/process";
 import { freePort, pause } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
+import { asRoot, startUgs } from "../../packages/cli/test/support/ugs.ts";
 import { ADMIN_TOKEN, adminOf, customerOf } from "../support/admin.ts";
 import { describeWithRedis, newRedis, newServer } from "../support/opened.ts";
-import type { TestServer } from "../support/server.ts";
-import { tokenKey } from "../support/server.ts";
+import { type TestServer, tokenKey } from "../support/server.ts";
 import { newTcpBalancer } from "../support/tcp-balancer.ts";
-import { startUgs } from "../support/ugs-process.ts";
 import { beginCheckedLoad, PHASE_MS } from "./checked-load.ts";
 
 /** The commit of the earlier release. Default: one that does not note under which key it encrypts. */
@@ -110,16 +109,16 @@ describeWithRedis(`an upgrade from ${FROM}`, () => {
     await phase("both have both keys");
     await restart(1, "this", `${NEW},${OLD}`);
     await pause(32_000);
-    const early = startUgs(servers[1] as TestServer, ["keys", "rotate"]);
-    expect(await early.ended, early.output()).toBe(5);
+    const early = startUgs(["keys", "rotate"], asRoot(servers[1] as TestServer));
+    expect(await early.exited(), early.output()).toBe(5);
     expect(early.output()).toMatch(/at least \d+ user groups need it/);
     await phase("one encrypts under the new key, and the earlier release under the old one");
 
     await restart(0, "this", `${NEW},${OLD}`);
     await phase("both are of this release, and encrypt under the new key");
     await pause(32_000);
-    const rotated = startUgs(servers[0] as TestServer, ["keys", "rotate"]);
-    expect([await rotated.ended, rotated.output()]).toEqual([
+    const rotated = startUgs(["keys", "rotate"], asRoot(servers[0] as TestServer));
+    expect([await rotated.exited(), rotated.output()]).toEqual([
       0,
       expect.stringContaining("No token needs the key old any longer"),
     ]);

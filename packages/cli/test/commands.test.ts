@@ -3,28 +3,13 @@ import { join } from "node:path";
 import { newFolder } from "@user-group-service/testing/opened";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
+import { ADMIN_ENV } from "../../../test/support/admin.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
-import { type RunOptions, ugs } from "./support/ugs.ts";
-
-const TIME = "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ";
+import { jsonLinesOf, linesOf, TIME, ugs, usersOf } from "./support/ugs.ts";
 
 describe("the commands", () => {
   const server = suiteServer({ env: ADMIN_ENV });
-  const as =
-    (token: string) =>
-    (args: string, options: RunOptions = {}) =>
-      ugs(args.split(" "), { ...options, env: { UGS_URL: server.url, UGS_TOKEN: token, ...options.env } });
-  const root = (args: string, options?: RunOptions) => as(ADMIN_TOKEN)(args, options);
-  let last = 0;
-
-  /** A new environment with a token of role `admin`. */
-  async function newEnvironment() {
-    const name = `e${++last}/Testing`;
-    expect((await root(`env create ${name}`)).code).toBe(0);
-    const created = await root(`token create --env ${name} --role admin --name operator`);
-    return { name, admin: as(created.stdout.trim()), token: created.stdout.trim() };
-  }
+  const { as, root, newEnvironment } = usersOf(server);
 
   it("env: create, get, list, delete", async () => {
     const created = await root("env create life/Customer --partitions 8");
@@ -67,7 +52,7 @@ describe("the commands", () => {
     expect(list.stdout).toMatch(/^TOKEN +NAME +ROLE +LAST USED +EXPIRES +CREATED BY$/m);
     expect(list.stdout).toMatch(new RegExp(`^${id} +dashboard +resolve +not yet +${TIME} +root$`, "m"));
     expect(list.stdout).not.toMatch(/ugk_/);
-    expect((await admin("token list --role resolve")).stdout.trimEnd().split("\n")).toHaveLength(2);
+    expect(linesOf((await admin("token list --role resolve")).stdout)).toHaveLength(2);
     const ofRoot = await admin("token list --creator root --json --limit 1");
     expect(JSON.parse(ofRoot.stdout)).toMatchObject({ creator: "root" });
 
@@ -139,9 +124,7 @@ describe("the commands", () => {
 
     for (const id of ["acme-2", "zeta"]) await admin(`group create ${id}`);
     const ids = async (args: string) =>
-      (await admin(`group list ${args}`)).stdout
-        .trimEnd()
-        .split("\n")
+      linesOf((await admin(`group list ${args}`)).stdout)
         .slice(1)
         .map((row) => row.split(" ")[0]);
     expect(await ids("--prefix acme")).toEqual(["acme", "acme-2"]);
@@ -235,7 +218,7 @@ describe("the commands", () => {
     const { admin } = await newEnvironment();
     await admin("group create a --name A");
     await admin("group update a --name B");
-    const lines = async (args: string) => (await admin(args)).stdout.trimEnd().split("\n").slice(1);
+    const lines = async (args: string) => linesOf((await admin(args)).stdout).slice(1);
     const all = await lines("audit");
     expect(all.map((line) => line.split(/ {2,}/)[1])).toEqual([
       "UpdateUserGroup",
@@ -253,17 +236,14 @@ describe("the commands", () => {
     }
 
     const controller = new AbortController();
-    const seen: string[] = [];
+    let seen = "";
     const following = admin("audit --follow --limit 2 --method UpdateUserGroup --json", {
       interrupt: controller.signal,
-      onOutput: (text) => void seen.push(text),
+      onOutput: (text) => {
+        seen += text;
+      },
     });
-    const told = () =>
-      seen
-        .join("")
-        .split("\n")
-        .filter(Boolean)
-        .map((line) => JSON.parse(line) as { userGroupId: string });
+    const told = () => (seen === "" ? [] : jsonLinesOf<{ readonly userGroupId: string }>(seen));
     await waitFor("the event before is there", () => told().length === 1);
     await admin("group create b");
     await admin("group update b --name B");

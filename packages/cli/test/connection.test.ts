@@ -3,16 +3,16 @@ import { createServer as createTcpServer } from "node:net";
 import { newListener } from "@user-group-service/testing/opened";
 import { freePort } from "@user-group-service/testing/wait";
 import { describe, expect, inject, it } from "vitest";
-import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
+import { ADMIN_ENV } from "../../../test/support/admin.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
 import { metricsUrlOf } from "../../../test/support/operations.ts";
-import { ugs, ugsBuilt } from "./support/ugs.ts";
+import { asRoot, jsonLinesOf, linesOf, ugs, ugsBuilt } from "./support/ugs.ts";
 
 const REQUEST = /request [0-9a-f-]{36}/;
 
 describe("ugs, of a service", () => {
   const server = suiteServer({ env: ADMIN_ENV });
-  const env = () => ({ UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN });
+  const env = () => asRoot(server);
 
   it("tells whose the token is", async () => {
     const { code, stdout, stderr } = await ugsBuilt(["whoami"], { env: env() });
@@ -28,16 +28,13 @@ describe("ugs, of a service", () => {
 
   it("lists environments, all or some, as a table or as JSON", async () => {
     const table = await ugs(["env", "list"], { env: env() });
-    const [head = "", ...rows] = table.stdout.trimEnd().split("\n");
+    const [head = "", ...rows] = linesOf(table.stdout);
     expect(head).toMatch(/^ENVIRONMENT +PARTITIONS +CREATED +STATE$/);
     expect(rows.map((row) => row.split(/ {2,}/)[0])).toEqual(
       ["", "/Customer", "/Testing"].map((tag) => `${server.environment}${tag}`),
     );
     const json = await ugs(["env", "list", "--json", "--limit", "2"], { env: env() });
-    const objects = json.stdout
-      .trimEnd()
-      .split("\n")
-      .map((line) => JSON.parse(line) as object);
+    const objects = jsonLinesOf(json.stdout);
     expect(objects).toHaveLength(2);
     expect(objects[0]).toMatchObject({ name: server.environment, partitions: 64 });
   });

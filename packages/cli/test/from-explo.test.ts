@@ -1,59 +1,32 @@
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { closeLater, newFolder } from "@user-group-service/testing/opened";
+import { closeLater } from "@user-group-service/testing/opened";
 import { freePort } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
+import { adminOf } from "../../../test/support/admin.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
 import { grpcClients } from "../../../test/support/rpc.ts";
 import { customer, type Hosted, startHosted } from "./support/hosted.ts";
-import { type Run, ugs } from "./support/ugs.ts";
+import { newPlace } from "./support/place.ts";
+import { summaryOf } from "./support/ugs.ts";
 
 const server = sharedServer();
 
-let lastName = 0;
-
 /** A hosted service with so many customers, and what imports them into a fresh environment. */
-async function newMigration(
-  count: number,
-): Promise<{ hosted: Hosted; env: string; run: (...args: string[]) => Promise<Run> }> {
+async function newMigration(count: number) {
   const hosted = await startHosted(count);
   closeLater(() => hosted.close());
-  const env = `explo-${++lastName}`;
-  await adminOf(server.url).createEnvironment({ environment: { name: env } });
-  const folder = newFolder();
+  const { environment, folder, run } = await newPlace(server);
   const file = join(folder, "token");
   await writeFile(file, `${hosted.token}\n`, { mode: 0o600 });
-  const explo = [
-    "import",
-    "--from-explo",
-    "--explo-token-file",
-    file,
-    "--explo-url",
-    hosted.url,
-    "--env",
-    env,
-    "--explo-page-size",
-    "20",
-  ];
-  const settings = { UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN };
-  return {
-    hosted,
-    env,
-    run: (...args) => ugs([...explo, "--rejects", join(folder, "rejects.jsonl"), ...args], { env: settings }),
-  };
-}
-
-/** The summary that a run tells as JSON. */
-function summary({ stdout, stderr }: Run): { [name: string]: unknown } {
-  const last = stdout.trimEnd().split("\n").at(-1) ?? "";
-  expect(last, stderr).toMatch(/^\{"summary"/);
-  return (JSON.parse(last) as { summary: { [name: string]: unknown } }).summary;
+  const explo = `--from-explo --explo-token-file ${file} --explo-url ${hosted.url} --explo-page-size 20`.split(" ");
+  const rejects = join(folder, "rejects.jsonl");
+  return { hosted, environment, run: (...args: string[]) => run(["import", ...explo, "--rejects", rejects, ...args]) };
 }
 
 describe("ugs import --from-explo", () => {
   it("keeps every token, can be repeated, and compares both sides", async () => {
-    const { hosted, env, run } = await newMigration(46);
+    const { hosted, environment, run } = await newMigration(46);
     const mapping = { "1": "own", "2": "of the parent" };
     hosted.customers[7] = customer(7, {
       properties: { own: 1 },
@@ -65,22 +38,22 @@ describe("ugs import --from-explo", () => {
     expect(first.stdout).toContain("46  created\n");
     expect(first.stderr).toContain("warning: values of parents were copied to 1 of the groups");
     expect(first.code).toBe(0);
-    expect(summary(await run("--upsert", "--json"))).toMatchObject({ unchanged: 46, rejected: 0 });
+    expect(summaryOf(await run("--upsert", "--json"))).toMatchObject({ unchanged: 46, rejected: 0 });
     const equal = await run("--verify");
     expect([equal.code, equal.stdout]).toEqual([0, expect.stringContaining("46  equal\n")]);
     for (const each of [customer(0), customer(23), customer(45)]) {
       const page = await adminOf(server.url).exportUserGroups({
-        ...{ environment: { name: env }, providedIdPrefix: each.provided_id, includeTokens: true, pageSize: 1 },
+        ...{ environment: { name: environment }, providedIdPrefix: each.provided_id, includeTokens: true, pageSize: 1 },
       });
       expect(page.userGroups[0]).toMatchObject({ token: each.token, name: each.name, mapping: { "40": "213" } });
     }
     const { userGroup } = await adminOf(server.url).lookupUserGroup({
-      environment: { name: env },
+      environment: { name: environment },
       userGroupId: "customer-7",
     });
     expect(userGroup).toMatchObject({ mapping, properties: { own: 1, inherited: 2 } });
     // The same list, by what each customer has itself.
-    expect(summary(await run("--dry-run", "--upsert", "--explo-values", "own", "--json"))).toMatchObject({
+    expect(summaryOf(await run("--dry-run", "--upsert", "--explo-values", "own", "--json"))).toMatchObject({
       updated: 1,
     });
 
@@ -108,7 +81,7 @@ describe("ugs import --from-explo", () => {
       hosted.customers.splice(10, 3);
       return false;
     };
-    const imported = summary(await run("--json"));
+    const imported = summaryOf(await run("--json"));
     // Those that were removed were there when the first page was read.
     expect(imported).toMatchObject({ created: 52, rejected: 0 });
     hosted.before = () => false;
@@ -137,7 +110,7 @@ describe("ugs import --from-explo", () => {
       return true;
     };
     const run1 = await run("--json");
-    expect(summary(run1)).toMatchObject({ created: 30 });
+    expect(summaryOf(run1)).toMatchObject({ created: 30 });
     expect(hosted.asked).toEqual([1, 2, 2, 2, 2, 2]);
     expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(990);
   });
@@ -155,7 +128,7 @@ describe("ugs import --from-explo", () => {
       wasRepeated = true;
       return pageOne(response);
     };
-    expect(summary(await run("--json"))).toMatchObject({ created: 50, rejected: 0 });
+    expect(summaryOf(await run("--json"))).toMatchObject({ created: 50, rejected: 0 });
     hosted.before = (_, response) => pageOne(response);
     const { code, stderr } = await run();
     expect(code).toBe(6);
@@ -169,7 +142,7 @@ describe("ugs import --from-explo", () => {
     hosted.customers[3] = customer(3, { provided_id: "customer-0" });
     hosted.customers.push("none" as unknown as (typeof hosted.customers)[number]);
     const imported = await run("--json");
-    const { rejects, ...counts } = summary(imported);
+    const { rejects, ...counts } = summaryOf(imported);
     expect([imported.code, counts]).toEqual([7, expect.objectContaining({ created: 3, rejected: 3 })]);
     const text = await readFile(String(rejects), "utf8");
     expect([...text.matchAll(/^#ugs line \d+: (.*)$/gm)].map(([, reason]) => reason)).toEqual([

@@ -7,13 +7,14 @@ import { describe, expect, it } from "vitest";
 import { adminOf } from "../../../test/support/admin.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
 import { refuseRate } from "./support/gate.ts";
-import { callsOf, fileOf, GROUPS, hold, newPlace, summaryOf } from "./support/place.ts";
+import { callsOf, fileOf, GROUPS, hold, newPlace } from "./support/place.ts";
+import { jsonLinesOf, linesOf } from "./support/ugs.ts";
 
 describe("ugs import", () => {
   const server = sharedServer();
 
   it("reads of a file that grows what was there, and says so", async () => {
-    const { gate, folder, run } = await newPlace(server);
+    const { gate, folder, run, counts } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 20));
     const held = hold(gate, "ImportUserGroups", 1);
     const running = run(["import", file]);
@@ -24,8 +25,7 @@ describe("ugs import", () => {
     expect([code, stdout]).toEqual([7, expect.stringMatching(/20 {2}created(.*\n)* +0 {2}rejected\n/)]);
     expect(stderr).toMatch(/groups\.jsonl changed while it was read\n {2}run the same command again/);
     await appendFile(file, 'f"}\n');
-    const again = await run(["import", file, "--json"]);
-    expect(summaryOf(again.stdout)).toMatchObject({ created: 2, unchanged: 20, resumed: 0 });
+    expect(await counts(["import", file])).toMatchObject({ created: 2, unchanged: 20, resumed: 0 });
   });
 
   it.each([
@@ -81,7 +81,7 @@ describe("ugs import", () => {
   });
 
   it("waits as long as the service asks for when it is asked too often or has too much to do", async () => {
-    const { gate, folder, run } = await newPlace(server);
+    const { gate, folder, counts } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 10));
     const times: number[] = [];
     gate.before = (call) => {
@@ -90,8 +90,7 @@ describe("ugs import", () => {
       if (nth === 1) return refuseRate(call, "RATE_LIMITED", 999);
       return nth === 2 && refuseRate(call, "OVERLOADED", 700);
     };
-    const { stdout } = await run(["import", file, "--json"]);
-    expect(summaryOf(stdout)).toMatchObject({ created: 10, rejected: 0 });
+    expect(await counts(["import", file])).toMatchObject({ created: 10, rejected: 0 });
     expect(times).toHaveLength(3);
     expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThanOrEqual(990);
     expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(690);
@@ -117,11 +116,7 @@ describe("ugs import", () => {
     const [same, other] = GROUPS as [(typeof GROUPS)[number], (typeof GROUPS)[number]];
     const file = await fileOf(folder, [same, { ...other, name: "Other" }, { provided_id: "new" }, { provided_id: "" }]);
     const { code, stdout } = await run(["import", file, "--upsert", "--dry-run", "--json"]);
-    const lines = stdout
-      .trimEnd()
-      .split("\n")
-      .map((line) => JSON.parse(line) as object);
-    expect([code, lines]).toEqual([
+    expect([code, jsonLinesOf(stdout)]).toEqual([
       7,
       [
         { line: 1, providedId: "group-0000", result: "unchanged", changedFields: [] },
@@ -142,6 +137,6 @@ describe("ugs import", () => {
     expect(existsSync(join(folder, "groups.rejects.jsonl"))).toBe(false);
     const { environment: found } = await adminOf(server.url).getEnvironment({ environment: { name: environment } });
     expect(found?.name).toBe(environment);
-    expect((await run(["group", "list"])).stdout.trimEnd().split("\n")).toHaveLength(3);
+    expect(linesOf((await run(["group", "list"])).stdout)).toHaveLength(3);
   });
 });

@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import { ADMIN_ENV, ADMIN_TOKEN, adminOf, customerOf } from "../../../test/support/admin.ts";
+import { ADMIN_ENV, adminOf, customerOf } from "../../../test/support/admin.ts";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "../../../test/support/opened.ts";
 import { grpcClients } from "../../../test/support/rpc.ts";
 import type { TestServer } from "../../../test/support/server.ts";
 import { tokenKey } from "../../../test/support/server.ts";
 import { newGate, refuseRate } from "./support/gate.ts";
-import { ugs, ugsBuilt } from "./support/ugs.ts";
+import { asRoot, jsonLinesOf, ugs, ugsBuilt } from "./support/ugs.ts";
 
 const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];
 
@@ -37,7 +37,7 @@ describeWithRedis("ugs keys", () => {
     await first.stop();
 
     const server = await start(`${NEW},${OLD}`, first);
-    const env = { UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN };
+    const env = asRoot(server);
     const check = await ugs(["keys", "check"], { env });
     expect(check.stdout.split("\n").map((line) => line.split(/ {2,}/).slice(0, 3))).toEqual([
       ["KEY", "GROUPS", "STATE"],
@@ -62,12 +62,7 @@ describeWithRedis("ugs keys", () => {
       ),
     ]);
     const json = await ugs(["keys", "check", "--json"], { env });
-    expect(
-      json.stdout
-        .trimEnd()
-        .split("\n")
-        .map((line) => JSON.parse(line) as unknown),
-    ).toEqual([{ tokenKeyId: "new", userGroupCount: "30" }, { tokenKeyId: "old" }]);
+    expect(jsonLinesOf(json.stdout)).toEqual([{ tokenKeyId: "new", userGroupCount: "30" }, { tokenKeyId: "old" }]);
     const { auditEvents } = await adminOf(server.url).listAuditEvents({
       environment: customerOf(server),
       method: "ReencryptUserGroupTokens",

@@ -1,25 +1,21 @@
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { newFolder, newListener, newProcess } from "@user-group-service/testing/opened";
-import { ROOT } from "@user-group-service/testing/process";
 import { waitFor } from "@user-group-service/testing/wait";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
-import { ugsBuilt } from "./support/ugs.ts";
+import { asRoot, linesOf, runProgram, startUgs, UGS, ugsBuilt } from "./support/ugs.ts";
 
-const UGS = `${ROOT}/dist/ugs.js`;
 const ESCAPE = "\u001b";
 
 describe("ugs, built", () => {
   const server = sharedServer();
-  const env = () => ({ UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN, UGS_ENV: server.environment });
+  const env = () => ({ ...asRoot(server), UGS_ENV: server.environment });
 
   beforeAll(async () => {
     // More than a pipe holds.
@@ -32,14 +28,9 @@ describe("ugs, built", () => {
   });
 
   /** Runs a command line of bash, with `ugs` for the one that is built. */
-  async function bash(command: string) {
-    const PATH = process.env["PATH"] ?? "";
+  function bash(command: string) {
     const functions = `ugs() { '${process.execPath}' '${UGS}' "$@"; }; set -o pipefail; `;
-    const child = spawn("bash", ["--norc", "-c", functions + command], {
-      env: { PATH, XDG_CONFIG_HOME: newFolder(), ...env() },
-    });
-    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
-    return { code: child.exitCode, stdout, stderr };
+    return runProgram(["bash", "--norc", "-c", functions + command], { env: env() });
   }
 
   it("ends quietly when the reader of its output has enough", async () => {
@@ -47,7 +38,7 @@ describe("ugs, built", () => {
     expect(stdout.split("\n")).toHaveLength(3);
     expect([code, stderr]).toEqual([0, ""]);
     const whole = await bash("ugs group list | cat");
-    expect(whole.stdout.trimEnd().split("\n")).toHaveLength(301);
+    expect(linesOf(whole.stdout)).toHaveLength(301);
   });
 
   it("says when a token that it made could not be written, and what to do", async () => {
@@ -81,15 +72,10 @@ describe("ugs, built", () => {
     const silent = createServer(() => {});
     const url = await newListener(silent);
     const connected = once(silent, "connection");
-    const { PATH = "" } = process.env;
-    const child = spawn(UGS, ["ping", "--timeout", "5m", "--url", url], {
-      env: { PATH, XDG_CONFIG_HOME: newFolder() },
-    });
-    const said = text(child.stderr);
+    const calling = startUgs(["ping", "--timeout", "5m", "--url", url], {});
     await connected;
-    child.kill("SIGINT");
-    await once(child, "close");
-    expect([child.exitCode, await said]).toEqual([130, "ugs: interrupted\n"]);
+    calling.signal("SIGINT");
+    expect([await calling.exited(), calling.output()]).toEqual([130, "ugs: interrupted\n"]);
   });
 
   describe("on a terminal", () => {
@@ -114,7 +100,7 @@ describe("ugs, built", () => {
       expect([await bold.exited(), await plain.exited()]).toEqual([0, 0]);
       expect(bold.screen()).toContain(`${ESCAPE}[1mGROUP`);
       expect(plain.screen()).not.toContain(ESCAPE);
-      const lines = plain.screen().trimEnd().split("\n");
+      const lines = linesOf(plain.screen());
       expect(lines).toHaveLength(4);
       // The character of two cells is one of the line.
       for (const line of lines) expect(line.length).toBeLessThan(80);

@@ -2,13 +2,14 @@ import { existsSync } from "node:fs";
 import { appendFile, copyFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { newFolder, newProcess } from "@user-group-service/testing/opened";
-import { ROOT, startProcess } from "@user-group-service/testing/process";
+import { startProcess } from "@user-group-service/testing/process";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { ADMIN_ENV } from "../../../test/support/admin.ts";
 import { describeWithRedis, newProxy, newRedis, newServer, suiteServer } from "../../../test/support/opened.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
-import { bodyOf, callsOf, fileOf, GROUPS, hold, newPlace, type Place, stateOf, summaryOf } from "./support/place.ts";
+import { bodyOf, callsOf, fileOf, GROUPS, hold, newPlace, type Place, stateOf } from "./support/place.ts";
+import { linesOf, summaryOf, UGS } from "./support/ugs.ts";
 
 /** What is said at Ctrl-C, behind how far it was where that took long. */
 const INTERRUPTED = /^(\w+ported .*\n)*run the same command again to go on where it was cut off\nugs: interrupted\n$/;
@@ -90,7 +91,7 @@ describe("ugs export that is cut off", () => {
       expect.stringMatching(/another run .* taken over .*export-state\n {2}let that/),
     ]);
     expect(await bodyOf(file)).toBe(written);
-    expect(written.trimEnd().split("\n")).toHaveLength(GROUPS.length);
+    expect(linesOf(written)).toHaveLength(GROUPS.length);
     expect([existsSync(`${file}.part`), existsSync(`${file}.export-state`)]).toEqual([false, false]);
   });
 });
@@ -119,7 +120,7 @@ describeWithRedis("ugs, while the service's Redis is away,", () => {
     expect(callsOf(gate, "ExportUserGroups").length).toBeGreaterThanOrEqual(6);
     disturb("ImportUserGroups");
     const imported = await run(["import", file, "--upsert", "--json"]);
-    expect(summaryOf(imported.stdout)).toMatchObject({ unchanged: GROUPS.length, rejected: 0 });
+    expect(summaryOf(imported)).toMatchObject({ unchanged: GROUPS.length, rejected: 0 });
     expect(callsOf(gate, "ImportUserGroups").length).toBeGreaterThanOrEqual(6);
     expect((await run(["import", file, "--verify"])).code).toBe(0);
   });
@@ -143,7 +144,7 @@ describe("ugs import that is cut off", () => {
     });
     held.letGo();
     const again = await run(["import", file, "--json"]);
-    expect(summaryOf(again.stdout)).toMatchObject({ resumed: 500, rejected: 1 });
+    expect(summaryOf(again)).toMatchObject({ resumed: 500, rejected: 1 });
     expect((await readFile(join(folder, "groups.rejects.jsonl"), "utf8")).match(/^#ugs line/gm)).toHaveLength(1);
     expect(existsSync(`${file}.import-state`)).toBe(false);
   });
@@ -156,7 +157,7 @@ describe("ugs import that is cut off", () => {
     await waitFor("the first one sends", () => callsOf(gate, "ImportUserGroups").length === 3);
     gate.before = () => false;
     const second = await run(["import", file, "--json"]);
-    expect(summaryOf(second.stdout)).toMatchObject({ created: GROUPS.length, rejected: 1 });
+    expect(summaryOf(second)).toMatchObject({ created: GROUPS.length, rejected: 1 });
     held.letGo();
     const { code, stderr } = await first;
     expect([code, stderr]).toEqual([
@@ -174,9 +175,7 @@ describe("ugs import that is cut off", () => {
     gate.before = async ({ rpc }) => {
       if (rpc === "ImportUserGroups") await pause(250 * callsOf(gate, rpc).length);
     };
-    const session = newProcess(
-      openTerminal(`${ROOT}/dist/ugs.js import ${file}`, { env: { ...env, XDG_CONFIG_HOME: folder } }),
-    );
+    const session = newProcess(openTerminal(`${UGS} import ${file}`, { env: { ...env, XDG_CONFIG_HOME: folder } }));
     expect(await session.exited()).toBe(0);
     const said = session.screen();
     expect(said).toMatch(/\rimported [\d,]+ groups, [\d,]+\/s, \d+ %/);
@@ -193,7 +192,7 @@ describe("ugs, on a disk that is full,", () => {
     const disk = newFolder();
     const script = [
       `mount -t tmpfs -o size=${kib}k tmpfs '${disk}' && cd '${disk}' || exit 99`,
-      `ugs() { '${ROOT}/dist/ugs.js' "$@" 2>&1; echo "code $?"; }`,
+      `ugs() { '${UGS}' "$@" 2>&1; echo "code $?"; }`,
       `more() { mount -o remount,size=8m '${disk}'; }`,
       ...lines.map((line) => `${line}\necho "end of line"`),
     ];
@@ -221,8 +220,8 @@ describe("ugs, on a disk that is full,", () => {
     expect(asked).toEqual([false, true, true]);
     const whole = join(place.folder, "whole.jsonl");
     expect((await place.run(["export", whole])).code).toBe(0);
-    const [, ...groups] = written.trimEnd().split("\n");
-    expect(groups).toEqual([...(await bodyOf(whole)).trimEnd().split("\n"), "out.jsonl"]);
+    const [, ...groups] = linesOf(written);
+    expect(groups).toEqual([...linesOf(await bodyOf(whole)), "out.jsonl"]);
   });
 
   it("says so, and goes on with an import once there is room, with each reject once", async () => {

@@ -1,16 +1,16 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createWriteStream, existsSync, readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
 import { newFolder } from "@user-group-service/testing/opened";
-import { ROOT } from "@user-group-service/testing/process";
+import type { RunningProcess } from "@user-group-service/testing/process";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { ADMIN_ENV, ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
+import { ADMIN_ENV, adminOf } from "../../../test/support/admin.ts";
 import { describeWithRedis, newRedis, newServer } from "../../../test/support/opened.ts";
 import { newGate } from "./support/gate.ts";
+import { asRoot, linesOf, startUgs } from "./support/ugs.ts";
 
 /** How many groups are moved, `TRANSFER_GROUPS=100000` for what a migration may have, and how often the import is killed. */
 const COUNT = Number(process.env["TRANSFER_GROUPS"] ?? 10_000);
@@ -25,37 +25,29 @@ const MAX_RSS_MIB = 250;
 /** What a run of `ugs` came to. */
 interface Ended {
   readonly code: number | null;
-  readonly stdout: string;
+  readonly output: string;
   readonly seconds: number;
   /** The most memory that it had, in MiB. */
   readonly rssMib: number;
 }
 
 /** Runs the `ugs` that is built. @param onStart is given the process, which it may end */
-async function run(args: readonly string[], url: string, onStart = (_: ChildProcess) => {}): Promise<Ended> {
-  const { PATH = "" } = process.env;
-  const env = { PATH, XDG_CONFIG_HOME: "/nowhere", UGS_URL: url, UGS_TOKEN: ADMIN_TOKEN };
+async function run(args: readonly string[], url: string, onStart = (_: RunningProcess) => {}): Promise<Ended> {
   const begun = performance.now();
-  const child = spawn(`${ROOT}/dist/ugs.js`, args, { env });
-  let [stdout, stderr, rssMib] = ["", "", 0];
-  child.stdout.on("data", (chunk) => {
-    stdout += chunk;
-  });
-  child.stderr.on("data", (chunk) => {
-    stderr += chunk;
-  });
+  const child = startUgs(args, asRoot({ url }));
+  let rssMib = 0;
   const timer = setInterval(() => {
     const [, kib = "0"] = /VmHWM:\s+(\d+)/.exec(statusOf(child.pid)) ?? [];
     rssMib = Math.max(rssMib, Number(kib) / 1024);
   }, 50);
   onStart(child);
-  await once(child, "close");
+  const code = await child.exited();
   clearInterval(timer);
-  expect(stderr).not.toMatch(/rror/);
-  return { code: child.exitCode, stdout, seconds: (performance.now() - begun) / 1000, rssMib };
+  expect(child.output()).not.toMatch(/rror/);
+  return { code, output: child.output(), seconds: (performance.now() - begun) / 1000, rssMib };
 }
 
-function statusOf(pid: number | undefined): string {
+function statusOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/status`, "utf8");
   } catch {
@@ -100,7 +92,7 @@ describeWithRedis("many groups", () => {
       };
       const ended = await run(["import", file, "--env", "killed"], gate.url, (child) => {
         // Each gets a part of the way, then ends as by the kernel.
-        void waitFor(`the import is at part ${i}`, () => recordsOf(state) >= part).then(() => child.kill("SIGKILL"));
+        void waitFor(`the import is at part ${i}`, () => recordsOf(state) >= part).then(() => child.signal("SIGKILL"));
       });
       if (ended.code === null) killed += 1;
     }
@@ -109,7 +101,7 @@ describeWithRedis("many groups", () => {
     gate.before = () => false;
     const resumed = await run(["import", file, "--env", "killed", "--json"], gate.url);
     expect(resumed.code).toBe(0);
-    const { summary } = JSON.parse(resumed.stdout) as { summary: { [name: string]: number } };
+    const { summary } = JSON.parse(linesOf(resumed.output).at(-1) ?? "") as { summary: { [name: string]: number } };
     expect(summary).toMatchObject({ updated: 0, tokenNewer: 0, rejected: 0, resumed: records });
     // What was under way when it was killed is sent again, and is there: four requests, and what the state lacks.
     expect((summary["created"] ?? 0) + (summary["unchanged"] ?? 0)).toBe(COUNT);
@@ -125,7 +117,7 @@ describeWithRedis("many groups", () => {
     expect(exported.code).toBe(0);
     // Both environments, and what they came from, are equal.
     const back = await run(["import", other, "--env", "killed", "--verify", "--json"], server.url);
-    expect([back.code, back.stdout]).toEqual([0, expect.stringContaining(`"unchanged":${COUNT}`)]);
+    expect([back.code, back.output]).toEqual([0, expect.stringContaining(`"unchanged":${COUNT}`)]);
     const bodyOf = async (path: string) => (await readFile(path, "utf8")).split("\n").slice(1).sort();
     expect(await bodyOf(one)).toEqual(await bodyOf(file));
 

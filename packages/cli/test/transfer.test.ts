@@ -2,40 +2,18 @@ import { link, mkdir, readFile, stat, symlink, writeFile } from "node:fs/promise
 import { join } from "node:path";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
-import { newFolder } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ADMIN_TOKEN, adminOf, presenting } from "../../../test/support/admin.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
-import { type Run, type RunOptions, ugs } from "./support/ugs.ts";
+import { newPlace } from "./support/place.ts";
 
 const server = sharedServer();
-
-let lastName = 0;
-
-/** A fresh environment, as `--env` has it. */
-async function newEnv(): Promise<string> {
-  const name = `transfer-${++lastName}`;
-  await adminOf(server.url).createEnvironment({ environment: { name } });
-  return name;
-}
-
-function run(args: readonly string[], options: RunOptions = {}): Promise<Run> {
-  return ugs(args, { ...options, env: { UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN, ...options.env } });
-}
 
 /** A client that reads every text as it is: protobuf-es drops U+FEFF at the beginning of those in binary messages. */
 function readingJson() {
   const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1", useBinaryFormat: false });
   return createClient(AdminService, presenting(transport, ADMIN_TOKEN));
-}
-
-/** The counts that an import or a comparison tells. */
-async function counts(args: readonly string[], options?: RunOptions): Promise<{ [name: string]: unknown }> {
-  const { stdout, stderr } = await run([...args, "--json"], options);
-  const last = stdout.trimEnd().split("\n").at(-1) ?? "";
-  expect(last, stderr).toMatch(/^\{"summary"/);
-  return (JSON.parse(last) as { summary: { [name: string]: unknown } }).summary;
 }
 
 /** A group in a file. */
@@ -97,17 +75,17 @@ const HOSTILE: readonly Row[] = [
 
 describe.each(["jsonl", "csv"])("ugs export and import of %s", (format) => {
   it("bring everything back, to the byte", async () => {
-    const folder = newFolder();
-    const [env, copy] = [await newEnv(), await newEnv()];
+    const { folder, run, counts } = await newPlace(server);
+    const { environment: copy, ...other } = await newPlace(server);
     const first = join(folder, "first.jsonl");
     await writeFile(first, HOSTILE.map((group) => `${JSON.stringify(group)}\n`).join(""));
     const time = new Date().toISOString();
-    const imported = await run(["import", first, "--env", env, "--snapshot-time", time]);
+    const imported = await run(["import", first, "--snapshot-time", time]);
     expect([imported.code, imported.stdout]).toEqual([0, expect.stringContaining("8  created")]);
     const [before, after] = [join(folder, `before.${format}`), join(folder, `after.${format}`)];
-    expect(await run(["export", before, "--env", env, "--include-tokens"])).toMatchObject({ code: 0, stderr: "" });
+    expect(await run(["export", before, "--include-tokens"])).toMatchObject({ code: 0, stderr: "" });
     expect((await stat(before)).mode & 0o777).toBe(0o600);
-    expect(await counts(["import", before, "--env", copy])).toMatchObject({ created: 8, rejected: 0 });
+    expect(await other.counts(["import", before])).toMatchObject({ created: 8, rejected: 0 });
     expect(await counts(["import", before, "--env", copy, "--verify"])).toMatchObject({ unchanged: 8, onlyHere: 0 });
     await run(["export", after, "--env", copy, "--include-tokens"]);
     const bodyOf = async (path: string) => {
@@ -128,8 +106,7 @@ describe.each(["jsonl", "csv"])("ugs export and import of %s", (format) => {
 
 describe("ugs import", () => {
   it("tells why groups are rejected, in a file that can be mended and imported", async () => {
-    const folder = newFolder();
-    const env = await newEnv();
+    const { folder, run, counts } = await newPlace(server);
     const file = join(folder, "groups.jsonl");
     const lines = [
       '\ufeff{"snapshot_time":"2026-01-31T08:00:00Z"}',
@@ -156,7 +133,7 @@ describe("ugs import", () => {
     // The last line is not UTF-8.
     bytes[bytes.indexOf(0xc3)] = 0xff;
     await writeFile(file, bytes);
-    const { code, stdout, stderr } = await run(["import", file, "--env", env]);
+    const { code, stdout, stderr } = await run(["import", file]);
     expect(stdout).toContain(" 1  created");
     expect(stdout).toContain("16  rejected");
     expect(code).toBe(7);
@@ -193,8 +170,8 @@ describe("ugs import", () => {
           .replace("token.a", "token.m"),
       );
     await writeFile(rejects, mended.join("\n"));
-    expect(await counts(["import", rejects, "--env", env])).toMatchObject({ created: 3, rejected: 0 });
-    expect(await counts(["import", file, "--env", env, "--max-rejects", "30"])).toMatchObject({
+    expect(await counts(["import", rejects])).toMatchObject({ created: 3, rejected: 0 });
+    expect(await counts(["import", file, "--max-rejects", "30"])).toMatchObject({
       unchanged: 1,
       rejected: 16,
     });
@@ -203,8 +180,7 @@ describe("ugs import", () => {
   });
 
   it("goes on behind what is not CSV", async () => {
-    const folder = newFolder();
-    const env = await newEnv();
+    const { environment, folder, counts } = await newPlace(server);
     const file = join(folder, "groups.csv");
     const rows = [
       "\ufeffprovided_id,name,properties\r",
@@ -220,13 +196,13 @@ describe("ugs import", () => {
       'i,"",',
     ];
     await writeFile(file, rows.join("\n"));
-    expect(await counts(["import", file, "--env", env])).toMatchObject({ created: 5, rejected: 5 });
+    expect(await counts(["import", file])).toMatchObject({ created: 5, rejected: 5 });
     const text = await readFile(join(folder, "groups.rejects.csv"), "utf8");
     expect(text.split("\n").filter((line) => !line.startsWith("#"))).toEqual([
       ...["provided_id,name,properties", 'b,5" pipe,', "c,C", 'f,F,"{not json}"', 'g,"never closed,', ",,", ""],
     ]);
     expect([...text.matchAll(/^#ugs line (\d+): (.*)$/gm)].map(([, line]) => line)).toEqual(["3", "4", "8", "9", "11"]);
-    const { userGroups } = await adminOf(server.url).exportUserGroups({ environment: { name: env } });
+    const { userGroups } = await adminOf(server.url).exportUserGroups({ environment: { name: environment } });
     expect(userGroups.map(({ providedId, name }) => [providedId, name])).toEqual([
       ...[
         ["a", "A"],
@@ -242,10 +218,10 @@ describe("ugs import", () => {
 
 describe("ugs import that stops", () => {
   it("goes on with the same file and options alone, unless it is to begin anew", async () => {
-    const file = join(newFolder(), "groups.jsonl");
-    const env = await newEnv();
+    const { folder, run, counts } = await newPlace(server);
+    const file = join(folder, "groups.jsonl");
     await writeFile(file, '{"provided_id":"a"}\nnone\n');
-    const again = (...args: string[]) => run(["import", file, "--env", env, ...args]);
+    const again = (...args: string[]) => run(["import", file, ...args]);
     const stopped = await again("--max-rejects", "0");
     expect([stopped.code, stopped.stderr]).toEqual([7, expect.stringContaining("1 groups were rejected, more than 0")]);
     const other = await again("--upsert");
@@ -256,7 +232,7 @@ describe("ugs import that stops", () => {
       2,
       expect.stringMatching(/file has changed since\n {2}give --restart/),
     ]);
-    expect(await counts(["import", file, "--env", env, "--restart"])).toMatchObject({ created: 1, unchanged: 1 });
+    expect(await counts(["import", file, "--restart"])).toMatchObject({ created: 1, unchanged: 1 });
   });
 
   it.each([
@@ -275,38 +251,38 @@ describe("ugs import that stops", () => {
     ],
     ["no file", "/nowhere.csv", "", /there is no such file/],
   ])("says what to do about %s", async (_, name, text, words) => {
-    const file = name.startsWith("/") ? name : join(newFolder(), name);
+    const { folder, run } = await newPlace(server);
+    const file = name.startsWith("/") ? name : join(folder, name);
     if (text !== "") await writeFile(file, text);
-    const { code, stderr } = await run(["import", file, "--env", await newEnv()]);
+    const { code, stderr } = await run(["import", file]);
     expect([code, stderr]).toEqual([2, expect.stringMatching(words)]);
   });
 
   it("reads standard input, and says of an export what is in its way", async () => {
-    const env = await newEnv();
-    expect(await counts(["import", "-", "--env", env], { input: "provided_id\na\nb\n" })).toMatchObject({ created: 2 });
-    const { stdout } = await run(["export", "--env", env, "--prefix", "b"]);
+    const { folder, run, counts } = await newPlace(server);
+    expect(await counts(["import", "-"], { input: "provided_id\na\nb\n" })).toMatchObject({ created: 2 });
+    const { stdout } = await run(["export", "--prefix", "b"]);
     expect(stdout.split("\n").slice(1)).toEqual(['{"provided_id":"b","name":"b","mapping":{},"properties":null}', ""]);
-    const file = join(newFolder(), "there.jsonl");
+    const file = join(folder, "there.jsonl");
     await writeFile(file, "");
-    const refused = await run(["export", file, "--env", env]);
+    const refused = await run(["export", file]);
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("give --force to replace it")]);
-    expect((await run(["export", file, "--env", env, "--force"])).code).toBe(0);
+    expect((await run(["export", file, "--force"])).code).toBe(0);
   });
 
   it("leaves alone what is no file of rejects, and no other file than its own", async () => {
-    const env = await newEnv();
-    const folder = newFolder();
+    const { folder, run } = await newPlace(server);
     const file = join(folder, "groups.csv");
     await writeFile(file, "provided_id\na\n\u0007\n");
     await mkdir(join(folder, "rejects"));
     for (const there of [join(folder, "rejects"), "/dev/null"]) {
-      const { code, stderr } = await run(["import", file, "--env", env, "--dry-run", "--rejects", there]);
+      const { code, stderr } = await run(["import", file, "--dry-run", "--rejects", there]);
       expect([code, stderr]).toEqual([2, expect.stringContaining(`${there} is not a file`)]);
     }
     expect((await stat(join(folder, "rejects"))).isDirectory()).toBe(true);
-    expect((await run(["import", file, "--env", env, "--max-rejects", "0"])).code).toBe(7);
+    expect((await run(["import", file, "--max-rejects", "0"])).code).toBe(7);
     await writeFile(join(folder, "groups.rejects.csv"), "");
-    const shorter = await run(["import", file, "--env", env]);
+    const shorter = await run(["import", file]);
     expect([shorter.code, shorter.stderr]).toEqual([
       2,
       expect.stringMatching(/shorter than it was\n {2}give --restart/),
@@ -316,7 +292,7 @@ describe("ugs import that stops", () => {
     await symlink(join(folder, "other"), join(folder, "linked.part"));
     await link(join(folder, "other"), join(folder, "same.part"));
     for (const name of ["linked", "same"]) {
-      expect((await run(["export", join(folder, name), "--env", env])).code).toBe(0);
+      expect((await run(["export", join(folder, name)])).code).toBe(0);
       expect(await readFile(join(folder, name), "utf8")).toContain("provided_id");
     }
     expect(await readFile(join(folder, "other"), "utf8")).toBe("other");

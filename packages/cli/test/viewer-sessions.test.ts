@@ -2,29 +2,20 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { newFolder } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
-import { ADMIN_TOKEN, newName } from "../../../test/support/admin.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
-import { type RunOptions, ugs, ugsBuilt } from "./support/ugs.ts";
-
-const TIME = "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ";
+import { jsonLinesOf, type RunOptions, TIME, ugsBuilt, usersOf } from "./support/ugs.ts";
 
 describe("viewer sessions and the keys that sign them", () => {
   const server = sharedServer();
-  const as =
-    (token: string) =>
-    (args: string, options: RunOptions = {}) =>
-      ugs(args.split(" "), { ...options, env: { UGS_URL: server.url, UGS_TOKEN: token, ...options.env } });
-  const root = (args: string, options?: RunOptions) => as(ADMIN_TOKEN)(args, options);
+  const { as, root, ...users } = usersOf(server);
 
   /** A new environment with the group `acme`, its token, and a token of role `admin`. */
   async function newEnvironment() {
-    const env = `${newName()}/Testing`;
-    expect((await root(`env create ${env}`)).code).toBe(0);
-    const admin = as((await root(`token create --env ${env} --role admin --name operator`)).stdout.trim());
+    const { name, admin } = await users.newEnvironment();
     const properties = join(newFolder(), "properties.json");
     writeFileSync(properties, '{"plan":"gold","region":"eu","note":"internal"}');
     const token = (await admin(`group create acme --properties ${properties}`)).stdout.trim();
-    return { env, admin, token };
+    return { env: name, admin, token };
   }
 
   /** Makes a session. */
@@ -153,11 +144,7 @@ describe("viewer sessions and the keys that sign them", () => {
     const first = await admin("signing-key list");
     expect(first.stdout).toMatch(/^KEY +STATE +SIGNS FROM +SIGNS UNTIL +PUBLISHED UNTIL$/m);
     expect(first.stdout).toMatch(new RegExp(`^\\S+ +active +${TIME} +`, "m"));
-    const idsOf = (stdout: string) =>
-      stdout
-        .trimEnd()
-        .split("\n")
-        .map((line) => (JSON.parse(line) as { readonly id: string }).id);
+    const idsOf = (stdout: string) => jsonLinesOf<{ readonly id: string }>(stdout).map(({ id }) => id);
     const before = idsOf((await root(`signing-key list --json --env ${env}`)).stdout);
 
     const rotated = await root(`signing-key rotate --env ${env}`);

@@ -1,12 +1,12 @@
 import { existsSync, readFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { newFolder, newProcess } from "@user-group-service/testing/opened";
-import { ROOT, startProcess } from "@user-group-service/testing/process";
+import { newFolder } from "@user-group-service/testing/opened";
+import type { RunningProcess } from "@user-group-service/testing/process";
 import { expect } from "vitest";
-import { ADMIN_TOKEN, adminOf, newName } from "../../../../test/support/admin.ts";
+import { adminOf, newName } from "../../../../test/support/admin.ts";
 import { type Gate, type GateCall, newGate } from "./gate.ts";
-import { type RunOptions, ugs } from "./ugs.ts";
+import { asRoot, type Run, type RunOptions, startUgs, summaryOf, ugs } from "./ugs.ts";
 
 /** Groups for two pages of an export, and three requests of an import. */
 export const GROUPS = Array.from({ length: 1_200 }, (_, i) => ({
@@ -22,21 +22,22 @@ export interface Place {
   readonly env: { readonly [name: string]: string };
   readonly environment: string;
   readonly folder: string;
-  run(args: readonly string[], options?: RunOptions): ReturnType<typeof ugs>;
+  run(args: readonly string[], options?: RunOptions): Promise<Run>;
+  /** Runs it with `--json`, and gives what an import or a comparison has counted. */
+  counts(args: readonly string[], options?: RunOptions): Promise<{ readonly [name: string]: unknown }>;
   /** Starts the `ugs` that is built. */
-  start(args: readonly string[]): ReturnType<typeof startProcess>;
+  start(args: readonly string[]): RunningProcess;
 }
 
 export async function newPlace(server: { readonly url: string }, groups: readonly object[] = []): Promise<Place> {
   const [gate, environment, folder] = [await newGate(server), newName(), newFolder()];
   await adminOf(server.url).createEnvironment({ environment: { name: environment } });
-  const env = { UGS_URL: gate.url, UGS_TOKEN: ADMIN_TOKEN, UGS_ENV: environment };
+  const env = { ...asRoot(gate), UGS_ENV: environment };
   const run: Place["run"] = (args, options) => ugs(args, { ...options, env });
   if (groups.length > 0) expect((await run(["import", await fileOf(folder, groups)])).code).toBe(0);
   gate.calls.length = 0;
-  const start = (args: readonly string[]) =>
-    newProcess(startProcess([`${ROOT}/dist/ugs.js`, ...args], { env: { ...env, XDG_CONFIG_HOME: folder } }));
-  return { gate, env, environment, folder, run, start };
+  const counts: Place["counts"] = async (args, options) => summaryOf(await run([...args, "--json"], options));
+  return { gate, env, environment, folder, run, counts, start: (args) => startUgs(args, env) };
 }
 
 /** A file of groups. */
@@ -74,9 +75,4 @@ export function stateOf(path: string): { readonly [name: string]: unknown } | un
   return existsSync(path)
     ? (JSON.parse(readFileSync(path, "utf8")) as { readonly [name: string]: unknown })
     : undefined;
-}
-
-/** What `--json` says at its end. */
-export function summaryOf(stdout: string): unknown {
-  return (JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "") as { summary: unknown }).summary;
 }

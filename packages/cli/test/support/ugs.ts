@@ -2,10 +2,15 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
-import { newFolder } from "@user-group-service/testing/opened";
-import { ROOT } from "@user-group-service/testing/process";
+import { newFolder, newProcess } from "@user-group-service/testing/opened";
+import { ROOT, type RunningProcess, startProcess } from "@user-group-service/testing/process";
+import { expect } from "vitest";
+import { ADMIN_TOKEN, newName } from "../../../../test/support/admin.ts";
 import { runUgs } from "../../src/run.ts";
 import { Interrupted } from "../../src/shell.ts";
+
+/** The `ugs` that is built. */
+export const UGS = `${ROOT}/dist/ugs.js`;
 
 /** What a run of `ugs` left. */
 export interface Run {
@@ -53,11 +58,68 @@ export async function ugs(
 }
 
 /** Runs the `ugs` that is built, in a process of its own. */
-export async function ugsBuilt(args: readonly string[], { env, input = "" }: RunOptions = {}): Promise<Run> {
+export function ugsBuilt(args: readonly string[], options?: RunOptions): Promise<Run> {
+  return runProgram([UGS, ...args], options);
+}
+
+/** Runs a program in a process of its own, with an empty folder for profiles. */
+export async function runProgram(
+  [program = "", ...args]: readonly string[],
+  { env, input = "" }: RunOptions = {},
+): Promise<Run> {
   const { PATH = "" } = process.env;
-  const child = spawn(`${ROOT}/dist/ugs.js`, args, { env: { PATH, XDG_CONFIG_HOME: newFolder(), ...env } });
+  const child = spawn(program, args, { env: { PATH, XDG_CONFIG_HOME: newFolder(), ...env } });
   child.stdin.on("error", () => {});
   child.stdin.end(input);
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
   return { code: child.exitCode, stdout, stderr };
+}
+
+/** Starts the `ugs` that is built, likewise; it ends with the test. */
+export function startUgs(args: readonly string[], env: RunOptions["env"]): RunningProcess {
+  return newProcess(startProcess([UGS, ...args], { env: { XDG_CONFIG_HOME: newFolder(), ...env } }));
+}
+
+/**
+ * Who runs `ugs` of a server: the bearer of a token, and root. They are given a command line whose words have no spaces.
+ */
+export function usersOf(server: { readonly url: string }) {
+  const as =
+    (token: string) =>
+    (args: string, options: RunOptions = {}) =>
+      ugs(args.split(" "), { ...options, env: { UGS_URL: server.url, UGS_TOKEN: token, ...options.env } });
+  const root = as(ADMIN_TOKEN);
+  /** A new environment, with a token of role `admin`, whose bearer is called `operator`. */
+  async function newEnvironment() {
+    const name = `${newName()}/Testing`;
+    expect((await root(`env create ${name}`)).code).toBe(0);
+    const token = (await root(`token create --env ${name} --role admin --name operator`)).stdout.trim();
+    return { name, token, admin: as(token) };
+  }
+  return { as, root, newEnvironment };
+}
+
+/** The environment for root of a server. */
+export function asRoot({ url }: { readonly url: string }) {
+  return { UGS_URL: url, UGS_TOKEN: ADMIN_TOKEN };
+}
+
+/** The lines of what was said. */
+export function linesOf(said: string): string[] {
+  return said.trimEnd().split("\n");
+}
+
+/** Lines of JSON, read. */
+export function jsonLinesOf<T = unknown>(said: string): T[] {
+  return linesOf(said).map((line) => JSON.parse(line) as T);
+}
+
+/** A time as `ugs` writes it. */
+export const TIME = "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ";
+
+/** What `--json` says at its end. */
+export function summaryOf({ stdout, stderr }: Run): { readonly [name: string]: unknown } {
+  const last = linesOf(stdout).at(-1) ?? "";
+  expect(last, stderr).toMatch(/^\{"summary"/);
+  return (JSON.parse(last) as { summary: { [name: string]: unknown } }).summary;
 }
