@@ -94,7 +94,10 @@ describeMatrix((place, row) => {
       expect(mapped).toEqual({ ...before, mapping: { only: "one" }, etag: group.etag, updateTime: mapped.updateTime });
       expect(group.etag).not.toBe(before.etag);
       await client.updateUserGroup({ userGroupId, name: "New", properties: { b: 2 } }, as.customer);
-      expect(await stored(userGroupId)).toMatchObject({ name: "New", mapping: { only: "one" }, properties: { b: 2 } });
+      const renamed = await stored(userGroupId);
+      expect(renamed).toMatchObject({ name: "New", mapping: { only: "one" }, properties: { b: 2 } });
+      await client.updateUserGroup({ userGroupId }, as.customer);
+      expect(await stored(userGroupId)).toEqual(renamed);
     });
 
     const singles: [string, GroupInput][] = [
@@ -129,14 +132,6 @@ describeMatrix((place, row) => {
       const userGroupId = await created();
       await client.updateUserGroup({ userGroupId, name: "All", updateMask: "*" }, as.customer);
       expect(await stored(userGroupId)).toMatchObject({ name: "All", mapping: {}, properties: null });
-    });
-
-    it("changes nothing, the etag included, when it is given no field", async () => {
-      const { client, as } = place;
-      const userGroupId = await created();
-      const before = await stored(userGroupId);
-      expect((await client.updateUserGroup({ userGroupId }, as.customer)).group.etag).toBe(before.etag);
-      expect(await stored(userGroupId)).toEqual(before);
     });
 
     // The keys of REST's body are its mask, so it cannot say these.

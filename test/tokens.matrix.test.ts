@@ -1,201 +1,131 @@
-import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { newUserGroupToken } from "../src/domain/token.ts";
 import { failureOf, type GroupResult } from "./support/clients.ts";
-import { describePlaces, matrixCases, newId, placeOf, serverCases } from "./support/matrix.ts";
+import { describeMatrix, newId } from "./support/matrix.ts";
 
 const DAY_MS = 86_400_000;
 
 /** A well-formed token that no group has. */
 const UNKNOWN_TOKEN = newUserGroupToken(0);
 
-describePlaces([
-  matrixCases((place) => {
-    async function created(): Promise<GroupResult> {
-      const { reference, as } = place;
-      const input = { userGroupId: newId(), name: "Acme", mapping: { s: "d" }, properties: { a: [1] } };
-      return (await reference.getUserGroup(input, as.customer)).group;
-    }
+describeMatrix((place) => {
+  async function created(): Promise<GroupResult> {
+    const { reference, as } = place;
+    const input = { userGroupId: newId(), name: "Acme", mapping: { s: "d" }, properties: { a: [1] } };
+    return (await reference.getUserGroup(input, as.customer)).group;
+  }
 
-    const resolve = async (token: string) => (await place.client.resolveViewer({ token }, place.as.customer)).viewer;
+  const resolve = async (token: string) => (await place.client.resolveViewer({ token }, place.as.customer)).viewer;
 
-    async function expectEnded(token: string): Promise<void> {
-      const { fields } = await failureOf(resolve(token));
-      expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND", violations: [] });
-    }
+  async function expectEnded(token: string): Promise<void> {
+    const { fields } = await failureOf(resolve(token));
+    expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND", violations: [] });
+  }
 
-    describe("RotateUserGroupToken", () => {
-      it.each(["token", "id"])("by %s gives a new token and ends the old one at once", async (by) => {
-        const { client, reference, as } = place;
-        const before = await created();
-        const target = by === "token" ? { currentToken: before.token } : { userGroupId: before.providedId };
-        const { group } = await client.rotateUserGroupToken(target, as.customer);
-        expect(group).toMatchObject({ teamId: before.teamId, name: "Acme", providedId: before.providedId });
-        expect(group.tag).toBe("Customer");
-        expect(group.token).toMatch(/^ugt_[0-9A-Za-z]{38}$/);
-        expect(group.token).not.toBe(before.token);
-        const after = (await reference.getUserGroup({ userGroupId: before.providedId }, as.customer)).group;
-        const { token, etag, updateTime, tokenCreateTime } = after;
-        expect(after).toEqual({ ...before, token, etag, updateTime, tokenCreateTime });
-        expect(token).toBe(group.token);
-        expect(etag).not.toBe(before.etag);
-        expect(etag).toBe(group.etag);
-        await expectEnded(before.token);
-        expect(await resolve(token)).toMatchObject({ providedId: before.providedId, expireTime: undefined });
-      });
-
-      it("rotates again and again, by the token that the last rotation gave", async () => {
-        const { client, as } = place;
-        const first = await created();
-        let { token } = first;
-        for (let turn = 0; turn < 3; turn++) {
-          const { group } = await client.rotateUserGroupToken({ currentToken: token }, as.customer);
-          await expectEnded(token);
-          token = group.token;
-        }
-        expect((await resolve(token)).teamId).toBe(first.teamId);
-      });
-
-      it("refuses a token that is no longer current, is unknown or malformed, and an id that nobody has", async () => {
-        const { client, as } = place;
-        const { token, providedId } = await created();
-        await client.rotateUserGroupToken({ userGroupId: providedId }, as.customer);
-        for (const currentToken of [token, UNKNOWN_TOKEN, `${token.slice(0, -1)}!`, "no token of ours"]) {
-          const { fields } = await failureOf(client.rotateUserGroupToken({ currentToken }, as.customer));
-          expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND", violations: [] });
-        }
-        const failure = await failureOf(client.rotateUserGroupToken({ userGroupId: newId() }, as.customer));
-        expect(failure.fields).toMatchObject({ code: "not_found", reason: "USER_GROUP_NOT_FOUND", violations: [] });
-      });
-
-      it("with previous_token_ttl leaves the old token its grace, but does not rotate by it", async () => {
-        const { client, as } = place;
-        const { token: old, teamId } = await created();
-        const started = Date.now();
-        const rotation = { currentToken: old, previousTokenTtl: "86400s" };
-        const { token: current } = (await client.rotateUserGroupToken(rotation, as.customer)).group;
-        const graced = await resolve(old);
-        expect(graced.teamId).toBe(teamId);
-        expect(graced.expireTime).toBeGreaterThanOrEqual(started + DAY_MS);
-        expect(graced.expireTime).toBeLessThanOrEqual(Date.now() + DAY_MS);
-        expect(await resolve(current)).toEqual({ ...graced, expireTime: undefined });
-        const { fields } = await failureOf(client.rotateUserGroupToken({ currentToken: old }, as.customer));
-        expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND" });
-        // Refusing it has ended neither.
-        await resolve(old);
-        await resolve(current);
-      });
-
-      it("ends a grace with a later rotation, and leaves at most one token on its grace", async () => {
-        const { client, as } = place;
-        const { token: first, providedId: userGroupId } = await created();
-        const rotate = async (previousTokenTtl?: string) =>
-          (await client.rotateUserGroupToken({ userGroupId, previousTokenTtl }, as.customer)).group.token;
-        const second = await rotate("3600s");
-        const third = await rotate("60.5s");
-        await expectEnded(first);
-        expect((await resolve(second)).expireTime).toBeLessThanOrEqual(Date.now() + 60_500);
-        const fourth = await rotate("0s");
-        await expectEnded(second);
-        await expectEnded(third);
-        expect((await resolve(fourth)).expireTime).toBeUndefined();
-      });
+  describe("RotateUserGroupToken", () => {
+    it.each(["token", "id"])("by %s gives a new token and ends the old one at once", async (by) => {
+      const { client, reference, as } = place;
+      const before = await created();
+      const target = by === "token" ? { currentToken: before.token } : { userGroupId: before.providedId };
+      const { group } = await client.rotateUserGroupToken(target, as.customer);
+      expect(group).toMatchObject({ teamId: before.teamId, name: "Acme", providedId: before.providedId });
+      expect(group.tag).toBe("Customer");
+      expect(group.token).toMatch(/^ugt_[0-9A-Za-z]{38}$/);
+      expect(group.token).not.toBe(before.token);
+      const after = (await reference.getUserGroup({ userGroupId: before.providedId }, as.customer)).group;
+      const { token, etag, updateTime, tokenCreateTime } = after;
+      expect(after).toEqual({ ...before, token, etag, updateTime, tokenCreateTime });
+      expect(token).toBe(group.token);
+      expect(etag).not.toBe(before.etag);
+      expect(etag).toBe(group.etag);
+      await expectEnded(before.token);
+      expect(await resolve(token)).toMatchObject({ providedId: before.providedId, expireTime: undefined });
     });
 
-    describe("a request id", () => {
-      it.each(["token", "id"])("gives a retry by %s the first token again, and the group as it is", async (by) => {
-        const { client, reference, as } = place;
-        const { token, providedId } = await created();
-        const target = by === "token" ? { currentToken: token } : { userGroupId: providedId };
-        const rotation = { ...target, requestId: `retry-${token}`, previousTokenTtl: "60s" };
-        const first = await client.rotateUserGroupToken(rotation, as.customer);
-        await reference.updateUserGroup({ userGroupId: providedId, name: "Changed since" }, as.customer);
-        const second = await client.rotateUserGroupToken(rotation, as.customer);
-        const { group } = await reference.getUserGroup({ userGroupId: providedId }, as.customer);
-        expect(group).toMatchObject({ token: first.group.token, name: "Changed since" });
-        // As it is now, in what this client shows of a group.
-        const { etag, updateTime } = first.group;
-        expect(second.group).toEqual({
-          ...first.group,
-          name: "Changed since",
-          ...(etag !== undefined && { etag: group.etag }),
-          ...(updateTime !== undefined && { updateTime: group.updateTime }),
-        });
-        expect((await resolve(token)).expireTime).toBeDefined();
-      });
-
-      it("is refused with other parameters, for the same group and for another", async () => {
-        const { client, as } = place;
-        const { token, providedId } = await created();
-        const other = await created();
-        const requestId = `reuse-${token}`;
-        const { group } = await client.rotateUserGroupToken({ currentToken: token, requestId }, as.customer);
-        const refused = [
-          { currentToken: token, previousTokenTtl: "60s" },
-          { currentToken: group.token },
-          { userGroupId: providedId },
-          { userGroupId: other.providedId },
-          { currentToken: other.token },
-        ];
-        for (const rotation of refused) {
-          const { fields } = await failureOf(client.rotateUserGroupToken({ ...rotation, requestId }, as.customer));
-          expect(fields).toMatchObject({
-            code: "invalid_argument",
-            reason: "REQUEST_ID_REUSED",
-            violations: [{ field: "request_id" }],
-          });
-        }
-        expect((await resolve(group.token)).providedId).toBe(providedId);
-        expect((await resolve(other.token)).providedId).toBe(other.providedId);
-      });
+    it("refuses a token that is no longer current, is unknown or malformed, and an id that nobody has", async () => {
+      const { client, as } = place;
+      const { token, providedId } = await created();
+      await client.rotateUserGroupToken({ userGroupId: providedId }, as.customer);
+      for (const currentToken of [token, UNKNOWN_TOKEN, `${token.slice(0, -1)}!`, "no token of ours"]) {
+        const { fields } = await failureOf(client.rotateUserGroupToken({ currentToken }, as.customer));
+        expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND", violations: [] });
+      }
+      const failure = await failureOf(client.rotateUserGroupToken({ userGroupId: newId() }, as.customer));
+      expect(failure.fields).toMatchObject({ code: "not_found", reason: "USER_GROUP_NOT_FOUND", violations: [] });
     });
 
-    describe("ResolveViewer", () => {
-      it("gives the group that a token stands for, as it is now", async () => {
-        const { reference, as } = place;
-        const { token, teamId, providedId: userGroupId } = await created();
-        const group = { teamId, name: "Acme", providedId: userGroupId, mapping: { s: "d" }, properties: { a: [1] } };
-        expect(await resolve(token)).toEqual({ ...group, tag: "Customer", expireTime: undefined });
-        await reference.updateUserGroup({ userGroupId, name: "New", updateMask: "name,properties" }, as.customer);
-        expect(await resolve(token)).toMatchObject({ name: "New", properties: null, mapping: { s: "d" } });
-      });
-
-      it("finds nothing for a token that is unknown, cut, mistyped or of another kind", async () => {
-        const { token } = await created();
-        const swapped = token.slice(0, 10) + (token[10] === "a" ? "b" : "a") + token.slice(11);
-        const others = [
-          UNKNOWN_TOKEN,
-          token.slice(0, -1),
-          `${token}a`,
-          swapped,
-          token.toLowerCase(),
-          "x",
-          "é".repeat(1024),
-        ];
-        for (const other of [...others, place.server.tokens.customer, token.replace("ugt_", "ugk_")]) {
-          await expectEnded(other);
-        }
-      });
-    });
-  }),
-
-  serverCases((server) => {
-    it("ends a grace when its time has come", async () => {
-      const { reference, as } = placeOf(server);
-      const { token, providedId } = (await reference.getUserGroup({ userGroupId: newId() }, as.customer)).group;
-      const rotation = { userGroupId: providedId, previousTokenTtl: "0.5s" };
+    it("with previous_token_ttl leaves the old token its grace, but does not rotate by it", async () => {
+      const { client, as } = place;
+      const { token: old, teamId } = await created();
       const started = Date.now();
-      const current = (await reference.rotateUserGroupToken(rotation, as.customer)).group.token;
-      await waitFor("the old token has ended", () =>
-        reference.resolveViewer({ token }, as.customer).then(
-          () => false,
-          () => true,
-        ),
-      );
-      // It did not end before its time, nor did the group lose its token.
-      expect(Date.now() - started).toBeGreaterThanOrEqual(500);
-      expect((await reference.resolveViewer({ token: current }, as.customer)).viewer.providedId).toBe(providedId);
-      reference.close();
+      const rotation = { currentToken: old, previousTokenTtl: "86400s" };
+      const { token: current } = (await client.rotateUserGroupToken(rotation, as.customer)).group;
+      const graced = await resolve(old);
+      expect(graced.teamId).toBe(teamId);
+      expect(graced.expireTime).toBeGreaterThanOrEqual(started + DAY_MS);
+      expect(graced.expireTime).toBeLessThanOrEqual(Date.now() + DAY_MS);
+      expect(await resolve(current)).toEqual({ ...graced, expireTime: undefined });
+      const { fields } = await failureOf(client.rotateUserGroupToken({ currentToken: old }, as.customer));
+      expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND" });
+      // Refusing it has ended neither.
+      await resolve(old);
+      await client.rotateUserGroupToken({ currentToken: current, previousTokenTtl: "60.5s" }, as.customer);
+      const { expireTime } = await resolve(current);
+      expect(expireTime).toBeGreaterThanOrEqual(started + 60_500);
+      expect(expireTime).toBeLessThanOrEqual(Date.now() + 60_500);
     });
-  }),
-]);
+  });
+
+  describe("a request id", () => {
+    it.each(["token", "id"])("gives a retry by %s the first token again, and the group as it is", async (by) => {
+      const { client, reference, as } = place;
+      const { token, providedId } = await created();
+      const target = by === "token" ? { currentToken: token } : { userGroupId: providedId };
+      const rotation = { ...target, requestId: `retry-${token}`, previousTokenTtl: "60s" };
+      const first = await client.rotateUserGroupToken(rotation, as.customer);
+      await reference.updateUserGroup({ userGroupId: providedId, name: "Changed since" }, as.customer);
+      const second = await client.rotateUserGroupToken(rotation, as.customer);
+      const { group } = await reference.getUserGroup({ userGroupId: providedId }, as.customer);
+      expect(group).toMatchObject({ token: first.group.token, name: "Changed since" });
+      // As it is now, in what this client shows of a group.
+      const { etag, updateTime } = first.group;
+      expect(second.group).toEqual({
+        ...first.group,
+        name: "Changed since",
+        ...(etag !== undefined && { etag: group.etag }),
+        ...(updateTime !== undefined && { updateTime: group.updateTime }),
+      });
+      expect((await resolve(token)).expireTime).toBeDefined();
+    });
+
+    it("is refused with other parameters", async () => {
+      const { client, as } = place;
+      const { token: currentToken, providedId } = await created();
+      const requestId = `reuse-${currentToken}`;
+      const { group } = await client.rotateUserGroupToken({ currentToken, requestId }, as.customer);
+      const other = { currentToken, requestId, previousTokenTtl: "60s" };
+      const { fields } = await failureOf(client.rotateUserGroupToken(other, as.customer));
+      expect(fields).toMatchObject({
+        code: "invalid_argument",
+        reason: "REQUEST_ID_REUSED",
+        violations: [{ field: "request_id" }],
+      });
+      expect((await resolve(group.token)).providedId).toBe(providedId);
+    });
+  });
+
+  describe("ResolveViewer", () => {
+    it("gives the group that a token stands for, as it is now", async () => {
+      const { reference, as } = place;
+      const { token, teamId, providedId: userGroupId } = await created();
+      const group = { teamId, name: "Acme", providedId: userGroupId, mapping: { s: "d" }, properties: { a: [1] } };
+      expect(await resolve(token)).toEqual({ ...group, tag: "Customer", expireTime: undefined });
+      await reference.updateUserGroup({ userGroupId, name: "New", updateMask: "name,properties" }, as.customer);
+      expect(await resolve(token)).toMatchObject({ name: "New", properties: null, mapping: { s: "d" } });
+    });
+
+    it("finds nothing for a token that no group has", async () => {
+      for (const token of [UNKNOWN_TOKEN, "é".repeat(1024)]) await expectEnded(token);
+    });
+  });
+});

@@ -1,8 +1,9 @@
-import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { ConnectError, createClient } from "@connectrpc/connect";
+import { codeFromString } from "@connectrpc/connect/protocol-connect";
 import { http1 } from "@user-group-service/testing/http";
 import { forSuite } from "@user-group-service/testing/opened";
 import { createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { SigningKey_State } from "../gen/usergroup/admin/v1/signing_key_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
@@ -21,7 +22,7 @@ import {
   ROLE_VALUES,
 } from "./support/admin.ts";
 import { clientCases, describePlaces, describeServers, newId } from "./support/matrix.ts";
-import { grpcClients } from "./support/rpc.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
 /** A session to make; `group` is a token or an id. */
@@ -48,7 +49,7 @@ interface Made {
   readonly refreshTime: number;
 }
 
-/** How sessions are made and resolved by a protocol. What is refused rejects with `[code, reason]`, or `inactive`. */
+/** How sessions are made and resolved by a protocol. What is refused rejects with a `ConnectError`. */
 interface Viewers {
   create(wanted: JsonObject, token?: string): Promise<Made>;
   /** Undefined: it is not active. */
@@ -60,18 +61,6 @@ type Row = AdminClientOptions | { readonly name: string; readonly protocol: "res
 const ROWS: readonly Row[] = [...ADMIN_CLIENTS, { name: "REST", protocol: "rest" }];
 
 const seconds = (time?: { readonly seconds: bigint }) => Number(time?.seconds);
-
-/** The code and the reason of a refusal. */
-async function refusalOf(call: Promise<unknown>): Promise<readonly [string, string | undefined]> {
-  const error = await call.then(
-    (value) => expect.fail(`it was made: ${JSON.stringify(value)}`),
-    (reason: unknown) => reason,
-  );
-  if (Array.isArray(error)) return error as unknown as readonly [string, string];
-  const failure = ConnectError.from(error);
-  const [info] = failure.findDetails(ErrorInfoSchema);
-  return [Code[failure.code], info?.reason];
-}
 
 describePlaces([
   clientCases(ROWS, (server, row) => {
@@ -145,12 +134,12 @@ describePlaces([
       const reader = await issueToken(server, "read");
       await made({ token }, resolver.token);
       await made({ user_group_id: providedId }, reader.token);
-      const denied = await refusalOf(made({ user_group_id: providedId }, resolver.token));
-      expect(denied).toEqual(["PermissionDenied", "ROLE_TOO_LOW"]);
-      const missing = await refusalOf(made({ user_group_id: newId() }));
-      expect(missing).toEqual(["NotFound", "USER_GROUP_NOT_FOUND"]);
-      const unknown = await refusalOf(made({ token: newUserGroupToken(0) }));
-      expect(unknown).toEqual(["NotFound", "TOKEN_NOT_FOUND"]);
+      const denied = await failureOf(made({ user_group_id: providedId }, resolver.token));
+      expect(denied).toEqual({ code: "PermissionDenied", reason: "ROLE_TOO_LOW" });
+      const missing = await failureOf(made({ user_group_id: newId() }));
+      expect(missing).toEqual({ code: "NotFound", reason: "USER_GROUP_NOT_FOUND" });
+      const unknown = await failureOf(made({ token: newUserGroupToken(0) }));
+      expect(unknown).toEqual({ code: "NotFound", reason: "TOKEN_NOT_FOUND" });
     });
 
     it.each<[string, JsonObject]>([
@@ -166,14 +155,14 @@ describePlaces([
       const { token, providedId } = await newGroup();
       const wanted = { user_group_id: providedId, ...given };
       if (given["viewer_id"] !== undefined) Object.assign(wanted, { viewer_id: token });
-      expect(await refusalOf(made(wanted))).toEqual(["InvalidArgument", "VALIDATION_FAILED"]);
+      expect(await failureOf(made(wanted))).toEqual({ code: "InvalidArgument", reason: "VALIDATION_FAILED" });
     });
 
     it("are refused where they would be too long", async () => {
       const { providedId } = await newGroup({ long: "x".repeat(7000) });
       await made({ user_group_id: providedId });
-      const refused = await refusalOf(made({ user_group_id: providedId, property_keys: ["long"] }));
-      expect(refused).toEqual(["InvalidArgument", "VIEWER_SESSION_TOO_LARGE"]);
+      const refused = await failureOf(made({ user_group_id: providedId, property_keys: ["long"] }));
+      expect(refused).toEqual({ code: "InvalidArgument", reason: "VIEWER_SESSION_TOO_LARGE" });
     });
 
     it("are taken for their audience alone, and by their environment's API tokens alone", async () => {
@@ -188,85 +177,29 @@ describePlaces([
       expect([answer.status, answer.body.toString().includes(session)]).toEqual([401, false]);
     });
 
-    describe("end", () => {
-      const endings: [string, (group: { providedId: string; token: string }) => Promise<unknown>][] = [
-        [
-          "a rotation without a grace",
-          ({ token }) => groups().rotateUserGroupToken({ group: { case: "currentToken", value: token } }),
-        ],
-        [
-          "a revocation",
-          ({ providedId }) =>
-            adminOf(server.url).revokeUserGroupTokens({ environment: customerOf(server), userGroupId: providedId }),
-        ],
-        [
-          "a deletion",
-          ({ providedId }) =>
-            adminOf(server.url).deleteUserGroup({ environment: customerOf(server), userGroupId: providedId }),
-        ],
-        [
-          "a deletion, though there is another group of its id",
-          async ({ providedId }) => {
-            await adminOf(server.url).deleteUserGroup({ environment: customerOf(server), userGroupId: providedId });
-            await groups().getUserGroup({ userGroupId: providedId });
-          },
-        ],
-        [
-          "the revocation of the group's sessions",
-          ({ providedId }) =>
-            adminOf(server.url).revokeViewerSessions({ environment: customerOf(server), userGroupId: providedId }),
-        ],
-        [
-          "the revocation of their viewer's",
-          ({ providedId }) =>
-            adminOf(server.url).revokeViewerSessions({
-              environment: customerOf(server),
-              userGroupId: providedId,
-              viewerId: "bob",
-            }),
-        ],
-      ];
-      it.each(endings)("by %s", async (_title, end) => {
-        const group = await newGroup();
-        const { session } = await made({ token: group.token, viewer_id: "bob" });
-        expect(await viewers.resolve(session)).toBeDefined();
-        await end(group);
-        expect(await viewers.resolve(session)).toBeUndefined();
-        const again = await groups().getUserGroup({ userGroupId: group.providedId });
-        const next = await made({ token: again.userGroup?.token ?? "", viewer_id: "bob" });
-        expect(await viewers.resolve(next.session)).toBeDefined();
-        expect(await viewers.resolve(session)).toBeUndefined();
-      });
-
-      it("no later than the grace of the token that they were made by, and not with a rotation that has one", async () => {
-        const group = await newGroup();
-        const { session } = await made({ token: group.token });
-        const rotate = (previousTokenTtl: bigint) =>
-          groups().rotateUserGroupToken({
-            group: { case: "userGroupId", value: group.providedId },
-            previousTokenTtl: { seconds: previousTokenTtl },
-          });
-        await rotate(120n);
-        expect(await viewers.resolve(session)).toBeDefined();
-        const graced = await made({ token: group.token });
-        expect(graced.expireTime).toBeLessThanOrEqual(Date.now() / 1000 + 121);
-        await rotate(0n);
-        for (const text of [session, graced.session]) expect(await viewers.resolve(text)).toBeUndefined();
-      });
+    it("end with the rotation of their group's token, and no later than its grace where they were made by it", async () => {
+      const { token, providedId } = await newGroup();
+      const { session } = await made({ token });
+      const group = { case: "userGroupId", value: providedId } as const;
+      await groups().rotateUserGroupToken({ group, previousTokenTtl: { seconds: 120n } });
+      expect(await viewers.resolve(session)).toBeDefined();
+      const graced = await made({ token });
+      expect(graced.expireTime).toBeLessThanOrEqual(Date.now() / 1000 + 121);
+      await groups().rotateUserGroupToken({ group });
+      for (const text of [session, graced.session]) expect(await viewers.resolve(text)).toBeUndefined();
     });
 
-    it("of one viewer end without those of the others", async () => {
+    it("of one viewer end without those of the others, and then all of their group", async () => {
       const { providedId } = await newGroup();
       const [bob, alice, nobody] = await Promise.all(
         ["bob", "alice", ""].map((viewer_id) => made({ user_group_id: providedId, viewer_id })),
       );
-      await adminOf(server.url).revokeViewerSessions({
-        environment: customerOf(server),
-        userGroupId: providedId,
-        viewerId: "bob",
-      });
+      const group = { environment: customerOf(server), userGroupId: providedId };
+      await adminOf(server.url).revokeViewerSessions({ ...group, viewerId: "bob" });
       expect(await viewers.resolve(bob?.session ?? "")).toBeUndefined();
       for (const other of [alice, nobody]) expect(await viewers.resolve(other?.session ?? "")).toBeDefined();
+      await adminOf(server.url).revokeViewerSessions(group);
+      for (const other of [alice, nobody]) expect(await viewers.resolve(other?.session ?? "")).toBeUndefined();
     });
 
     it("are not taken when anything of them is changed", async () => {
@@ -276,14 +209,8 @@ describePlaces([
       const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
       const header = decodeProtectedHeader(session);
       for (const text of [
-        session.slice(0, -2),
-        `${head}.${payload}.`,
         `${part({ ...header, alg: "none" })}.${payload}.`,
-        `${part({ ...header, alg: "HS256" })}.${payload}.${signature}`,
-        `${part({ ...header, kid: "../../etc/passwd" })}.${payload}.${signature}`,
-        `${part({ ...header, crit: ["x"], x: 1 })}.${payload}.${signature}`,
         `${head}.${part({ sub: "everyone" })}.${signature}`,
-        `${head}.${"A".repeat(7000)}.${signature}`,
       ])
         expect(await viewers.resolve(text), text.slice(0, 100)).toBeUndefined();
     });
@@ -407,9 +334,9 @@ function overRpc(server: TestServer, options: AdminClientOptions): Viewers {
         const told = { viewerId, origin, audience: session.audience, claims, id, expireTime: seconds(expireTime) };
         return { providedId, properties, ...told };
       } catch (error) {
-        const refusal = await refusalOf(Promise.reject(error));
-        expect(refusal[0]).toBe("NotFound");
-        expect(refusal[1]).toMatch(/^VIEWER_SESSION_/);
+        const { code, reason } = await failureOf(Promise.reject(error));
+        expect(code).toBe("NotFound");
+        expect(reason).toMatch(/^VIEWER_SESSION_/);
         expect(String(error)).not.toContain(token);
         return undefined;
       }
@@ -427,9 +354,9 @@ function overRest(server: TestServer): Viewers {
     async create(wanted, apiToken) {
       const answer = await post("/api/viewer/session", wanted, apiToken);
       const body = answer.json<JsonObject & { error?: { code: string; reason: string } }>();
-      if (answer.status !== 200) {
-        const code = (body.error?.code ?? "").replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase());
-        throw [code, body.error?.reason];
+      if (body.error) {
+        const { code, reason } = body.error;
+        throw new ConnectError(reason, codeFromString(code), undefined, [{ desc: ErrorInfoSchema, value: { reason } }]);
       }
       expect(answer.headers["cache-control"]).toBe("no-store");
       const times = { expireTime: secondsOf(body["expire_time"]), refreshTime: secondsOf(body["refresh_time"]) };
