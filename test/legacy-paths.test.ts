@@ -5,17 +5,10 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { ADMIN_ENV, adminOf, bearer, issueToken } from "./support/admin.ts";
 import { HostedClient, HostedError } from "./support/hosted-client.ts";
 import { newId } from "./support/matrix.ts";
-import { sharedServer, suiteServer } from "./support/opened.ts";
+import { suiteServer } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
 import { restCalls } from "./support/rest-calls.ts";
 import { expectRestError } from "./support/rest-shape.ts";
-
-const PATHS = [
-  ...["create_user_group", "update_user_group", "refresh_user_group_token", "create_customer", "update_customer"],
-  ...["refresh_customer_token", "delete_user_group", "delete_customer", "generate_jwt"],
-].map((name) => `/api/${name}`);
-
-const isDeletion = (path: string) => path.startsWith("/api/delete_");
 
 describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
   const server = suiteServer({ runtime, env: { ...ADMIN_ENV, LEGACY_PATHS: "on" } });
@@ -157,12 +150,6 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect(failure).toMatchObject({ status: 404, body: { success: 0, error: { reason: "USER_GROUP_NOT_FOUND" } } });
   });
 
-  /** A request to a path by the method that it has. */
-  function send(path: string, body: string | undefined, headers: Record<string, string> = {}) {
-    const method = isDeletion(path) ? "DELETE" : "POST";
-    return http1(server.url, path, { method, headers: { ...bearer(adminToken), ...headers }, body });
-  }
-
   it.each([
     ["update_customer", "{}", "provided_id", "VALIDATION_FAILED"],
     ["create_customer", '{"user_group_id":"a"}', "provided_id", "VALIDATION_FAILED"],
@@ -188,43 +175,8 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","embed_origin":["a.com"]}', "origin", "MALFORMED_REQUEST"],
   ])("refuse what %s cannot use: %s", async (name, body, field, reason) => {
     const expected = { status: 400, code: "invalid_argument", reason, fields: [field] };
-    expectRestError(await send(`/api/${name}/`, body), expected);
-  });
-
-  it("refuse wrong methods, types, bodies and tokens at every path", async () => {
-    for (const path of PATHS) {
-      const allowed = isDeletion(path) ? "DELETE" : "POST";
-      for (const method of ["GET", "PUT", "POST", "DELETE", "OPTIONS"]) {
-        if (method === allowed) continue;
-        const answer = await http1(server.url, path, { method, headers: bearer(adminToken) });
-        expectRestError(answer, { status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED" });
-        expect(answer.headers.allow).toBe(allowed);
-      }
-      const form = await send(path, "current_token=a", { "content-type": "application/x-www-form-urlencoded" });
-      expectRestError(form, { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" });
-      const malformed = { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST" };
-      for (const body of ["{", "[]", '{"a":1,"a":2}']) expectRestError(await send(path, body), malformed);
-      const large = await send(path, JSON.stringify({ padding: "x".repeat(1024 * 1024) }));
-      expectRestError(large, { status: 413, code: "resource_exhausted", reason: "MESSAGE_TOO_LARGE" });
-      const wrong = await send(path, "{}", bearer("unknown-token-0123456789"));
-      expectRestError(wrong, { status: 401, code: "unauthenticated", reason: "API_TOKEN_UNKNOWN" });
-      expect(wrong.headers["www-authenticate"]).toBe('Token realm="user-group-service"');
-      expectRestError(await send(`${path}//`, "{}"), { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
-    }
-  });
-});
-
-describe("without LEGACY_PATHS", () => {
-  const server = sharedServer();
-
-  it("there are no such paths", async () => {
-    for (const path of PATHS.flatMap((one) => [one, `${one}/`])) {
-      const answer = await http1(server.url, path, {
-        method: "POST",
-        headers: bearer(server.tokens.customer),
-        body: "{}",
-      });
-      expectRestError(answer, { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
-    }
+    const method = name.startsWith("delete_") ? "DELETE" : "POST";
+    const answer = await http1(server.url, `/api/${name}/`, { method, headers: bearer(adminToken), body });
+    expectRestError(answer, expected);
   });
 });

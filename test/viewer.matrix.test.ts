@@ -158,21 +158,10 @@ describeServers((server) => {
     expectRestError(inQuery, { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] });
   });
 
-  it("refuses other methods, types and sizes, and callers without an API token", async () => {
-    for (const method of ["GET", "PUT", "DELETE", "OPTIONS"]) {
-      const answer = await call(method, undefined, { target: TARGET });
-      expect(answer.headers.allow).toBe("POST");
-      expectRestError(answer, { status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED" });
-    }
-    const type = { ...bearer(server.tokens.customer), "content-type": "application/x-www-form-urlencode" };
-    const unsupported = { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" };
-    expectRestError(await introspect("token=a", type), unsupported);
-    const tooLarge = { status: 413, code: "resource_exhausted", reason: "MESSAGE_TOO_LARGE" };
-    expectRestError(await introspect({ token: "x".repeat(1024 * 1024) }), tooLarge);
+  it("refuses callers whose API token is another's, or the token that they ask for", async () => {
     const { user_group } = await created();
     for (const token of [newApiToken(), user_group.token]) {
       const answer = await introspect({ token: user_group.token }, bearer(token));
-      expect(answer.headers["www-authenticate"]).toBe('Token realm="user-group-service"');
       expectRestError(answer, { status: 401, code: "unauthenticated", reason: "API_TOKEN_UNKNOWN" });
     }
   });
