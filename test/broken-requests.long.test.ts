@@ -1,5 +1,4 @@
-import { connect as connectHttp2, constants } from "node:http2";
-import { envelope, http1, http2, pinged, rawBytes } from "@user-group-service/testing/http";
+import { envelope, http1, http2, rawBytes } from "@user-group-service/testing/http";
 import { frame, hpackField, PREFACE } from "@user-group-service/testing/http2-frames";
 import { framesIn } from "@user-group-service/testing/raw-socket";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
@@ -47,13 +46,6 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
       for (const { bytes } of answers) expect(bytes.toString()).toMatch(/^HTTP\/1\.1 (?:[2-4]\d\d|505) /);
     });
 
-    it("HTTP/1.1 is a bad request", async () => {
-      const none = await rawBytes(server.url, "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n");
-      expect(none.bytes.toString()).toMatch(/^HTTP\/1\.1 400 /);
-      const broken = await rawBytes(server.url, "GET /healthz HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n");
-      expect(broken.bytes.toString()).toMatch(/^HTTP\/1\.1 400 /);
-    });
-
     it.each(paths)("HTTP/2 at %s", async (path) => {
       const requests = [undefined, "", "a b", "[::", ":99999"].flatMap((authority) =>
         ["application/grpc", "application/json", "application/connect+json"].map((type) => {
@@ -78,17 +70,12 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
   });
 
   it.each([
-    ["no HTTP", "hello\r\n\r\n"],
-    ["a version that is unknown", "GET / HTTP/9.9\r\n\r\n"],
-    ["a header without a colon", "GET / HTTP/1.1\r\nHost: x\r\nbad\r\n\r\n"],
     ["a length that is no number", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"],
     ["two lengths", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"],
     [
       "a length and chunks",
       "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
-    ["a chunk size that is none", "POST /api/user HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"],
-    ["fields that are too large", `GET / HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(100_000)}\r\n\r\n`],
     ["TLS", Buffer.from("16030100c8010000c40303", "hex")],
     ["NULs", Buffer.alloc(1000)],
   ])("of HTTP/1.1: %s", async (_title, bytes) => {
@@ -142,39 +129,6 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
     expect(decodeURIComponent(String(status["grpc-message"]))).not.toMatch(
       /\bat \w+ \(|node:|\.js|RangeError|TypeError|undefined/,
     );
-  });
-
-  it("of gRPC that are reset and dropped while they come and while they are answered", async () => {
-    const headers = {
-      ":method": "POST",
-      ":path": GET_PATH,
-      "content-type": "application/grpc",
-      authorization: `Token ${server.tokens.customer}`,
-    };
-    for (let turn = 0; turn < 20; turn++) {
-      const session = connectHttp2(server.url);
-      session.on("error", () => {});
-      for (let i = 0; i < 5; i++) {
-        const stream = session.request(headers);
-        stream.on("error", () => {});
-        stream.write(envelope(Buffer.from("\n\u0001a")).subarray(0, i + 3));
-        if (i % 2 === 0) stream.close(constants.NGHTTP2_CANCEL);
-        else stream.end();
-      }
-      await pinged(session);
-      session.destroy();
-    }
-  });
-});
-
-// It waits until the server has lost patience: on all runtimes at once.
-describe.concurrent.each(RUNTIMES)("requests on %s", (runtime) => {
-  const server = suiteServer({ runtime });
-
-  it("that stop within the preface, or never begin: the connection is ended", async () => {
-    const begun = [PREFACE.subarray(0, 12), PREFACE.subarray(0, 3), ""];
-    const answers = await Promise.all(begun.map((bytes) => rawBytes(server.url, bytes)));
-    expect(answers).toEqual(begun.map(() => ({ bytes: Buffer.alloc(0), ended: true })));
   });
 });
 
