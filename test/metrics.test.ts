@@ -31,6 +31,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
 
   const ofGet = { grpc_service: "usergroup.v1.UserGroupService", grpc_method: "GetUserGroup", grpc_type: "unary" };
   const ofWatch = { grpc_service: "grpc.health.v1.Health", grpc_method: "Watch", protocol: "grpc" };
+  const ofReflection = { grpc_service: "grpc.reflection.v1.ServerReflection", protocol: "grpc" };
   const unknown = { grpc_service: "unknown", grpc_method: "unknown" };
 
   it("have the series of every method from the start, those of errors at zero", async () => {
@@ -142,71 +143,63 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(body.toString()).not.toMatch(/Service1\d|Method1\d|nowhere/);
   });
 
-  it("count a stream that its caller ends as canceled, and no error is logged", async () => {
-    const ofReflection = { grpc_service: "grpc.reflection.v1.ServerReflection", protocol: "grpc" };
-    const counts = async () => {
-      const value = await metrics();
-      const of = (grpc_code: string) =>
-        [ofWatch, ofReflection].map((labels) => value("grpc_server_handled_total", { ...labels, grpc_code }));
-      return { canceled: of("Canceled").map(Number), others: [...of("Internal"), ...of("OK")] };
-    };
-    const before = await counts();
+  /** Watches; gives what ends that. */
+  async function watch(protocol: "grpc" | "connect", how: "given up" | "cut off") {
     const sessionManager = new Http2SessionManager(server.url);
-    const transport = createGrpcTransport({ baseUrl: server.url, sessionManager });
+    const transport =
+      protocol === "grpc"
+        ? createGrpcTransport({ baseUrl: server.url, sessionManager })
+        : createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" });
     const controller = new AbortController();
-    const { signal } = controller;
-    const watch = createClient(Health, transport).watch({ service: "" }, { signal })[Symbol.asyncIterator]();
-    await watch.next();
-    // A request that is not over.
+    const options = { signal: controller.signal };
+    const watching = createClient(Health, transport).watch({ service: "" }, options)[Symbol.asyncIterator]();
+    await watching.next();
+    return async () => {
+      if (how === "given up") controller.abort();
+      else sessionManager.abort();
+      await expect(watching.next()).rejects.toThrow();
+      sessionManager.abort();
+    };
+  }
+
+  /** Asks for reflection, in a request that is not over; gives what ends that. */
+  async function reflect() {
     const session = connectHttp2(server.url);
-    const reflection = session.request({
+    const stream = session.request({
       ":method": "POST",
       ":path": "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
       "content-type": "application/grpc",
       te: "trailers",
     });
     const question = { messageRequest: { case: "listServices", value: "" } } as const;
-    reflection.write(
-      envelope(toBinary(ServerReflectionRequestSchema, create(ServerReflectionRequestSchema, question))),
-    );
-    await once(reflection, "data");
-    expect((await metrics())("grpc_server_in_flight", ofWatch)).toBe(1);
-    controller.abort();
-    await expect(watch.next()).rejects.toThrow();
-    reflection.on("error", () => {});
+    const message = create(ServerReflectionRequestSchema, question);
+    stream.on("error", () => {}).write(envelope(toBinary(ServerReflectionRequestSchema, message)));
+    await once(stream, "data");
     // Closing the stream would end the request first, as if it were sent whole.
-    session.destroy();
-    await waitFor("both are counted", async () => {
-      const { canceled } = await counts();
-      return canceled.every((count, i) => count === Number(before.canceled[i]) + 1);
-    });
-    sessionManager.abort();
+    return () => session.destroy();
+  }
+
+  it.each([
+    ["given up over gRPC", ofWatch, () => watch("grpc", "given up")],
+    ["given up over Connect", { ...ofWatch, protocol: "connect" }, () => watch("connect", "given up")],
+    ["cut off", ofWatch, () => watch("grpc", "cut off")],
+    ["cut off while its request goes on", ofReflection, reflect],
+  ])("count a stream that is %s as canceled, and no error is logged", async (_title, labels, begin) => {
+    const counts = async () => {
+      const value = await metrics();
+      const of = (grpc_code: string) => Number(value("grpc_server_handled_total", { ...labels, grpc_code }));
+      return { canceled: of("Canceled"), others: [of("Internal"), of("OK")] };
+    };
+    const before = await counts();
+    const end = await begin();
+    expect((await metrics())("grpc_server_in_flight", labels)).toBe(1);
+    await end();
+    await waitFor("it is counted", async () => (await counts()).canceled === before.canceled + 1);
     expect((await counts()).others).toEqual(before.others);
     const value = await metrics();
-    expect(value("grpc_server_in_flight", ofWatch)).toBe(0);
+    expect(value("grpc_server_in_flight", labels)).toBe(0);
     // How long somebody watched says nothing of how fast the service is.
-    expect(value("grpc_server_handling_seconds_count", ofWatch)).toBeUndefined();
-    expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
-  });
-
-  it.each(["grpc", "connect"])("count a stream whose connection is lost as canceled, too: %s", async (protocol) => {
-    const labels = { ...ofWatch, protocol };
-    const canceled = async () => (await metrics())("grpc_server_handled_total", { ...labels, grpc_code: "Canceled" });
-    const before = Number(await canceled());
-    const sessionManager = new Http2SessionManager(server.url);
-    const controller = new AbortController();
-    const transport =
-      protocol === "grpc"
-        ? createGrpcTransport({ baseUrl: server.url, sessionManager })
-        : createConnectTransport({ baseUrl: server.url, httpVersion: "1.1" });
-    const options = { signal: controller.signal };
-    const watch = createClient(Health, transport).watch({ service: "" }, options)[Symbol.asyncIterator]();
-    await watch.next();
-    if (protocol === "grpc") sessionManager.abort();
-    else controller.abort();
-    await expect(watch.next()).rejects.toThrow();
-    await waitFor("it is counted", async () => Number(await canceled()) === before + 1);
-    expect((await metrics())("grpc_server_in_flight", labels)).toBe(0);
+    expect(value("grpc_server_handling_seconds_count", labels)).toBeUndefined();
     expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
   });
 
