@@ -1,7 +1,7 @@
-import { request as http1Request, type IncomingHttpHeaders } from "node:http";
-import { connect as http2Connect } from "node:http2";
+import type { IncomingHttpHeaders } from "node:http";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { encodeEnvelope } from "@connectrpc/connect/protocol";
+import { http2 } from "@user-group-service/testing/http";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
@@ -68,7 +68,7 @@ interface Call {
   readonly method?: string;
   readonly path: string;
   readonly headers?: { readonly [name: string]: string };
-  readonly body?: Uint8Array | string;
+  readonly body?: Uint8Array<ArrayBuffer> | string;
 }
 
 const group = create(GetUserGroupRequestSchema, { userGroupId: "a" });
@@ -117,17 +117,17 @@ const CALLS: readonly (Call & { readonly name: string; readonly status: number; 
 
 function unary(
   contentType: string,
-  body: Uint8Array | string,
+  body: Uint8Array<ArrayBuffer> | string,
   headers: Call["headers"] = { authorization: "TOKEN" },
 ): Call {
   return { method: "POST", path: GET_PATH, headers: { "content-type": contentType, ...headers }, body };
 }
 
-function stream(contentType: string, body: Uint8Array | string): Call {
+function stream(contentType: string, body: Uint8Array<ArrayBuffer> | string): Call {
   return { method: "POST", path: WATCH_PATH, headers: { "content-type": contentType }, body };
 }
 
-function preflight(path: string, method = "POST"): Call {
+function preflight(path: string, method = "POST") {
   return {
     method: "OPTIONS",
     path,
@@ -139,42 +139,19 @@ function preflight(path: string, method = "POST"): Call {
 }
 
 /** Makes a call from an origin; resolves with the first piece of the body, for streams do not end. */
-function ask(server: TestServer, call: Call, origin: string | undefined): Promise<Answer> {
-  const headers: { [name: string]: string } = { ...call.headers, ...(origin !== undefined && { origin }) };
-  if (headers["authorization"] === "TOKEN") headers["authorization"] = `Token ${server.tokens.customer}`;
-  return new Promise((resolve, reject) => {
-    const req = http1Request(server.url + call.path, { method: call.method ?? "GET", headers, agent: false }, (res) => {
-      res.on("error", () => {});
-      const answered = (head: string) => {
-        resolve({ status: res.statusCode ?? 0, headers: res.headers, head });
-        res.destroy();
-      };
-      res.once("data", (chunk: Buffer) => answered(chunk.toString("latin1")));
-      res.once("end", () => answered(""));
-    });
-    req.on("error", reject);
-    req.end(call.body);
-  });
-}
-
-/** As `ask`, over HTTP/2. */
-async function askHttp2(server: TestServer, call: Call, origin: string): Promise<Answer> {
-  const session = http2Connect(server.url);
-  try {
-    return await new Promise<Answer>((resolve, reject) => {
-      session.on("error", reject);
-      const req = session.request({ ":method": call.method ?? "GET", ":path": call.path, ...call.headers, origin });
-      req.on("error", reject);
-      req.on("response", (headers) => resolve({ status: headers[":status"] ?? 0, headers, head: "" }));
-      req.end();
-    });
-  } finally {
-    session.destroy();
-  }
+async function ask(server: TestServer, { path, method, headers, body }: Call, origin?: string): Promise<Answer> {
+  const sent = new Headers({ ...headers, ...(origin !== undefined && { origin }) });
+  if (sent.get("authorization") === "TOKEN") sent.set("authorization", `Token ${server.tokens.customer}`);
+  const answer = await fetch(server.url + path, { method: method ?? "GET", headers: sent, body: body ?? null });
+  const reader = answer.body?.getReader();
+  const piece = await reader?.read();
+  await reader?.cancel();
+  const head = Buffer.from(piece?.value ?? []).toString("latin1");
+  return { status: answer.status, headers: Object.fromEntries(answer.headers), head };
 }
 
 /** What the answer says to a browser of other origins. */
-function corsOf({ headers }: Answer) {
+function corsOf({ headers }: Pick<Answer, "headers">) {
   const list = (name: string) => (headers[name] as string | undefined)?.split(",").map((item) => item.trim());
   return {
     origin: headers["access-control-allow-origin"],
@@ -274,9 +251,13 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     });
 
     it("is answered alike over HTTP/2", async () => {
-      const allowed = await askHttp2(servers.list, preflight(path), LISTED);
+      const askHttp2 = (origin: string) => {
+        const { method, headers } = preflight(path);
+        return http2(servers.list.url, path, { method, headers: { ...headers, origin } });
+      };
+      const allowed = await askHttp2(LISTED);
       expect([allowed.status, corsOf(allowed)]).toEqual([204, MAY_ASK(LISTED)]);
-      const refused = await askHttp2(servers.list, preflight(path), "https://elsewhere.example.com");
+      const refused = await askHttp2("https://elsewhere.example.com");
       expect([refused.status, corsOf(refused)]).toEqual([204, NOTHING]);
     });
   });

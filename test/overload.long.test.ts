@@ -1,6 +1,6 @@
 import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { create, toBinary } from "@bufbuild/protobuf";
-import { envelope, type HttpAnswer, http1, http2, pinged } from "@user-group-service/testing/http";
+import { answerOn, envelope, type HttpAnswer, http1, http2, pinged } from "@user-group-service/testing/http";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
@@ -15,12 +15,6 @@ const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const MAX_CALLS = 4096;
 /** The number of streams that a connection may have. */
 const STREAMS = 250;
-
-interface Answered {
-  readonly status: number;
-  readonly retryAfter: string | undefined;
-  readonly body: string;
-}
 
 describeWithRedis.each(RUNTIMES)("with more calls under way than %s takes", (runtime) => {
   const proxy = suiteProxy({ port: Number(redisUrl && new URL(redisUrl).port) });
@@ -37,23 +31,17 @@ describeWithRedis.each(RUNTIMES)("with more calls under way than %s takes", (run
   const bearer = () => `Token ${server.tokens.customer}`;
 
   /** Begins calls; those that are answered are in the list. */
-  function begin(count: number, body: string | undefined): Answered[] {
-    const answered: Answered[] = [];
+  function begin(count: number, body: string | undefined): HttpAnswer[] {
+    const answered: HttpAnswer[] = [];
     for (let i = 0; i < count; i++) {
       if (i % STREAMS === 0) sessions.push(connectHttp2(server.url).on("error", () => {}));
       const session = sessions.at(-1) as ClientHttp2Session;
       const headers = { ":method": "POST", ":path": GET_PATH, "content-type": "application/json" };
       const stream = session.request({ ...headers, authorization: bearer() }, { endStream: false });
-      let [text, status, retryAfter] = ["", 0, undefined as string | undefined];
-      stream.on("response", (head) => {
-        status = head[":status"] ?? 0;
-        retryAfter = head["retry-after"];
-      });
-      stream.on("data", (chunk: Buffer) => {
-        text += chunk;
-      });
-      stream.on("end", () => answered.push({ status, retryAfter, body: text }));
-      stream.on("error", () => {});
+      answerOn(stream, "end").then(
+        (answer) => answered.push(answer),
+        () => {},
+      );
       if (body !== undefined) stream.end(body);
     }
     return answered;
@@ -74,9 +62,9 @@ describeWithRedis.each(RUNTIMES)("with more calls under way than %s takes", (run
     proxy.allow(0);
     const answered = begin(MAX_CALLS + 176, '{"userGroupId":"a"}');
     await waitFor("the rest is refused", () => answered.length === 176);
-    for (const { status, retryAfter, body } of answered) {
-      expect([status, retryAfter]).toEqual([429, "1"]);
-      expect(body).toContain("OVERLOADED");
+    for (const { status, headers, body } of answered) {
+      expect([status, headers["retry-after"]]).toEqual([429, "1"]);
+      expect(body.includes("OVERLOADED")).toBe(true);
     }
 
     const authorization = bearer();

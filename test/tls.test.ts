@@ -1,9 +1,9 @@
-import { request as plainRequest } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
 import { request } from "node:https";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
+import { http1, http2On } from "@user-group-service/testing/http";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, inject, it } from "vitest";
@@ -44,7 +44,7 @@ describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
   it("speaks nothing else", async () => {
     const attempt = negotiate(server, { ...trusting(), ALPNProtocols: ["spdy/3"] });
     await expect(attempt).rejects.toThrow(/ALPN|alert|ECONNRESET|disconnected/i);
-    await expect(plainStatus(server)).rejects.toThrow();
+    await expect(http1(server.url.replace("https:", "http:"), "/healthz")).rejects.toThrow();
   });
 
   it("is trusted by those alone who trust its authority", async () => {
@@ -130,19 +130,14 @@ function http1Status(
   });
 }
 
-function http2Status({ url }: TestServer, identity: Identity): Promise<{ alpn: unknown; status: unknown }> {
-  return new Promise((resolve, reject) => {
-    const session = connectHttp2(url, { ...identity });
-    session.once("error", reject);
-    session.once("close", () => reject(new Error("the session was closed")));
-    const stream = session.request({ ":path": "/healthz" });
-    stream.once("error", reject);
-    stream.once("response", (headers) => {
-      resolve({ alpn: session.alpnProtocol, status: headers[":status"] });
-      session.close();
-    });
-    stream.resume().end();
-  });
+async function http2Status({ url }: TestServer, identity: Identity) {
+  const session = connectHttp2(url, { ...identity }).on("error", () => {});
+  try {
+    const { status } = await http2On(session, "/healthz");
+    return { alpn: session.alpnProtocol, status };
+  } finally {
+    session.destroy();
+  }
 }
 
 /** Resolves with the protocol that a handshake settles on. */
@@ -152,14 +147,5 @@ function negotiate({ url }: TestServer, options: object): Promise<string | false
     const socket = connectTls({ host, port: Number(port), ...options });
     socket.once("error", reject);
     socket.once("secureConnect", () => resolve(socket.alpnProtocol));
-  });
-}
-
-function plainStatus({ url }: TestServer): Promise<number | undefined> {
-  return new Promise((resolve, reject) => {
-    const req = plainRequest(new URL("/healthz", url.replace("https:", "http:")), { agent: false }, (res) =>
-      resolve(res.resume().statusCode),
-    );
-    req.once("error", reject).end();
   });
 }

@@ -1,5 +1,6 @@
-import { Agent, type IncomingHttpHeaders, request } from "node:http";
+import { Agent, type IncomingHttpHeaders } from "node:http";
 import { gunzipSync, gzipSync } from "node:zlib";
+import { http1 } from "@user-group-service/testing/http";
 import type { JsonObject } from "../../../src/domain/user-group.ts";
 import {
   CallFailure,
@@ -29,28 +30,23 @@ const MASKABLE = ["name", "mapping", "properties"] as const;
 /** REST by `node:http`, whose GETs have a body. */
 export function nodeHttpClient(url: string, { gzip = false } = {}): ServiceClient {
   const agent = new Agent({ keepAlive: true });
-  const exchange: Exchange = (method, target, headers, body) =>
-    new Promise((resolve, reject) => {
-      const text = Buffer.from(JSON.stringify(body ?? {}));
-      const sent = gzip ? gzipSync(text) : text;
-      const compression = gzip ? { "content-encoding": "gzip", "accept-encoding": "gzip" } : {};
-      const fields = { "content-type": "application/json", "content-length": sent.byteLength, ...compression };
-      const req = request(new URL(target, url), { agent, method, headers: { ...fields, ...headers } }, (res) => {
-        const chunks: Buffer[] = [];
-        res.on("data", (chunk: Buffer) => chunks.push(chunk));
-        res.on("error", reject);
-        res.on("end", () => {
-          const bytes = Buffer.concat(chunks);
-          resolve({
-            status: res.statusCode ?? 0,
-            header: (name) => single(res.headers, name),
-            body: parse(res.headers["content-encoding"] === "gzip" ? gunzipSync(bytes) : bytes),
-          });
-        });
-      });
-      req.on("error", reject);
-      req.end(sent);
+  const exchange: Exchange = async (method, target, headers, given) => {
+    const text = JSON.stringify(given ?? {});
+    const compression = gzip ? { "content-encoding": "gzip", "accept-encoding": "gzip" } : {};
+    const {
+      status,
+      headers: received,
+      body,
+    } = await http1(url, target, {
+      ...{ agent, method, body: gzip ? gzipSync(text) : text },
+      headers: { "content-type": "application/json", ...compression, ...headers },
     });
+    return {
+      status,
+      header: (name) => single(received, name),
+      body: parse(received["content-encoding"] === "gzip" ? gunzipSync(body) : body),
+    };
+  };
   return restClient(exchange, { queryOnGet: false, close: () => agent.destroy() });
 }
 
