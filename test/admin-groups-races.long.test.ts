@@ -130,28 +130,6 @@ function races(redis: { readonly url: string }, operatorOf: () => ScriptedRedis)
     await isSound();
   });
 
-  it("import one token for many groups at once: one gets it", async () => {
-    for (let round = 0; round < 6; round++) {
-      const token = newToken();
-      const ids = Array.from({ length: 8 }, (_, i) => `same token ${round} ${i}`);
-      const answers = await Promise.all(
-        ids.map((providedId, i) =>
-          worker(i).admin.importUserGroups({ userGroups: [{ providedId, token }], snapshotTime: timestampNow() }),
-        ),
-      );
-      const results = answers.map(({ results: [result] }) => result);
-      const won = results.filter((result) => result?.outcome === Outcome.CREATED);
-      expect(won).toHaveLength(1);
-      for (const result of results) {
-        if (result !== won[0]) expect(result?.failure?.reason).toBe("TOKEN_TAKEN");
-      }
-      for (const { viewers } of workers) {
-        expect((await viewers.resolveViewer({ token })).providedId).toBe(won[0]?.providedId);
-      }
-    }
-    await isSound();
-  });
-
   it("move one token between groups that are deleted and imported all the time: it is of one at most", async () => {
     const token = newToken();
     const ids = ["mover a", "mover b", "mover c"];
@@ -186,57 +164,5 @@ function races(redis: { readonly url: string }, operatorOf: () => ScriptedRedis)
     });
     expect(results[0]?.outcome).toBe(Outcome.CREATED);
     expect((await worker(0).viewers.resolveViewer({ token })).providedId).toBe("mover d");
-  });
-
-  it("take over at once what imports left behind: each token is of one group, whoever looks", async () => {
-    const tokens = Array.from({ length: 12 }, newToken);
-    const ids = Array.from({ length: 5 }, (_, i) => `heir ${i}`);
-    const importAll = async (round: number) =>
-      Promise.all(
-        tokens.flatMap((token, t) =>
-          ids.map(async (id, i) => {
-            const providedId = `${id} of ${t} in ${round}`;
-            const request = { userGroups: [{ providedId, token }], snapshotTime: timestampNow() };
-            const { results } = await worker(i).admin.importUserGroups(request);
-            return { token, providedId, isMade: results[0]?.outcome === Outcome.CREATED };
-          }),
-        ),
-      );
-    for (let round = 0; round < 4; round++) {
-      const made = (await importAll(round)).filter(({ isMade }) => isMade);
-      expect(made.map(({ token }) => token).sort()).toEqual([...tokens].sort());
-      for (const { viewers } of workers) {
-        for (const { token, providedId } of made) {
-          expect((await viewers.resolveViewer({ token })).providedId).toBe(providedId);
-        }
-      }
-      await isSound();
-      for (const { providedId } of made) await worker(round).admin.deleteUserGroup({ userGroupId: providedId });
-      // As imports do that are cut off: their groups never came.
-      const operator = operatorOf();
-      await Promise.all(
-        tokens.map((token, t) => operator.set(entryKey(token), `1:heir ${t % 5} of ${t} in ${round + 1}`)),
-      );
-    }
-  });
-
-  it("revoke while others rotate the token that leaked", async () => {
-    for (let round = 0; round < 4; round++) {
-      const userGroupId = `leaked ${round}`;
-      const { userGroup } = await worker(0).groups.getUserGroup({ userGroupId });
-      const tokens = new Set([userGroup?.token ?? ""]);
-      await spread(60, async ({ groups, admin }, i) => {
-        if (i === 30 || i === 31) return admin.revokeUserGroupTokens({ userGroupId });
-        const group = { case: "currentToken", value: userGroup?.token ?? "" } as const;
-        const rotated = await groups.rotateUserGroupToken({ group, previousTokenTtl: HOUR });
-        return tokens.add(rotated.userGroup?.token ?? "");
-      });
-      // It was rotated at most once, and what came of that is dead, or is the one that came after the revocation.
-      expect(tokens.size).toBeLessThanOrEqual(2);
-      expect((await failureOf(worker(1).viewers.resolveViewer({ token: userGroup?.token ?? "" }))).code).toBe(
-        "NotFound",
-      );
-      await settle(userGroupId, tokens);
-    }
   });
 }
