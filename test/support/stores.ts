@@ -13,6 +13,10 @@ import type {
 import { RedisApiTokens } from "../../src/store/api-tokens/api-tokens.ts";
 import { Audit } from "../../src/store/audit/audit.ts";
 import { type RingKey, TokenCipher } from "../../src/store/encryption/encryption.ts";
+import {
+  type EnvironmentDeletionDeps,
+  RedisEnvironmentDeletion,
+} from "../../src/store/environments/environment-deletion.ts";
 import { RedisEnvironments } from "../../src/store/environments/environments.ts";
 import { RedisUserGroupAdmin } from "../../src/store/groups/user-group-admin.ts";
 import { RedisUserGroups } from "../../src/store/groups/user-groups.ts";
@@ -118,5 +122,18 @@ export class TestApiTokens extends RedisApiTokens {
 
   override revoke(environment: EnvironmentName, id: string, by = BY, options: { readonly issued?: boolean } = {}) {
     return super.revoke(environment, id, by, options);
+  }
+}
+
+/** Deletions of environments, likewise. */
+export class TestEnvironmentDeletion extends RedisEnvironmentDeletion {
+  /** @param given in place of the test stores of the client */
+  constructor(client: StoreClient, given: Partial<EnvironmentDeletionDeps> = {}) {
+    const [environments, apiTokens] = [new TestEnvironments(client), new TestApiTokens(client)];
+    super({ client, audit: AUDIT, environments, apiTokens, ...given });
+  }
+
+  override delete(name: EnvironmentName, force: boolean, by = BY) {
+    return super.delete(name, force, by);
   }
 }

@@ -19,6 +19,9 @@ export type OpenClients = () => Promise<readonly StoreClient[]>;
 /** The ring of the contract's stores. */
 export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).fill(1) }];
 
+/** The key that is to follow that of the ring. */
+export const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
+
 /** What the parts of the contract share. */
 export interface ContractContext {
   /** The store of one worker; `worker` picks its connection. */
@@ -29,6 +32,8 @@ export interface ContractContext {
   admin(options?: { worker?: number; ring?: readonly RingKey[] }): TestUserGroupAdmin;
   /** The connections, for tests that look beneath the store. */
   clients(): readonly StoreClient[];
+  /** The connection of one worker. */
+  client(worker?: number): StoreClient;
   /** So many groups or calls; fewer on a store that takes milliseconds for a script. */
   many(count: number): number;
   /** A connection to what is beneath the store: its first, unless it has more nodes than one. */
@@ -55,23 +60,20 @@ export function contractContext(
   afterAll(() => {
     for (const client of clients) client.close();
   });
-  const at = <T>(list: readonly T[], worker: number): T => {
-    const found = list[worker % list.length];
-    if (found === undefined) throw new Error("no connection is open");
-    return found;
-  };
+  const client = (worker = 0) => clients[worker % clients.length] ?? expect.fail("no connection is open");
   const store: ContractContext["store"] = ({ worker = 0, ring = RING, audit = AUDIT } = {}) =>
-    new TestUserGroups(at(clients, worker), ring, audit);
+    new TestUserGroups(client(worker), ring, audit);
   return {
     store,
     withGroup: async (given) => {
       const environment = newEnvironment(given);
       return { environment, group: (await store().getOrCreate(environment, newGroup("a"))).group };
     },
-    admin: ({ worker = 0, ring = RING } = {}) => new TestUserGroupAdmin(at(clients, worker), ring),
+    admin: ({ worker = 0, ring = RING } = {}) => new TestUserGroupAdmin(client(worker), ring),
     clients: () => clients,
+    client,
     many: (count) => (isSlow ? Math.ceil(count / 5) : count),
-    redis: () => operator?.() ?? redisOf(at(clients, 0)),
+    redis: () => operator?.() ?? redisOf(client()),
   };
 }
 
@@ -156,7 +158,18 @@ export function failingAt(client: StoreClient, script: string): StoreClient {
   return heldUpAt(client, script, () => Promise.reject(new StoreUnavailable(undefined, "not_made")));
 }
 
+type ErrorClass = abstract new (...args: never[]) => Error;
+
 /** Asserts that a call fails with an error of a class. */
-export async function fails(call: Promise<unknown>, error: abstract new (...args: never[]) => Error): Promise<void> {
+export async function fails(call: Promise<unknown>, error: ErrorClass): Promise<void> {
   await expect(call).rejects.toBeInstanceOf(error);
+}
+
+/** Asserts that one of some calls is answered, and that the others fail with an error of a class. @returns its answer */
+export async function oneWins<T>(calls: readonly Promise<T>[], error: ErrorClass): Promise<T> {
+  const settled = await Promise.allSettled(calls);
+  for (const each of settled) if (each.status === "rejected") expect(each.reason).toBeInstanceOf(error);
+  const answers = settled.filter((each) => each.status === "fulfilled").map(({ value }) => value);
+  expect(answers).toHaveLength(1);
+  return answers[0] as T;
 }

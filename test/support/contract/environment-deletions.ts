@@ -12,14 +12,14 @@ import {
 import { RedisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
 import {
   CLEAR,
+  type EnvironmentDeletionDeps,
   HOLD,
   MARK,
   REMOVE_MEMBER,
-  RedisEnvironmentDeletion,
 } from "../../../src/store/environments/environment-deletion.ts";
 import { MAKE } from "../../../src/store/environments/environments.ts";
 import { ENVIRONMENTS_KEY, KEY, partitionPrefix } from "../../../src/store/keys.ts";
-import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
+import { AUDIT, BY, TestApiTokens, TestEnvironmentDeletion, TestEnvironments } from "../stores.ts";
 import {
   byId,
   type ContractContext,
@@ -36,63 +36,46 @@ const NEW_TOKEN = { displayName: "x", role: "manage", expireTime: undefined, cre
 const FIRST = { after: "", size: 1000 };
 
 /** Deletions of environments. */
-export function environmentDeletionContract({ clients, store, admin, redis }: ContractContext): void {
-  const client = (worker = 0) => clients()[worker % clients().length] ?? expect.fail("no connection is open");
+export function environmentDeletionContract({ client, store, admin, redis }: ContractContext): void {
   const environments = (worker = 0) => new TestEnvironments(client(worker));
   const tokens = (worker = 0) => new TestApiTokens(client(worker));
-  const deletion = ({
-    worker = 0,
-    maxGroups = 10_000,
-    apiTokens = tokens(worker) as never,
-    slow = client(worker),
-  } = {}) =>
-    new RedisEnvironmentDeletion({
-      client: slow,
-      audit: AUDIT,
-      environments: environments(worker),
-      apiTokens,
-      maxGroups,
-    });
+  const deletion = ({ worker = 0, ...given }: { worker?: number } & Partial<EnvironmentDeletionDeps> = {}) =>
+    new TestEnvironmentDeletion(client(worker), given);
   const create = (partitions = 3) => environments().create({ name: newEnvironment().name, tag: undefined, partitions });
   const ids = (count: number) => Array.from({ length: count }, (_, i) => `group ${i}`);
   const isNowhere = async (name: EnvironmentName) => {
     await fails(environments(1).find(name), EnvironmentNotFound);
     await fails(environments(1).get(name), EnvironmentNotFound);
-    await fails(deletion({ worker: 1 }).delete(name, true, BY), EnvironmentNotFound);
+    await fails(deletion({ worker: 1 }).delete(name, true), EnvironmentNotFound);
   };
 
   describe("deletion of environments", () => {
     it("counts what they have, and leaves those alone that have groups unless it is by force", async () => {
       const environment = await create();
-      await fails(deletion().delete(newEnvironment(), false, BY), EnvironmentNotFound);
+      await fails(deletion().delete(newEnvironment(), false), EnvironmentNotFound);
       for (const id of ids(7)) await store().getOrCreate(environment, newGroup(id));
       expect(await environments(1).countUserGroups(environment)).toBe(7);
       const before = await contents(redis(), environment);
-      await fails(deletion().delete(environment, false, BY), EnvironmentNotEmpty);
+      await fails(deletion().delete(environment, false), EnvironmentNotEmpty);
       expect(await contents(redis(), environment)).toEqual(before);
       for (const id of ids(7)) await admin().delete(environment, id);
       expect(await environments(1).countUserGroups(environment)).toBe(0);
       expect(await environments(1).get(environment)).toEqual(environment);
-      expect(await deletion().delete(environment, false, BY)).toBe(0);
+      expect(await deletion().delete(environment, false)).toBe(0);
       await isNowhere(environment);
     });
 
     it("opens what it had closed when a group comes meanwhile", async () => {
       const environment = await create(40);
       const counting = environments();
-      const racing = new RedisEnvironmentDeletion({
-        client: client(),
-        audit: AUDIT,
-        environments: {
-          get: (name) => counting.get(name),
-          countUserGroups: async () => {
-            await store().getOrCreate(environment, newGroup("late"));
-            return 0;
-          },
+      const racing = {
+        get: (name: EnvironmentName) => counting.get(name),
+        countUserGroups: async () => {
+          await store().getOrCreate(environment, newGroup("late"));
+          return 0;
         },
-        apiTokens: tokens(),
-      });
-      await fails(racing.delete(environment, false, BY), EnvironmentNotEmpty);
+      };
+      await fails(deletion({ environments: racing }).delete(environment, false), EnvironmentNotEmpty);
       for (const id of ids(100)) expect((await store().getOrCreate(environment, newGroup(id))).created).toBe(true);
       expect(await counting.get(environment)).toEqual(environment);
     });
@@ -100,20 +83,15 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
     it("deletes no group unless it is by force, whatever it was told of them", async () => {
       const environment = await create();
       const { group } = await store().getOrCreate(environment, newGroup("a"));
-      const late = new RedisEnvironmentDeletion({
-        client: client(),
-        audit: AUDIT,
-        // As if the group had come behind every check.
-        environments: {
-          get: async (name) => ({ ...(await environments().get(name)), deleteTime: 1 }),
-          countUserGroups: async () => 0,
-        },
-        apiTokens: tokens(),
-      });
-      expect(await late.delete(environment, false, BY)).toBe(1);
+      // As if the group had come behind every check.
+      const late = {
+        get: async (name: EnvironmentName) => ({ ...(await environments().get(name)), deleteTime: 1 }),
+        countUserGroups: async () => 0,
+      };
+      expect(await deletion({ environments: late }).delete(environment, false)).toBe(1);
       expect((await store().resolve(environment, group.token)).providedId).toBe("a");
-      await fails(deletion().delete(environment, false, BY), EnvironmentNotEmpty);
-      expect(await deletion().delete(environment, true, BY)).toBe(0);
+      await fails(deletion().delete(environment, false), EnvironmentNotEmpty);
+      expect(await deletion().delete(environment, true)).toBe(0);
       await isNowhere(environment);
     });
 
@@ -124,7 +102,7 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
       await admin().import(environment, foreign);
       await store().rotate(environment, byId("group 1", { graceMs: 3_600_000 }));
       const apiToken = await tokens().create(environment, NEW_TOKEN);
-      const steps = [await deletion({ maxGroups: 9 }).delete(environment, true, BY)];
+      const steps = [await deletion({ maxGroups: 9 }).delete(environment, true)];
       expect(steps[0]).toBeGreaterThan(0);
       for (const worker of [0, 1]) {
         await fails(store({ worker }).getOrCreate(environment, newGroup("new")), EnvironmentNotFound);
@@ -138,9 +116,9 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
       }
       expect((await tokens().list(environment, {}, FIRST)).items).toEqual([]);
       for (const { group } of made) await fails(store().resolve(environment, group.token), TokenNotFound);
-      await fails(deletion().delete(environment, false, BY), EnvironmentNotEmpty);
+      await fails(deletion().delete(environment, false), EnvironmentNotEmpty);
       for (let left = steps[0] ?? 0; left > 0; steps.push(left)) {
-        left = await deletion({ worker: steps.length, maxGroups: 9 }).delete(environment, true, BY);
+        left = await deletion({ worker: steps.length, maxGroups: 9 }).delete(environment, true);
       }
       expect(steps.length).toBeGreaterThan(3);
       expect(steps).toEqual([...steps].sort((one, other) => other - one));
@@ -164,16 +142,16 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
         list: (...args: Parameters<TestApiTokens["list"]>) => tokens().list(...args),
         revoke: async (...args: Parameters<TestApiTokens["revoke"]>) => {
           if (revoked++ > 0) throw new Error("the process ends");
-          await tokens().revoke(...args);
+          return tokens().revoke(...args);
         },
       };
-      const cutOff = deletion({ apiTokens: failing as never }).delete(environment, true, BY);
+      const cutOff = deletion({ apiTokens: failing }).delete(environment, true);
       await expect(cutOff).rejects.toThrow("the process ends");
       await fails(environments().find(environment), EnvironmentNotFound);
       // What is listed behind its name, of which its path begins with.
       const { items } = await environments().list({ after: environment.name, size: 1 });
       expect(items[0]).toMatchObject({ name: environment.name, deleteTime: expect.any(Number) });
-      expect(await deletion({ worker: 1 }).delete(environment, true, BY)).toBe(0);
+      expect(await deletion({ worker: 1 }).delete(environment, true)).toBe(0);
       await isNowhere(environment);
       expect(apiTokens).toHaveLength(2);
       expect(await redis().zscore(ENVIRONMENTS_KEY, `${environment.name}/`)).toBeNull();
@@ -184,7 +162,7 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
       const { name, tag } = environment;
       const numbers = new Set([environment.number]);
       await store().getOrCreate(environment, newGroup("a"));
-      expect(await deletion().delete(environment, true, BY)).toBe(0);
+      expect(await deletion().delete(environment, true)).toBe(0);
       await fails(environments().ensureEnvironment({ name, tag }), EnvironmentNotFound);
       for (const partitions of [5, 2, 3]) {
         const anew = await environments().create({ name, tag, partitions });
@@ -203,7 +181,7 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
         }
         expect((await store().resolve(anew, group.token)).teamId).toBe(group.teamId);
         expect((await store().getOrCreate(anew, newGroup("b"))).created).toBe(true);
-        expect(await deletion().delete(anew, true, BY)).toBe(0);
+        expect(await deletion().delete(anew, true)).toBe(0);
       }
       expect(numbers.size).toBe(4);
     });
@@ -214,7 +192,7 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
       await Promise.all(ids(20).map((id) => store().getOrCreate(environment, newGroup(id))));
       const tries = Array.from({ length: 6 }, async (_, worker) => {
         const left = await deletion({ worker, maxGroups: 3 })
-          .delete(environment, true, BY)
+          .delete(environment, true)
           .catch((error: Error) => error);
         await environments(worker)
           .ensureEnvironment({ name, tag })
@@ -229,7 +207,7 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
       }
       for (let left = 1; left > 0; ) {
         left = await deletion({ maxGroups: 3 })
-          .delete(environment, true, BY)
+          .delete(environment, true)
           .catch((error: unknown) => {
             if (error instanceof EnvironmentNotFound) return 0;
             throw error;
@@ -244,9 +222,9 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
         (await redis().zscore(ENVIRONMENTS_KEY, environmentPath(name))) !== null;
       const environment = await create();
       const slow = heldUpAt(client(), REMOVE_MEMBER.name, () => environments(1).create(environment));
-      expect(await deletion({ slow }).delete(environment, true, BY)).toBe(0);
+      expect(await deletion({ client: slow }).delete(environment, true)).toBe(0);
       expect(await isListed(environment)).toBe(true);
-      expect(await deletion().delete(environment, true, BY)).toBe(0);
+      expect(await deletion().delete(environment, true)).toBe(0);
       expect(await isListed(environment)).toBe(false);
       const path = environmentPath(environment);
       const late = heldUpAt(client(), MAKE.name, () => redis().zrem(ENVIRONMENTS_KEY, path));
@@ -266,11 +244,11 @@ export function environmentDeletionContract({ clients, store, admin, redis }: Co
         const failing = heldUpAt(client(1), HOLD.name, async () => {
           if (holds++ === 2) throw new StoreUnavailable(undefined, "not_made");
         });
-        await fails(deletion({ slow: failing }).delete(environment, false, BY), StoreUnavailable);
+        await fails(deletion({ client: failing }).delete(environment, false), StoreUnavailable);
         expect(await redis().pttl(held)).toBeGreaterThan(60_000);
         for (const id of ids(9)) await fails(store().getOrCreate(environment, newGroup(id)), EnvironmentNotFound);
       });
-      expect(await deletion({ slow }).delete(environment, false, BY)).toBe(0);
+      expect(await deletion({ client: slow }).delete(environment, false)).toBe(0);
       await isNowhere(environment);
     });
 

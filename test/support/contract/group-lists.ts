@@ -3,7 +3,6 @@ import { UserGroupNotFound } from "../../../src/domain/errors.ts";
 import type { Page, UserGroupRange } from "../../../src/domain/store.ts";
 import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY } from "../../../src/store/keys.ts";
-import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { byId, type ContractContext, contents, fails, imported, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 const HOUR_MS = 3_600_000;
@@ -47,7 +46,7 @@ async function pagesOf<T>(size: number, read: (page: UserGroupRange) => Promise<
   return pages;
 }
 
-function lists({ store, admin, clients, redis, many, withGroup }: ContractContext): void {
+function lists({ store, admin, client, redis, many, withGroup }: ContractContext): void {
   const idsOf = async (environment: ReturnType<typeof newEnvironment>, size: number, prefix = "") =>
     (await pagesOf(size, (range) => admin().list(environment, range), prefix)).flat().map((group) => group.providedId);
 
@@ -80,8 +79,8 @@ function lists({ store, admin, clients, redis, many, withGroup }: ContractContex
     const environment = newEnvironment();
     const groups = Array.from({ length: many(500) }, (_, i) => newGroup(`group ${i}`));
     await Promise.all(groups.map((group) => store().getOrCreate(environment, group)));
-    const run = vi.spyOn(clients()[0] as StoreClient, "run");
-    const ask = vi.spyOn(clients()[0] as StoreClient, "ask");
+    const run = vi.spyOn(client(), "run");
+    const ask = vi.spyOn(client(), "ask");
     const { items } = await admin().list(environment, { after: "", size: 20, prefix: "" });
     const read = run.mock.calls.map(([operation, command]) => `${operation} by ${command}`);
     const asked = ask.mock.calls.map(([operation]) => operation);

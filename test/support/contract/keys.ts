@@ -4,9 +4,7 @@ import { RecordUnreadable } from "../../../src/domain/errors.ts";
 import { checkTokenKeys, checkValue, type RingKey } from "../../../src/store/encryption/encryption.ts";
 import { FIELD } from "../../../src/store/groups/fields.ts";
 import { TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
-import { byId, byToken, type ContractContext, fails, keysOf, newGroup, RING } from "./context.ts";
-
-const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
+import { byId, byToken, type ContractContext, fails, keysOf, NEXT, newGroup, RING } from "./context.ts";
 
 /** The ring of encryption keys. */
 export function ringContract({ store, clients, redis, withGroup }: ContractContext): void {

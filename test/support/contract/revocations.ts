@@ -9,7 +9,6 @@ import {
   contents,
   eventsIn,
   fails,
-  imported,
   keysOf,
   newEnvironment,
   newGroup,
@@ -75,21 +74,6 @@ export function revocationContract({ store, admin, redis, withGroup }: ContractC
       await fails(admin().revokeTokens(environment, "a"), UserGroupNotFound);
       await fails(admin().revokeTokens(environment, "a", "r"), UserGroupNotFound);
       expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);
-    });
-
-    it("ends an imported token, which a repeated import does not bring back", async () => {
-      const environment = newEnvironment();
-      const given = imported("a");
-      const snapshotTime = Date.now() - 1000;
-      await admin().import(environment, [given], { snapshotTime });
-      await admin().revokeTokens(environment, "a");
-      const dead = () => fails(store().resolve(environment, given.token ?? ""), TokenNotFound);
-      await dead();
-      for (const mode of ["create-only", "upsert"] as const) {
-        const outcomes = await admin().import(environment, [given], { mode, snapshotTime });
-        expect(outcomes).toMatchObject([{ outcome: "token-newer" }]);
-        await dead();
-      }
     });
 
     it("leaves one current token when it races with rotations", async () => {

@@ -2,7 +2,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { TokenNotFound, UserGroupNotFound } from "../../../src/domain/errors.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
-import { byId, byToken, type ContractContext, contents, fails, newEnvironment, newGroup } from "./context.ts";
+import { byId, byToken, type ContractContext, contents, fails, newEnvironment, newGroup, oneWins } from "./context.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -98,17 +98,11 @@ function races({ store, redis, many, withGroup }: ContractContext): void {
   it("lets one of 100 concurrent rotations of one token win, with and without grace", async () => {
     for (const graceMs of [0, HOUR_MS]) {
       const { environment, group } = await withGroup();
-      const stores = [store({ worker: 0 }), store({ worker: 1 })];
-      const outcomes = await Promise.allSettled(
-        Array.from({ length: many(100) }, (_, i) =>
-          stores[i % 2]?.rotate(environment, byToken(group.token, { graceMs })),
-        ),
+      const calls = Array.from({ length: many(100) }, (_, i) =>
+        store({ worker: i % 2 }).rotate(environment, byToken(group.token, { graceMs })),
       );
-      const won = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
-      const lost = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
-      expect(won).toHaveLength(1);
-      for (const error of lost) expect(error).toBeInstanceOf(TokenNotFound);
-      expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(won[0]);
+      const won = await oneWins(calls, TokenNotFound);
+      expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(won);
     }
   });
 

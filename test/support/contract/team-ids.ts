@@ -38,13 +38,6 @@ export function teamIdContract({ store, redis, many }: ContractContext): void {
       expect(await create(environment, "a")).toBe(a);
     });
 
-    it("are not given again when a group is gone", async () => {
-      const environment = newEnvironment({ partitions: 1 });
-      const first = await create(environment, "a");
-      await redis().del(keysOf(environment, "a").group);
-      expect(await create(environment, "a")).toBeGreaterThan(first);
-    });
-
     it("say so when they have run out, and then nothing is made", async () => {
       const environment = newEnvironment({ partitions: 1 });
       const { prefix } = keysOf(environment, "a");

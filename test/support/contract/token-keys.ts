@@ -7,20 +7,32 @@ import { noteKeyUse, RedisTokenKeys } from "../../../src/store/encryption/token-
 import { FIELD } from "../../../src/store/groups/fields.ts";
 import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
 import { AUDIT } from "../stores.ts";
-import { byId, type ContractContext, fails, imported, keysOf, newEnvironment, newGroup, RING } from "./context.ts";
+import {
+  byId,
+  type ContractContext,
+  fails,
+  imported,
+  keysOf,
+  NEXT,
+  newEnvironment,
+  newGroup,
+  RING,
+} from "./context.ts";
 
 const [OLD] = RING as [RingKey];
-const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
 
 /** The change of the key that tokens are encrypted under. */
-export function tokenKeyContract({ store, admin, clients, redis, many }: ContractContext): void {
+export function tokenKeyContract({ store, admin, client, redis, many }: ContractContext): void {
   /** What changes keys, as a worker has it whose service has these environments. */
   const keysFor = (ring: readonly RingKey[], ...environments: Environment[]) => {
-    const [client] = clients();
-    if (!client) throw new Error("no connection is open");
     const items = environments.map((environment) => ({ ...environment, createTime: 0, deleteTime: undefined }));
     const list = async () => ({ items, next: undefined });
-    return new RedisTokenKeys({ client, cipher: new TokenCipher(ring), audit: AUDIT, environments: { list } });
+    return new RedisTokenKeys({
+      client: client(),
+      cipher: new TokenCipher(ring),
+      audit: AUDIT,
+      environments: { list },
+    });
   };
   /** Goes through an environment; tells what the pages have together, and how many they were. */
   const pass = async (environment: Environment, { ring = [NEXT, OLD], size = 7, isDryRun = false } = {}) => {
@@ -106,10 +118,8 @@ export function tokenKeyContract({ store, admin, clients, redis, many }: Contrac
     beforeEach(() => Promise.all([redis().del(TOKEN_KEYS_KEY), redis().del(TOKEN_KEY_USES_KEY)]));
 
     it("is listed with what is known of it", async () => {
-      const [client] = clients();
-      if (!client) throw new Error("no connection is open");
-      await noteKeyUse(client, OLD);
-      await noteKeyUse(client, NEXT);
+      await noteKeyUse(client(), OLD);
+      await noteKeyUse(client(), NEXT);
       const { keys, readTime } = await keysFor([NEXT, { ...OLD, id: "k3" }]).list();
       const time = expect.any(Number);
       const last = { isRecorded: true, lastEncryptTime: time };
@@ -126,12 +136,10 @@ export function tokenKeyContract({ store, admin, clients, redis, many }: Contrac
     });
 
     it("stays while it encrypts, while a group needs it, and while a worker has just encrypted under it", async () => {
-      const [client] = clients();
-      if (!client) throw new Error("no connection is open");
       const environment = newEnvironment({ partitions: 2 });
       await store().getOrCreate(environment, newGroup("a"));
-      await noteKeyUse(client, OLD);
-      await noteKeyUse(client, NEXT);
+      await noteKeyUse(client(), OLD);
+      await noteKeyUse(client(), NEXT);
       const keys = keysFor([NEXT, OLD], environment);
       await expect(keys.retire("k2", now())).rejects.toThrow("first of TOKEN_KEYS");
       await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow("at least 1 user groups need it");
@@ -142,18 +150,16 @@ export function tokenKeyContract({ store, admin, clients, redis, many }: Contrac
       for (let times = 0; times < 2; times++) await keys.retire("k1", now() + MINUTE);
       expect(await redis().hgetall(TOKEN_KEYS_KEY)).toEqual({ k2: checkValue(NEXT.secret) });
       // It is on record again as soon as a worker comes back that encrypts under it.
-      await noteKeyUse(client, OLD);
+      await noteKeyUse(client(), OLD);
       expect(await redis().hexists(TOKEN_KEYS_KEY, "k1")).toBe(1);
     });
 
     it("is missed by a start as long as groups need it", async () => {
-      const [client] = clients();
-      if (!client) throw new Error("no connection is open");
       const environment = newEnvironment({ partitions: 2 });
       for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
-      await checkTokenKeys(client, [OLD]);
-      await checkTokenKeys(client, [NEXT, OLD]);
-      const lacking = await checkTokenKeys(client, [NEXT]);
+      await checkTokenKeys(client(), [OLD]);
+      await checkTokenKeys(client(), [NEXT, OLD]);
+      const lacking = await checkTokenKeys(client(), [NEXT]);
       expect(lacking).toEqual(["k1"]);
       const keys = keysFor([NEXT], environment);
       await fails(keys.requireUnneeded(lacking), StoreMisconfigured);
@@ -161,11 +167,11 @@ export function tokenKeyContract({ store, admin, clients, redis, many }: Contrac
         /^TOKEN_KEYS lacks k1, which 3 user groups need; add it/,
       );
       await pass(environment);
-      await noteKeyUse(client, OLD);
+      await noteKeyUse(client(), OLD);
       await expect(keys.requireUnneeded(lacking)).rejects.toThrow(/lacks k1, under which another worker encrypts/);
       await redis().hset(TOKEN_KEY_USES_KEY, "k1", String(Date.now() - MINUTE));
       await keys.requireUnneeded(lacking);
-      expect(await checkTokenKeys(client, [NEXT])).toEqual([]);
+      expect(await checkTokenKeys(client(), [NEXT])).toEqual([]);
     });
   });
 }

@@ -1,7 +1,7 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { EtagMismatch, UserGroupNotFound } from "../../../src/domain/errors.ts";
-import { type ContractContext, contents, fails, newEnvironment, newGroup } from "./context.ts";
+import { type ContractContext, contents, fails, newEnvironment, newGroup, oneWins } from "./context.ts";
 
 const GIVEN = { name: "Acme", mapping: { s: "d" }, properties: { p: 1 } };
 
@@ -64,13 +64,8 @@ export function updateContract({ store, redis }: ContractContext): void {
       const calls = Array.from({ length: 50 }, (_, worker) =>
         store({ worker }).update(environment, "a", { name: `writer ${worker}` }, group.etag),
       );
-      const outcomes = await Promise.allSettled(calls);
-      const won = outcomes.filter((outcome) => outcome.status === "fulfilled");
-      expect(won).toHaveLength(1);
-      for (const outcome of outcomes) {
-        if (outcome.status === "rejected") expect(outcome.reason).toBeInstanceOf(EtagMismatch);
-      }
-      expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(won[0]?.value);
+      const won = await oneWins(calls, EtagMismatch);
+      expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(won);
     });
 
     it("never creates", async () => {

@@ -14,11 +14,10 @@ import { MAX_ENDED_VIEWERS, type SessionReference, type SigningKey } from "../..
 import { SigningKeys } from "../../../src/sessions/signing-keys.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption/encryption.ts";
 import { RedisTokenKeys } from "../../../src/store/encryption/token-keys.ts";
-import { RedisEnvironmentDeletion } from "../../../src/store/environments/environment-deletion.ts";
 import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY, signingKeysKey } from "../../../src/store/keys.ts";
 import { RedisSigningKeys } from "../../../src/store/sessions/signing-keys.ts";
-import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
+import { AUDIT, BY, TestEnvironmentDeletion, TestEnvironments } from "../stores.ts";
 import {
   byId,
   byToken,
@@ -28,6 +27,7 @@ import {
   fails,
   imported,
   keysOf,
+  NEXT,
   newEnvironment,
   newGroup,
   RING,
@@ -176,8 +176,6 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
   });
 }
 
-const OTHER: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
-
 const NOW = 1_800_000_000_000;
 
 async function newKey(given: Partial<SigningKey> = {}): Promise<SigningKey> {
@@ -185,8 +183,7 @@ async function newKey(given: Partial<SigningKey> = {}): Promise<SigningKey> {
 }
 
 /** The store of signing keys, and what uses it. */
-export function signingKeyContract({ clients, redis }: ContractContext): void {
-  const client = (worker = 0) => clients()[worker % clients().length] as ReturnType<typeof clients>[number];
+export function signingKeyContract({ client, redis }: ContractContext): void {
   const keysWith = (ring = RING, worker = 0) =>
     new RedisSigningKeys({ client: client(worker), cipher: new TokenCipher(ring), audit: AUDIT });
   const created = () => new TestEnvironments(client()).create(newEnvironment());
@@ -282,29 +279,23 @@ export function signingKeyContract({ clients, redis }: ContractContext): void {
         };
         return new RedisTokenKeys({ client: client(), cipher: new TokenCipher(ring), audit: AUDIT, environments });
       };
-      const lost = await keysWith([OTHER]).read(environment);
+      const lost = await keysWith([NEXT]).read(environment);
       expect(lost.keys.map(({ d }) => d)).toEqual([undefined, undefined]);
-      await fails(tokenKeysWith([OTHER]).requireUnneeded(["k1"]), StoreMisconfigured);
+      await fails(tokenKeysWith([NEXT]).requireUnneeded(["k1"]), StoreMisconfigured);
       const page = { after: "", size: 1000 };
-      const dry = await tokenKeysWith([OTHER]).reencrypt(environment, page, true);
+      const dry = await tokenKeysWith([NEXT]).reencrypt(environment, page, true);
       expect([[...dry.signingKeyUses], dry.failedSigningKeys]).toEqual([[["k1", 1]], [key.kid]]);
-      await tokenKeysWith([OTHER, ...RING]).reencrypt(environment, page, false);
-      const read = await keysWith([OTHER]).read(environment);
+      await tokenKeysWith([NEXT, ...RING]).reencrypt(environment, page, false);
+      const read = await keysWith([NEXT]).read(environment);
       expect(read.keys.map(shown)).toContainEqual(shown(key));
-      const after = await tokenKeysWith([OTHER]).reencrypt(environment, page, false);
+      const after = await tokenKeysWith([NEXT]).reencrypt(environment, page, false);
       expect([[...after.signingKeyUses], after.failedSigningKeys]).toEqual([[["k2", 1]], []]);
     });
 
     it("go with their environment, and none are made in one that is deleted", async () => {
       const environment = await created();
       await keysWith().replace(environment, [await newKey()], { was: "", by: BY });
-      const deletion = new RedisEnvironmentDeletion({
-        client: client(),
-        audit: AUDIT,
-        environments: new TestEnvironments(client()),
-        apiTokens: new TestApiTokens(client()),
-      });
-      await deletion.delete(environment, true, BY);
+      await new TestEnvironmentDeletion(client()).delete(environment, true);
       expect(await redis().exists(signingKeysKey(environment))).toBe(0);
       await fails(keysWith().replace(environment, [await newKey()], { was: "", by: BY }), EnvironmentNotFound);
       const again = await new TestEnvironments(client()).create(environment);
