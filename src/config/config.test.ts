@@ -12,6 +12,8 @@ const DAY = 86_400_000;
 const KEY = Buffer.alloc(32, 1).toString("base64");
 const OTHER_KEY = Buffer.alloc(32, 2).toString("base64");
 const TOKEN = "0123456789abcdef";
+/** What no message may repeat. */
+const SECRETS = [KEY, KEY.slice(1), OTHER_KEY, TOKEN, "ugt_0", "hunter2", "sec ret"];
 
 const fixture = (name: string) => fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
 const CERT = fixture("cert.pem");
@@ -321,20 +323,32 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
       redis-cluster:// redis-clusters://h:1 redis://h:0 redis://:hunter2@x@h redis://h/0?keyPrefix=p
       redis://h?enableOfflineQueue=true redis://h/? redis://h?password=hunter2 redis://h/0#x redis://:%ff@h
       redis://%ff:hunter2@h redis://:100%@h redis://user@h redis://user:@h redis://h%20x redis://a,b redis://:p?ss@h
-      redis://:p#ss@h redis://:p/ss@h
+      redis://:p#ss@h redis://:p/ss@h redis:/user:hunter2@ redis://user:hunter2@h/x redis://:hunter2%ff@h
+      redis://hunter2@h redis://:hunter2?@h redis-cluster://:hunter2@h:1/3 redis-sentinel://user:hunter2@h:1,h/x
+      redis-sentinel://user:hunter2@h:1#hunter2/ redis://:x@hunter2@h
     `),
     "redis-cluster://h:1 ,h:2",
   ],
   REDIS_CA_FILE: [join(folder, "missing"), folder, CERT_KEY, "-----BEGIN CERTIFICATE-----"],
-  REDIS_PASSWORD_FILE: [join(folder, "missing"), folder, "hunter2", file("lines", "a\nb\n"), file("nothing", "\r\n")],
+  REDIS_PASSWORD_FILE: [
+    ...[join(folder, "missing"), folder, "hunter2", file("lines", "hunter2\nb\n"), file("nothing", "\r\n")],
+  ],
   REDIS_SENTINEL_PASSWORD: ["hunter2\n"],
   REDIS_SENTINEL_PASSWORD_FILE: [join(folder, "missing"), file("tab", "a\tb")],
-  TOKEN_KEYS_FILE: [join(folder, "missing"), folder, `k:${KEY}`, file("half-key", `k:${KEY}\nl:${KEY.slice(9)}\n`)],
-  API_TOKENS_FILE: [join(folder, "missing"), `a=${TOKEN}`, file("half-token", `a=${TOKEN}\nb=${TOKEN.slice(9)}`)],
-  ADMIN_TOKEN_FILE: [join(folder, "missing"), TOKEN, file("three", `${TOKEN}-1\n${TOKEN}-2\n${TOKEN}-3\n`)],
+  TOKEN_KEYS_FILE: [
+    ...[join(folder, "missing"), folder, `k:${KEY}`, file("cut-key", `k:${KEY.slice(1)}`)],
+    file("half-key", `k:${KEY}\nl:${KEY.slice(9)}\n`),
+  ],
+  API_TOKENS_FILE: [
+    ...[join(folder, "missing"), `a=${TOKEN}`, file("cut-token", "acme=hunter2")],
+    file("half-token", `a=${TOKEN}\nb=${TOKEN.slice(9)}`),
+  ],
+  ADMIN_TOKEN_FILE: [
+    ...[join(folder, "missing"), TOKEN, `/${TOKEN}?`, file("three", `${TOKEN}-1\n${TOKEN}-2\n${TOKEN}-3\n`)],
+  ],
   TOKEN_KEYS: [
     ...[KEY, `k:${KEY.slice(4)}`, `k:${KEY}AAAA`, `:${KEY}`, `k k:${KEY}`, `k:${KEY},k:${OTHER_KEY}`, `k:${KEY},`],
-    ...["k:"],
+    ...["k:", `k:${KEY}!`],
   ],
   API_TOKENS: [
     ...[TOKEN, `=${TOKEN}`, "acme=short", `acme/Production=${TOKEN}`, `acme/customer=${TOKEN}`, `a b=${TOKEN}`],
@@ -342,9 +356,10 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
     ...[`acme/Customer=${TOKEN},acme/Testing=${TOKEN}`, `acme=${TOKEN},`, `@acme=${TOKEN}`, `a@b@acme=${TOKEN}`],
     ...[`a b@acme=${TOKEN}`, `a/Customer@acme=${TOKEN}`, `${"n".repeat(65)}@acme=${TOKEN}`, `name@=${TOKEN}`],
     ...[`name@acme`, `one@acme=${TOKEN},one@acme=${TOKEN}-2`, `acme=${newUserGroupToken(1)}`],
+    ...["acme=sec ret", `acme/Wrong=${TOKEN}`, `a=${TOKEN},b=${TOKEN}`, `o ne@acme=${TOKEN}`],
   ],
   ADMIN_TOKEN: [
-    ...["fifteen-letters", "x".repeat(513), "with space inside", newUserGroupToken(1), `${TOKEN},`],
+    ...["hunter2", "fifteen-letters", "x".repeat(513), "with space inside", newUserGroupToken(1), `${TOKEN},`],
     ...[`${TOKEN},${TOKEN}`, `${TOKEN},short`, `${TOKEN},${TOKEN}-2,${TOKEN}-3`],
   ],
   ROTATION_GRACE: [...DURATIONS, "31d"],
@@ -375,7 +390,7 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
     ...["null"],
   ],
   TLS_CERT_FILE: [join(folder, "missing"), folder],
-  TLS_KEY_FILE: [join(folder, "missing"), folder],
+  TLS_KEY_FILE: [join(folder, "missing"), folder, "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----"],
   TLS_CLIENT_CA_FILE: [join(folder, "missing"), folder],
   LOG_LEVEL: ["INFO", "verbose", " info", "toString"],
   SHUTDOWN_TIMEOUT: [...DURATIONS, "25h"],
@@ -385,7 +400,8 @@ const BAD: { readonly [name in Setting]: readonly string[] } = {
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: ["h/v1/traces", "http://user@h/v1/traces"],
   OTEL_EXPORTER_OTLP_PROTOCOL: ["grpc", "http/json", "HTTP/PROTOBUF"],
   OTEL_EXPORTER_OTLP_HEADERS: [
-    ...["hunter2", "=hunter2", "a=100%", "a=%ff", "a=b,", "a b=c", "é=a", "a=%C3%A9", "a=b%0Ac", "a:b=c"],
+    ...["hunter2", "=hunter2", "authorization=hunter2%", "a=b,hunter2", "a=100%", "a=%ff", "a=b,", "a b=c", "é=a"],
+    ...["a=%C3%A9", "a=b%0Ac", "a:b=c"],
   ],
   OTEL_EXPORTER_OTLP_CERTIFICATE: [join(folder, "missing"), folder, CERT_KEY],
   OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: [join(folder, "missing"), folder, CERT_KEY],
@@ -400,52 +416,11 @@ describe.each(Object.entries(BAD) as [Setting, readonly string[]][])("%s", (sett
   it.each(texts)("is not taken as %j", (text) => {
     const faults = faultsOf({ ...BESIDE[setting], [setting]: text });
     expect(new Set(faults.map((fault) => fault.split(" ")[0]))).toEqual(new Set([setting]));
+    for (const secret of SECRETS) expect(faults.join("\n")).not.toContain(secret);
   });
 });
 
 describe("a fault's message", () => {
-  const SECRETS: readonly (readonly [Setting, string, string])[] = [
-    ["TOKEN_KEYS", `k:${KEY}!`, KEY],
-    ["OTEL_EXPORTER_OTLP_HEADERS", "authorization=hunter2%", "hunter2"],
-    ["OTEL_EXPORTER_OTLP_HEADERS", "a=b,hunter2", "hunter2"],
-    ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:hunter2@h", "hunter2"],
-    ["TOKEN_KEYS", `k:${KEY},k:${OTHER_KEY}`, OTHER_KEY],
-    ["API_TOKENS", "acme=sec ret", "sec ret"],
-    ["API_TOKENS", `acme/Wrong=${TOKEN}`, TOKEN],
-    ["API_TOKENS", `a=${TOKEN},b=${TOKEN}`, TOKEN],
-    ["API_TOKENS", `acme=${newUserGroupToken(1)}`, "ugt_0"],
-    ["API_TOKENS", `one@acme=${TOKEN},one@acme=${TOKEN}-2`, TOKEN],
-    ["API_TOKENS", `o ne@acme=${TOKEN}`, TOKEN],
-    ["ADMIN_TOKEN", "hunter2", "hunter2"],
-    ["ADMIN_TOKEN", `${TOKEN},${TOKEN}`, TOKEN],
-    ["REDIS_URL", "redis:/user:hunter2@", "hunter2"],
-    ["REDIS_URL", "redis://user:hunter2@h/x", "hunter2"],
-    ["REDIS_URL", "redis://h?password=hunter2", "hunter2"],
-    ["REDIS_URL", "redis://:hunter2%ff@h", "hunter2"],
-    ["REDIS_URL", "redis://hunter2@h", "hunter2"],
-    ["REDIS_URL", "redis://:hunter2?@h", "hunter2"],
-    ["REDIS_URL", "redis-cluster://:hunter2@h:1/3", "hunter2"],
-    ["REDIS_URL", "redis-sentinel://user:hunter2@h:1,h/x", "hunter2"],
-    ["REDIS_URL", "redis-sentinel://user:hunter2@h:1#hunter2/", "hunter2"],
-    ["REDIS_URL", "redis://:x@hunter2@h", "hunter2"],
-    ["REDIS_SENTINEL_PASSWORD", "hunter2\n", "hunter2"],
-    ["REDIS_PASSWORD_FILE", "hunter2", "hunter2"],
-    ["REDIS_PASSWORD_FILE", file("two-words", "hunter2\nx"), "hunter2"],
-    ["TOKEN_KEYS_FILE", `k:${KEY}`, KEY],
-    ["TOKEN_KEYS_FILE", file("cut-key", `k:${KEY.slice(1)}`), KEY.slice(1)],
-    ["API_TOKENS_FILE", `acme=${TOKEN}`, TOKEN],
-    ["API_TOKENS_FILE", file("cut-token", "acme=hunter2"), "hunter2"],
-    ["ADMIN_TOKEN_FILE", `/${TOKEN}?`, TOKEN],
-    ["TLS_KEY_FILE", "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----", "hunter2"],
-  ];
-
-  it.each(SECRETS)("of %s=%j does not repeat the secret", (setting, text, secret) => {
-    const environ = { ...BESIDE[setting], [setting]: text };
-    expect(faultsOf(environ)).not.toEqual([]);
-    expect(() => loadConfig(environ)).toThrow(ConfigError);
-    expect(faultsOf(environ).join("\n")).not.toContain(secret);
-  });
-
   it("names all that is wrong with one setting", () => {
     expect(faultsOf({ ...BESIDE.REDIS_URL, REDIS_URL: "redis-sentinel://user@h:0/x" })).toHaveLength(4);
   });
