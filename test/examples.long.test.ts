@@ -6,9 +6,8 @@ import { orLeaveOut } from "@user-group-service/testing/on-path";
 import { closeLater, newFolder, newProcess } from "@user-group-service/testing/opened";
 import { ROOT, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
-import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
-import { describeWithChromium, suiteBrowser } from "./support/chromium.ts";
+import { describeWithChromium, recordAnswers, suiteBrowser } from "./support/chromium.ts";
 import { newServer } from "./support/opened.ts";
 import { pythonPrograms } from "./support/python.ts";
 
@@ -35,21 +34,6 @@ it("the examples have one page", () => {
 describeWithChromium("an example, by the commands of its README", () => {
   const browser = suiteBrowser();
 
-  /** A page, and all that it is answered. */
-  async function newPage(): Promise<{ page: Page; answers: Promise<string>[]; paths: string[] }> {
-    const page = await browser.context.newPage();
-    closeLater(() => page.close());
-    const answers: Promise<string>[] = [];
-    const paths: string[] = [];
-    page.on("response", (response) => {
-      paths.push(new URL(response.url()).pathname);
-      const headers = response.allHeaders().then((all) => JSON.stringify(all));
-      // What a navigation cut off, or this test answered itself, has no text; nor anything when the page is closed.
-      answers.push(...[response.text(), headers].map((each) => each.catch(() => "")));
-    });
-    return { page, answers, paths };
-  }
-
   // To install takes as long as the registry likes, and Go compiles for minutes the first time.
   it.each(EXAMPLES)("$name shows a viewer's data by a session", { timeout: 600_000 }, async ({ name, started }) => {
     const service = await newServer();
@@ -73,8 +57,10 @@ describeWithChromium("an example, by the commands of its README", () => {
     const backEnd = newProcess(startProcess(["sh", "-ec", command], { cwd: folder, env }));
     const url = await waitUntilSaid(backEnd, "it listens", (output) => started.exec(output)?.[1]);
 
-    const { page, answers, paths } = await newPage();
-    const sessions = () => paths.filter((path) => path === "/viewer-session").length;
+    const page = await browser.context.newPage();
+    closeLater(() => page.close());
+    const answers = recordAnswers(page);
+    const sessions = () => answers.count("/viewer-session");
     const shown = async () => {
       const text = () => page.locator("#data").textContent();
       await waitFor("the page shows the data", async () => (await text()) === "bob of acme has the plan gold");
@@ -89,14 +75,14 @@ describeWithChromium("an example, by the commands of its README", () => {
     await page.clock.fastForward("01:05");
     await waitFor("there is another session", () => sessions() === 2);
     // It was ended before its time.
-    await Promise.all(answers);
+    await answers.texts();
     await page.route("**/data", (route) => route.fulfill({ status: 401 }), { times: 1 });
     await page.reload();
     await waitFor("there is another session", () => sessions() === 4);
     await shown();
 
-    expect(paths).toContain("/data");
-    const all = (await Promise.all(answers)).join("\n");
+    expect(answers.count("/data")).toBeGreaterThan(0);
+    const all = await answers.texts();
     expect(all.match(/"session":"ey/g)).toHaveLength(4);
     expect(all).not.toContain(service.tokens.customer);
     expect(all).not.toMatch(/ug[tk]_/);

@@ -1,6 +1,5 @@
-import { join } from "node:path";
 import { closeLater, forSuite } from "@user-group-service/testing/opened";
-import { ROOT, waitUntilSaid } from "@user-group-service/testing/process";
+import { movableClock, waitUntilSaid } from "@user-group-service/testing/process";
 import { waitFor } from "@user-group-service/testing/wait";
 import { decodeJwt } from "jose";
 import type { BrowserContext, Page, Request, Response } from "playwright-core";
@@ -38,10 +37,7 @@ describe("the example with Express, installed", () => {
 
 describeWithChromium("a company's page in Chromium", () => {
   const server = sharedServer();
-  const moving = {
-    NODE_OPTIONS: `--import=${join(ROOT, "test/examples/move-clock.js")}`,
-    MOVE_CLOCK_MS: String(MOVED_MS),
-  };
+  const moving = movableClock(MOVED_MS);
   const example = forSuite(
     () =>
       startExample([process.execPath, "start.js"], { cwd: copied.folder, env: { ...settingsOf(server), ...moving } }),

@@ -91,3 +91,27 @@ export async function servePage(script: string): Promise<PageServer> {
 export async function stopClock(page: Page): Promise<void> {
   await page.clock.pauseAt(await page.evaluate(() => Date.now() + 10_000));
 }
+
+/** What a page is answered. */
+export interface Answers {
+  /** How many answers came to requests for a path. */
+  count(path: string): number;
+  /** Headers and bodies of all answers. */
+  texts(): Promise<string>;
+}
+
+/** Records what a page is answered from now on. */
+export function recordAnswers(page: Page): Answers {
+  const paths: string[] = [];
+  const texts: Promise<string>[] = [];
+  page.on("response", (response) => {
+    paths.push(new URL(response.url()).pathname);
+    const headers = response.allHeaders().then((all) => JSON.stringify(all));
+    // What a navigation cut off, or a test answered itself, has no text; nor anything when the page is closed.
+    texts.push(...[headers, response.text()].map((each) => each.catch(() => "")));
+  });
+  return {
+    count: (path) => paths.filter((each) => each === path).length,
+    texts: async () => (await Promise.all(texts)).join("\n"),
+  };
+}

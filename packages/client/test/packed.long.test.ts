@@ -3,12 +3,18 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { newProcess } from "@user-group-service/testing/opened";
-import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import {
+  movableClock,
+  ROOT,
+  type RunningProcess,
+  startProcess,
+  waitUntilSaid,
+} from "@user-group-service/testing/process";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ADMIN_ENV } from "../../../test/support/admin.ts";
-import { describeWithChromium, stopClock, suiteBrowser } from "../../../test/support/chromium.ts";
+import { describeWithChromium, recordAnswers, stopClock, suiteBrowser } from "../../../test/support/chromium.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
 import { ADMIN_TOKEN } from "../../../test/support/server.ts";
 
@@ -129,11 +135,10 @@ describe("the package, installed", () => {
     /** Starts a back end of the README; gives where it is. */
     async function startHost(
       file: string,
-      flags: readonly string[] = [],
       env: { readonly [name: string]: string } = {},
     ): Promise<RunningProcess & { url: string }> {
       const host = newProcess(
-        startProcess([process.execPath, ...flags, file], {
+        startProcess([process.execPath, file], {
           cwd: folder,
           env: {
             UGS_URL: service.url,
@@ -148,23 +153,16 @@ describe("the package, installed", () => {
       return { ...host, url };
     }
 
-    /** Opens the page, whose time is moved on by hand, and which notes all that it gets. */
+    /** Opens the page, whose time is moved on by hand, and its answers. */
     async function openPage(url: string) {
       const page = await browser.context.newPage();
-      const got: Promise<string>[] = [];
-      let sessions = 0;
-      page.on("response", (response) => {
-        if (response.url().endsWith("/viewer-session")) sessions += 1;
-        // What the page is getting when it is closed it never had.
-        const headers = response.allHeaders().then((all) => JSON.stringify(all));
-        got.push(...[headers, response.text()].map((each) => each.catch(() => "")));
-      });
+      const answers = recordAnswers(page);
       await page.clock.install();
       await page.goto(url);
       await shows(page, "#data", SHOWN);
       await shows(page, "#state", "ready");
       await stopClock(page);
-      return { page, got: async () => (await Promise.all(got)).join(), sessions: () => sessions };
+      return { page, answers };
     }
 
     const shows = (page: Page, where: string, wanted: string | RegExp) =>
@@ -175,11 +173,11 @@ describe("the package, installed", () => {
 
     it.each(["server.mjs", "fastify.mjs"])("by %s, without a token in what it gets", async (file) => {
       const { url } = await startHost(file);
-      const { page, got, sessions } = await openPage(url);
+      const { page, answers } = await openPage(url);
       await page.clock.fastForward(REFRESH_MS);
-      await waitFor("the page has another session", () => sessions() === 2);
+      await waitFor("the page has another session", () => answers.count("/viewer-session") === 2);
       await shows(page, "#state", "ready");
-      const all = await got();
+      const all = await answers.texts();
       await page.close();
       expect(all).toContain("eyJ");
       expect(all).not.toContain(service.tokens.customer);
@@ -189,7 +187,7 @@ describe("the package, installed", () => {
     });
 
     it("which says what a session is and what was expected, where the environment is another one", async () => {
-      const { url } = await startHost("server.mjs", [], { UGS_ENVIRONMENT: "other/Customer" });
+      const { url } = await startHost("server.mjs", { UGS_ENVIRONMENT: "other/Customer" });
       const page = await browser.context.newPage();
       await page.goto(url);
       await shows(page, "#data", /HTTP 401: .*\/Customer\\", not .*\/other\/Customer/);
@@ -198,7 +196,7 @@ describe("the package, installed", () => {
 
     it("and not at a port that is taken", async () => {
       const { url } = await startHost("server.mjs");
-      await expect(startHost("server.mjs", [], { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
+      await expect(startHost("server.mjs", { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
     });
 
     it("until a viewer who is shut out has no session: at once where the host asks, after its life where it verifies alone", async () => {
@@ -210,7 +208,7 @@ describe("the package, installed", () => {
       expect(server).toMatch(check);
       /** The back end, which shuts its user out at a signal. */
       const closable = `let isOut = false;
-        process.on("SIGUSR2", () => {
+        process.on("SIGHUP", () => {
           isOut = true;
           console.log("out");
         });
@@ -221,29 +219,11 @@ describe("the package, installed", () => {
         `import { viewerOf } from "./ask.mjs";
         ${closable.replace(check, asking ?? "")}`,
       );
-      // Moves the clock of a process on at a signal.
-      write(
-        "clock.mjs",
-        `let ahead = 0;
-        const { Date: Real } = globalThis;
-        globalThis.Date = class extends Real {
-          constructor(...given) {
-            super(...(given.length > 0 ? given : [Real.now() + ahead]));
-          }
-          static now() {
-            return Real.now() + ahead;
-          }
-        };
-        process.on("SIGHUP", () => {
-          ahead += ${LIFE_MS + 6000};
-          console.log("later");
-        });`,
-      );
-      const alone = await startHost("alone.mjs", ["--import", "./clock.mjs"]);
+      const alone = await startHost("alone.mjs", movableClock(LIFE_MS + 6000));
       const asks = await startHost("asks.mjs");
       const pages = { alone: await openPage(alone.url), asks: await openPage(asks.url) };
       for (const host of [alone, asks]) {
-        process.kill(host.pid, "SIGUSR2");
+        host.signal("SIGHUP");
         await waitUntilSaid(host, "its user is out", (output) => output.includes("out\n"));
       }
       const [environment, own] = ['name: "dev"', `name: "${service.environment}"`];
@@ -260,13 +240,13 @@ describe("the package, installed", () => {
       await page.clock.fastForward(REFRESH_MS);
       await shows(page, "#state", /^stale: .*HTTP 401/);
       await shows(page, "#data", SHOWN);
-      process.kill(alone.pid, "SIGHUP");
-      await waitUntilSaid(alone, "its clock is moved on", (output) => output.includes("later\n"));
+      alone.signal("SIGUSR2");
+      await waitUntilSaid(alone, "its clock is moved on", (output) => output.includes("ms ahead\n"));
       await page.clock.runFor(5000);
       await shows(page, "#data", /HTTP 401/);
       await shows(page, "#state", /^failed/);
-      for (const { page: open, got } of Object.values(pages)) {
-        expect(await got()).not.toMatch(/ug[tk]_/);
+      for (const { page: open, answers } of Object.values(pages)) {
+        expect(await answers.texts()).not.toMatch(/ug[tk]_/);
         await open.close();
       }
     });

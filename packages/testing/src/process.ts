@@ -92,6 +92,12 @@ export function startProcess(
   };
 }
 
+/** The environment of a process on Node whose clock each SIGUSR2 moves on by so much; then it says how far it is ahead. */
+export function movableClock(stepMs: number): { readonly [name: string]: string } {
+  const script = `${ROOT}/packages/testing/src/move-clock.js`;
+  return { NODE_OPTIONS: `--import=${script}`, MOVE_CLOCK_MS: String(stepMs) };
+}
+
 /** What a file that grows holds from a place on. */
 export function contentOf(path: string, from = 0): () => string {
   const [file, decoder, bytes] = [openSync(path, "r"), new StringDecoder(), Buffer.alloc(65_536)];
