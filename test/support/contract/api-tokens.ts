@@ -13,7 +13,9 @@ import {
   TooManyApiTokens,
 } from "../../../src/domain/errors.ts";
 import { apiTokenDigest, newApiToken } from "../../../src/domain/token.ts";
-import { CHANGE, END, LIST, NOTE_USE, UNLIST, WRITE } from "../../../src/store/api-tokens/api-tokens.ts";
+import { CHANGE, END, UNLIST } from "../../../src/store/api-tokens/api-token-texts.ts";
+import { NOTE_USE } from "../../../src/store/api-tokens/api-tokens.ts";
+import { LIST, WRITE } from "../../../src/store/api-tokens/new-text.ts";
 import { RevocationFeed } from "../../../src/store/api-tokens/revocation-feed.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
 import { sendBy } from "../redis-of.ts";
