@@ -8,7 +8,7 @@ import { checkTokenKeys, type RingKey } from "./store/encryption/encryption.ts";
 import { NOTE_INTERVAL_MS, noteKeyUse, type RedisTokenKeys } from "./store/encryption/token-keys.ts";
 import type { RedisEnvironments } from "./store/environments/environments.ts";
 import { ENVIRONMENTS_KEY, FORMAT_KEY, TOKEN_KEYS_KEY } from "./store/keys.ts";
-import { CLAIM } from "./store/records.ts";
+import { SET_IF_ABSENT } from "./store/records.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { durabilityWarnings } from "./store/redis/requirements.ts";
 import { isReporter } from "./worker.ts";
@@ -228,7 +228,7 @@ async function checkFormat(client: StoreClient, wasChecked: boolean): Promise<vo
   if (found === null && isUsed) found = FIRST_LAYOUT;
   // Another worker may start meanwhile, even one of another release.
   if (found === null)
-    [, , found = ""] = await client.change("format", CLAIM, { key: FORMAT_KEY, text: LAYOUT, lastsMs: 0 });
+    [, , found = ""] = await client.change("format", SET_IF_ABSENT, { key: FORMAT_KEY, text: LAYOUT, lastsMs: 0 });
   if (found === LAYOUT) return;
   const writer = Number(found) > Number(LAYOUT) ? "a later" : "an earlier";
   throw new StoreMisconfigured(

@@ -38,7 +38,7 @@ export interface StaticToken {
   readonly token: string;
   /** Undefined while it is not known. */
   principal: Principal | undefined;
-  /** Learns it. Rejects with StoreUnavailable, or EnvironmentNotFound when its environment is deleted. */
+  /** Finds the owner. Rejects with StoreUnavailable, or EnvironmentNotFound when its environment is deleted. */
   readonly learn: () => Promise<Principal>;
 }
 
@@ -95,7 +95,7 @@ async function learned(fixed: StaticToken): Promise<Principal> {
 /** How many API tokens are cached, and how many digests of unknown ones. A worker serves far fewer of the former. */
 const MAX_CACHED = 10_000;
 
-/** How many API tokens are told of that end soonest. */
+/** How many of the API tokens that end soonest are told of. */
 const MAX_ENDING = 100;
 
 /** A cached API token. Times are of `performance.now()`. */

@@ -4,7 +4,7 @@ import type { Limited, RateCounter, RateLimit } from "../domain/store.ts";
 /** How many keys are kept; the one with the oldest window makes room for a new one. Redis still has its count. */
 const MAX_KEYS = 10_000;
 
-/** What this process knows of a key, and counts on by itself while the counter cannot. */
+/** What this process knows of a key. While the counter cannot count, the process goes on from there by itself. */
 interface Usage {
   readonly key: string;
   /** What all workers have counted, by the last answer of the counter, and what it has failed to count since. */

@@ -56,7 +56,7 @@ export const SETTINGS = {
     "`ENV=TOKEN,NAME@ENV/Customer=TOKEN,NAME@ENV/Testing=TOKEN`: API tokens of 16 characters or more, of role `manage`. NAME is what logs and the audit trail call the token (`static-NAME`). Missing environments are created",
   ],
   API_TOKENS_FILE: ["", "apiTokens", parse.apiTokens, "a file with them, a line each, in place of `API_TOKENS`"],
-  // None, one, or two while one takes the place of the other.
+  // None, one, or two: while one replaces the other, both are valid.
   ADMIN_TOKEN: [
     "",
     "adminTokens",
@@ -109,7 +109,7 @@ export const SETTINGS = {
   ],
   REFLECTION: ["on", "reflection", parse.onOff, "`off`: no server reflection"],
   DOCS: ["on", "docs", parse.onOff, "`off`: neither `/openapi.json` nor the page `/docs/`"],
-  // Undefined: on beside the embedded store alone.
+  // Undefined: on with the embedded store, off with Redis.
   CONSOLE: [
     "",
     "console",

@@ -36,8 +36,7 @@ export interface Origin {
 }
 
 /**
- * The key that the failures of a client, and what it holds, are counted under: its IPv4 address, or its IPv6 network of
- * 64 bits.
+ * The key under which a client's failures and resources are counted: its IPv4 address, or its IPv6 network of 64 bits.
  */
 export function clientKey(origin: Origin, proxies: readonly Network[]): string {
   const address = clientOf(origin, proxies);
@@ -45,7 +44,7 @@ export function clientKey(origin: Origin, proxies: readonly Network[]): string {
 }
 
 /**
- * The same for a connection, of which no request is known; undefined for one of a trusted proxy, which carries the requests
+ * The same for a connection that has sent no request yet; undefined for one of a trusted proxy, which carries the requests
  * of many clients.
  */
 export function connectionKey(peer: string, proxies: readonly Network[]): string | undefined {

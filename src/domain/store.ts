@@ -164,8 +164,8 @@ export interface EnvironmentStore {
   ensureEnvironment(name: NewEnvironment, by: ChangeBy): Promise<Environment>;
 
   /**
-   * Creates an environment atomically. One of a deleted environment's name has a number of its own, and nothing of that one
-   * but its audit trail.
+   * Creates an environment atomically. If one of the same name was deleted, the new one has another number, and nothing of the
+   * old one but its audit trail.
    *
    * @throws EnvironmentExists, EnvironmentBeingDeleted; TooFewReplicas after the change
    */

@@ -9,7 +9,7 @@ export interface TokenKey {
   readonly isPrimary: boolean;
   /** Whether this process has it. */
   readonly isHeld: boolean;
-  /** Whether tokens may be encrypted under it: since a process began to, and until it is retired. */
+  /** Whether tokens may be encrypted under it: from its first use by any process until it is retired. */
   readonly isRecorded: boolean;
   /** When a process last said that it encrypts under it; undefined: none did. */
   readonly lastEncryptTime: number | undefined;
@@ -37,8 +37,9 @@ export interface TokenKeyStore {
   list(): Promise<{ readonly keys: readonly TokenKey[]; readonly readTime: number }>;
 
   /**
-   * Encrypts the tokens of a page of groups under the first key of this process, each atomically, and only as long as the
-   * group has the token; with the first page the keys that sign viewer sessions as well. Every group that exists while the pages are read is on one of them.
+   * Encrypts the tokens of a page of groups under the first key of this process, each atomically, and only if its group still
+   * has the token. The first page also encrypts the keys that sign viewer sessions. Every group that exists while the pages
+   * are read is on one of them.
    *
    * @param isDryRun whether nothing is changed
    */
@@ -48,8 +49,8 @@ export interface TokenKeyStore {
   recordReencryption(environment: Environment, by: ChangeBy): Promise<void>;
 
   /**
-   * Notes that no token is encrypted under a key, if no process has encrypted under it since shortly before a time, and no group
-   * is found to need it within some seconds.
+   * Notes that no token is encrypted under a key. No process may have encrypted under it since shortly before `since`, and a
+   * search of some seconds must find no group that needs it.
    *
    * @throws TokenKeyInUse; TooFewReplicas after the change
    */

@@ -47,7 +47,7 @@ export interface UserGroupChange {
   readonly properties?: JsonObject | null;
 }
 
-/** The group that a change is of: the one with an id, or the one whose current token it is. */
+/** Which group is changed: the one with an id, or the one with a current token. */
 export type UserGroupTarget =
   | { readonly by: "token"; readonly token: string }
   | { readonly by: "id"; readonly providedId: string };
@@ -90,11 +90,11 @@ export interface ImportedUserGroup extends Pick<UserGroup, "providedId" | "name"
 export interface ImportOptions {
   readonly mode: ImportMode;
   /**
-   * Of when the groups are that are imported, in milliseconds since 1970: not after they were read where they come from.
-   * Their tokens date from it.
+   * When the groups were read where they come from, or earlier, in milliseconds since 1970. Their tokens date from this
+   * time.
    */
   readonly snapshotTime: number;
-  /** Whether also a token that is younger than that is replaced. */
+  /** Whether tokens that are younger than the snapshot are replaced, too. */
   readonly replaceNewerTokens: boolean;
   /** How long a token that is replaced stays valid, in milliseconds; 0 ends it at once. */
   readonly graceMs: number;
@@ -102,12 +102,12 @@ export interface ImportOptions {
   readonly validateOnly?: boolean;
 }
 
-/** What an import does with a group that exists and is not as it is given: leave it alone, or make it so. */
+/** What an import does with a group that exists and differs from the given one: leave it alone, or change it. */
 export type ImportMode = "create-only" | "upsert";
 
 /**
- * What became of a user group that was to be imported, and the names of its fields that have new values. `token-newer`: it
- * is as it was given, but for a token that is younger.
+ * What became of a user group in an import, and the names of its fields that have new values. `token-newer`: its token is
+ * younger than the import and stays; all else is now as given.
  */
 export type ImportOutcome =
   | {

@@ -32,8 +32,8 @@ export interface SessionOwner {
 }
 
 /**
- * The contract of viewer sessions, which are not stored: a group has a generation of sessions, which every ending of
- * sessions raises, and which a session carries. It throws what a user group store throws, and writes audit events as it does.
+ * The contract of viewer sessions. They are not stored: a group has a generation, which each session carries, and which rises
+ * whenever sessions are ended. It throws what a user group store throws, and writes audit events as it does.
  */
 export interface ViewerSessionStore {
   /**
@@ -57,7 +57,7 @@ export interface SigningKey {
   /** Random, and not secret. */
   readonly kid: string;
   readonly createTime: number;
-  /** From when on it signs, until the next one does. */
+  /** When it begins to sign; it signs until the next one does. */
   readonly activeTime: number;
   /** Coordinates of its point on P-256, in base64url. */
   readonly x: string;

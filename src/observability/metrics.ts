@@ -16,7 +16,7 @@ const RATE_LIMITS = ["api-token", "address"] as const;
 /** What is limited, by the name that metrics and `RateLimit-Policy` have for it. */
 export type RateLimitName = (typeof RATE_LIMITS)[number];
 
-/** The result of a viewer that was resolved. */
+/** The result of a viewer that is found. */
 const RESOLVED = "resolved";
 
 const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
@@ -115,12 +115,12 @@ export class Metrics {
     this.#limited.inc({ limit });
   }
 
-  /** Counts a user group that was to be imported. @param result what became of them */
+  /** Counts a user group of an import. @param result what became of it */
   imported(result: string): void {
     this.#imported.inc({ result });
   }
 
-  /** Counts a viewer that was to be resolved. @param refusal the reason why that failed; undefined: it did not */
+  /** Counts an attempt to resolve a viewer. @param refusal why it failed; undefined: it succeeded */
   viewer(by: "token" | "session", refusal?: string): void {
     if (refusal === undefined) this.#resolved[by].inc();
     else this.#viewers.inc({ by, result: refusal });
@@ -162,7 +162,7 @@ export class Metrics {
 /** How gRPC names success. */
 export const CODE_OK = "OK";
 
-/** The codes that no call ends with in a common case. */
+/** The codes that calls rarely end with. */
 const UNCOMMON: ReadonlySet<unknown> = new Set(["Unknown", "FailedPrecondition", "OutOfRange"]);
 
 /** The codes whose counters exist from the start, so that a monitor sees their first increase. */
@@ -251,7 +251,7 @@ export class CallMetrics {
     return series;
   }
 
-  /** Has the counters for calls of a method over a protocol begin at zero. */
+  /** Makes the counters for calls of a method over a protocol, which begin at zero. */
   add(method: DescMethod | undefined, protocol: string): CallSeries {
     const ofMethod = this.#series.get(method) ?? new Map<string, CallSeries>();
     const series = ofMethod.get(protocol) ?? new CallSeries(method, protocol, this.#seconds);

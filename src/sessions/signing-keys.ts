@@ -17,11 +17,11 @@ const IN_USE_MS = 900_000;
 /** How many environments' keys are kept. */
 const MAX_KNOWN = 10_000;
 
-/** For how long what was read to be published is believed, in milliseconds, and of how many environments. */
+/** For how long keys that were read to be published are used, in milliseconds, and of how many environments. */
 const LOOKED_MS = 10_000;
 const MAX_LOOKED = 1000;
 
-/** How often keys are changed that others change meanwhile. */
+/** How often a change of keys is tried while other workers change them. */
 const TRIES = 5;
 
 /** A key at a time, and what becomes of it. */
@@ -92,7 +92,7 @@ export class SigningKeys {
   readonly #known = new Map<string, KnownKeys>();
   /** Reads that are under way. A change of the keys takes out those that may be out of date. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
-  /** What was read to be published of environments that are not in use here, and until when it is believed. */
+  /** What was read to be published of environments that are not in use here. */
   readonly #looked = new Map<string, Looked>();
   readonly #refreshing: ReturnType<typeof setInterval>;
 
@@ -116,8 +116,8 @@ export class SigningKeys {
   /**
    * The keys that check sessions of an environment. Rejects as the store does.
    *
-   * @param kid a key that has to be among them; if it is not, they are read again, once for all who wait, which costs a
-   *   caller as much as a token that nobody has
+   * @param kid a key that has to be among them. If it is not, the keys are read again, once for all callers who wait. So an
+   *   unknown key costs Redis no more than an unknown token
    */
   async checking(environment: Environment, kid?: string): Promise<Pick<KnownKeys, "keyOf">> {
     const known = await this.#find(environment);
@@ -130,17 +130,18 @@ export class SigningKeys {
     let known = await this.#find(environment);
     if (known.set.keys.length === 0) {
       await this.#change(environment, known.set, "maintain", IN_TIME);
-      // Others may have changed them again, and been heard of before the answer.
+      // Another worker may have changed them again before this answer came.
       known = await this.#read(environment);
     }
     return known.signing();
   }
 
   /**
-   * The keys that are published of an environment; it may be none. They are from memory, or a few seconds old.
+   * The keys that are published of an environment; there may be none. They may be some seconds old, or as old as those in
+   * memory.
    *
-   * @param onRead called before the store is asked of an environment that is not known to have keys; it may prevent that by
-   *   throwing
+   * @param onRead called before the store is asked about an environment that is not known to have keys. If it throws, the
+   *   store is not asked
    * @throws as `onRead`; rejects as the store does
    */
   async published(environment: EnvironmentName, onRead: () => void): Promise<readonly SigningKey[]> {
@@ -150,7 +151,7 @@ export class SigningKeys {
     if (known && now - known.readAt <= FRESH_MS) return publishedOf(known.set);
     const looked = this.#looked.get(path);
     if (looked && now < looked.until) return publishedOf(await looked.set);
-    // Who asks for what is there pays for nobody else's guesses behind the same address.
+    // Reads are limited by address. One who asks for keys that exist must not pay for a guesser at the same address.
     if (!looked?.hasKeys) onRead();
     const set = this.#deps.store.read(environment);
     const read: Looked = { until: now + LOOKED_MS, set, hasKeys: false };
@@ -210,7 +211,7 @@ export class SigningKeys {
     try {
       return await this.#change(environment, set, "maintain", IN_TIME);
     } catch (error) {
-      // There is one that signs.
+      // The key that signs goes on to do so.
       this.#deps.onOverdue(error);
       return set;
     }
@@ -265,7 +266,7 @@ function publishedOf({ keys, now }: SigningKeySet): SigningKey[] {
   return statesOf(keys, now).map(({ key }) => key);
 }
 
-/** What a key is that signs no more keeps no private key, which nobody needs and which could leak. */
+/** Drops the private keys of those that sign no more: nobody needs them, and they could leak. */
 function withoutRetired(keys: readonly SigningKey[], now: number): SigningKey[] {
   return statesOf(keys, now).map(({ key, state }) =>
     state === "retired" ? { ...key, d: undefined, sealed: undefined } : key,

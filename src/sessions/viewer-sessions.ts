@@ -24,7 +24,7 @@ import type { SigningKeys } from "./signing-keys.ts";
 /** How long a session lasts if its maker does not say, in milliseconds. */
 const DEFAULT_TTL_MS = 600_000;
 
-/** From which part of its life on a session is to be replaced by the next one. */
+/** After which part of its life a session should be replaced by the next one. */
 const REFRESH_AT = 0.8;
 
 /** How much is remembered of sessions whose signatures were right, in bytes. */
@@ -129,7 +129,7 @@ export class ViewerSessions {
   /**
    * What is published of an environment; undefined: nothing, for no session was made in it.
    *
-   * @param onRead called before the store is asked, which it may prevent by throwing
+   * @param onRead as `SigningKeys.published`
    * @throws PublicUrlMissing; as `onRead`, and as the store does
    */
   async published(

@@ -28,8 +28,8 @@ export const KEY = {
   /** String: how many team ids the partition has handed out. */
   teamCount: "team-count",
   /**
-   * String that expires: the environment whose number gives this first team id is deleted, and no group is created in it by
-   * those who have not heard of that.
+   * String that expires, by the first team id of the partition, which tells the environment by its number: no group is created
+   * in it. The environment is deleted, and workers may not have heard of it yet; or it is about to be.
    */
   closed: "closed:",
   /** String that expires: the id of the group whose token with this digest is in its grace. A hint, as `tokens`. */
@@ -37,10 +37,11 @@ export const KEY = {
   /** Hash that expires: which token a rotation made, for retries with its request id, by the digest of that id. */
   request: "request:",
   /** String that expires: the parameters that a request id was first used with, by the digest of that id. */
-  requestClaim: "request-claim:",
+  requestParameters: "request-claim:",
   /**
-   * String: the time of an entry, a colon and the id of the group that may have the foreign token with this digest. In the
-   * partition that the token leads to (`tokenPartition`), which need not be that of the group. A hint, as `tokens`.
+   * String: the entry of the foreign token with this digest, which is a time, a colon and the id of the group that may have
+   * the token. In the partition that the token leads to (`tokenPartition`), which may be another than that of the group. A
+   * hint, as `tokens`.
    */
   foreign: "foreign:",
   /**
@@ -55,7 +56,7 @@ export const KEY = {
 } as const;
 
 /** Where a user group is: its partition, what the keys of that begin with, and its own key. */
-export function placeOf(environment: Environment, providedId: string) {
+export function locateGroup(environment: Environment, providedId: string) {
   const partition = partitionOf(environment, providedId);
   const prefix = partitionPrefix(environment, partition);
   return { partition, prefix, key: `${prefix}${KEY.group}${providedId}` };
@@ -104,8 +105,9 @@ export function apiTokenKey(digest: string): string {
 export const ENVIRONMENTS_KEY = "ug:environments";
 
 /**
- * Channel: the digests of API tokens that are revoked, and the environments whose signing keys are others now. Plain PUBLISH, which every node of a Cluster passes on to all
- * others: with sharded pub/sub all workers would have to follow the slot of the channel wherever it goes.
+ * Channel: the digests of API tokens that are revoked, and the environments whose signing keys have changed. By plain
+ * PUBLISH, which every node of a Cluster passes on to all others: with sharded pub/sub, workers would have to follow the
+ * slot of the channel from node to node.
  */
 export const REVOKED_CHANNEL = "ug:revoked";
 

@@ -48,7 +48,7 @@ if #record == 0 then return {} end
 return {'found', stamp, spread(record)}`,
 });
 
-const claim = {
+const setIfAbsent = {
   isAlone: true,
   args: ["text", "lastsMs"],
   lua: `local first = redis.call('GET', key)
@@ -56,17 +56,17 @@ if not first then
   first = text
   if lastsMs == '0' then redis.call('SET', key, first) else redis.call('SET', key, first, 'PX', lastsMs) end
 end
-return {'claimed', stamp, first}`,
+return {'there', stamp, first}`,
 } as const;
 
 /**
- * Sets a string unless it is there, for so many milliseconds, or for good where that is 0. Answers `claimed` and the text
+ * Sets a string unless it is there, for so many milliseconds, or for good where that is 0. Answers `there` and the text
  * that is there now.
  */
-export const CLAIM = changeScript("ugClaim", claim);
+export const SET_IF_ABSENT = changeScript("ugSetIfAbsent", setIfAbsent);
 
-/** As `CLAIM`, to revoke a leaked token: it works even when Redis' memory is full. */
-export const CLAIM_REVOCATION = changeScript("ugClaimRevocation", { ...claim, evenIfFull: true });
+/** As `SET_IF_ABSENT`, also when Redis' memory is full: a leaked token has to be revoked then, too. */
+export const SET_IF_ABSENT_EVEN_IF_FULL = changeScript("ugSetIfAbsentEvenIfFull", { ...setIfAbsent, evenIfFull: true });
 
 /** Adds a member to a sorted set whose scores are all 0. Answers `made`, or `found` when it is there already. */
 export const ADD_MEMBER = changeScript("ugList", {

@@ -3,7 +3,7 @@ import { Command, type Redis, type RedisOptions } from "ioredis";
 import { type RedisClock, readClock } from "./clock.ts";
 import type { PlainCommands } from "./commands.ts";
 import { isAnswerTo, isNotSent, refusalOf } from "./errors.ts";
-import { newRedis, type RedisPlace, redisOptions, setupFault } from "./options.ts";
+import { newRedis, type RedisDestination, redisOptions, setupFault } from "./options.ts";
 import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
 /** How the connections to a node behave, and who is told of them. */
@@ -56,10 +56,10 @@ const SHORTEST_SILENCE_MS = 100;
 const GIVEN_UP_MS = 100;
 
 /** Connects to Redis. */
-export function connect(place: RedisPlace, options: NodeOptions): StoreConnection {
+export function connect(destination: RedisDestination, options: NodeOptions): StoreConnection {
   const { timeoutMs, minReplicas = 0, requireUsable, onError, onReady, onClose } = options;
   const reconnectOnError = onDemotion(() => client.status === "ready" && client.disconnect(true));
-  const client = newRedis({ ...redisOptions(place), reconnectOnError }, () => place.secrets.password);
+  const client = newRedis({ ...redisOptions(destination), reconnectOnError }, () => destination.secrets.password);
   const redis = Object.assign(client, { defineScript: scriptDefiner(client) }) as ScriptedRedis;
   batchWrites(redis);
   const isSilent = dropWhenSilent(redis, Math.max(timeoutMs, SHORTEST_SILENCE_MS));
@@ -75,7 +75,7 @@ export function connect(place: RedisPlace, options: NodeOptions): StoreConnectio
       redis.disconnect();
     },
   };
-  const report = (error: Error) => onError(setupFault(error, place) ?? error);
+  const report = (error: Error) => onError(setupFault(error, destination) ?? error);
   redis.on("error", (error) => {
     // ioredis would go on with database 0.
     if (isAnswerTo("select", error)) redis.disconnect(true);
@@ -93,7 +93,7 @@ export function connect(place: RedisPlace, options: NodeOptions): StoreConnectio
   redis.on("ready", async () => {
     const { losses } = connection;
     try {
-      const checked = requireUsable(redis, { isCluster: place.shape === "cluster", waits: minReplicas > 0 });
+      const checked = requireUsable(redis, { isCluster: destination.shape === "cluster", waits: minReplicas > 0 });
       const asked = readClock(redis).then((clock) => {
         if (connection.losses === losses) connection.clock = clock;
       });

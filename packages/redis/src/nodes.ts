@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { connect, type NodeOptions, type StoreConnection } from "./connection.ts";
 import { NotConfirmed } from "./errors.ts";
-import type { RedisPlace } from "./options.ts";
+import type { RedisDestination } from "./options.ts";
 
 /** Something that is done at a node. */
 export interface NodeCall<T> {
@@ -67,11 +67,11 @@ export class StoreNode {
 }
 
 /** Connects to a node. */
-export function openNode(name: string, place: RedisPlace, options: NodeOptions): StoreNode {
+export function openNode(name: string, destination: RedisDestination, options: NodeOptions): StoreNode {
   const { timeoutMs, minReplicas = 0 } = options;
-  const reads = connect(place, options);
+  const reads = connect(destination, options);
   const replicas =
-    minReplicas > 0 ? new Replicas(connect(place, options), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
+    minReplicas > 0 ? new Replicas(connect(destination, options), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
   return new StoreNode(name, reads, replicas);
 }
 

@@ -5,15 +5,15 @@ import { isAnswerTo, isPasswordRefusal, StoreMisconfigured } from "./errors.ts";
 import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./url.ts";
 
 /** Where a connection leads: to a node, or to whichever node Sentinels say is the master. */
-export interface RedisPlace extends RedisLogin, Pick<RedisTarget, "shape"> {
+export interface RedisDestination extends RedisLogin, Pick<RedisTarget, "shape"> {
   readonly to: HostPort | Sentinels;
 }
 
 /** The options of a connection. */
-export function redisOptions(place: RedisPlace): RedisOptions {
-  const { to, db, username } = place;
+export function redisOptions(destination: RedisDestination): RedisOptions {
+  const { to, db, username } = destination;
   return {
-    ...connectorOptions(place, to),
+    ...connectorOptions(destination, to),
     db,
     ...(username !== undefined && { username }),
     // While Redis is away a call fails at once instead of waiting for it.

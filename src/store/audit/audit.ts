@@ -44,8 +44,8 @@ const EVENT = Object.entries(EVENT_FIELD)
 const TRIM_INTERVAL = 64;
 
 /**
- * Appends an event to the stream `trail`, and leaves in `dropped` how many were too many. The id of an event tells the microsecond, so that it has its place among the events of other
- * streams; when the clock was set back, Redis makes the id.
+ * Appends an event to the stream `trail`, and leaves in `dropped` how many were too many. Its id is the time to the
+ * microsecond, by which it is ordered among the events of other streams; when the clock was set back, Redis makes the id.
  */
 const APPEND = `local function add(call, id) return call('XADD', trail, id, ${EVENT}) end
   if type(add(redis.pcall, stamp .. string.format('-%.0f', time[2] % 1000))) == 'table' then add(redis.call, '*') end

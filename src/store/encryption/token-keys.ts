@@ -8,7 +8,7 @@ import { recordEvent } from "../audit/audit-trail.ts";
 import { FIELD } from "../groups/fields.ts";
 import { encryptedFromRecord, type GroupDeps, TOKEN_FIELDS, tokenFields } from "../groups/group-record.ts";
 import { LIST_IDS } from "../groups/user-group-admin.ts";
-import { KEY, partitionPrefix, placeOf, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
+import { KEY, locateGroup, partitionPrefix, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
 import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
 import { changeScript } from "../redis/script.ts";
@@ -18,7 +18,7 @@ import { checkValue, type RingKey } from "./encryption.ts";
 /** How often a process notes under which key it encrypts, in milliseconds. */
 export const NOTE_INTERVAL_MS = 10_000;
 
-/** For how long a process may encrypt under a key without having noted it, in milliseconds: it may have failed to, some times. */
+/** For how long a process may encrypt under a key without having noted it, in milliseconds: a few notes may fail. */
 const UNNOTED_MS = 3 * NOTE_INTERVAL_MS;
 
 /** How many groups are read at once, and encrypted at once. */
@@ -127,7 +127,7 @@ export class RedisTokenKeys implements TokenKeyStore {
       const ids = await this.#ids(environment, partition, last, left);
       const needing: [string, StoredRecord][] = [];
       const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS.ofOurs };
-      const keyOf = (id: string) => placeOf(environment, id).key;
+      const keyOf = (id: string) => locateGroup(environment, id).key;
       for await (const [id, record] of recordsOf(this.#deps.client, ids, { ...reading, keyOf })) {
         // It was deleted meanwhile.
         if (isEmpty(record)) continue;
@@ -245,7 +245,7 @@ export class RedisTokenKeys implements TokenKeyStore {
   /** @param seen its record when it was read, without the pieces of a foreign token. @returns false when there was no need */
   async #reencryptOne(environment: Environment, id: string, seen: StoredRecord): Promise<boolean> {
     const { client, cipher } = this.#deps;
-    const { key } = placeOf(environment, id);
+    const { key } = locateGroup(environment, id);
     let record: StoredRecord | undefined = seen[FIELD.token] === undefined ? undefined : seen;
     for (let tries = 0; tries < TRIES; tries++) {
       record ??= await this.#readToken(key);

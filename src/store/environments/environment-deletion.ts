@@ -34,10 +34,10 @@ import { ENVIRONMENT_FIELD } from "./environments.ts";
 export const CLOSED_MS = 25 * 60 * 60 * 1000;
 
 /**
- * How long an environment is held closed that is found to be empty, in milliseconds: a process may end in between. Its
- * deletion begins in the first third of it, and the longest call to Redis takes less than another.
+ * How long an environment that has to be empty stays closed before its deletion has begun, in milliseconds: the process
+ * may end in between. Its deletion begins in the first third of it, and the longest call to Redis takes less than another.
  */
-const HELD_MS = 180_000;
+const EMPTY_MS = 180_000;
 
 /** How many groups a call deletes, and a script at once, and how long a call goes on, in milliseconds. */
 const MAX_GROUPS = 10_000;
@@ -50,9 +50,9 @@ const AT_ONCE = 16;
 const { number, createTime, deleteTime, partitions, formerPartitions, isDeleted, generation } = ENVIRONMENT_FIELD;
 
 /**
- * Begins to delete the environment with this number: from then on only the deletion itself finds it. Or ends the deletion:
- * the record that is left has the generation of the next environment of this name, and where the events are. As all
- * scripts that delete, it also works while Redis' memory is full.
+ * Begins the deletion of the environment with this number, or `ends` it. Once it has begun, only the deletion itself finds
+ * the environment. After its end the record tells the generation of the next environment of this name, and how many
+ * partitions have events of this one. Like all scripts that delete, it also works while Redis' memory is full.
  * Answers `missing` when it is already deleted or replaced by another one; `done`; or `found` when it was begun before.
  */
 export const MARK = auditedScript("ugMarkDeletion", {
@@ -87,20 +87,20 @@ return {'done', stamp}`,
 });
 
 /**
- * Holds a partition closed that has no group, by its key `closed`, for so many milliseconds from now; 0: opens it again.
+ * Closes a partition that has no group, by its key `closed`, for so many milliseconds from now; 0: opens it again.
  * The first key is that of its ids.
  * Answers `filled` when it has groups, or `done`.
  */
-export const HOLD = changeScript("ugHold", {
+export const CLOSE_EMPTY = changeScript("ugCloseEmpty", {
   evenIfFull: true,
-  args: ["closed", "heldMs"],
+  args: ["closed", "lastsMs"],
   lua: `local state = redis.call('GET', closed)
-if heldMs == '0' then
+if lastsMs == '0' then
   if state == 'held' then redis.call('DEL', closed) end
   return {'done', stamp}
 end
 if redis.call('ZCARD', key) > 0 then return {'filled', stamp} end
-if not state or state == 'held' then redis.call('SET', closed, 'held', 'PX', heldMs) end
+if not state or state == 'held' then redis.call('SET', closed, 'held', 'PX', lastsMs) end
 return {'done', stamp}`,
 });
 
@@ -178,8 +178,8 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     const { environments } = this.#deps;
     const environment = await environments.get(name);
     if (!force && (await environments.countUserGroups(environment)) > 0) throw new EnvironmentNotEmpty();
-    const sendBy = performance.now() + HELD_MS / 3;
-    if (!force && environment.deleteTime === undefined) await this.#hold(environment);
+    const sendBy = performance.now() + EMPTY_MS / 3;
+    if (!force && environment.deleteTime === undefined) await this.#closeEmpty(environment);
     await this.#mark(environment, { ends: false, by, sendBy: force ? undefined : sendBy });
     await this.#endApiTokens(environment, by);
     const left = await this.#clear(environment, force);
@@ -200,19 +200,19 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
   }
 
   /** Closes an environment without user groups for a moment. @throws EnvironmentNotEmpty */
-  async #hold(environment: Environment): Promise<void> {
-    const hold = async (partition: number, heldMs: number) => {
+  async #closeEmpty(environment: Environment): Promise<void> {
+    const close = async (partition: number, lastsMs: number) => {
       const { key, closed } = keysOf(environment, partition);
-      const [state] = await this.#deps.client.change("hold-partition", HOLD, { key, closed, heldMs });
+      const [state] = await this.#deps.client.change("hold-partition", CLOSE_EMPTY, { key, closed, lastsMs });
       if (state === "filled") throw new EnvironmentNotEmpty();
     };
     try {
-      await eachOf(partitionsOf(environment), (partition) => hold(partition, HELD_MS));
+      await eachOf(partitionsOf(environment), (partition) => close(partition, EMPTY_MS));
     } catch (error) {
-      // Partitions that stay closed, for Redis is away or this fails, open by themselves. Another deletion may hold them too;
+      // Partitions that stay closed, for Redis is away or this fails, open by themselves. Another deletion may have closed them too;
       // where a partition has groups it is as good as sure to find them as well.
       if (error instanceof EnvironmentNotEmpty)
-        await eachOf(partitionsOf(environment), (partition) => hold(partition, 0).catch(() => {}));
+        await eachOf(partitionsOf(environment), (partition) => close(partition, 0).catch(() => {}));
       throw error;
     }
   }

@@ -20,7 +20,14 @@ import {
 import type { EnvironmentStore, Page, PageRequest } from "../../domain/store.ts";
 import type { Audit } from "../audit/audit.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey, KEY, partitionPrefix, partitionsOf } from "../keys.ts";
-import { ADD_MEMBER, CLAIM, optionalIntegerOf, recordFromAnswer, recordsOf, type StoredRecord } from "../records.ts";
+import {
+  ADD_MEMBER,
+  optionalIntegerOf,
+  recordFromAnswer,
+  recordsOf,
+  SET_IF_ABSENT,
+  type StoredRecord,
+} from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
 import { auditedScript } from "../redis/script.ts";
 
@@ -32,7 +39,7 @@ export const ENVIRONMENT_FIELD = {
   createTime: "create_time",
   /** Since when it is being deleted, by Redis' clock. */
   deleteTime: "delete_time",
-  /** How many partitions it had, in one that is being deleted, or is. */
+  /** How many partitions it had; only while it is being deleted and after. */
   formerPartitions: "former_partitions",
   /** Only in one that is deleted. */
   isDeleted: "is_deleted",
@@ -181,16 +188,20 @@ export class RedisEnvironments implements EnvironmentStore {
   }
 
   /**
-   * Gives an environment a number of its own. It follows from the name, so that it is the same again should Redis have
-   * forgotten it, but not the groups that were made under it; only where two names lead to one number does the later
-   * one take another. After a deletion it follows from the generation too: no team id is given twice.
+   * Gives an environment a number of its own. The number follows from the name: should Redis lose the environment but not its
+   * groups, it gets the same number again. Only when another environment has that number already does it take a further
+   * one. After a deletion the number follows from the generation, too, so that no team id is given twice.
    */
   async #number(name: EnvironmentName, generation: string): Promise<number> {
     const path = generation === "" ? environmentPath(name) : `${environmentPath(name)}#${generation}`;
     for (let tries = 0; tries < TRIES; tries++) {
       const number = wantedNumber(path, tries);
       const key = environmentNumberKey(number);
-      const [, , owner] = await this.#client.change("environment-number", CLAIM, { key, text: path, lastsMs: 0 });
+      const [, , owner] = await this.#client.change("environment-number", SET_IF_ABSENT, {
+        key,
+        text: path,
+        lastsMs: 0,
+      });
       if (owner === path) return number;
     }
     throw new RecordUnreadable(new Error(`no number is left for the environment ${path}`));

@@ -18,20 +18,17 @@ export const FIELD = {
   createTime: "c",
   /** Missing: the same as `createTime`. */
   updateTime: "u",
-  /** Missing: the same as `createTime`. Of a token that was imported: of when its import said to be, even if that is earlier. */
+  /** Missing: the same as `createTime`. An imported token has the snapshot time of its import, which may be earlier. */
   tokenCreateTime: "r",
   /** Digest of the token that is on its grace. */
   graceDigest: "x",
   graceUntil: "y",
   /**
-   * Of a current token that the partition's index does not lead to: the partition of its entry (`KEY.foreign`), a colon
-   * and the time of that entry, or 0 when the entry is not to be forgotten.
+   * Only when the partition's index does not lead to the current token: the partition of the token's entry (`KEY.foreign`), a
+   * colon and the time of that entry, or 0 when the entry must not be removed.
    */
   entry: "e",
-  /**
-   * When viewer sessions of the group were last ended, which is the generation that new ones are of, and larger than all
-   * before; missing: never.
-   */
+  /** The generation of new viewer sessions: the time when sessions of the group were last ended. Missing: never. */
   generation: "s",
   /** The first generation of viewer sessions that is not ended; missing: all are not. */
   firstGeneration: "b",
@@ -69,19 +66,19 @@ export const GRACE = `local function grace_left(key, digest)
 end
 `;
 
-/** The group that the entry of a foreign token with a digest is of, or nothing. */
+/** The id of the group that an entry names, and the one that the entry of a foreign token with a digest names, if any. */
 export const ENTRY = `local function holder_of(entry)
   return string.sub(entry, (string.find(entry, ':', 1, true) or 0) + 1)
 end
-local function held_by(prefix, digest)
+local function holder_by(prefix, digest)
   local entry = redis.call('GET', prefix .. '${KEY.foreign}' .. digest)
   return entry and holder_of(entry)
 end
 `;
 
 /**
- * The generation of a group's viewer sessions behind the one that they are of. Fails on a damaged one. It is a time, so that
- * one that Redis has lost, with a backup or in a failover, is not given again to what is to end the sessions of that one.
+ * The next generation of a group's viewer sessions. Fails on a damaged one. Generations are times, not counts: should Redis
+ * lose the last one, in a failover or by a backup, a count would give it again, and its sessions would live on.
  */
 export const GENERATION = `local function next_generation(key)
   local before = tonumber(redis.call('HGET', key, '${FIELD.generation}') or '0')
@@ -90,10 +87,9 @@ end
 `;
 
 /**
- * Gives a group another token, and the one that it had a grace in milliseconds, or none. The fields that hold the token
- * itself and its times are set by the caller. A token whose grace here is over may be on its grace in another group by now.
- * Without a grace, what was made by that token ends with it: the group's viewer sessions. Answers what `endedEntry` holds.
- * Goes behind `INDEXED`.
+ * Gives a group another token, and leaves the token that it had a grace in milliseconds, or none. The caller sets the fields
+ * that hold the token itself and its times. A token whose grace here is over may be on its grace in another group by now.
+ * Without a grace, the group's viewer sessions end with the token. Answers what `endedEntry` holds. Goes behind `INDEXED`.
  */
 export const REPLACE = `${GENERATION}local function replace(prefix, key, id, digest, is_indexed, grace)
   local tokens, graces = prefix .. '${KEY.tokens}', prefix .. '${KEY.grace}'

@@ -1,7 +1,7 @@
 import { type Environment, partitionOf } from "../../domain/environment.ts";
 import { TokenNotFound, TokenTaken } from "../../domain/errors.ts";
 import { userGroupTokenShape } from "../../domain/token.ts";
-import { KEY, partitionPrefix, placeOf } from "../keys.ts";
+import { KEY, locateGroup, partitionPrefix } from "../keys.ts";
 import type { StoreClient } from "../redis/client.ts";
 import { changeScript, readScript } from "../redis/script.ts";
 import { ENTRY, FIELD, GRACE, INDEXED } from "./fields.ts";
@@ -14,9 +14,11 @@ import { ENTRY, FIELD, GRACE, INDEXED } from "./fields.ts";
  * groups, but entry and group are in different slots. So the entry is made first, for one group at a time, and the group
  * gets the token soon after or never. Another group may take over an entry that is too old to be used any more, if the
  * first group does not have the token. An import that is interrupted between the two steps blocks only its own token, for
- * `OLD_MS`. An entry goes when its group has the token no more, unless it was made anew while there was one of the group:
- * then it stays until another group takes it over. Two imports may be about to give the group the token, or the group has it
- * on its grace, and whoever forgot the entry for one of them would let another group have the token meanwhile.
+ * `OLD_MS`.
+ *
+ * An entry is removed when its group no longer has the token. But an entry that was made anew, because there was one of the
+ * same group already, is never removed: another group has to take it over. For there are two reasons why the group may have
+ * the token, two imports, or an import and a grace. When one of them ends, the other one still needs the entry.
  */
 
 /** For how long after its entry was made a group may begin to be given a token, in milliseconds. */
@@ -32,10 +34,11 @@ const OLD_MS = 5 * 60 * 1000;
 const SLACK_MS = 60 * 1000;
 
 /**
- * Makes the entry of a token for a group, later than any that was there, where the entry is missing, is the one of another
- * group that may be `replaced`, or is to be made `anew` where it is of the group already. Answers `taken` when a group of
- * this partition has the token; `held` and the entry of another group; `made` and the entry that is there now; or `shared`
- * and that entry when the group may have the token under the one before, be it on its grace, or is about to be given it.
+ * Makes the entry of a token for a group, with a later time than any entry before it. An entry of another group is only
+ * replaced if it is `replaced`; one of the same group is kept, unless it is to be made `anew`.
+ * Answers `taken` when a group of this partition has the token; `other` and the entry of another group; `made` and the entry
+ * that is there now; or `shared` and that entry, when it was made anew: the group may have the token by the entry before, or
+ * be about to be given it.
  */
 export const CLAIM_TOKEN = changeScript("ugClaimToken", {
   args: ["prefix", "digest", "id", "replaced", "anew"],
@@ -47,19 +50,19 @@ local function has(holder)
 end
 if has(redis.call('HGET', prefix .. '${KEY.tokens}', indexed(digest))) then return {'taken', stamp} end
 if has(redis.call('GET', prefix .. '${KEY.grace}' .. digest)) then return {'taken', stamp} end
-local held = redis.call('GET', key)
-local is_own = held and holder_of(held) == id
-if held and not is_own and held ~= replaced then return {'held', stamp, held} end
-if is_own and anew == '' then return {'made', stamp, held} end
-local last = tonumber(held and string.match(held, '^%d+') or '0')
-held = string.format('%.0f', now > last and now or last + 1.0) .. ':' .. id
-redis.call('SET', key, held)
-return {is_own and 'shared' or 'made', stamp, held}`,
+local entry = redis.call('GET', key)
+local is_own = entry and holder_of(entry) == id
+if entry and not is_own and entry ~= replaced then return {'other', stamp, entry} end
+if is_own and anew == '' then return {'made', stamp, entry} end
+local last = tonumber(entry and string.match(entry, '^%d+') or '0')
+entry = string.format('%.0f', now > last and now or last + 1.0) .. ':' .. id
+redis.call('SET', key, entry)
+return {is_own and 'shared' or 'made', stamp, entry}`,
 });
 
 /**
- * Removes the entry of a token that its group has no more, or is found by its index, unless it was made anew. Answers `kept`
- * or `made`.
+ * Removes the entry of a token, at once or later, unless it was made anew: its group no longer has the token, or is found by
+ * the index. Answers `kept` or `made`.
  */
 export const FORGET_TOKEN = changeScript("ugForgetToken", {
   isAlone: true,
@@ -112,8 +115,7 @@ export interface ClaimedToken {
 /**
  * Makes the entry of a token for a group, which may be given the token for `CLAIM_MS` from before this call.
  *
- * @returns the entry, as `FIELD.entry` has it; with the time 0, which no entry has and `forgetLater` does not find, when it
- *   must not be forgotten
+ * @returns the entry, as `FIELD.entry` has it. Its time is 0 when it must not be removed: `forgetLater` finds no such entry
  * @throws TokenTaken when another group has it, or may be about to be given it; StoreUnavailable
  */
 export async function claimToken(
@@ -132,18 +134,18 @@ export async function claimToken(
     const [time = "", holder] = divided(entry);
     if (state === "made") return `${partition}:${time}`;
     if (state === "shared") return `${partition}:0`;
-    // It was old when it was to be replaced: somebody was quicker.
+    // Another caller has replaced the old entry first.
     if (state === "taken" || replaced !== "" || Number(now) - Number(time) <= OLD_MS) throw new TokenTaken();
-    // Looked at after it was found too old to be used, so that nothing gives the group the token behind this.
-    const at = { key: placeOf(environment, holder).key, id: holder, digest };
+    // The entry is too old for anything to give its group the token after this look.
+    const at = { key: locateGroup(environment, holder).key, id: holder, digest };
     if ((await client.ask("claim-token", READ_HOLDER, at, "not_made")).length > 0) throw new TokenTaken();
     replaced = entry;
   }
 }
 
 /**
- * Forgets the entry of a token that a group has no more, without being waited for: what fails leaves an entry that finds
- * nothing, and that another group may take over. One that was made anew since is left.
+ * Removes the entry of a token that a group no longer has. Nobody waits for it: when it fails, the entry that stays leads to
+ * nothing, and another group may take it over. An entry that was made anew meanwhile stays.
  *
  * @param ended the group's id and its entry, as `FIELD.endedEntry` has it, empty when there is none; and for how long it may
  *   still be needed, in milliseconds

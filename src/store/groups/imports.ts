@@ -11,7 +11,7 @@ import {
 import { newUserGroupToken, userGroupTokenShape } from "../../domain/token.ts";
 import type { ImportedUserGroup, ImportOptions, ImportOutcome, UserGroupChange } from "../../domain/user-group.ts";
 import { tokenDigest } from "../encryption/encryption.ts";
-import { KEY, placeOf } from "../keys.ts";
+import { KEY, locateGroup } from "../keys.ts";
 import { inBatches, isEmpty, type StoredRecord } from "../records.ts";
 import { auditedScript } from "../redis/script.ts";
 import { CHANGED, DROP, FIELD, INDEXED, PIECES, REPLACE } from "./fields.ts";
@@ -42,7 +42,7 @@ const TRIES = 10;
  * record is not whole; `closed` when the environment is deleted; `full`; `created` and the team id; or `done` and what
  * `endedEntry` holds.
  */
-export const IMPORT = auditedScript("ugImport", {
+export const WRITE_GROUP = auditedScript("ugWriteGroup", {
   args: ["prefix", "id", "updateTime", "digest", "isIndexed", "graceMs", "first", "step", "count", "names", "replaced"],
   lua: `${INDEXED}${REPLACE}${DROP}${CHANGED}
 local is_indexed = isIndexed ~= ''
@@ -123,22 +123,22 @@ export async function importGroups(groups: readonly ImportedUserGroup[], how: Im
 class GroupImport {
   readonly #group: ImportedUserGroup;
   readonly #how: Import;
-  readonly #place: ReturnType<typeof placeOf>;
+  readonly #location: ReturnType<typeof locateGroup>;
   /** The token that the import brings. */
   #token: GivenToken | undefined;
-  /** The entry of that token that was made and that the group is not found by, nor will be. */
+  /** The entry that was made for that token, as long as the group does not get the token. */
   #unusedEntry = "";
 
   constructor(group: ImportedUserGroup, how: Import) {
     this.#group = group;
     this.#how = how;
-    this.#place = placeOf(how.environment, group.providedId);
+    this.#location = locateGroup(how.environment, group.providedId);
   }
 
   async run(): Promise<ImportOutcome> {
     try {
       const { token } = this.#group;
-      this.#token = token === undefined ? undefined : givenToken(token, this.#place.partition);
+      this.#token = token === undefined ? undefined : givenToken(token, this.#location.partition);
       return await this.#try();
     } catch (error) {
       if (error instanceof DomainError) return { outcome: "failed", error };
@@ -153,7 +153,7 @@ class GroupImport {
     const { providedId } = this.#group;
     const token = this.#token;
     for (let tries = 0; tries < TRIES; tries++) {
-      const record = await client.run("import-read", "hgetall", [this.#place.key], "not_made");
+      const record = await client.run("import-read", "hgetall", [this.#location.key], "not_made");
       // Another import gave the group the token.
       if (record[FIELD.digest] === token?.digest) this.#unusedEntry = "";
       const plan = this.#planOf(record);
@@ -175,7 +175,7 @@ class GroupImport {
     const { name, mapping, properties } = this.#group;
     const token = this.#token;
     if (isEmpty(record)) {
-      const { partition } = this.#place;
+      const { partition } = this.#location;
       const given = token ?? givenToken(newUserGroupToken(partition), partition);
       return { change: this.#group, given, outcome: "created", isChanged: true };
     }
@@ -195,7 +195,7 @@ class GroupImport {
   async #write(record: StoredRecord, plan: Plan): Promise<boolean> {
     const { client, audit, environment, graceMs, by } = this.#how;
     const { providedId } = this.#group;
-    const { partition, prefix, key } = this.#place;
+    const { partition, prefix, key } = this.#location;
     const { given } = plan;
     const sendBy = performance.now() + CLAIM_MS;
     let entry = "";
@@ -210,7 +210,7 @@ class GroupImport {
       ...this.#fieldsOf(record, plan, entry),
       ...audit.ofPartition(prefix, by),
     };
-    const answer = await client.change("import", IMPORT, args, sendBy).catch((error: unknown) => {
+    const answer = await client.change("import", WRITE_GROUP, args, sendBy).catch((error: unknown) => {
       const isRefused = error instanceof StoreUnavailable && error.outcome === "not_made";
       if (!isRefused) this.#unusedEntry = "";
       throw error;

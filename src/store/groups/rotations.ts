@@ -5,13 +5,13 @@ import { newUserGroupToken } from "../../domain/token.ts";
 import type { Rotation } from "../../domain/user-group.ts";
 import { digest, tokenDigest } from "../encryption/encryption.ts";
 import { KEY, partitionPrefix } from "../keys.ts";
-import { CLAIM, CLAIM_REVOCATION, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
+import { recordFromAnswer, SET_IF_ABSENT, SET_IF_ABSENT_EVEN_IF_FULL, type StoredRecord, textOf } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
 import { auditedScript } from "../redis/script.ts";
 import { CHANGED, DROP, ENTRY, FIELD, INDEXED, PIECES, REPLACE } from "./fields.ts";
 import { forgetLater, keptFor } from "./foreign-tokens.ts";
 import type { GroupDeps } from "./group-record.ts";
-import { changeAt, FIND, placeOfTarget } from "./targets.ts";
+import { changeAt, FIND, searchFor } from "./targets.ts";
 
 /** How long what a rotation under a request id made is kept for retries, in milliseconds. */
 const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
@@ -84,11 +84,11 @@ export async function rotate(
   const { client, cipher, audit } = deps;
   const { target, graceMs, requestId } = rotation;
   const { by, isRevocation } = options;
-  const place = placeOfTarget(environment, target);
+  const search = searchFor(environment, target);
   const { request, fingerprint } = requestId
-    ? await claimRequest(client, environment, { ...rotation, requestId }, options)
+    ? await tieRequest(client, environment, { ...rotation, requestId }, options)
     : { request: "", fingerprint: "" };
-  const answer = await changeAt(environment, place, (at, partition) => {
+  const answer = await changeAt(environment, search, (at, partition) => {
     const token = newUserGroupToken(partition);
     const newDigest = tokenDigest(token);
     const { text, keyId } = cipher.encrypt(environment, token, newDigest);
@@ -124,7 +124,7 @@ export async function rotate(
  *
  * @returns digests of both: callers choose the id, and it may be a secret, which must not become part of a key
  */
-async function claimRequest(
+async function tieRequest(
   client: StoreClient,
   environment: Environment,
   { target, askedGraceMs, requestId }: Rotation & { readonly requestId: string },
@@ -135,8 +135,8 @@ async function claimRequest(
   const repeated = isRevocation ? ["revoke", presented] : [target.by, presented, askedGraceMs ?? null];
   const [request, fingerprint] = [digest(requestId), digest(JSON.stringify(repeated))];
   const prefix = partitionPrefix(environment, partitionOf(environment, request));
-  const args = { key: prefix + KEY.requestClaim + request, text: fingerprint, lastsMs: REQUEST_TTL_MS };
-  const [, , first] = await client.prepare("claim", isRevocation ? CLAIM_REVOCATION : CLAIM, args);
+  const args = { key: prefix + KEY.requestParameters + request, text: fingerprint, lastsMs: REQUEST_TTL_MS };
+  const [, , first] = await client.prepare("claim", isRevocation ? SET_IF_ABSENT_EVEN_IF_FULL : SET_IF_ABSENT, args);
   if (first !== fingerprint) throw new RequestIdReused();
   return { request, fingerprint };
 }

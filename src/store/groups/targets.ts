@@ -18,8 +18,8 @@ import { tokenPartition } from "./foreign-tokens.ts";
  */
 export const FIND = `if id == '' then
   id = redis.call('HGET', key, indexed(old))
-  local held = not id and held_by(prefix, old)
-  if held then return {'elsewhere', stamp, '${FIELD.providedId}', held} end
+  local holder = not id and holder_by(prefix, old)
+  if holder then return {'elsewhere', stamp, '${FIELD.providedId}', holder} end
   if not id then return {'missing', stamp} end
 end
 local group = prefix .. '${KEY.group}' .. id
@@ -28,7 +28,7 @@ if old ~= '' and current ~= old then return {'missing', stamp} end
 `;
 
 /** Where a group is looked for. */
-interface Place {
+interface Search {
   /** Undefined: the index of tokens tells. */
   readonly id: string | undefined;
   /** The digest of the token that it must have; empty: any. */
@@ -37,7 +37,7 @@ interface Place {
 }
 
 /** Where the group of a target is looked for first. @throws TokenNotFound when no group can have the token */
-export function placeOfTarget(environment: Environment, target: UserGroupTarget): Place {
+export function searchFor(environment: Environment, target: UserGroupTarget): Search {
   if (target.by === "id") {
     const { providedId: id } = target;
     return { id, old: "", partition: partitionOf(environment, id) };
@@ -54,18 +54,18 @@ export function placeOfTarget(environment: Environment, target: UserGroupTarget)
  */
 export async function changeAt(
   environment: Environment,
-  place: Place,
+  search: Search,
   change: (
     args: { readonly key: string; readonly prefix: string; readonly old: string; readonly id: string | undefined },
     partition: number,
   ) => Promise<readonly string[]>,
 ): Promise<readonly string[]> {
-  let { id, partition } = place;
+  let { id, partition } = search;
   for (;;) {
     const prefix = partitionPrefix(environment, partition);
-    const answer = await change({ key: prefix + KEY.tokens, prefix, old: place.old, id }, partition);
+    const answer = await change({ key: prefix + KEY.tokens, prefix, old: search.old, id }, partition);
     const [state, , , holder] = answer;
-    if (state === "missing") throw place.old === "" ? new UserGroupNotFound() : new TokenNotFound();
+    if (state === "missing") throw search.old === "" ? new UserGroupNotFound() : new TokenNotFound();
     if (state !== "elsewhere" || holder === undefined) return answer;
     id = holder;
     partition = partitionOf(environment, holder);

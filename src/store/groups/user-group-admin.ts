@@ -11,7 +11,7 @@ import type {
   UserGroupTarget,
 } from "../../domain/user-group.ts";
 import type { SessionOwner } from "../../domain/viewer-session.ts";
-import { KEY, partitionPrefix, partitionsOf, placeOf } from "../keys.ts";
+import { KEY, locateGroup, partitionPrefix, partitionsOf } from "../keys.ts";
 import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf } from "../records.ts";
 import { auditedScript, readScript } from "../redis/script.ts";
 import { endSessions } from "../sessions/viewer-sessions.ts";
@@ -28,7 +28,7 @@ import {
 } from "./group-record.ts";
 import { importGroups } from "./imports.ts";
 import { rotate } from "./rotations.ts";
-import { changeAt, FIND, placeOfTarget } from "./targets.ts";
+import { changeAt, FIND, searchFor } from "./targets.ts";
 
 /** How many partitions are asked at once. */
 const PARTITIONS_AT_ONCE = 256;
@@ -43,7 +43,7 @@ const MAX_PAGE_BYTES = 1024 * 1024;
 const LISTED_AT_ONCE = 250;
 
 /** A group as a partition lists it, at a time by Redis' clock. */
-interface Entry {
+interface FoundId {
   readonly id: string;
   /** In UTF-8, as Redis orders them. JavaScript compares UTF-16 units, which differs where a surrogate meets a unit above it. */
   readonly bytes: Buffer;
@@ -62,8 +62,8 @@ return {'found', stamp, spread(redis.call('ZRANGEBYLEX', key, from, to, 'LIMIT',
 });
 
 /**
- * Deletes the group that `FIND` tells, if it has this `updateTime`, or any where it is empty, and all that leads to it in its
- * partition. What is kept for request ids names the team id, which no other group gets, and ends by itself.
+ * Deletes the group that `FIND` finds, and what leads to it in its partition. Unless `updateTime` is empty, it must be that of
+ * the group. What is kept for request ids expires by itself: it names the team id, which no other group gets.
  * Answers what `FIND` does; `stale`; or `done`, what `endedEntry` holds and the id.
  */
 export const DELETE = auditedScript("ugDelete", {
@@ -93,11 +93,11 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
   }
 
   async list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>> {
-    const { items: entries, next } = await this.#entries(environment, range);
+    const { items: ids, next } = await this.#findIds(environment, range);
     const items: ListedUserGroup[] = [];
     const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
-    const keyOf = ({ id }: Entry) => placeOf(environment, id).key;
-    for await (const [{ id, now }, record] of recordsOf(this.#deps.client, entries, { ...reading, keyOf })) {
+    const keyOf = ({ id }: FoundId) => locateGroup(environment, id).key;
+    for await (const [{ id, now }, record] of recordsOf(this.#deps.client, ids, { ...reading, keyOf })) {
       // A listed id may have no group, when it was deleted meanwhile, or by hand.
       if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
     }
@@ -106,12 +106,12 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
 
   async export(environment: Environment, range: UserGroupRange): Promise<ExportedPage> {
     const { client, cipher } = this.#deps;
-    const { items: entries, next, snapshotTime } = await this.#entries(environment, range);
+    const { items: ids, next, snapshotTime } = await this.#findIds(environment, range);
     const items: UserGroup[] = [];
     let bytes = 0;
-    const keyOf = ({ id }: Entry) => placeOf(environment, id).key;
+    const keyOf = ({ id }: FoundId) => locateGroup(environment, id).key;
     const reading = { operation: "export", atOnce: RECORDS_AT_ONCE, keyOf };
-    for await (const [{ id }, record] of recordsOf(client, entries, reading)) {
+    for await (const [{ id }, record] of recordsOf(client, ids, reading)) {
       const size = bytesOf(record);
       if (items.length > 0 && bytes + size > MAX_PAGE_BYTES)
         return { items, next: items.at(-1)?.providedId, snapshotTime };
@@ -123,7 +123,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
   }
 
   async lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo> {
-    const { key } = placeOf(environment, providedId);
+    const { key } = locateGroup(environment, providedId);
     const answer = await this.#deps.client.ask("look-up", READ, { key });
     if (answer.length === 0) throw new UserGroupNotFound();
     return infoFromRecord(recordFromAnswer(answer), providedId, Number(answer[1]));
@@ -132,7 +132,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
   async delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void> {
     const { client, audit } = this.#deps;
     const updateTime = updateTimeOf(etag);
-    const answer = await changeAt(environment, placeOfTarget(environment, target), (at) =>
+    const answer = await changeAt(environment, searchFor(environment, target), (at) =>
       client.change("delete", DELETE, { ...at, updateTime, ...audit.ofPartition(at.prefix, by) }),
     );
     const [, , entry = "", id = ""] = requireDone("delete", answer);
@@ -158,25 +158,25 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
    * A page of the ids of all partitions. Each partition is asked once, for a little more than its share of the page. When
    * one may have more than that, the page ends at the last group that it told of, because what follows is not known.
    */
-  async #entries(
+  async #findIds(
     environment: Environment,
     range: UserGroupRange,
-  ): Promise<Page<Entry> & { readonly snapshotTime: number }> {
+  ): Promise<Page<FoundId> & { readonly snapshotTime: number }> {
     const share = shareOf(range.size, environment.partitions);
-    const entries: Entry[] = [];
-    let end: Entry | undefined;
+    const ids: FoundId[] = [];
+    let end: FoundId | undefined;
     let snapshotTime = Number.POSITIVE_INFINITY;
     const ask = (partition: number) => this.#ids(partitionPrefix(environment, partition), range, share);
     for await (const answers of inBatches(partitionsOf(environment), PARTITIONS_AT_ONCE, ask)) {
       for (const { now, found } of answers) {
         // What changes in the same millisecond is younger.
         snapshotTime = Math.min(snapshotTime, now - 1);
-        for (const entry of found) entries.push(entry);
+        for (const id of found) ids.push(id);
         const last = found.length < share ? undefined : found.at(-1);
-        if (last && (end === undefined || compareEntries(last, end) < 0)) end = last;
+        if (last && (end === undefined || compareIds(last, end) < 0)) end = last;
       }
     }
-    const known = entries.filter((entry) => end === undefined || compareEntries(entry, end) <= 0).sort(compareEntries);
+    const known = ids.filter((id) => end === undefined || compareIds(id, end) <= 0).sort(compareIds);
     const items = known.slice(0, range.size);
     return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined, snapshotTime };
   }
@@ -185,7 +185,7 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     const from = after !== "" ? `(${after}` : idPrefix === "" ? "-" : `[${idPrefix}`;
     const args = { key: prefix + KEY.ids, from, idPrefix, count };
     const [, now, ...ids] = await this.#deps.client.ask("list-user-group-ids", LIST_IDS, args);
-    return { now: Number(now), found: ids.map((id): Entry => ({ id, bytes: Buffer.from(id), now: Number(now) })) };
+    return { now: Number(now), found: ids.map((id): FoundId => ({ id, bytes: Buffer.from(id), now: Number(now) })) };
   }
 }
 
@@ -203,6 +203,6 @@ function bytesOf(record: Readonly<Record<string, string>>): number {
   return Object.values(record).reduce((sum, value) => sum + Buffer.byteLength(value), 0);
 }
 
-function compareEntries(one: Entry, other: Entry): number {
+function compareIds(one: FoundId, other: FoundId): number {
   return Buffer.compare(one.bytes, other.bytes);
 }

@@ -13,7 +13,7 @@ import type {
 } from "../../domain/user-group.ts";
 import type { SessionReference, SessionSubject, ViewerSessionStore } from "../../domain/viewer-session.ts";
 import { tokenDigest } from "../encryption/encryption.ts";
-import { KEY, partitionPrefix, placeOf } from "../keys.ts";
+import { KEY, locateGroup, partitionPrefix } from "../keys.ts";
 import { isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
 import { auditedScript, readScript } from "../redis/script.ts";
 import { resolveSession } from "../sessions/viewer-sessions.ts";
@@ -31,7 +31,7 @@ import {
   updateTimeOf,
   viewerFromRecord,
 } from "./group-record.ts";
-import { IMPORT } from "./imports.ts";
+import { WRITE_GROUP } from "./imports.ts";
 import { rotate } from "./rotations.ts";
 
 /**
@@ -83,7 +83,7 @@ if not state then
   state = id and grace_left(groups .. id, digest) > 0 and 'graced'
 end
 if not state then
-  id = held_by(prefix, digest)
+  id = holder_by(prefix, digest)
   return id and {'elsewhere', stamp, id} or {}
 end
 return {state, stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', groups .. id))}`,
@@ -99,14 +99,14 @@ export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
 
   async get(environment: Environment, providedId: string): Promise<UserGroup> {
     const { client, cipher } = this.#deps;
-    const record = await client.run("get", "hgetall", [placeOf(environment, providedId).key]);
+    const record = await client.run("get", "hgetall", [locateGroup(environment, providedId).key]);
     if (isEmpty(record)) throw new UserGroupNotFound();
     return groupFromRecord(record, environment, cipher, providedId);
   }
 
   async getOrCreate(environment: Environment, group: NewUserGroup, by: ChangeBy) {
     const { client, cipher } = this.#deps;
-    const record = await client.run("get", "hgetall", [placeOf(environment, group.providedId).key], "not_made");
+    const record = await client.run("get", "hgetall", [locateGroup(environment, group.providedId).key], "not_made");
     if (isEmpty(record)) return this.#create(environment, group, by);
     return { group: groupFromRecord(record, environment, cipher, group.providedId), created: false };
   }
@@ -119,7 +119,7 @@ export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
     by: ChangeBy,
   ): Promise<UserGroup> {
     const { client, cipher, audit } = this.#deps;
-    const { prefix, key } = placeOf(environment, providedId);
+    const { prefix, key } = locateGroup(environment, providedId);
     const answer = await client.change("update", UPDATE, {
       ...{ key, id: providedId, updateTime: updateTimeOf(etag) },
       ...changeArgs(changedFields(change)),
@@ -153,7 +153,7 @@ export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
   }
 
   async #read(environment: Environment, providedId: string) {
-    const record = await this.#deps.client.run("get", "hgetall", [placeOf(environment, providedId).key]);
+    const record = await this.#deps.client.run("get", "hgetall", [locateGroup(environment, providedId).key]);
     if (isEmpty(record)) throw new UserGroupNotFound();
     return { record: { ...record, [FIELD.providedId]: providedId } as StoredRecord, isGraced: false };
   }
@@ -166,7 +166,7 @@ export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
     let answer = await client.ask("resolve", RESOLVE, { key: prefix + KEY.tokens, prefix, digest });
     if (answer[0] === "elsewhere") {
       const [, , id = ""] = answer;
-      answer = await client.ask("resolve", READ_HOLDER, { key: placeOf(environment, id).key, id, digest });
+      answer = await client.ask("resolve", READ_HOLDER, { key: locateGroup(environment, id).key, id, digest });
     }
     const [state] = answer;
     if (state === undefined) throw new TokenNotFound();
@@ -177,12 +177,12 @@ export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
   async #create(environment: Environment, group: NewUserGroup, by: ChangeBy) {
     const { client, cipher, audit } = this.#deps;
     const { providedId } = group;
-    const { partition, prefix, key } = placeOf(environment, providedId);
+    const { partition, prefix, key } = locateGroup(environment, providedId);
     const token = newUserGroupToken(partition);
     const digest = tokenDigest(token);
     const { names, set } = changedFields(group);
     const encrypted = tokenFields(cipher.encrypt(environment, token, digest));
-    const answer = await client.change("create", IMPORT, {
+    const answer = await client.change("create", WRITE_GROUP, {
       ...{ key, prefix, id: providedId, updateTime: "", digest, isIndexed: true, graceMs: 0 },
       ...teamIdsOf(environment, partition),
       ...changeArgs({ names: [...names, "token"], replaced: [], set: [...encrypted, ...set] }),

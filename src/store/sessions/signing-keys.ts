@@ -17,9 +17,9 @@ const TRIES = 5;
 const VERSION = "version";
 
 /**
- * Makes the fields and values behind the arguments all that the hash `keys` holds beside its version, if it is of the version
- * `was`, which is empty when there is none. The first key is that of the environment, which has to have a number. An event
- * is written where it has `names`.
+ * Replaces all that the hash `keys` has beside its version by the fields and values behind the arguments, if its version is
+ * `was`, which is empty when there is none. The first key is that of the environment, which must have this `number`. An
+ * event is written unless `names` is empty.
  * Answers `missing` when the environment is deleted, or another one by now; `changed` or `made`, and the hash.
  */
 export const SET_SIGNING_KEYS = auditedScript("ugSetSigningKeys", {

@@ -17,7 +17,7 @@ import {
   requireDone,
   viewerFromRecord,
 } from "../groups/group-record.ts";
-import { KEY, placeOf } from "../keys.ts";
+import { KEY, locateGroup } from "../keys.ts";
 import { integerOf, recordFromAnswer } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
 import { auditedScript, readScript } from "../redis/script.ts";
@@ -79,7 +79,7 @@ export async function resolveSession(
   environment: Environment,
   { providedId, teamId, generation, viewerId }: SessionReference,
 ): Promise<Viewer> {
-  const { prefix, key } = placeOf(environment, providedId);
+  const { prefix, key } = locateGroup(environment, providedId);
   const args = { key, ended: `${prefix}${KEY.endedSessions}${teamId}`, viewer: viewerDigest(viewerId) };
   const answer = await client.ask("resolve-session", RESOLVE_SESSION, args);
   if (answer.length === 0) throw new ViewerSessionEnded();
@@ -99,7 +99,7 @@ export async function endSessions(
   { providedId, viewerId }: SessionOwner,
   by: ChangeBy,
 ): Promise<void> {
-  const { prefix, key } = placeOf(environment, providedId);
+  const { prefix, key } = locateGroup(environment, providedId);
   const args = { key, prefix, id: providedId, viewer: viewerDigest(viewerId) };
   const bounds = { mostViewers: MAX_ENDED_VIEWERS, keptMs: KEPT_MS };
   requireDone(

@@ -2,12 +2,12 @@ import { describe, expect, it } from "vitest";
 import { RECORD } from "../../../src/store/audit/audit-trail.ts";
 import { ADOPT, tokenDigest } from "../../../src/store/encryption/encryption.ts";
 import { CLAIM_TOKEN, FORGET_TOKEN } from "../../../src/store/groups/foreign-tokens.ts";
-import { IMPORT } from "../../../src/store/groups/imports.ts";
+import { WRITE_GROUP } from "../../../src/store/groups/imports.ts";
 import { ROTATE } from "../../../src/store/groups/rotations.ts";
 import { DELETE } from "../../../src/store/groups/user-group-admin.ts";
 import { UPDATE } from "../../../src/store/groups/user-groups.ts";
 import { KEY } from "../../../src/store/keys.ts";
-import { ADD_MEMBER, CLAIM } from "../../../src/store/records.ts";
+import { ADD_MEMBER, SET_IF_ABSENT } from "../../../src/store/records.ts";
 import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY } from "../stores.ts";
 import { type ContractContext, contents, keysOf } from "./context.ts";
@@ -35,12 +35,13 @@ export function deadlineContract({ redis, withGroup }: ContractContext): void {
             ...{ key: prefix + KEY.tokens, ...rotated, old: tokenDigest(token), digest: "d", keepMs: 0 },
             ...audited,
           }),
-        "a creation": (send: Send) => send(IMPORT, { ...made, isIndexed: true, ...named }),
-        "a claim": (send: Send) => send(CLAIM, { key: `${prefix}${KEY.requestClaim}r`, text: "late", lastsMs: 60_000 }),
+        "a creation": (send: Send) => send(WRITE_GROUP, { ...made, isIndexed: true, ...named }),
+        "a first use of a request id": (send: Send) =>
+          send(SET_IF_ABSENT, { key: `${prefix}${KEY.requestParameters}r`, text: "late", lastsMs: 60_000 }),
         "a listing": (send: Send) => send(ADD_MEMBER, { key: `${prefix}listed`, member: "late" }),
         "an adoption": (send: Send) => send(ADOPT, { key: `${prefix}adopted`, field: "field", value: "late" }),
         "an event": (send: Send) => send(RECORD, { key: prefix + KEY.audit, subject: "late", names: "", ...audited }),
-        "an import": (send: Send) => send(IMPORT, { ...made, isIndexed: false, ...named }),
+        "an import": (send: Send) => send(WRITE_GROUP, { ...made, isIndexed: false, ...named }),
         "a deletion": (send: Send) =>
           send(DELETE, { key: prefix + KEY.tokens, updateTime: "", prefix, old: "", id: "a", ...audited }),
         "a claim of a token": (send: Send) => send(CLAIM_TOKEN, { key: `${prefix}${KEY.foreign}d`, ...claimed }),

@@ -12,8 +12,8 @@ import {
 import { RedisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
 import {
   CLEAR,
+  CLOSE_EMPTY,
   type EnvironmentDeletionDeps,
-  HOLD,
   MARK,
   REMOVE_MEMBER,
 } from "../../../src/store/environments/environment-deletion.ts";
@@ -241,7 +241,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
         isFirst = false;
         await redis().pexpire(held, 50_000);
         let holds = 0;
-        const failing = heldUpAt(client(1), HOLD.name, async () => {
+        const failing = heldUpAt(client(1), CLOSE_EMPTY.name, async () => {
           if (holds++ === 2) throw new StoreUnavailable(undefined, "not_made");
         });
         await fails(deletion({ client: failing }).delete(environment, false), StoreUnavailable);

@@ -7,7 +7,7 @@ import { newUserGroupToken, userGroupTokenShape } from "../../../src/domain/toke
 import type { ImportedUserGroup } from "../../../src/domain/user-group.ts";
 import { tokenDigest } from "../../../src/store/encryption/encryption.ts";
 import { CLAIM_MS, claimToken, tokenPartition } from "../../../src/store/groups/foreign-tokens.ts";
-import { IMPORT } from "../../../src/store/groups/imports.ts";
+import { WRITE_GROUP } from "../../../src/store/groups/imports.ts";
 import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { Random } from "../../fuzz/random.ts";
@@ -397,7 +397,7 @@ function claims({ store, admin, client, redis }: ContractContext): void {
     await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
     await waitFor("its entry will end by itself", async () => (await redis().pttl(entryKey(environment, token))) > 0);
     await makeOld(redis(), environment, token);
-    const failing = new TestUserGroupAdmin(failingAt(client(), IMPORT.name), RING);
+    const failing = new TestUserGroupAdmin(failingAt(client(), WRITE_GROUP.name), RING);
     const given = imported("a", { token });
     expect(told(await failing.import(environment, [given], EVERY))).toEqual(["StoreUnavailable"]);
     // Behind what the import sent last.
@@ -493,7 +493,7 @@ function claims({ store, admin, client, redis }: ContractContext): void {
     let made = 0;
     // Others come between the claim of an import and its change; some are cut off there.
     const importing = (worker: number, meanwhile: () => Promise<unknown>) => {
-      return new TestUserGroupAdmin(heldUpAt(client(worker), IMPORT.name, meanwhile), RING);
+      return new TestUserGroupAdmin(heldUpAt(client(worker), WRITE_GROUP.name, meanwhile), RING);
     };
     const cutOff = () => Promise.reject(new StoreUnavailable(new Error("cut off"), "unknown"));
     const act = async (worker: number) => {
