@@ -1,17 +1,17 @@
 import { cpSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type Block, blocksOf, rowsOf, sectionsOf } from "@user-group-service/testing/documents";
 import { closeLater, newFolder, newProcess } from "@user-group-service/testing/opened";
 import { descendants, isRunning, ROOT, startProcess } from "@user-group-service/testing/process";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { type Block, blocksOf, type Document, rowsOf, sectionsOf } from "./support/documents.ts";
 import { newRedis, redisUrl, suiteServer } from "./support/opened.ts";
 
 /** Sections whose blocks need more than is set up here: sessions, a package of the registry. */
 const ELSEWHERE: ReadonlySet<string> = new Set(["OpenAPI", "Viewer sessions"]);
 
 /** The blocks of a document in their order. */
-function blocksIn(document: Document): Block[] {
+function blocksIn(document: string): Block[] {
   const sections = sectionsOf(document).filter((section) => !ELSEWHERE.has(section));
   return sections.flatMap((section) => blocksOf(document, section));
 }

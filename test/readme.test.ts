@@ -1,27 +1,21 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
-import { type DescField, getOption } from "@bufbuild/protobuf";
 import { type Code, ConnectError } from "@connectrpc/connect";
 import { codeFromString, codeToString } from "@connectrpc/connect/protocol-connect";
+import { rowsOf, textOf } from "@user-group-service/testing/documents";
 import { ROOT } from "@user-group-service/testing/process";
-import { httpStatusOf, MAX_HEADER_BYTES, REFUSAL_STATUS, type Refusal } from "@user-group-service/transport";
+import { httpStatusOf, REFUSAL_STATUS, type Refusal } from "@user-group-service/transport";
 import { describe, expect, it } from "vitest";
-import { field, type StringRules } from "../gen/buf/validate/validate_pb.ts";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
-import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
-import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/capacity.ts";
 import { SETTINGS } from "../src/config/settings.ts";
-import { DEFAULT_PARTITIONS, MAX_PARTITIONS } from "../src/domain/environment.ts";
 import * as domainErrors from "../src/domain/errors.ts";
 import { errorResponse } from "../src/rest/json.ts";
 import { legacyEndpoints } from "../src/rest/legacy.ts";
 import { ACCESS } from "../src/rpc/access.ts";
-import { MAX_VIOLATIONS } from "../src/rpc/all-rules.ts";
 import { callError, toCallError } from "../src/rpc/errors.ts";
 import { refusedError } from "../src/rpc/refusal-errors.ts";
 import { OLDEST } from "../src/store/redis/requirements.ts";
-import { rowsOf, textOf } from "./support/documents.ts";
 
 const read = (path: string) => readFileSync(`${ROOT}/${path}`, "utf8");
 
@@ -116,32 +110,6 @@ it("the table of the hosted service's paths has every path with its method and R
     return [path, rpc, role.includes("read") ? "read" : role];
   });
   expect(documented).toEqual(served);
-});
-
-describe("the table of limits", () => {
-  const { getUserGroup } = UserGroupService.method;
-  const id = getOption(getUserGroup.input.field.userGroupId as DescField, field).type.value as StringRules;
-  const name = getOption(getUserGroup.input.field.name as DescField, field).type.value as StringRules;
-  const kib = (bytes: number) => `${bytes / 1024} KiB`;
-  const count = (value: number) => value.toLocaleString("en");
-
-  it.each([
-    ["request message", `${MAX_MESSAGE_BYTES / 1024 / 1024} MiB,`],
-    ["request message to health and reflection, which are *open*", kib(MAX_OPEN_MESSAGE_BYTES)],
-    ["request line and header fields over HTTP/1.1, the query of a GET included", kib(MAX_HEADER_BYTES)],
-    ["user_group_id", `1 to ${id.maxLen} characters,`],
-    ["name", `${name.maxLen} characters`],
-    [
-      "partitions of an environment",
-      `${DEFAULT_PARTITIONS}, or what CreateEnvironment is told, up to ${count(MAX_PARTITIONS)}`,
-    ],
-    ["calls in flight", `${count(MAX_CALLS)} per worker`],
-    ["Watch and reflection streams", `${count(STREAMS.max)} per worker, ${STREAMS.lifetimeMs / 60_000} minutes each`],
-    ["violations that an error lists", `${MAX_VIOLATIONS}`],
-  ])("has the limit of the code on %s", (what, limit) => {
-    const row = rowsOf("docs/api.md", "Limits").find(([documented]) => documented === what);
-    expect(row?.[1]).toContain(limit);
-  });
 });
 
 describe("the table of errors", () => {

@@ -2,7 +2,7 @@ import { setBounded } from "../domain/bounded.ts";
 import type { Limited, RateCounter, RateLimit } from "../domain/store.ts";
 
 /** How many keys are kept; the one with the oldest window makes room for a new one. Redis still has its count. */
-const MAX_KEYS = 10_000;
+export const MAX_KEYS = 10_000;
 
 /** What this process knows of a key. While the counter cannot count, the process goes on from there by itself. */
 interface Usage {

@@ -6,7 +6,7 @@ export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
 /**
  * The first hextets of an IPv6 address are its network. A host may choose the last 64 bits freely (RFC 4291, 2.5.1).
  */
-const IPV6_PREFIX_HEXTETS = 4;
+export const IPV6_PREFIX_HEXTETS = 4;
 
 /** An address of `X-Forwarded-For` with a port behind it, which some proxies write. */
 const WITH_PORT = /^(?:\[([^\]]+)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/;

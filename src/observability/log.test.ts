@@ -2,9 +2,17 @@ import { describe, expect, it } from "vitest";
 import { newApiToken } from "../domain/token.ts";
 import { errorFields, openLog, terminalLine } from "./log.ts";
 
-async function lines(secrets: readonly string[], write: (log: Awaited<ReturnType<typeof openLog>>) => void) {
+type Write = (fields: object, message: string) => void;
+
+/** A log that takes any fields. */
+interface AnyLog {
+  readonly logger: { readonly [level in "info" | "warn" | "error"]: Write };
+  readonly logUnredacted: Write;
+}
+
+async function lines(secrets: readonly string[], write: (log: AnyLog) => void) {
   const written: string[] = [];
-  write(await openLog({ level: "trace", secrets, write: (line) => written.push(line) }));
+  write((await openLog({ level: "trace", secrets, write: (line) => written.push(line) })) as AnyLog);
   return written.map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 

@@ -1,7 +1,36 @@
 import { type LoggerOptions, type Logger as Pino, pino } from "pino";
 
+/** Every field that a line of the log may have: what a program that reads the log may rely on. */
+export const LOG_FIELDS = [
+  // Of every line, by pino itself.
+  ...(["level", "time", "pid", "msg"] as const),
+  ...(["url", "metrics_url", "workers", "api_tokens", "admin_token", "console", "try"] as const),
+  // Of calls.
+  ...(["request_id", "method", "protocol", "code", "seconds", "peer", "trace_id", "span_id"] as const),
+  ...(["environment", "api_token_id", "api_token_name", "user_group_id", "failures"] as const),
+  // Of whatever else happens.
+  ...(["error", "cause", "name", "host", "keys", "nodes", "files", "setting", "settings", "lost", "failed"] as const),
+  ...(["worker_pid", "signal", "reason"] as const),
+] as const;
+
+type LogField = (typeof LOG_FIELDS)[number];
+
+/** Writes a line. Its fields are of `LOG_FIELDS`, whichever object they come from. */
+interface WriteLine {
+  (message: string): void;
+  <Fields extends { readonly [name in LogField]?: unknown }>(
+    fields: Fields & { readonly [name in Exclude<keyof Fields, LogField>]: never },
+    message: string,
+  ): void;
+}
+
 /** The only logger. It redacts everything it writes. */
-export type Logger = Pick<Pino, "debug" | "info" | "warn" | "error" | "isLevelEnabled">;
+export interface Logger extends Pick<Pino, "isLevelEnabled"> {
+  readonly debug: WriteLine;
+  readonly info: WriteLine;
+  readonly warn: WriteLine;
+  readonly error: WriteLine;
+}
 
 /** A logger, and the two ways to bypass its redaction. */
 export interface Log {
@@ -10,7 +39,7 @@ export interface Log {
    * Logs at level info without redaction, whatever the log level: for credentials that were generated for the reader of
    * the log and appear nowhere else.
    */
-  readonly logUnredacted: (fields: object, message: string) => void;
+  readonly logUnredacted: WriteLine;
   /** Writes text for a person, without redaction; undefined when the log does not go to a terminal. */
   readonly print: ((text: string) => void) | undefined;
   /** Has further credentials redacted, for as long as the process lasts. */
@@ -71,7 +100,7 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   const plain = pino({ ...options, level: "info" }, { write: output });
   return {
     logger,
-    logUnredacted: (fields, message) => plain.info(fields, message),
+    logUnredacted: plain.info.bind(plain) as WriteLine,
     print: isTerminal ? print : undefined,
     redact(more) {
       for (const secret of more) known.add(secret);

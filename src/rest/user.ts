@@ -165,7 +165,7 @@ const ETAG = /[\t ,]*(W\/)?"([\x21\x23-\x7e]*)"[\t ]*(?:,[\t ,]*|$)/y;
 const EMPTY_KEY = "the Idempotency-Key is empty; send a value, or leave the header out";
 
 /** The maximum number of entity tags in `If-Match`. Each may cost a call. */
-const MAX_ETAGS = 10;
+export const MAX_ETAGS = 10;
 
 /** The REST shim `/api/user`: each verb is one RPC. */
 export function userEndpoint(): Endpoint {

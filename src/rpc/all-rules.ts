@@ -134,7 +134,7 @@ function walk(value: Json, levelsLeft: number, maxDepth: number): JsonFault | un
 export const MAX_VIOLATIONS = 20;
 
 /** How much of a map key is quoted, in UTF-16 units. */
-const MAX_QUOTED = 64;
+export const MAX_QUOTED = 64;
 
 /** The maximum length of a description, in UTF-16 units. Messages of proto rules may quote the request. */
 const MAX_DESCRIPTION = 256;
@@ -142,7 +142,7 @@ const MAX_DESCRIPTION = 256;
 /**
  * The maximum size of an error in gRPC's headers, in bytes. Many clients and proxies accept 8 KiB of headers in total.
  */
-const MAX_ERROR_BYTES = 7 * 1024;
+export const MAX_ERROR_BYTES = 7 * 1024;
 
 /**
  * How many violations to list, and how many of them in protovalidate's own, longer detail. The first pair that fits is

@@ -57,7 +57,7 @@ export function healthService({ probe, isClosing }: HealthDeps, names: readonly 
 }
 
 /** How long a result is reused, in milliseconds: short enough to report an outage at once. */
-const KEPT_MS = 100;
+export const PROBE_KEPT_MS = 100;
 
 /**
  * A probe that sends one ping to the store at a time, reuses its result for a moment, and logs when it changes. Health
@@ -67,7 +67,7 @@ const KEPT_MS = 100;
  */
 export function sharedProbe(
   probe: StoreProbe,
-  { logger, keptMs = KEPT_MS }: { readonly logger: Pick<Logger, "info" | "error">; readonly keptMs?: number },
+  { logger, keptMs = PROBE_KEPT_MS }: { readonly logger: Pick<Logger, "info" | "error">; readonly keptMs?: number },
 ): StoreProbe {
   let answer: Promise<void> | undefined;
   /** The result is reused until this time of `performance.now()`. */

@@ -96,12 +96,16 @@ function failure(errorCode: Code, errorMessage: string): Answer {
 }
 
 /**
- * How many questions a stream may ask, and how many bytes of files it gets. A client that asks for every file and every
- * type of the schema by name needs a fraction; one that asks for the largest file again and again would get a hundred times
- * what it sends.
+ * How many questions a stream may ask. A client that asks for every file and every type of the schema by name needs a
+ * fraction.
  */
-const MAX_QUESTIONS = 1000;
-const MAX_FILE_BYTES = 4 * 1024 * 1024;
+export const MAX_QUESTIONS = 1000;
+
+/**
+ * How many bytes of files a stream gets. One that asks for the largest file again and again would get a hundred times what
+ * it sends.
+ */
+export const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
 function tooMuch() {
   const message = `a reflection stream answers ${MAX_QUESTIONS} questions with ${MAX_FILE_BYTES / 2 ** 20} MiB of files; call again for more`;

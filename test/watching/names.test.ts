@@ -1,6 +1,6 @@
+import { textOf } from "@user-group-service/testing/documents";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ugs } from "../../packages/cli/test/support/ugs.ts";
-import { textOf } from "../support/documents.ts";
 import { suiteServer } from "../support/opened.ts";
 import { ALERTS, type Alert, DASHBOARD, panelQueries, RECORDED } from "./files.ts";
 import { beWatched, pageOf, readSeries, type Series, watchedServer } from "./page.ts";

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { PassThrough } from "node:stream";
+import { rowsOf } from "@user-group-service/testing/documents";
 import type { Command } from "commander";
 import { expect, it } from "vitest";
-import { rowsOf } from "../../../test/support/documents.ts";
 import { EXIT } from "../src/failures.ts";
 import { createProgram, loadCommands } from "../src/program.ts";
 import { Interrupted } from "../src/shell.ts";

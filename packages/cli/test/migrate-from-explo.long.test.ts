@@ -1,11 +1,11 @@
 import { mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
+import { blocksOf, sectionsOf, textOf } from "@user-group-service/testing/documents";
 import { closeLater, newFolder, newProcess } from "@user-group-service/testing/opened";
 import { descendants, ROOT } from "@user-group-service/testing/process";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
-import { blocksOf, sectionsOf, textOf } from "../../../test/support/documents.ts";
 import { newServer } from "../../../test/support/opened.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
 import { customer, startHosted } from "./support/hosted.ts";

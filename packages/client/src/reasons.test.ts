@@ -1,5 +1,5 @@
+import { rowsOf } from "@user-group-service/testing/documents";
 import { expect, it } from "vitest";
-import { rowsOf } from "../../../test/support/documents.ts";
 import { REASONS } from "./reasons.ts";
 
 it("has every reason of the table of errors, and no other", () => {

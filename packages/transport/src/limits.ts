@@ -66,7 +66,16 @@ export const MAX_HEADER_BYTES = 32 * 1024;
  */
 export const MAX_HTTP2_STREAMS = 250;
 
+/**
+ * How many pipelined requests may wait behind the current one. Clients that pipeline at all send a few. Without a limit
+ * node:http would accept as many as fit in a packet, which can be thousands.
+ */
+export const MAX_PIPELINED = 32;
+
 const MIB = 1024 * 1024;
+
+/** How much of an already answered request is read and discarded, in bytes. */
+export const MAX_DISCARDED_BYTES = 16 * MIB;
 
 /** How much memory slow bodies may hold, in bytes. */
 export const BODY_BYTES = 64 * MIB;
@@ -75,7 +84,10 @@ export const BODY_BYTES = 64 * MIB;
  * How much memory unread responses may hold, in bytes. On Deno less: Deno 2.9.3 never frees what is left to write to a
  * TLS connection when that is closed.
  */
-export const RESPONSE_BYTES = ("Deno" in globalThis ? 16 : 64) * MIB;
+export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
+
+/** How many looks, `deadSessionCheckMs` apart, a PING may stay unanswered. A client may take a minute to read a response. */
+export const UNANSWERED_LOOKS = 6;
 
 /** The longest delay of setTimeout, in milliseconds: nearly 25 days. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;

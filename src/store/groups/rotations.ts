@@ -14,7 +14,7 @@ import type { GroupDeps } from "./group-record.ts";
 import { changeAt, FIND, searchFor } from "./targets.ts";
 
 /** How long what a rotation under a request id made is kept for retries, in milliseconds. */
-const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
+export const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
 
 const rotation = {
   args: ["prefix", "old", "id", "digest", "text", "keyId", "graceMs", "request", "fingerprint", "keepMs"],

@@ -37,7 +37,7 @@ const PARTITIONS_AT_ONCE = 256;
 const RECORDS_AT_ONCE = 25;
 
 /** The maximum size of a page of whole groups, in bytes of their records. A page has at least one group. */
-const MAX_PAGE_BYTES = 1024 * 1024;
+export const MAX_PAGE_BYTES = 1024 * 1024;
 
 /** How many records are read at once of which only `LISTED_FIELDS` are wanted. */
 const LISTED_AT_ONCE = 250;

@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import { MAX_DISCARDED_BYTES } from "../limits.ts";
 
 /*
  * Bodies that are not a single chunk of the connection, as most are.
@@ -6,9 +7,6 @@ import type { Readable } from "node:stream";
 
 /** The smallest buffer that collects several chunks, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
-
-/** How much of an already answered request is read and discarded, in bytes. */
-const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
 /**
  * Appends a chunk to what has arrived of a body, in one buffer: chunk by chunk each would keep a buffer of its own.

@@ -3,7 +3,7 @@ import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
 import { bodyBytes, type HttpResponse } from "../http-types.ts";
-import { type ClientOf, HEADER_TOO_LARGE, type Limits, requestTimeoutMs } from "../limits.ts";
+import { type ClientOf, HEADER_TOO_LARGE, type Limits, MAX_PIPELINED, requestTimeoutMs } from "../limits.ts";
 import type { Refusal } from "../protocol/refusals.ts";
 import { discard } from "./body.ts";
 import { ClientBudget, type Holding } from "./client-budget.ts";
@@ -149,12 +149,6 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-/**
- * How many pipelined requests may wait behind the current one. Clients that pipeline at all send a few. Without a limit
- * node:http would accept as many as fit in a packet, which can be thousands.
- */
-const MAX_WAITING = 32;
-
 /** node:http keeps the parser on the socket. The parser passes every request to this callback. */
 interface ParsedSocket extends Socket {
   readonly parser?: { onIncoming: (() => number) | null } | null;
@@ -210,7 +204,7 @@ export class Http1Connection {
       this.#waiting--;
     });
     this.writesOverTime(res);
-    if (this.#waiting === MAX_WAITING) this.closeAfter(res);
+    if (this.#waiting === MAX_PIPELINED) this.closeAfter(res);
     return true;
   }
 

@@ -1,7 +1,7 @@
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { clearInterval, setInterval } from "node:timers";
-import type { Limits } from "../limits.ts";
+import { type Limits, UNANSWERED_LOOKS } from "../limits.ts";
 import { plainAddress } from "./server-request.ts";
 
 /** The address of a session's client, and the session's socket while that is open. */
@@ -120,9 +120,6 @@ function endWithoutRequest(session: Http2Session, { headerTimeoutMs }: Limits): 
   });
   session.once("stream", stop);
 }
-
-/** How many looks a PING may stay unanswered. A client may take a minute to read a response. */
-const UNANSWERED_LOOKS = 6;
 
 /** The size of a PING acknowledgement, in bytes (RFC 9113, 6.7). */
 const PONG_BYTES = 17;

@@ -142,7 +142,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     onError,
     limits,
     bodies: new ClientBudget(BODY_BYTES / UNIT_BYTES),
-    responses: new ClientBudget(RESPONSE_BYTES / UNIT_BYTES),
+    responses: new ClientBudget(RESPONSE_BYTES["Deno" in globalThis ? "deno" : "node"] / UNIT_BYTES),
     lingering: new ClientBudget(limits.streams.max),
     turn: new Turn(),
   };

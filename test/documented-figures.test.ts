@@ -1,0 +1,142 @@
+import { type DescMessage, getOption } from "@bufbuild/protobuf";
+import type { Duration } from "@bufbuild/protobuf/wkt";
+import { figuresByRow, figuresOf, rowsOf, textOf } from "@user-group-service/testing/documents";
+import { MAX_HEADER_BYTES, REFUSAL_STATUS } from "@user-group-service/transport";
+import { describe, expect, it } from "vitest";
+import { type FieldRules, field } from "../gen/buf/validate/validate_pb.ts";
+import {
+  ImportUserGroupsRequestSchema,
+  ListUserGroupsRequestSchema,
+} from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { ImportedUserGroupSchema } from "../gen/usergroup/admin/v1/user_group_pb.ts";
+import { json } from "../gen/usergroup/v1/json_rules_pb.ts";
+import {
+  GetUserGroupRequestSchema,
+  RotateUserGroupTokenRequestSchema,
+} from "../gen/usergroup/v1/user_group_service_pb.ts";
+import {
+  BODY_BYTES,
+  DEFAULT_LIMITS,
+  MAX_DISCARDED_BYTES,
+  MAX_HTTP2_STREAMS,
+  MAX_PIPELINED,
+  RESPONSE_BYTES,
+  UNANSWERED_LOOKS,
+} from "../packages/transport/src/limits.ts";
+import { MAX_KEYS } from "../src/auth/rate-limiter.ts";
+import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/capacity.ts";
+import { loadConfig } from "../src/config/config.ts";
+import { IPV6_PREFIX_HEXTETS } from "../src/domain/client-address.ts";
+import { DEFAULT_PARTITIONS, ENVIRONMENT_NUMBERS, MAX_PARTITIONS, TEAM_IDS } from "../src/domain/environment.ts";
+import { LOG_FIELDS } from "../src/observability/log.ts";
+import { MAX_ETAGS } from "../src/rest/user.ts";
+import { MAX_ERROR_BYTES, MAX_QUOTED, MAX_VIOLATIONS } from "../src/rpc/all-rules.ts";
+import { PROBE_KEPT_MS } from "../src/rpc/health.ts";
+import { MAX_FILE_BYTES, MAX_QUESTIONS } from "../src/rpc/reflection.ts";
+import { REQUEST_TTL_MS } from "../src/store/groups/rotations.ts";
+import { MAX_PAGE_BYTES } from "../src/store/groups/user-group-admin.ts";
+
+/** The rules of one kind that a field has. */
+function rulesOf<Kind extends NonNullable<FieldRules["type"]["case"]>>(
+  desc: DescMessage,
+  name: string,
+  kind: Kind,
+): Extract<FieldRules["type"], { case: Kind }>["value"] {
+  const { type } = getOption(desc.field[name] ?? expect.fail(name), field);
+  return (type.case === kind ? type.value : expect.fail(`${name} has no rules of ${kind}`)) as never;
+}
+
+const {
+  firstByteTimeoutMs,
+  headerTimeoutMs,
+  arrivalTimeoutMs,
+  openArrivalTimeoutMs,
+  readTimeoutMs,
+  idleTimeoutMs,
+  deadSessionCheckMs,
+} = DEFAULT_LIMITS;
+const { maxConnections, authFailureLimit } = loadConfig({});
+
+describe("every figure is that of the code", () => {
+  it("in the limits of docs/api.md", () => {
+    const id = rulesOf(GetUserGroupRequestSchema, "userGroupId", "string");
+    const name = rulesOf(GetUserGroupRequestSchema, "name", "string");
+    const mapping = rulesOf(GetUserGroupRequestSchema, "mapping", "map");
+    const [keys, values] = [mapping.keys?.type.value, mapping.values?.type.value] as {
+      minLen?: bigint;
+      maxLen: bigint;
+    }[];
+    const properties = getOption(GetUserGroupRequestSchema.field.properties, json);
+    const ttl = rulesOf(RotateUserGroupTokenRequestSchema, "previousTokenTtl", "duration");
+    const requestId = rulesOf(RotateUserGroupTokenRequestSchema, "requestId", "string");
+    const groups = rulesOf(ImportUserGroupsRequestSchema, "userGroups", "repeated");
+    const page = rulesOf(ListUserGroupsRequestSchema, "pageSize", "int32");
+    const imported = rulesOf(ImportedUserGroupSchema, "token", "string");
+    const plain = (row: readonly [string, ...unknown[]]) => row.map((cell, i) => (i === 0 ? cell : Number(cell)));
+    const rows: [string, ...unknown[]][] = [
+      ["request message", MAX_MESSAGE_BYTES, arrivalTimeoutMs],
+      ["request message to health and reflection, which are *open*", MAX_OPEN_MESSAGE_BYTES, openArrivalTimeoutMs],
+      ["HTTP/2 streams at once on a connection", MAX_HTTP2_STREAMS],
+      ["HTTP/1.1 requests on a connection that wait for their answers", MAX_PIPELINED],
+      ["HTTP/1.1 requests with Upgrade, as the JDK's HttpClient and curl --http2 send without TLS"],
+      ["request line and header fields over HTTP/1.1, the query of a GET included", MAX_HEADER_BYTES],
+      ["user_group_id", id.minLen, id.maxLen],
+      ["name", name.maxLen],
+      ["mapping", mapping.maxPairs, keys?.minLen, keys?.maxLen, values?.maxLen],
+      // The largest number is one less than a power.
+      ["properties", properties.maxBytes, properties.maxDepth, Number.MAX_SAFE_INTEGER + 1, 1],
+      ["previous_token_ttl", Number((ttl.lessThan.value as Duration).seconds) * 1000],
+      ["request_id, Idempotency-Key", requestId.maxLen, REQUEST_TTL_MS],
+      ["groups of an import", groups.maxItems],
+      ["a page of a list", 1, page.lessThan.value, MAX_PAGE_BYTES],
+      ["a token of another system, imported", imported.minLen, imported.maxLen],
+      ["partitions of an environment", DEFAULT_PARTITIONS, MAX_PARTITIONS],
+      // One number is nobody's.
+      ["environments", ENVIRONMENT_NUMBERS - 1],
+      ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
+      ["calls in flight", MAX_CALLS],
+      ["Watch and reflection streams", STREAMS.max, STREAMS.lifetimeMs],
+      ["questions on a reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
+      ["entity tags in If-Match", MAX_ETAGS],
+      ["violations that an error lists", MAX_VIOLATIONS],
+    ];
+    expect(figuresByRow("docs/api.md", "Limits")).toEqual(rows.map(plain));
+  });
+
+  it("in the bounds of docs/security.md", () => {
+    const { "request-timeout": late, "header-too-large": tooLarge, "message-too-large": tooLong } = REFUSAL_STATUS;
+    expect(figuresByRow("docs/security.md", "What a stranger can make the service do")).toEqual([
+      ["connections of a worker", maxConnections],
+      ["a connection before its first byte, or its TLS handshake", firstByteTimeoutMs],
+      ["a header", headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],
+      ["streams of an HTTP/2 connection", MAX_HTTP2_STREAMS],
+      // It is pinged at the second look at the latest.
+      ["an idle HTTP/2 connection", idleTimeoutMs, (UNANSWERED_LOOKS + 2) * deadSessionCheckMs],
+      [
+        ...(["a request's body", arrivalTimeoutMs, MAX_MESSAGE_BYTES] as const),
+        ...[openArrivalTimeoutMs, MAX_OPEN_MESSAGE_BYTES, late, tooLong],
+      ],
+      ["slow bodies", BODY_BYTES, REFUSAL_STATUS["too-many-bodies"]],
+      ["HTTP/1.1 requests that wait for their answers", MAX_PIPELINED],
+      ["answers that nobody reads", readTimeoutMs, RESPONSE_BYTES.node, RESPONSE_BYTES.deno],
+      [
+        "Watch and reflection streams, slow bodies of what is open, the rest of refused requests",
+        ...[STREAMS.max, STREAMS.lifetimeMs, arrivalTimeoutMs],
+      ],
+      ["questions on a reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
+      ["calls under way", MAX_CALLS],
+      // The last is what a look at Redis takes, in microseconds: it was measured.
+      ["failures of authentication", authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
+      ["addresses and API tokens that are counted", MAX_KEYS],
+      ["probes of Redis by health checks", PROBE_KEPT_MS],
+      ["what an error lists or quotes", MAX_VIOLATIONS, MAX_QUOTED, MAX_ERROR_BYTES],
+    ]);
+    const [rest = ""] = /the rest of the request is dropped[^.]*/.exec(textOf("docs/security.md")) ?? [];
+    expect(figuresOf(rest)).toEqual([MAX_DISCARDED_BYTES, arrivalTimeoutMs]);
+  });
+});
+
+it("the table of the log has every field, and no other", () => {
+  const documented = rowsOf("docs/operations.md", "The log").flatMap(([names = ""]) => names.split(", "));
+  expect([...new Set(documented)].sort()).toEqual([...LOG_FIELDS].sort());
+});
