@@ -148,14 +148,14 @@ export function compilePlainJsonDecoder(desc: DescMessage): PlainDecoder {
     const text = bytes.toString("latin1");
     if (!PLAIN_JSON.test(text)) return undefined;
     const message = create(desc) as unknown as MutableFields;
-    // Quotes only stand around keys and values: every fourth part is a key, and its value comes two parts later.
-    const parts = text.split('"');
-    for (let at = 1; at < parts.length; at += 4) {
-      const key = parts[at] as string;
+    // Quotes only stand around keys and values: every fourth piece is a key, and its value comes two pieces later.
+    const pieces = text.split('"');
+    for (let at = 1; at < pieces.length; at += 4) {
+      const key = pieces[at] as string;
       const name = names.get(key);
-      // A duplicate key has been a part before.
-      if (name === undefined || parts.indexOf(key) !== at) return undefined;
-      message[name] = parts[at + 2];
+      // A key that occurs twice is found at its first place.
+      if (name === undefined || pieces.indexOf(key) !== at) return undefined;
+      message[name] = pieces[at + 2];
     }
     return message as unknown as Message;
   };

@@ -51,7 +51,7 @@ function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   }
   if (!isObject(json)) return;
   for (const field of fieldsToCheck(desc)) {
-    // Most fields have one name. To look at their values twice would be exponential in their depth.
+    // The two names are mostly the same. To look at a value once for each would be exponential in its depth.
     for (const name of new Set([field.jsonName, field.name]))
       if (Object.hasOwn(json, name)) checkField(field, json[name]);
   }

@@ -49,18 +49,20 @@ const CHECK_MS = 250;
 const SEARCHED = 32;
 
 /**
- * A bound that all clients share. What a client holds is charged to it. At the bound, the client that holds the most gives
- * way, with what is idle first, then with its oldest. Nobody gives way to a client that would hold as much itself: that is
- * refused, unless something of its own is idle. So whoever holds little is never refused for what others hold.
+ * A bound that all clients share. What a client holds is charged to it.
  *
- * Only what outlives its turn of the event loop is worth a charge: see `Turn` of requests.
+ * When there is no room for more, the client that holds the most loses something: what is idle, else its oldest. But it
+ * loses nothing to a client that would then hold as much as itself. Such a client gets room only by what is idle of its own,
+ * and is refused otherwise. So a client that holds little is never refused because of what others hold.
+ *
+ * What is over within its turn of the event loop is not charged at all: see `Turn`.
  */
 export class ClientBudget {
   readonly #max: number;
   readonly #clients = new Map<string | undefined, Client>();
   /** The clients by the units that they hold. Proxies are not among them: they give way to nobody. */
   readonly #byUnits = new Map<number, Set<Client>>();
-  /** The most units that a client may hold; none holds more. */
+  /** No client holds more units than this; it may be that none holds so many. */
   #mostUnits = 0;
   #total = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -74,8 +76,8 @@ export class ClientBudget {
    * Charges a client for a holding. This may evict holdings of others; undefined when there is no room.
    *
    * @param key the client; undefined: a proxy
-   * @param options how many bytes it has, default none, which is a unit like anything up to `UNIT_BYTES`; and how long it
-   * may last, in milliseconds, default without limit
+   * @param options `bytes`: how many it has; up to `UNIT_BYTES`, and by default, it is charged one unit. `timeoutMs`: how
+   * long it may last, in milliseconds; by default for ever
    */
   charge(
     key: string | undefined,
@@ -131,8 +133,8 @@ export class ClientBudget {
   }
 
   /**
-   * One of the clients that hold the most. `#mostUnits` may be too high. It goes down here by as many steps as it went
-   * up before, so the search is cheap on average.
+   * One of the clients that hold the most. The search counts `#mostUnits` down to what one holds. It was counted up by as
+   * much before, so the search is cheap on average.
    */
   #largest(): Client | undefined {
     while (this.#mostUnits > 0) {

@@ -26,7 +26,7 @@ class Connection implements Holding {
   /** The socket that HTTP/1.1 is read from; undefined for HTTP/2, and until the protocol is known. */
   http1: Socket | undefined;
   session: Http2Session | undefined;
-  /** How many bytes had arrived at the last call of `isIdle`, and since when it has been so many. */
+  /** How many bytes had arrived at the last call of `isIdle`, and which call first saw so many. */
   #bytesRead = -1;
   #silentSince = 0;
 
@@ -35,8 +35,8 @@ class Connection implements Holding {
   }
 
   /**
-   * Whether nothing has arrived for so many milliseconds, as far as calls of this method have seen, and no HTTP/1.1
-   * request is being answered.
+   * Whether no HTTP/1.1 request is being answered and nothing has arrived for so many milliseconds. It counts them from the
+   * call of this method that first saw so many bytes.
    */
   isIdle(forMs = IDLE_MS): boolean {
     const { bytesRead } = this.socket;
@@ -59,7 +59,7 @@ class Connection implements Holding {
     setTimeout(() => endConnection(session), LAST_CALLS_MS).unref();
   }
 
-  /** Closes once the calls under way are answered; a connection of HTTP/1.1 without any, after its next request. */
+  /** Closes once the calls under way are answered. With HTTP/1.1 and none under way, it closes after the next one. */
   drain(): void {
     // GOAWAY tells the client which of its calls were not begun.
     if (this.session) this.session.close();
@@ -131,7 +131,7 @@ export class Connections {
       }
     };
     closeSilent();
-    // When the process has stood still, timers come first: what has arrived meanwhile is to be read before it is judged.
+    // When the process has stood still, timers run before anything is read. So it waits for what has arrived to be read.
     const timer = setInterval(() => setImmediate(closeSilent), LOOK_MS);
     return () => clearInterval(timer);
   }

@@ -12,7 +12,7 @@ import {
   ServerRequest,
 } from "./server-request.ts";
 
-/** Deno's node:http does not write headers and a string body in one piece, nor does it read requests as Node's does. */
+/** Whether node:http writes headers and a body that is a string in one piece, and needs `readEnd`: Deno's does neither. */
 const IS_NODE = !("Deno" in globalThis);
 
 /**
@@ -96,17 +96,18 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   /**
-   * Reads what there is of a request without a body: nothing, then its end. One that is not read is drained by node:http
-   * once its response is written, in five more steps of the event loop. One that is read once, and not again before its
-   * response, has not ended for node:http, and is kept as long as its connection is idle.
+   * Has node:http see the end of a request without a body. It takes two reads: one when the request arrives, which finds
+   * nothing, and one before the response, which finds the end. Without the first, node:http reads the request itself once
+   * the response is written, in five more steps of the event loop. Without the second, it keeps the request for as long as
+   * the connection is idle.
    */
   private readEnd(): void {
     if (IS_NODE && !this.hasBody) this.req.read(0);
   }
 
   /**
-   * node:http does not tell a response that is queued in a pipeline when its connection closes. One whose request broke
-   * off is answered already.
+   * A response that is queued in a pipeline does not hear from node:http that its connection has closed, so the socket is
+   * asked as well. When the request broke off, `Http1Connection.fail` has already ended the response.
    */
   get isDisconnected(): boolean {
     return this.response.destroyed || this.response.closed || this.response.writableEnded || this.req.socket.destroyed;
@@ -144,7 +145,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     const { req, response: res } = this;
     if (this.isDisconnected) return;
     this.readEnd();
-    // Whether the body still comes is up to the client (RFC 9110, 10.1.1).
+    // A client that was not asked for the body may send it all the same (RFC 9110, 10.1.1): where the next request begins
+    // is not known.
     if (this.awaitsContinue && this.hasBody) this.connection.closeAfter(res);
     this.connection.writesWhole(res);
     res.writeHead(status, headers);
@@ -163,8 +165,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     // The kernel takes most responses at once. A response that is queued in a pipeline has no socket yet.
     const isTaken = res.writableFinished || (res.socket !== null && req.socket.writableLength === 0);
     if (!isTaken) this.chargeResponse(body.length);
-    // Closing the connection with unread bytes could lose the response on its way. node:http ends a request that takes
-    // too long.
+    // To close the connection with unread bytes could lose the response on its way. node:http itself ends a request that
+    // takes too long.
     if (this.hasBody && !req.readableEnded) discard(req, () => req.destroy());
   }
 
@@ -178,7 +180,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
   }
 
   protected get isWritten(): boolean {
-    // node:http does not tell a response that is queued in a pipeline when its connection closes.
+    // A response that is queued in a pipeline does not hear that its connection has closed.
     return this.response.writableFinished || this.req.socket.destroyed;
   }
 

@@ -99,9 +99,9 @@ function closeWhenIdle(session: Http2Session, { idleTimeoutMs, stallTimeoutMs }:
 const PARTIAL_LOOKS = 2;
 
 /**
- * Ends an HTTP/2 connection whose first request does not arrive in time, though its bytes do: they would come one by one,
- * without end. A client may connect before it has anything to ask; then it sends nothing for a while, or PINGs, which
- * cannot come within a request's headers. It may acknowledge a PING of ours, too, but not at each look.
+ * Ends an HTTP/2 connection that sends the bytes of its first request so slowly that it does not arrive in time: they could
+ * come one by one, without end. A client that has only connected early is left alone. It sends nothing, or PINGs, which
+ * cannot stand within the headers of a request; or it acknowledges a PING of ours, but not before each of two looks.
  */
 function endWithoutRequest(session: Http2Session, { headerTimeoutMs }: Limits): void {
   // The bytes that a client sends as it connects do not count: the first look only notes how many they were.
@@ -125,14 +125,15 @@ function endWithoutRequest(session: Http2Session, { headerTimeoutMs }: Limits): 
 const PONG_BYTES = 17;
 
 /**
- * Ends an HTTP/2 session that does not answer a PING within a minute: its client does not read, whatever it sends to look
- * alive, or is gone, or the session is broken. A protocol error breaks it: Node 20 then sends GOAWAY and stops reading, but
- * emits no event, and the connection stays open even if the client closes it. Streams that are reset too fast make it stop
- * reading, too. A session that has received data and sent nothing since gets a PING. One that has answered is left alone
+ * Ends an HTTP/2 session that does not answer a PING within a minute. Then its client is gone, or does not read, whatever it
+ * sends to look alive; or the session is broken. Node 20 breaks it at a protocol error, and when streams are reset too fast:
+ * it stops reading and emits no event, and the connection stays open even if the client closes it.
+ *
+ * A session gets a PING when it has received data and sent nothing since the last look. One that has answered is left alone
  * until more data arrives.
  */
 function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): void {
-  /** How many bytes the kernel had taken at the last look. Deno hands all to the socket, and counts them as written. */
+  /** How many bytes the kernel had taken at the last look. On Deno, those that count as written may still wait for it. */
   let takenBefore = 0;
   /** How many bytes had arrived when the session last proved alive. Only later bytes can have broken it. */
   let aliveBytes = -1;

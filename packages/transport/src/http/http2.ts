@@ -59,10 +59,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   private readonly session: Http2Session | undefined;
   /** Whether the body of the response is written. Bytes of a stream that was reset may still wait for the kernel. */
   private isBodyWritten = true;
-  /**
-   * How many bytes the connection had written once the body was; set where streams end before the kernel has taken
-   * their bytes.
-   */
+  /** How many bytes the connection had written when the body was; set if `STREAMS_END_EARLY`. */
   private writtenBytes = 0;
   /** Whether the stream is about to be reset. */
   private isGivenUp = false;
@@ -188,11 +185,10 @@ function afterReading(act: () => void): void {
 }
 
 /**
- * Ends a connection that has not closed after a while: a session without streams, or a stream that was closed, first
- * waits until all bytes are sent.
+ * Ends a connection that is closing and still not closed after a while. By itself node:http2 would wait until its client
+ * has taken all bytes.
  *
- * @param stream held weakly: its session holds it until it is destroyed, and after that its unsent bytes have to be
- * freed
+ * @param stream held weakly, so that the timer does not keep its unsent bytes once the session has let it go
  */
 function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Stream>): void {
   const endStuck = () => {
@@ -202,10 +198,9 @@ function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Strea
 }
 
 /**
- * Reads and discards the rest of a request that is already answered. A paused stream would never be destroyed, and its
- * bytes would stay counted against the connection's flow-control window. Resetting the stream at once would keep some
- * clients from seeing the response, so it is reset only when too many bytes arrive; the client is charged for it, and it is
- * ended when it takes too long.
+ * Reads and discards the rest of a request that is already answered. Left unread, the stream would never be destroyed, and
+ * its bytes would stay counted against the connection's flow-control window. Reset at once, some clients would not see the
+ * response: so the stream is reset only when too many bytes arrive. How long it may take is bounded by `lingering`.
  */
 function discardRest(stream: ServerHttp2Stream): void {
   discard(stream, () => afterReading(() => stream.close(constants.NGHTTP2_NO_ERROR)));

@@ -34,7 +34,10 @@ export interface RequestContext extends RequestHandlers {
   readonly bodies: ClientBudget;
   /** For responses that are read slowly. */
   readonly responses: ClientBudget;
-  /** For streaming calls, bodies of calls that anyone may make, and the rest of requests that are answered already. */
+  /**
+   * For what may stay long and holds little memory: streaming calls, bodies of calls that anyone may make, and the rest of
+   * requests that are answered already.
+   */
   readonly lingering: ClientBudget;
 }
 
@@ -100,7 +103,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   /** Ends the request of a client that does not read the response, or does not end the request. */
   protected abstract abandon(reason: EvictionReason): void;
 
-  /** Whether the kernel has taken the response. That the rest of the request is read is left to node:http. */
+  /** Whether nothing of the request has to be charged any more. node:http itself ends a request that takes too long. */
   isOver(): boolean {
     return this.isWritten;
   }
@@ -316,15 +319,16 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 
 /** Something that is charged only if it is not over when its turn of the event loop ends. */
 export interface Unfinished {
-  /** How often it began in this turn and the one before. */
+  /** How often it was added in this turn and the one before. */
   turns: number;
   /** Charges it, unless it is over. */
   outliveTurn(): void;
 }
 
 /**
- * What began in this turn of the event loop and the one before. Nearly all bodies and responses are over when the next
- * turn ends, and cost no more than a place in a list. What begins anew in the meantime is looked at one turn later.
+ * The bodies and responses that began in this turn of the event loop or the one before. When the next turn ends, each that
+ * is not over is charged. Nearly all are over by then, and have cost no more than a place in a list. A request is added once
+ * for its body and once for its response: it is looked at when the later of the two is due.
  */
 export class Turn {
   #added: Unfinished[] = [];

@@ -44,8 +44,9 @@ export interface AdmissionOptions {
 /** Admits or denies calls by their headers alone, and counts those in flight. */
 export class Admission {
   readonly #options: AdmissionOptions;
-  /** How many unary calls are in flight, and may be. */
+  /** How many unary calls are in flight. */
   inFlight = 0;
+  /** How many may be. */
   readonly max: number;
   /** The methods that are served and that anyone may call. */
   readonly open = new Set<DescMethod>();

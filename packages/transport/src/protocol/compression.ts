@@ -30,7 +30,7 @@ const brotli: Compression = {
 export const COMPRESSIONS: readonly Compression[] = [compressionGzip, brotli];
 
 /**
- * Decompresses request data. Rejects with RequestRefused when the data is malformed, or longer than `limit` bytes
+ * Decompresses request data. Rejects with RequestRefused when the data is malformed, or longer than `maxBytes`
  * decompressed.
  */
 export function inflate(bytes: Uint8Array, { name, decompress }: Compression, maxBytes: number): Promise<Buffer> {

@@ -38,7 +38,7 @@ export const grpcProtocol: UnaryProtocol = {
 
   decode({ body }, route) {
     const { format, maxMessageBytes } = route;
-    // Only a part of a text that is too long was read, which may not decode.
+    // A text that is too long was not read to its end, and may not decode.
     if (format.isText && body.byteLength > route.maxBytes) throw messageTooLong(maxMessageBytes);
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - PREFIX_BYTES;
@@ -61,8 +61,8 @@ export const grpcProtocol: UnaryProtocol = {
 /** The only message of a unary request. Rejects with RequestRefused or ConnectError. */
 async function onlyMessage(body: Buffer, route: UnaryRoute): Promise<Message> {
   const { format, maxMessageBytes, requestCompression } = route;
-  // Of a body that is too long, some bytes beyond this maxMessageBytes were read. Cutting them off makes the result independent
-  // of how many.
+  // Of a body that is too long, more bytes than these may have been read. They are cut off, so that the outcome does not
+  // depend on how many.
   const isTruncated = body.byteLength > maxMessageBytes + MORE_BYTES;
   let rest = body.subarray(0, maxMessageBytes + MORE_BYTES);
   let only: Message | undefined;
@@ -134,10 +134,10 @@ function respond(body: HttpResponse["body"], route: UnaryRoute): HttpResponse | 
   // gRPC-Web sends its trailers in the body.
   const trailer = Buffer.concat([Buffer.alloc(PREFIX_BYTES), grpcWeb.trailerSerialize(call.responseTrailer)]);
   return whenKnown(seal(trailer, route, grpcWeb.trailerFlag), (last) => {
-    const parts = [bodyBytes(body), last];
-    // Each part is base64 of its own.
-    const text = () => Buffer.from(parts.map((part) => part.toString("base64")).join(""));
-    return { status: 200, headers, body: format.isText ? text() : Buffer.concat(parts) };
+    const envelopes = [bodyBytes(body), last];
+    // Each envelope is encoded by itself.
+    const text = () => Buffer.from(envelopes.map((envelope) => envelope.toString("base64")).join(""));
+    return { status: 200, headers, body: format.isText ? text() : Buffer.concat(envelopes) };
   });
 }
 
