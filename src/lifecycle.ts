@@ -1,5 +1,16 @@
 import { setTimeout as pause } from "node:timers/promises";
 
+/**
+ * Resolves when the process is asked to stop: by a signal, and a worker also by the end of its supervisor. The listeners stay
+ * for the life of the process: under npm, one Ctrl-C arrives as two signals, because both the terminal and npm send it.
+ */
+export function stopRequested(isWorker: boolean): Promise<undefined> {
+  return new Promise((resolve) => {
+    for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => resolve(undefined));
+    if (isWorker) process.on("disconnect", () => resolve(undefined));
+  });
+}
+
 /** Called with each closer that failed. */
 export type CloseFailure = (name: string, error: unknown) => void;
 

@@ -61,6 +61,15 @@ function curl(url: string, token: string): string {
   return `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${token}'`;
 }
 
+/** Writes the answer to a command line and sets the exit code. @returns whether there was one, so that nothing is to start */
+export function answerCommandLine(args: readonly string[]): boolean {
+  const answer = answerTo(args);
+  if (!answer) return false;
+  process.exitCode = answer.exitCode;
+  (answer.exitCode === 0 ? console.log : console.error)(answer.text);
+  return true;
+}
+
 /** How a command line is answered instead of starting the service. */
 export interface Answer {
   readonly text: string;
