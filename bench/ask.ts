@@ -5,7 +5,7 @@ import { connect } from "node:http2";
 import type { Answer, Call } from "./calls.ts";
 
 /** What is needed of a call to make it. */
-type Asked = Omit<Call, "key" | "volatile">;
+type Asked = Omit<Call<string>, "key" | "volatile">;
 
 /** Makes one call and reads its answer. @throws when it failed */
 export async function ask(url: string, call: Asked, body = call.body): Promise<{ answer: Answer; bytes: number }> {

@@ -18,8 +18,8 @@ export type CallKey = "grpcGet" | "connectGet" | "restGet" | "create" | "update"
 export type Answer = { [field: string]: unknown };
 
 /** One kind of call: a request that is sent over and over, and what its answer holds. */
-export interface Call {
-  readonly key: CallKey;
+export interface Call<K extends string = CallKey> {
+  readonly key: K;
   readonly title: string;
   /** Version of HTTP. */
   readonly http: 1 | 2;
@@ -31,6 +31,8 @@ export interface Call {
   readonly read: (body: Uint8Array) => Answer;
   /** Fields of the group that differ from call to call. */
   readonly volatile: readonly string[];
+  /** How many connections the load has, of one call at a time each. Default: 64 calls are under way. */
+  readonly connections?: number;
 }
 
 /** What the calls are about. */
@@ -67,7 +69,7 @@ export function calls(subject: Subject): ReadonlyMap<CallKey, Call> {
       path: `/api/user?user_group_id=${subject.readId}`,
       headers: { authorization: `Token ${subject.apiToken}` },
       body: undefined,
-      read: (body) => JSON.parse(Buffer.from(body).toString()) as Answer,
+      read: json,
       volatile: [],
     },
     {
@@ -124,9 +126,14 @@ function connect<M extends DescMethodUnary>(
     path: pathOf(method),
     headers: { authorization: `Token ${apiToken}`, "content-type": "application/json" },
     body: Buffer.from(toJsonString(method.input as DescMessage, create(method.input as DescMessage, request as never))),
-    read: (body) => JSON.parse(Buffer.from(body).toString()) as Answer,
+    read: json,
     volatile: [],
   };
+}
+
+/** Reads JSON. */
+export function json(body: Uint8Array): Answer {
+  return JSON.parse(Buffer.from(body).toString());
 }
 
 function pathOf(method: DescMethodUnary): string {

@@ -6,6 +6,8 @@ export const SERVER_CORE = "0";
 /** The core that everything else is pinned to: Redis, the load generator and the benchmark itself. */
 export const LOAD_CORE = "1";
 
+export const CORES = [SERVER_CORE, LOAD_CORE] as const;
+
 /** What the kernel has counted of a core, in ticks. */
 interface CoreTimes {
   readonly idle: number;
@@ -13,7 +15,7 @@ interface CoreTimes {
 }
 
 /** What the kernel has counted of both cores so far. */
-export type Times = { readonly [core in typeof SERVER_CORE | typeof LOAD_CORE]: CoreTimes };
+export type Times = { readonly [core in (typeof CORES)[number]]: CoreTimes };
 
 export function coreTimes(): Times {
   const stat = readFileSync("/proc/stat", "utf8").split("\n");
@@ -31,11 +33,11 @@ export function busyShare(core: keyof Times, from: Times, to: Times): number {
   return 1 - (to[core].idle - from[core].idle) / (to[core].total - from[core].total);
 }
 
-/** Processor time of all threads of a process, user and system, in seconds, by its folder in /proc. */
-export function cpuSeconds(proc: string): number {
-  let nanoseconds = 0;
-  for (const thread of readdirSync(`${proc}/task`)) {
-    nanoseconds += Number(readFileSync(`${proc}/task/${thread}/schedstat`, "utf8").split(" ")[0]);
-  }
-  return nanoseconds / 1e9;
+/** Processor time of all threads of a process, user and system, in seconds. */
+export function cpuSeconds(pid: number): number {
+  const tasks = `/proc/${pid}/task`;
+  const nanoseconds = readdirSync(tasks).map(
+    (thread) => readFileSync(`${tasks}/${thread}/schedstat`, "utf8").split(" ")[0],
+  );
+  return nanoseconds.reduce((sum, each) => sum + Number(each), 0) / 1e9;
 }

@@ -3,8 +3,8 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Call } from "./calls.ts";
-import { LOAD_CORE } from "./cores.ts";
 import { BUILD_FOLDER } from "./runtimes.ts";
+import { quantile } from "./statistics.ts";
 
 /** A load, as it came to be. */
 export interface LoadResult {
@@ -12,6 +12,8 @@ export interface LoadResult {
   readonly callsPerSecond: number;
   /** Of the answers, without headers. */
   readonly bytesPerCall: number;
+  /** Where the call says on how many connections. */
+  readonly latency?: Latency;
 }
 
 /** How long calls took, in milliseconds. */
@@ -21,15 +23,15 @@ export interface Latency {
 }
 
 /** What a load is put on. */
-export interface LoadTarget<C = Call> {
+export interface LoadTarget {
   readonly url: string;
-  readonly call: C;
+  readonly call: Omit<Call<string>, "read" | "volatile">;
   /** For files. */
   readonly folder: string;
 }
 
-/** What is needed of a call to send it. */
-type Sent = Pick<Call, "http" | "path" | "headers" | "body">;
+/** An answer in h2load's log: when its call began, in microseconds, its status (-1: none), how many it took. */
+export type LogRow = readonly [began: number, status: number, took: number];
 
 const run = promisify(execFile);
 
@@ -49,16 +51,19 @@ const STAGGER = ["-r", "1", "--rate-period=1ms"];
  * @throws when a call fails
  */
 export async function loadPeak(target: LoadTarget, calls: number): Promise<LoadResult> {
-  const count = String(Math.max(64, Math.round(calls)));
-  if (target.call.key === "create") return create(target, ["--calls", count]);
-  return h2load(target, [...PEAK[target.call.http], "-n", count]);
+  const { key, http, connections } = target.call;
+  const count = String(Math.max(connections ? 2 * connections : 64, Math.round(calls)));
+  if (key === "create") return create(target, ["--calls", count]);
+  if (connections === undefined) return sent(target, [...PEAK[http], "-n", count]);
+  const log = join(target.folder, "calls.log");
+  const result = await sent(target, ["-c", String(connections), "-n", count, `--log-file=${log}`]);
+  return { ...result, latency: latencyOf(readLog(log)) };
 }
 
 /** Calls at a rate; the first quarter, while connections are made, is left out of the figures. @throws when a call fails */
 export async function loadPaced(target: LoadTarget, seconds: number, callsPerSecond: number): Promise<Latency> {
   const { call, folder } = target;
   const log = join(folder, "calls.log");
-  rmSync(log, { force: true });
   const clients = PACED_CLIENTS[call.http];
   const calls = String(Math.ceil((callsPerSecond * seconds) / clients) * clients);
   if (call.key === "create") {
@@ -66,47 +71,34 @@ export async function loadPaced(target: LoadTarget, seconds: number, callsPerSec
   } else {
     const streams = call.http === 2 ? ["-m", "32"] : [];
     const pace = ["-n", calls, "-c", String(clients), "--rps", String(callsPerSecond / clients)];
-    await h2load(target, [...pace, ...STAGGER, ...streams, `--log-file=${log}`]);
+    await sent(target, [...pace, ...STAGGER, ...streams, `--log-file=${log}`]);
   }
-  return latencyOf(readFileSync(log, "utf8"));
+  return latencyOf(readLog(log));
 }
 
-/** So many calls as fast as they are answered, on so many connections of HTTP/1.1. @throws when a call fails */
-export async function loadOnConnections(
-  target: LoadTarget<Sent>,
-  connections: number,
-  calls: number,
-): Promise<LoadResult & { readonly latency: Latency }> {
-  const log = join(target.folder, "calls.log");
-  rmSync(log, { force: true });
-  const count = String(Math.max(2 * connections, Math.round(calls)));
-  const result = await h2load(target, ["-c", String(connections), "-n", count, `--log-file=${log}`]);
-  return { ...result, latency: latencyOf(readFileSync(log, "utf8")) };
-}
-
-async function h2load({ url, call, folder }: LoadTarget<Sent>, args: readonly string[]): Promise<LoadResult> {
+async function sent({ url, call, folder }: LoadTarget, args: readonly string[]): Promise<LoadResult> {
   const body = join(folder, "body");
   if (call.body) writeFileSync(body, call.body);
-  const headers = Object.entries(call.headers).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);
-  const { stdout } = await run("taskset", [
-    ...["-c", LOAD_CORE, "h2load", ...args, ...(call.http === 1 ? ["--h1"] : [])],
-    ...(call.body ? ["-d", body] : []),
-    ...headers,
-    `${url}${call.path}`,
-  ]);
-  return resultOf(stdout);
+  const more = [...(call.http === 1 ? ["--h1"] : []), ...(call.body ? ["-d", body] : [])];
+  return resultOf(await h2load(call.headers, [...args, ...more, `${url}${call.path}`]));
+}
+
+/** Runs h2load on the core of this process. @returns what it prints */
+export async function h2load(headers: Call["headers"], args: readonly string[]): Promise<string> {
+  const sentAlong = Object.entries(headers).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);
+  return (await run("h2load", [...sentAlong, ...args])).stdout;
 }
 
 /** h2load sends one body over and over; creating needs a new id each time. */
 async function create({ url, call }: LoadTarget, args: readonly string[]): Promise<LoadResult> {
-  const generator = join(BUILD_FOLDER, "create-load.js");
+  const generator = join(BUILD_FOLDER, "calls/create-load.js");
   const request = JSON.stringify({ url, path: call.path, headers: call.headers, body: String(call.body) });
-  const { stdout } = await run("taskset", ["-c", LOAD_CORE, process.execPath, generator, ...args, request]);
+  const { stdout } = await run(process.execPath, [generator, ...args, request]);
   return JSON.parse(stdout) as LoadResult;
 }
 
 /** The figures that h2load prints. @throws when a call failed */
-export function resultOf(text: string): LoadResult {
+function resultOf(text: string): LoadResult {
   const [callsPerSecond = 0] = numbers(text, /([\d.]+) req\/s/);
   const [done = 0, failed, errored, timeout] = numbers(
     text,
@@ -124,16 +116,17 @@ function numbers(text: string, pattern: RegExp): number[] {
   return (pattern.exec(text) ?? []).slice(1).map(Number);
 }
 
-/** From h2load's log: when each call began, its status, how long it took, in microseconds. */
-export function latencyOf(log: string): Latency {
-  const rows = log
-    .trim()
-    .split("\n")
-    .map((line) => line.split("\t").map(Number) as [number, number, number]);
-  const begins = rows.map(([begin]) => begin).sort((a, b) => a - b);
+/** Reads h2load's log and removes it, for the next load would write behind it. */
+export function readLog(path: string): LogRow[] {
+  const lines = readFileSync(path, "utf8").split("\n").filter(Boolean);
+  rmSync(path);
+  return lines.map((line) => line.split("\t").map(Number) as unknown as LogRow);
+}
+
+function latencyOf(rows: readonly LogRow[]): Latency {
+  const begins = rows.map(([began]) => began).sort((a, b) => a - b);
   const from = (begins[0] ?? 0) + ((begins.at(-1) ?? 0) - (begins[0] ?? 0)) / 4;
-  const took = rows.filter(([begin]) => begin >= from).map((row) => row[2]);
+  const took = rows.filter(([began]) => began >= from).map((row) => row[2] / 1000);
   took.sort((a, b) => a - b);
-  const at = (share: number) => (took[Math.min(took.length - 1, Math.floor(took.length * share))] ?? Number.NaN) / 1000;
-  return { p50: at(0.5), p99: at(0.99) };
+  return { p50: quantile(took, 0.5), p99: quantile(took, 0.99) };
 }

@@ -1,31 +1,33 @@
-import { type ChildProcess, execFileSync } from "node:child_process";
-import { once } from "node:events";
-import { mkdirSync } from "node:fs";
-import { createServer } from "node:net";
+import { execFileSync } from "node:child_process";
 import { cpus, release, totalmem } from "node:os";
-import { setTimeout as sleep } from "node:timers/promises";
-import { Redis } from "ioredis";
-import { spawnOn } from "./children.ts";
-import { cpuSeconds, LOAD_CORE } from "./cores.ts";
-import { firstLine, isInstalled, type RuntimeInfo } from "./runtimes.ts";
+import { onPath } from "@user-group-service/testing/on-path";
+import { type CORES, LOAD_CORE } from "./cores.ts";
+import { firstLine, type RuntimeInfo } from "./runtimes.ts";
 
-/** Programs that the benchmark needs, and where Debian has them. */
+/** Programs that the benchmarks need, and where Debian has them. */
 const TOOLS = { h2load: "nghttp2-client", taskset: "util-linux", "redis-server": "redis-server" } as const;
 
-/** @throws when a tool is missing, or there is no second core */
-export function requireTools(): void {
-  const missing = Object.entries(TOOLS).filter(([tool]) => !isInstalled(tool));
+/**
+ * Keeps this process, and so all it starts but the servers, off the servers' core.
+ *
+ * @throws when a tool is missing, or there is no second core
+ */
+export function prepareMachine(): void {
+  const missing = Object.entries(TOOLS).filter(([tool]) => onPath(tool) === undefined);
   if (missing.length > 0) {
     const names = missing.map(([tool]) => tool).join(", ");
     const packages = missing.map(([, name]) => name).join(" ");
     throw new Error(`not found: ${names}; on Debian: apt-get install ${packages}`);
   }
   if (cpus().length < 2) throw new Error("two cores are needed: one for the server, one for Redis and the load");
+  // What was started ends with this process.
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
+  pinTo(LOAD_CORE);
 }
 
-/** Keeps this process, and so all it starts but the servers, off the servers' core. */
-export function pinToLoadCore(): void {
-  execFileSync("taskset", ["-a", "-p", "-c", LOAD_CORE, String(process.pid)], { stdio: "ignore" });
+/** Has this process, and what it starts from now on, run on one core. */
+export function pinTo(core: (typeof CORES)[number]): void {
+  execFileSync("taskset", ["-a", "-p", "-c", core, String(process.pid)], { stdio: "ignore" });
 }
 
 /** This machine and what runs on it, in a line. */
@@ -39,53 +41,4 @@ export function describeMachine(runtimes: readonly RuntimeInfo[]): string {
     `Redis ${/v=(\S+)/.exec(firstLine("redis-server", "--version"))?.[1] ?? "unknown"}`,
     firstLine("h2load", "--version"),
   ].join("; ");
-}
-
-/** Starts a Redis of the benchmark's own on the load core. */
-export async function startRedis(
-  folder: string,
-): Promise<{ url: string; cpuSeconds(): number; stop(): Promise<void> }> {
-  mkdirSync(folder, { recursive: true });
-  const port = await freePort();
-  const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""];
-  const child = spawnOn(LOAD_CORE, ["redis-server", ...options]);
-  child.stdout.resume();
-  await ready(port, child);
-  const exited = once(child, "exit");
-  return {
-    url: `redis://127.0.0.1:${port}`,
-    cpuSeconds: () => cpuSeconds(`/proc/${child.pid}`),
-    stop: async () => {
-      child.kill("SIGKILL");
-      await exited;
-    },
-  };
-}
-
-async function ready(port: number, child: ChildProcess): Promise<void> {
-  const redis = new Redis(port, "127.0.0.1", { lazyConnect: true, retryStrategy: () => null });
-  redis.on("error", () => {});
-  try {
-    for (;;) {
-      if (child.exitCode !== null) throw new Error("redis-server ended at once");
-      try {
-        await redis.connect();
-        return;
-      } catch {
-        await sleep(20);
-      }
-    }
-  } finally {
-    redis.disconnect();
-  }
-}
-
-/** A port of 127.0.0.1 that nobody listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, "close");
-  return port;
 }

@@ -1,5 +1,5 @@
+import type { TokenStorage } from "./calls/peer-records.ts";
 import type { CallKey } from "./calls.ts";
-import type { TokenStorage } from "./peer-records.ts";
 import type { Runtime } from "./runtimes.ts";
 
 /** A server that is measured: one row of the tables. */
@@ -14,6 +14,8 @@ export interface Row {
   readonly entry: string;
   /** What it reads; `service` for the service's own records. */
   readonly storage: TokenStorage | "service";
+  /** Where in Redis that is: releases that keep records otherwise have a database each. */
+  readonly database: number;
   /** Whether its latency is measured too. */
   readonly isPaced: boolean;
 }
@@ -29,49 +31,19 @@ interface Server extends Pick<Row, "title" | "calls" | "entry"> {
 export const READS: readonly CallKey[] = ["grpcGet", "connectGet", "restGet"];
 const WRITES: readonly CallKey[] = ["create", "update", "rotate", "resolve"];
 
+const ON_NODE = { encrypted: ["node"], plain: ["node", "node24"] } as const;
+const FLOOR = { encrypted: ["node", "deno"], plain: [] } as const;
+const IN_GO = { encrypted: ["go"], plain: ["go"] } as const;
+const HTTP1 = ["connectGet", "restGet"] as const;
+
 const PEERS: readonly Server[] = [
-  {
-    name: "grpcJs",
-    title: "@grpc/grpc-js, ioredis",
-    calls: ["grpcGet"],
-    entry: "grpc-js",
-    encrypted: ["node"],
-    plain: ["node", "node24"],
-  },
-  {
-    name: "fastify",
-    title: "Fastify, ioredis",
-    calls: ["connectGet", "restGet"],
-    entry: "fastify",
-    encrypted: ["node"],
-    plain: ["node", "node24"],
-  },
-  {
-    name: "bareHttp2",
-    title: "bare node:http2 (floor)",
-    calls: ["grpcGet"],
-    entry: "bare-http2",
-    encrypted: ["node", "deno"],
-    plain: [],
-  },
-  {
-    name: "bareHttp",
-    title: "bare node:http (floor)",
-    calls: ["connectGet", "restGet"],
-    entry: "bare-http",
-    encrypted: ["node", "deno"],
-    plain: [],
-  },
-  { name: "grpcGo", title: "grpc-go, rueidis", calls: ["grpcGet"], entry: "grpc", encrypted: ["go"], plain: ["go"] },
-  {
-    name: "connectGo",
-    title: "connect-go, rueidis",
-    calls: ["grpcGet", "connectGet"],
-    entry: "connect",
-    encrypted: ["go"],
-    plain: ["go"],
-  },
-  { name: "httpGo", title: "net/http, rueidis", calls: ["restGet"], entry: "rest", encrypted: ["go"], plain: ["go"] },
+  { name: "grpcJs", title: "@grpc/grpc-js, ioredis", calls: ["grpcGet"], entry: "grpc-js", ...ON_NODE },
+  { name: "fastify", title: "Fastify, ioredis", calls: HTTP1, entry: "fastify", ...ON_NODE },
+  { name: "bareHttp2", title: "bare node:http2 (floor)", calls: ["grpcGet"], entry: "bare-http2", ...FLOOR },
+  { name: "bareHttp", title: "bare node:http (floor)", calls: HTTP1, entry: "bare-http", ...FLOOR },
+  { name: "grpcGo", title: "grpc-go, rueidis", calls: ["grpcGet"], entry: "grpc", ...IN_GO },
+  { name: "connectGo", title: "connect-go, rueidis", calls: ["grpcGet", "connectGet"], entry: "connect", ...IN_GO },
+  { name: "httpGo", title: "net/http, rueidis", calls: ["restGet"], entry: "rest", ...IN_GO },
 ];
 
 /** This service, built as `npm run build` builds it or otherwise. */
@@ -83,6 +55,7 @@ export function serviceRow(runtime: Runtime, changes: Partial<Row> = {}): Row {
     calls: runtime === "node" ? [...READS, ...WRITES] : READS,
     entry: runtime === "deno" ? "src/main.ts" : "dist/main.js",
     storage: "service",
+    database: 0,
     isPaced: true,
     ...changes,
   };
@@ -90,15 +63,13 @@ export function serviceRow(runtime: Runtime, changes: Partial<Row> = {}): Row {
 
 /** Every row whose runtime is there, in the order of the tables. */
 export function allRows(runtimes: readonly Runtime[]): Row[] {
-  const adapter: Row = {
+  const adapter = serviceRow("node", {
     key: "adapter",
     title: "connectNodeAdapter, same service",
-    runtime: "node",
     calls: ["grpcGet", "connectGet", ...WRITES],
     entry: "adapter",
-    storage: "service",
     isPaced: false,
-  };
+  });
   const services = (["node", "node24", "deno"] as const).map((runtime) => serviceRow(runtime));
   const peers = PEERS.flatMap((peer) => [
     ...peer.encrypted.map((runtime) => peerRow(peer, runtime, "encrypted")),
@@ -121,6 +92,7 @@ function peerRow({ name, title, calls, entry }: Server, runtime: Runtime, storag
     calls,
     entry,
     storage,
+    database: 0,
     isPaced: storage === "encrypted" && (runtime === "node" || runtime === "go") && !entry.startsWith("bare"),
   };
 }

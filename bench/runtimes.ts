@@ -1,6 +1,8 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { onPath } from "@user-group-service/testing/on-path";
+import { denoBinary } from "@user-group-service/testing/runtime";
 
 /** What servers run on; `node` is the one that runs the benchmark. */
 export type Runtime = "node" | "node24" | "deno" | "go";
@@ -63,38 +65,17 @@ function nodeInfo(runtime: Runtime, path: string): RuntimeInfo {
 
 /** Builds the servers in Go, with the code that buf makes for them of `proto/`. */
 function buildGo(): RuntimeInfo {
-  const go = ["go", "/usr/local/go/bin/go"].find(isInstalled);
+  const go = onPath("go") ?? onPath("/usr/local/go/bin/go");
   if (go === undefined) throw new Error("go is not on the PATH");
   const cwd = "bench/servers/go";
   const path = join(process.cwd(), BUILD_FOLDER, "go-servers");
   const bin = join(process.cwd(), "node_modules/.bin");
-  const goFolder = go.includes("/") ? [go.slice(0, go.lastIndexOf("/"))] : [];
-  const env = { ...process.env, PATH: [bin, process.env["PATH"], ...goFolder].join(":") };
+  const env = { ...process.env, PATH: [bin, process.env["PATH"], dirname(go)].join(":") };
   console.error("building the servers in Go (minutes at the first time)");
   execFileSync("buf", ["generate"], { cwd, env, stdio: "pipe" });
   execFileSync(go, ["build", "-o", path, "."], { cwd, env, stdio: "pipe" });
   const version = /go(\d[\d.]*)/.exec(firstLine(go, "version"))?.[1] ?? "?";
   return { runtime: "go", title: "Go", version: `Go ${version}`, path };
-}
-
-/** The Deno executable itself: signals to the npm package's launcher do not reach it. */
-function denoBinary(): string {
-  const folder = "node_modules/@deno";
-  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
-    const path = join(folder, name, "deno");
-    if (existsSync(path)) return path;
-  }
-  throw new Error("the npm package deno has no executable for this platform; run npm ci");
-}
-
-/** Whether a program is on the PATH, or there. */
-export function isInstalled(program: string): boolean {
-  try {
-    execFileSync("sh", ["-c", `command -v ${program}`], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** The first line that a program prints. */

@@ -1,20 +1,22 @@
-import type { ChildProcessByStdio } from "node:child_process";
-import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Readable } from "node:stream";
-import { spawnOn } from "./children.ts";
+import { type RunningProcess, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { denoRun } from "@user-group-service/testing/runtime";
+import { freePort } from "@user-group-service/testing/wait";
+import { type LogLine, linesOf } from "../test/support/server.ts";
 import { cpuSeconds, SERVER_CORE } from "./cores.ts";
 import type { Row } from "./rows.ts";
 import { BUILD_FOLDER, type RuntimeInfo } from "./runtimes.ts";
 
 /** A server that listens, pinned to the servers' core. */
-export interface BenchServer {
+export interface BenchServer extends Pick<RunningProcess, "type"> {
   readonly row: Row;
   /** Where it serves a version of HTTP. */
   url(http: 1 | 2): string;
   /** From the start of the process until it listened, in milliseconds. */
   readonly startMs: number;
+  /** The lines that it has written so far. */
+  log(): LogLine[];
   /** Processor time that it has used so far, user and system, in seconds. */
   cpuSeconds(): number;
   /** The most memory that was resident since the last `forgetPeak`, in MiB. */
@@ -29,57 +31,43 @@ export async function startServer(
   { path }: RuntimeInfo,
   env: { readonly [name: string]: string },
 ): Promise<BenchServer> {
-  const { PATH = "", HOME = "" } = process.env;
-  const started = performance.now();
-  const child = spawnOn(SERVER_CORE, [path, ...argumentsOf(row)], {
-    PATH,
-    HOME,
-    NODE_ENV: "production",
-    NO_COLOR: "1",
-    ...env,
+  const port = String(await freePort());
+  const started = Date.now();
+  const server = startProcess(["taskset", "-c", SERVER_CORE, ...commandOf(row, path)], {
+    env: { NODE_ENV: "production", NO_COLOR: "1", PORT: port, ...env },
   });
-  const exited = once(child, "exit");
-  const { url, http2Url = url } = await listening(child, row.key);
-  const startMs = performance.now() - started;
-  const proc = `/proc/${child.pid}`;
+  const { pid, type, exited, signal } = server;
+  const log = linesOf(server.output);
+  const said = await waitUntilSaid(server, `${row.key} listens`, () => log().find(({ msg }) => msg === "listening"));
+  // Peers do not say when.
+  const { url, http2Url = url, time = new Date().toISOString() } = said as unknown as Listening;
   return {
     row,
+    type,
     url: (http) => (http === 2 ? http2Url : url),
-    startMs,
-    cpuSeconds: () => cpuSeconds(proc),
-    peakMiB: () => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`${proc}/status`, "utf8"))?.[1]) / 1024,
-    forgetPeak: () => writeFileSync(`${proc}/clear_refs`, "5"),
+    startMs: Date.parse(time) - started,
+    log,
+    cpuSeconds: () => cpuSeconds(pid),
+    peakMiB: () => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024,
+    forgetPeak: () => writeFileSync(`/proc/${pid}/clear_refs`, "5"),
     stop: async () => {
-      child.kill("SIGKILL");
-      await exited;
+      signal("SIGKILL");
+      await exited();
     },
   };
 }
 
-/** What the line says that a server writes once it listens. What it writes later is read and dropped. */
-function listening(
-  { stdout }: ChildProcessByStdio<null, Readable, null>,
-  name: string,
-): Promise<{ url: string; http2Url?: string }> {
-  return new Promise((resolve, reject) => {
-    let output = "";
-    stdout.on("data", (chunk: Buffer) => {
-      output += chunk;
-      const line = output.split("\n").find((text) => text.includes('"msg":"listening"') && text.endsWith("}"));
-      if (line === undefined) return;
-      stdout.removeAllListeners().resume();
-      resolve(JSON.parse(line));
-    });
-    stdout.on("close", () => reject(new Error(`${name} did not listen:\n${output}`)));
-  });
+/** What a server writes once it listens. */
+interface Listening {
+  readonly url: string;
+  readonly http2Url?: string;
+  readonly time?: string;
 }
 
-function argumentsOf({ runtime, entry, storage }: Row): string[] {
-  if (runtime === "go") return [entry];
+function commandOf({ runtime, entry, storage }: Row, path: string): string[] {
+  if (runtime === "go") return [path, entry];
   const file = entry.includes("/") ? entry : undefined;
-  if (runtime === "deno") {
-    const permissions = storage === "service" ? "-P" : "-A";
-    return ["run", "--no-prompt", permissions, file ?? `bench/servers/${entry}.ts`];
-  }
-  return [file ?? join(BUILD_FOLDER, "servers", `${entry}.js`)];
+  if (runtime === "deno")
+    return [...denoRun([storage === "service" ? "-P" : "-A"]), file ?? `bench/servers/${entry}.ts`];
+  return [path, file ?? join(BUILD_FOLDER, "servers", `${entry}.js`)];
 }

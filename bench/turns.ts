@@ -1,14 +1,26 @@
-import { ask, requireAlike } from "./ask.ts";
-import type { Answer, Call, CallKey } from "./calls.ts";
+import { ask } from "./ask.ts";
+import type { Answer, Call } from "./calls.ts";
 import { busyShare, coreTimes, LOAD_CORE, SERVER_CORE } from "./cores.ts";
 import { type Latency, loadPaced, loadPeak } from "./load.ts";
 import type { BenchServer } from "./servers.ts";
+import type { OneNode, Stage } from "./stage.ts";
+
+/** A server, and what it is asked over and over. */
+export interface Subject {
+  readonly server: BenchServer;
+  readonly call: Call<string>;
+  /** The body that asks once. Default: the call's. */
+  readonly bodyOnce?: () => Uint8Array | undefined;
+  /** @throws when an answer is wrong */
+  check(answer: Answer): void;
+}
 
 /** What one server did in one turn: one call, over and over, as fast as it is answered. */
 export interface Turn {
   /** Key of the row. */
   readonly row: string;
-  readonly call: CallKey;
+  /** Key of the call. */
+  readonly call: string;
   /** Servers of one bout were started together. */
   readonly bout: number;
   /** Turns of one number were taken one right after the other. */
@@ -16,6 +28,10 @@ export interface Turn {
   readonly callsPerSecond: number;
   /** Processor time of the server per call, user and system, in microseconds. */
   readonly cpuMicros: number;
+  /** That of Redis. */
+  readonly storeMicros: number;
+  /** Undefined where the call does not say on how many connections it is made. */
+  readonly latency: Latency | undefined;
   /** Share of its core that the server used. */
   readonly serverBusy: number;
   /** Share of the other core that was used: near 1 the load generator is what limits. */
@@ -27,7 +43,7 @@ export interface Turn {
 /** What a server did beside its turns, once a round. */
 export interface Aside {
   readonly row: string;
-  readonly call: CallKey;
+  readonly call: string;
   /** The most memory that was resident during the turns. */
   readonly peakMiB: number;
   /** At half of the calls per second of the warm-up; undefined where it is not measured. */
@@ -41,47 +57,44 @@ export interface Durations {
   readonly paced: number;
 }
 
-/** What turns need besides the servers. */
+/** What turns need besides their subjects. */
 export interface TurnOptions {
-  readonly call: Call;
-  /** What the service answered, to which every server is held. */
-  readonly reference: Answer;
   readonly durations: Durations;
-  /** How many turns each server takes. */
+  /** How many turns each subject takes. */
   readonly turns: number;
   readonly bout: number;
-  /** For files. */
-  readonly folder: string;
 }
 
 /** So many calls tell roughly how fast a server is. */
 const FIRST_CALLS = 640;
 
-/** Has servers warm up and take turns at one call. @throws when an answer is wrong */
+/** Has subjects warm up and take turns. @throws when an answer is wrong */
 export async function takeTurns(
-  servers: readonly BenchServer[],
-  options: TurnOptions,
+  subjects: readonly Subject[],
+  stage: Stage<OneNode>,
+  { durations, turns: count, bout }: TurnOptions,
 ): Promise<{ turns: Turn[]; asides: Aside[] }> {
-  const { call, durations, folder, bout } = options;
-  const subjects: Subject[] = [];
-  for (const server of servers) {
-    const target = { url: server.url(call.http), call, folder };
-    const bytes = await checkAnswer(server, options);
+  const warm: Warm[] = [];
+  for (const subject of subjects) {
+    const { server, call } = subject;
+    const target = { url: server.url(call.http), call, folder: stage.folder };
+    const bytes = await checkAnswer(subject);
     const first = await loadPeak(target, FIRST_CALLS);
     const { callsPerSecond } = await loadPeak(target, first.callsPerSecond * durations.warmUp);
     server.forgetPeak();
-    subjects.push({ server, target, bytes, callsPerSecond });
+    warm.push({ ...subject, target, bytes, callsPerSecond });
   }
   const turns: Turn[] = [];
-  for (let i = 0; i < options.turns; i++) {
+  for (let i = 0; i < count; i++) {
     // To and fro, so that none always follows the same other.
-    const order = i % 2 === 0 ? subjects : subjects.toReversed();
-    const number = bout * options.turns + i;
-    for (const subject of order) turns.push({ bout, number, ...(await takeTurn(subject, durations.turn)) });
+    for (const each of i % 2 === 0 ? warm : warm.toReversed()) {
+      turns.push({ bout, number: bout * count + i, ...(await takeTurn(each, stage.store, durations.turn)) });
+    }
   }
   const asides: Aside[] = [];
-  for (const { server, target, callsPerSecond } of subjects) {
-    await checkAnswer(server, options);
+  for (const subject of warm) {
+    const { server, call, target, callsPerSecond } = subject;
+    await checkAnswer(subject);
     const peakMiB = server.peakMiB();
     const isPaced = server.row.isPaced && durations.paced > 0;
     const latency = isPaced ? await loadPaced(target, durations.paced, callsPerSecond / 2) : undefined;
@@ -90,34 +103,38 @@ export async function takeTurns(
   return { turns, asides };
 }
 
-interface Subject {
-  readonly server: BenchServer;
+/** A subject that has warmed up. */
+interface Warm extends Subject {
   readonly target: Parameters<typeof loadPeak>[0];
   /** Length of an answer's body. */
   readonly bytes: number;
-  /** When warmed up. */
   readonly callsPerSecond: number;
 }
 
-async function takeTurn(subject: Subject, seconds: number): Promise<Omit<Turn, "bout" | "number">> {
-  const { server, target } = subject;
+async function takeTurn(
+  { server, call, target, bytes, callsPerSecond: rate }: Warm,
+  store: OneNode,
+  seconds: number,
+): Promise<Omit<Turn, "bout" | "number">> {
   const started = performance.now();
-  const cpuBefore = server.cpuSeconds();
+  const cpuBefore = [server.cpuSeconds(), store.cpuSeconds()] as const;
   const before = coreTimes();
-  const { calls, callsPerSecond, bytesPerCall } = await loadPeak(target, subject.callsPerSecond * seconds);
-  const cpuSeconds = server.cpuSeconds() - cpuBefore;
+  const { calls, callsPerSecond, bytesPerCall, latency } = await loadPeak(target, rate * seconds);
+  const cpuSeconds = server.cpuSeconds() - cpuBefore[0];
+  const storeSeconds = store.cpuSeconds() - cpuBefore[1];
   const after = coreTimes();
   const elapsed = (performance.now() - started) / 1000;
-  if (Math.abs(bytesPerCall / subject.bytes - 1) > 0.1) {
-    const { key } = server.row;
-    throw new Error(`${key}, ${target.call.title}: ${bytesPerCall} bytes a call under load, alone ${subject.bytes}`);
+  if (Math.abs(bytesPerCall / bytes - 1) > 0.1) {
+    throw new Error(`${server.row.key}, ${call.title}: ${bytesPerCall} bytes a call under load, alone ${bytes}`);
   }
   const serverBusy = cpuSeconds / elapsed;
   return {
     row: server.row.key,
-    call: target.call.key,
+    call: call.key,
     callsPerSecond,
     cpuMicros: (cpuSeconds * 1e6) / calls,
+    storeMicros: (storeSeconds * 1e6) / calls,
+    latency,
     serverBusy,
     loadBusy: busyShare(LOAD_CORE, before, after),
     othersBusy: Math.max(0, busyShare(SERVER_CORE, before, after) - serverBusy),
@@ -125,19 +142,12 @@ async function takeTurn(subject: Subject, seconds: number): Promise<Omit<Turn, "
 }
 
 /** Has a server answer once. @returns the length of the answer's body */
-async function checkAnswer(server: BenchServer, { call, reference }: TurnOptions): Promise<number> {
-  const { answer, bytes } = await ask(server.url(call.http), call, call.key === "create" ? newGroup(call) : call.body);
+async function checkAnswer({ server, call, bodyOnce, check }: Subject): Promise<number> {
+  const { answer, bytes } = await ask(server.url(call.http), call, bodyOnce?.() ?? call.body);
   try {
-    requireAlike(call, answer, reference);
+    check(answer);
   } catch (cause) {
-    throw new Error(`${server.row.key} answers otherwise than the service`, { cause });
+    throw new Error(`${server.row.key} answers ${call.title} otherwise than it should`, { cause });
   }
   return bytes;
-}
-
-let created = 0;
-
-/** The body that creates a group, with an id that was not there before. */
-export function newGroup(call: Call): Uint8Array {
-  return Buffer.from(String(call.body).replace('"ID"', `"checked-${process.pid}-${created++}"`));
 }

@@ -1,16 +1,17 @@
-// Builds the service and a benchmark of `bench/`, and runs it: `npm run bench -- [growth|introspect|overload] [options]`.
+// Builds the service and a benchmark of `bench/`, and runs it: `npm run bench -- --help` says which there are.
 import { fileURLToPath } from "node:url";
 import { bundleBench, bundleService } from "./bundle.js";
 
-/** What each subcommand builds, its own file first. Without one, calls are measured. */
+/** What is built for the benchmark of a subcommand, its own file first. Without one, and with others, calls are measured. */
 const BENCHMARKS = {
-  calls: ["main.ts", "create-load.ts", "servers/*.ts"],
+  calls: ["calls/main.ts", "calls/create-load.ts", "servers/*.ts"],
   growth: ["growth/main.ts"],
   introspect: ["introspect/main.ts"],
   overload: ["overload/main.ts"],
 };
 
-const [given = "", ...rest] = process.argv.slice(2);
+const args = process.argv.slice(2);
+const [given = ""] = args;
 const isNamed = Object.hasOwn(BENCHMARKS, given);
 const [first = "", ...others] = BENCHMARKS[/** @type {keyof typeof BENCHMARKS} */ (isNamed ? given : "calls")];
 
@@ -18,4 +19,15 @@ process.chdir(fileURLToPath(new URL("..", import.meta.url)));
 await bundleService("dist");
 await bundleBench([first, ...others].map((file) => `bench/${file}`));
 const { main } = await import(`../dist-bench/${first.replace(".ts", ".js")}`);
-await main(isNamed ? rest : process.argv.slice(2), bundleService);
+try {
+  await main(isNamed ? args.slice(1) : args, bundleService);
+} catch (error) {
+  console.error(messageOf(error));
+  process.exitCode = 1;
+}
+
+/** What is wrong, and why. @param {unknown} error @returns {string} */
+function messageOf(error) {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`;
+}

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { replaceDeclarations } from "../bench/replace.ts";
-import { rowsWithout } from "../bench/without.ts";
+import { replaceDeclarations } from "../bench/calls/replace.ts";
+import { rowsWithout } from "../bench/calls/without.ts";
 
 describe("the service without an optimisation", () => {
   let folder: string;

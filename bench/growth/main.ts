@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import "../../src/runtime.ts";
 import type { ScriptedRedis } from "@user-group-service/redis";
 import { Audit } from "../../src/store/audit/audit.ts";
@@ -8,8 +5,10 @@ import { TokenCipher } from "../../src/store/encryption/encryption.ts";
 import { RedisUserGroups } from "../../src/store/groups/user-groups.ts";
 import type { StoreClient } from "../../src/store/redis/client.ts";
 import { openRedis } from "../../src/store/redis/open.ts";
-import { describeMachine, startRedis } from "../machine.ts";
-import { writeResults } from "../report.ts";
+import { startRedis } from "../../test/support/redis.ts";
+import { LOAD_CORE, SERVER_CORE } from "../cores.ts";
+import { describeMachine, pinTo, prepareMachine } from "../machine.ts";
+import { report, table, whole } from "../report.ts";
 import { type CallFigures, measureCalls } from "./calls.ts";
 import { BY, ENVIRONMENT, KINDS, type Kind, payloadOf } from "./groups.ts";
 
@@ -18,6 +17,12 @@ const SIZES = [1000, 200_000, 1_000_000];
 const CALLS = 4000;
 /** How many groups are made at once. */
 const BATCH = 1000;
+
+const EXPLANATION = `- **bytes a group**: what Redis' \`used_memory\` has grown by, divided by the groups: their hashes and
+  keys, the index of tokens and the index of ids. **payload**: the bytes of the values that a caller gave and gets.
+- **compact**: how many of the groups are a \`listpack\` to Redis, by a sample.
+- **p50, p99**: of calls to the store one at a time, groups picked at random. **CPU µs**: of the calling process and of
+  Redis, a call, with 64 under way.`;
 
 interface Size {
   readonly groups: number;
@@ -32,23 +37,23 @@ interface Size {
 
 /** @param args `--quick`: a hundredth of the groups, to see that it works */
 export async function main(args: readonly string[]): Promise<void> {
+  prepareMachine();
   const isQuick = args.includes("--quick");
   const sizes = SIZES.map((groups) => (isQuick ? Math.max(1000, groups / 100) : groups));
   const began = performance.now();
   const parts = [
     `${describeMachine([])}; Node ${process.versions.node}. Redis is as it is installed, without persistence.`,
+    EXPLANATION,
   ];
   for (const kind of KINDS) parts.push(section(kind, await grow(kind, [...new Set(sizes)], isQuick ? 500 : CALLS)));
-  const text = parts.join("\n\n");
-  console.log(text);
   console.error(`took ${((performance.now() - began) / 60_000).toFixed(1)} minutes`);
-  if (isQuick) console.error("bench/results/ is left as it is: this was a part of a run");
-  else writeResults("growth", text);
+  report(parts.join("\n\n"), isQuick ? undefined : "growth");
 }
 
 async function grow(kind: Kind, sizes: readonly number[], calls: number): Promise<Size[]> {
-  const folder = mkdtempSync(join(tmpdir(), "ugs-growth-"));
-  const redis = await startRedis(folder);
+  pinTo(LOAD_CORE);
+  const redis = await startRedis();
+  pinTo(SERVER_CORE);
   const client = await openRedis(redis.url, { timeoutMs: 30_000 });
   try {
     const cipher = new TokenCipher([{ id: "k1", secret: Buffer.alloc(32, 7) }]);
@@ -81,33 +86,24 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
   } finally {
     client.close();
     await redis.stop();
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 
 function section({ title }: Kind, sizes: readonly Size[]): string {
-  const count = (groups: number) => groups.toLocaleString("en");
-  const memory = sizes.map(
-    ({ groups, used, payload, compact, audit }) =>
-      `| ${count(groups)} | ${used.toFixed(0)} | ${audit.toFixed(0)} | ${payload.toFixed(0)} | ${(used / payload).toFixed(2)} | ${(100 * compact).toFixed(0)} % |`,
-  );
+  const memory = sizes.map(({ groups, used, payload, compact, audit }) => {
+    const bytes = [used, audit, payload].map((figure) => figure.toFixed(0));
+    return [whole(groups), ...bytes, (used / payload).toFixed(2), `${(100 * compact).toFixed(0)} %`];
+  });
   const calls = sizes.flatMap(({ groups, calls: figures = [] }) =>
-    figures.map(
-      ({ title: call, p50, p99, storeMicros, redisMicros }) =>
-        `| ${call} | ${count(groups)} | ${p50.toFixed(2)} | ${p99.toFixed(2)} | ${storeMicros.toFixed(0)} | ${redisMicros.toFixed(0)} |`,
-    ),
+    figures.map(({ title: call, p50, p99, storeMicros, redisMicros }) => {
+      return [call, whole(groups), p50.toFixed(2), p99.toFixed(2), storeMicros.toFixed(0), redisMicros.toFixed(0)];
+    }),
   );
   return [
     `### Groups with ${title}`,
-    "",
-    "| groups | bytes a group | of which audit | payload | bytes ÷ payload | compact |",
-    "|--:|--:|--:|--:|--:|--:|",
-    ...memory,
-    "",
-    "| call | groups | p50 ms | p99 ms | store, CPU µs | Redis, CPU µs |",
-    "|---|--:|--:|--:|--:|--:|",
-    ...calls.sort(),
-  ].join("\n");
+    table([">groups", ">bytes a group", ">of which audit", ">payload", ">bytes ÷ payload", ">compact"], memory),
+    table(["call", ">groups", ">p50 ms", ">p99 ms", ">store, CPU µs", ">Redis, CPU µs"], calls.sort()),
+  ].join("\n\n");
 }
 
 /** The connection to the only node. */

@@ -1,11 +1,7 @@
-import type { Call } from "../calls.ts";
+import { type Call, json } from "../calls.ts";
 
-/** A call of this benchmark: what is sent over and over. */
-export interface IntrospectCall extends Omit<Call, "key" | "volatile"> {
-  /** A name for files and figures. */
-  readonly name: string;
-  readonly connections: number;
-}
+/** A call of this benchmark, on so many connections. */
+export type IntrospectCall = Call<string> & Required<Pick<Call, "connections">>;
 
 /** What the calls are about. */
 export interface Subject {
@@ -22,13 +18,14 @@ const AUDIENCE = "https://dashboards.example.com";
 /** How long they last, in whole seconds: as long as a session can. */
 const TTL = "3600s";
 
-const CONNECTIONS = [100, 600];
+/** Of those that ask. */
+export const CONNECTIONS = [100, 600];
 
 /** The call that makes a session of a group. */
 export function creation({ apiToken, groupId }: Pick<Subject, "apiToken" | "groupId">): IntrospectCall {
   const request = { userGroupId: groupId, audience: AUDIENCE, ttl: TTL };
   return {
-    name: "create",
+    key: "session",
     title: "a session made, by id",
     http: 1,
     connections: 100,
@@ -36,6 +33,7 @@ export function creation({ apiToken, groupId }: Pick<Subject, "apiToken" | "grou
     headers: { authorization: `Token ${apiToken}`, "content-type": "application/json" },
     body: Buffer.from(JSON.stringify(request)),
     read: json,
+    volatile: [],
   };
 }
 
@@ -52,7 +50,7 @@ export function introspectCalls(subject: Subject): readonly IntrospectCall[] {
 function introspection(subject: Subject, of: "token" | "session", connections: number): IntrospectCall {
   const { apiToken, userGroupToken, session } = subject;
   return {
-    name: `${of}-${connections}`,
+    key: `${of}-${connections}`,
     title: `a ${of === "token" ? "user group token" : "viewer session"} asked for`,
     http: 1,
     connections,
@@ -60,9 +58,6 @@ function introspection(subject: Subject, of: "token" | "session", connections: n
     headers: { authorization: `Token ${apiToken}`, "content-type": "application/x-www-form-urlencoded" },
     body: Buffer.from(new URLSearchParams({ token: of === "token" ? userGroupToken : session }).toString()),
     read: json,
+    volatile: [],
   };
-}
-
-function json(body: Uint8Array) {
-  return JSON.parse(Buffer.from(body).toString());
 }

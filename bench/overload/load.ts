@@ -1,16 +1,12 @@
-import { execFile } from "node:child_process";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import { LOAD_CORE } from "../cores.ts";
+import { h2load, type LogRow, readLog } from "../load.ts";
+import { API_TOKEN } from "../stage.ts";
 import { quantile } from "../statistics.ts";
-
-const run = promisify(execFile);
 
 /** Reads of groups over HTTP/2, and where to keep files. */
 export interface Target {
   readonly url: string;
-  readonly apiToken: string;
   readonly groups: readonly string[];
   readonly folder: string;
   /** Unique among the loads that run at once. */
@@ -36,34 +32,28 @@ export interface Answered {
 const STREAMS = 200;
 const CONNECTIONS = 64;
 
-/** One answer in h2load's log: when its call began, in microseconds, its status (-1: none), how many it took. */
-type LogRow = readonly [began: number, status: number, took: number];
-
 /** Calls that begin at a rate, whether the ones before are answered or not. */
 export function loadAtRate(target: Target, seconds: number, callsPerSecond: number): Promise<Answered> {
   const pace = ["--rps", String(callsPerSecond / CONNECTIONS)];
-  return h2load(target, seconds, ["-c", String(CONNECTIONS), "-m", String(STREAMS), ...pace]);
+  return read(target, seconds, ["-c", String(CONNECTIONS), "-m", String(STREAMS), ...pace]);
 }
 
 /** So many calls at once, each followed by another as soon as it is answered. */
 export function loadAtOnce(target: Target, seconds: number, calls: number): Promise<Answered> {
   const connections = Math.ceil(calls / STREAMS);
-  return h2load(target, seconds, ["-c", String(connections), "-m", String(Math.ceil(calls / connections))]);
+  return read(target, seconds, ["-c", String(connections), "-m", String(Math.ceil(calls / connections))]);
 }
 
-async function h2load(
-  { url, apiToken, groups, folder, name }: Target,
+async function read(
+  { url, groups, folder, name }: Target,
   seconds: number,
   args: readonly string[],
 ): Promise<Answered> {
   const [uris, log] = [join(folder, `${name}.uris`), join(folder, `${name}.log`)];
   writeFileSync(uris, groups.map((id) => `${url}/api/user?user_group_id=${encodeURIComponent(id)}\n`).join(""));
-  rmSync(log, { force: true });
   const time = ["-D", String(seconds), "--warm-up-time=1s"];
-  const header = ["-H", `authorization: Token ${apiToken}`];
-  await run("taskset", ["-c", LOAD_CORE, "h2load", ...args, ...time, ...header, "-i", uris, `--log-file=${log}`]);
-  const lines = readFileSync(log, "utf8").split("\n").filter(Boolean);
-  return answered(lines.map((line) => line.split("\t").map(Number) as unknown as LogRow));
+  await h2load({ authorization: `Token ${API_TOKEN}` }, [...args, ...time, "-i", uris, `--log-file=${log}`]);
+  return answered(readLog(log));
 }
 
 /** A worker that is offered too much may end no call within the load: then there are no rows. */

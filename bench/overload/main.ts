@@ -1,17 +1,14 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { ask, startRedis, type TestRedis } from "../../test/support/redis.ts";
 import { startCluster, type TestCluster } from "../../test/support/redis-cluster.ts";
 import { startSentinels } from "../../test/support/redis-sentinel.ts";
-import { describeMachine, freePort, pinToLoadCore, requireTools } from "../machine.ts";
-import { writeResults } from "../report.ts";
+import { describeMachine, prepareMachine } from "../machine.ts";
+import { report, table, whole } from "../report.ts";
 import { serviceRow } from "../rows.ts";
 import { findRuntimes, type RuntimeInfo } from "../runtimes.ts";
-import { type BenchServer, startServer } from "../servers.ts";
+import type { BenchServer } from "../servers.ts";
+import { API_TOKEN, onStage, type Store } from "../stage.ts";
 import { type Answered, loadAtOnce, loadAtRate, type Target } from "./load.ts";
 
-const API_TOKEN = "overload-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 const GROUPS = 300;
 
 /** Rates as shares of the peak. */
@@ -25,11 +22,6 @@ const PROMPT_MS = 50;
 /** So long that no shard is replaced while it is slow. */
 const NODE_TIMEOUT_MS = 120_000;
 
-interface Shape {
-  readonly url: string;
-  readonly stop: () => Promise<void>;
-}
-
 /** A load, how many calls a second it offered, and what else was seen. */
 interface Measured extends Answered {
   readonly title: string;
@@ -41,58 +33,45 @@ interface Measured extends Answered {
 
 /** @param args `--quick`: for 3 seconds each, to see that it works */
 export async function main(args: readonly string[]): Promise<void> {
-  requireTools();
-  pinToLoadCore();
-  const seconds = args.includes("--quick") ? 3 : 10;
-  const [runtime] = findRuntimes(["node"]);
-  if (!runtime) throw new Error("Node is not found");
-  const parts = [`${describeMachine([runtime])}; one worker on a core of its own, Redis and the load on the other.`];
-  const shapes: readonly [string, () => Promise<Shape>][] = [
+  prepareMachine();
+  const isQuick = args.includes("--quick");
+  const seconds = isQuick ? 3 : 10;
+  const runtimes = findRuntimes(["node"]);
+  const parts = [
+    `${describeMachine(runtimes)}; one worker on a core of its own, Redis and the load on the other. ` +
+      "**memory**: the most that was resident. **prompt again after**: from the end of the load until a call is answered " +
+      `within ${PROMPT_MS} ms.`,
+  ];
+  const shapes: readonly [string, () => Promise<Store>][] = [
     ["One node", () => startRedis()],
     ["Sentinel", () => startSentinels()],
   ];
   for (const [title, start] of shapes) {
     const measure = async (target: Target, server: BenchServer) => (await offered(title, target, server, seconds)).text;
-    parts.push(await withShape(await start(), runtime, measure));
+    parts.push(await withGroups(await start(), runtimes, measure));
   }
   const cluster = await startCluster({ nodeTimeoutMs: NODE_TIMEOUT_MS });
   const onCluster = async (target: Target, server: BenchServer) => {
     const { text, peak } = await offered("Cluster", target, server, seconds);
     return `${text}\n\n${await slowShard(cluster, target, { seconds, rate: SHARD_SHARE * peak })}`;
   };
-  parts.push(await withShape(cluster, runtime, onCluster));
-  const text = parts.join("\n\n");
-  console.log(text);
-  if (args.includes("--quick")) console.error("bench/results/ is left as it is: this was a part of a run");
-  else writeResults("overload", text);
+  parts.push(await withGroups(cluster, runtimes, onCluster));
+  report(parts.join("\n\n"), isQuick ? undefined : "overload");
 }
 
-/** Starts a worker on a Redis, fills it with groups, and ends both. */
-async function withShape(
-  shape: Shape,
-  runtime: RuntimeInfo,
+/** Starts a worker on a Redis and fills it with groups. */
+async function withGroups(
+  store: Store,
+  runtimes: readonly RuntimeInfo[],
   measure: (target: Target, server: BenchServer) => Promise<string>,
 ): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), "ugs-overload-"));
-  try {
-    const server = await startServer(serviceRow("node"), runtime, {
-      PORT: String(await freePort()),
-      REDIS_URL: shape.url,
-      TOKEN_KEYS: `k1:${Buffer.alloc(32, 7).toString("base64")}`,
-      API_TOKENS: `bench=${API_TOKEN}`,
-    });
-    try {
-      const groups = Array.from({ length: GROUPS }, (_, i) => `group-${i}`);
-      const target = { url: server.url(2), apiToken: API_TOKEN, groups, folder, name: "all" };
-      for (const group of groups) await timeOf(target, group);
-      return await measure(target, server);
-    } finally {
-      await server.stop();
-    }
-  } finally {
-    await shape.stop();
-    rmSync(folder, { recursive: true, force: true });
-  }
+  return onStage(runtimes, store, async ({ folder, start }) => {
+    const server = await start(serviceRow("node"));
+    const groups = Array.from({ length: GROUPS }, (_, i) => `group-${i}`);
+    const target = { url: server.url(2), groups, folder, name: "all" };
+    for (const group of groups) await timeOf(target, group);
+    return await measure(target, server);
+  });
 }
 
 /** Offers a worker ever more. */
@@ -121,20 +100,24 @@ async function offered(
     await measure(`${share} × the peak`, share * peak, () => loadAtRate(target, seconds, share * peak));
   }
   for (const calls of FLOODS) {
-    await measure(`${count(calls)} at once, again and again`, undefined, () => loadAtOnce(target, seconds, calls));
+    await measure(`${whole(calls)} at once, again and again`, undefined, () => loadAtOnce(target, seconds, calls));
   }
+  const columns = [
+    ...["offered a second", "answered", "refused", "failed", "p99 of answers, ms", "p99 of refusals, ms"],
+    ...["memory, MiB", "prompt again after, ms"],
+  ];
+  const lines = rows.map((row) => [
+    row.title,
+    ...[row.offered, row.acceptedPerSecond, row.refusedPerSecond].map(whole),
+    String(row.failed),
+    ...[row.p99, row.refusedP99].map(ms),
+    ...[row.peakMiB, row.recoveredMs].map((figure) => figure.toFixed(0)),
+  ]);
   const text = [
     `## ${title}`,
-    "",
-    `The peak, with 64 calls at once: ${count(peak)} calls a second, at ${micros.toFixed(0)} µs of CPU each.`,
-    "",
-    "| load | offered a second | answered | refused | failed | p99 of answers, ms | p99 of refusals, ms | memory, MiB | prompt again after, ms |",
-    "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
-    ...rows.map(
-      (row) =>
-        `| ${row.title} | ${count(row.offered)} | ${count(row.acceptedPerSecond)} | ${count(row.refusedPerSecond)} | ${row.failed} | ${ms(row.p99)} | ${ms(row.refusedP99)} | ${row.peakMiB.toFixed(0)} | ${row.recoveredMs.toFixed(0)} |`,
-    ),
-  ].join("\n");
+    `The peak, with 64 calls at once: ${whole(peak)} calls a second, at ${micros.toFixed(0)} µs of CPU each.`,
+    table(["load", ...columns.map((column) => `>${column}`)], lines),
+  ].join("\n\n");
   return { text, peak };
 }
 
@@ -158,25 +141,27 @@ async function slowShard(
       },
     ],
   ];
-  const lines = [
-    `Calls at ${count(rate)} a second to the groups of one shard, and at the same time to those of the two others:`,
-    "",
-    "| that shard | its groups: answered a second | p99, ms | failed or refused | other groups: answered a second | p99, ms | failed or refused |",
-    "|---|--:|--:|--:|--:|--:|--:|",
-  ];
+  const lines: string[][] = [];
   for (const [title, begin] of states) {
     const end = begin();
     const both = await Promise.all([there, elsewhere].map((each) => loadAtRate(each, seconds, rate)));
     await end();
     const cells = both.flatMap(({ acceptedPerSecond, p99, failed, refusedPerSecond }) => [
-      count(acceptedPerSecond),
+      whole(acceptedPerSecond),
       ms(p99),
-      count(failed + refusedPerSecond * seconds),
+      whole(failed + refusedPerSecond * seconds),
     ]);
-    lines.push(`| ${title} | ${cells.join(" | ")} |`);
+    lines.push([title, ...cells]);
     console.error(`Cluster: a shard ${title}`);
   }
-  return lines.join("\n");
+  const figures = [">answered a second", ">p99, ms", ">failed or refused"];
+  const columns = ["its groups", "other groups"].flatMap((whose) =>
+    figures.map((text) => text.replace(">", `>${whose}: `)),
+  );
+  return [
+    `Calls at ${whole(rate)} a second to the groups of one shard, and at the same time to those of the two others:`,
+    table(["that shard", ...columns], lines),
+  ].join("\n\n");
 }
 
 /** Makes a node hold back all answers for most of the time. Returns what ends that. */
@@ -206,18 +191,14 @@ async function untilPrompt(target: Target): Promise<number> {
 }
 
 /** How long a call takes that is answered with a group, in milliseconds. @throws when it is answered otherwise */
-async function timeOf({ url, apiToken }: Target, group: string): Promise<number> {
+async function timeOf({ url }: Target, group: string): Promise<number> {
   const began = performance.now();
   const response = await fetch(`${url}/api/user?user_group_id=${group}`, {
-    headers: { authorization: `Token ${apiToken}` },
+    headers: { authorization: `Token ${API_TOKEN}` },
   });
   const text = await response.text();
   if (response.status !== 200) throw new Error(`a call was answered with ${response.status}: ${text}`);
   return performance.now() - began;
-}
-
-function count(number: number): string {
-  return Math.round(number).toLocaleString("en");
 }
 
 function ms(time: number): string {

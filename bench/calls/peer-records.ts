@@ -1,6 +1,7 @@
 import { createCipheriv, createHash, hkdfSync, randomBytes } from "node:crypto";
 import { Redis } from "ioredis";
-import type { Answer } from "./calls.ts";
+import type { Answer } from "../calls.ts";
+import { API_TOKEN } from "../stage.ts";
 
 /** How peers keep the user group token: as the service does, or as it is. */
 export type TokenStorage = "encrypted" | "plain";
@@ -9,9 +10,9 @@ const ENVIRONMENT = "bench/Customer";
 const SECRET = Buffer.alloc(32, 9);
 
 /** The settings of a peer. */
-export function peerSettings(storage: TokenStorage, apiToken: string): { readonly [name: string]: string } {
+export function peerSettings(storage: TokenStorage): { readonly [name: string]: string } {
   return {
-    BENCH_API_TOKEN: apiToken,
+    BENCH_API_TOKEN: API_TOKEN,
     BENCH_ENVIRONMENT: ENVIRONMENT,
     BENCH_RECORDS: prefixOf(storage),
     ...(storage === "encrypted" && { BENCH_KEY: SECRET.toString("base64") }),

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { parseArgs } from "node:util";
-import type { LoadResult } from "./load.ts";
+import type { LoadResult } from "../load.ts";
 
 /*
  * Creates user groups over HTTP/1.1, each with an id of its own. It writes bytes

@@ -1,15 +1,18 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Plugin } from "esbuild";
+import { type Row, serviceRow } from "../rows.ts";
+import { BUILD_FOLDER } from "../runtimes.ts";
+import { CONTROL, type Verdict } from "./differences.ts";
 import { replaceDeclarations } from "./replace.ts";
-import { CONTROL } from "./report.ts";
-import { type Row, serviceRow } from "./rows.ts";
-import { BUILD_FOLDER } from "./runtimes.ts";
 
 /** Bundles the service into a folder, as `npm run build` does. */
 export type BundleService = (outdir: string, plugins?: Plugin[]) => Promise<void>;
 
 const VARIANTS = "bench/without";
+
+/** What gains less of a call's processor time is not worth its keep. */
+const MIN_GAIN = 1.03;
 
 /**
  * Builds the service without optimisations, and gives it as rows, with and once
@@ -26,7 +29,10 @@ const VARIANTS = "bench/without";
 export async function rowsWithout(names: string, bundle: BundleService): Promise<Row[]> {
   const known = readdirSync(VARIANTS).map((file) => file.replace(/\.ts$/, ""));
   const wanted = names === "all" ? known : names.split(",");
-  const rows = [serviceRow("node"), serviceRow("node", { key: CONTROL, title: "nothing: the same once more" })];
+  const rows = [
+    serviceRow("node", { title: "nothing" }),
+    serviceRow("node", { key: CONTROL, title: "nothing: the same once more" }),
+  ];
   for (const name of wanted) {
     const parts = name.split("+");
     const unknown = parts.find((part) => !known.includes(part));
@@ -37,3 +43,10 @@ export async function rowsWithout(names: string, bundle: BundleService): Promise
   }
   return rows;
 }
+
+/** Whether an optimisation stays. */
+export const isWorthIt: Verdict = (calls) => {
+  const gains = calls.filter(({ difference }) => difference === "more");
+  if (gains.length === 0) return "gains nothing that can be told from chance";
+  return gains.some(({ median }) => median >= MIN_GAIN) ? "stays" : "gains too little";
+};

@@ -1,0 +1,115 @@
+import { requireAlike } from "../ask.ts";
+import type { CallKey } from "../calls.ts";
+import { READS, type Row, serviceRow } from "../rows.ts";
+import type { RuntimeInfo } from "../runtimes.ts";
+import type { BenchServer } from "../servers.ts";
+import { type OneNode, onStage, PATIENT, type Stage, startStore } from "../stage.ts";
+import { median } from "../statistics.ts";
+import { type Aside, type Durations, type Turn, takeTurns } from "../turns.ts";
+import { peerSettings } from "./peer-records.ts";
+import { bodyOnce, type Seeded, seed } from "./seed.ts";
+
+/** What is to be measured, and how thoroughly. */
+export interface Plan {
+  /** Servers that take turns with each other; none of another group runs meanwhile. */
+  readonly groups: readonly (readonly Row[])[];
+  /** Those that the rows name; `node` among them. */
+  readonly runtimes: readonly RuntimeInfo[];
+  readonly calls: readonly CallKey[];
+  /** Each starts every server anew: how a process turns out differs by some per cent. */
+  readonly rounds: number;
+  /** In each round. */
+  readonly turns: number;
+  readonly durations: Durations;
+}
+
+/** Everything that a run found out. */
+export interface Results {
+  /** From the start of the service until it listened, in milliseconds. */
+  readonly startMs: readonly number[];
+  readonly turns: readonly Turn[];
+  readonly asides: readonly Aside[];
+}
+
+const STARTS = 5;
+
+/** Runs a plan on a Redis of its own. @throws when a server does not start, or answers otherwise than the service */
+export async function runBenchmark(plan: Plan): Promise<Results> {
+  return onStage(plan.runtimes, await startStore(), async (stage) => {
+    const results = { startMs: await startTimes(stage), turns: [] as Turn[], asides: [] as Aside[] };
+    const seeds = new Map<number, Seeds>();
+    for (const row of plan.groups.flat()) {
+      if (!seeds.has(row.database)) seeds.set(row.database, await seed(stage, row, plan.calls));
+    }
+    for (let round = 0; round < plan.rounds; round++) {
+      for (const [group, rows] of plan.groups.entries()) {
+        const bout = { rows, round, number: round * plan.groups.length + group };
+        const { turns, asides } = await runBout(plan, bout, { stage, seeds });
+        results.turns.push(...turns);
+        results.asides.push(...asides);
+      }
+    }
+    return results;
+  });
+}
+
+/** The calls of a database. */
+type Seeds = ReadonlyMap<CallKey, Seeded>;
+
+/** What a group does in a round. */
+interface Bout {
+  readonly rows: readonly Row[];
+  readonly round: number;
+  /** Unique among all groups and rounds. */
+  readonly number: number;
+}
+
+/** Starts every server of a group, and has them take turns at call after call. */
+async function runBout(
+  plan: Plan,
+  { rows, round, number }: Bout,
+  { stage, seeds }: { readonly stage: Stage<OneNode>; readonly seeds: ReadonlyMap<number, Seeds> },
+): Promise<{ turns: Turn[]; asides: Aside[] }> {
+  const found = { turns: [] as Turn[], asides: [] as Aside[] };
+  const servers: BenchServer[] = [];
+  for (const row of rows) {
+    const settings = row.storage === "service" ? PATIENT : peerSettings(row.storage);
+    if (row.calls.some((key) => plan.calls.includes(key))) servers.push(await stage.start(row, settings));
+  }
+  for (const key of plan.calls) {
+    const subjects = servers.flatMap((server) => {
+      const seeded = server.row.calls.includes(key) ? seeds.get(server.row.database)?.get(key) : undefined;
+      if (!seeded) return [];
+      const { call, reference } = seeded;
+      const check = (answer: typeof reference) => requireAlike(call, answer, reference);
+      return [{ server, call, bodyOnce: () => bodyOnce(call), check }];
+    });
+    // Changes have no peers to be told from by some per cent.
+    const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
+    const options = { durations: { ...plan.durations, turn }, turns: plan.turns, bout: number };
+    const { turns, asides } = await takeTurns(subjects, stage, options);
+    found.turns.push(...turns);
+    found.asides.push(...asides);
+    for (const { server, call } of subjects) console.error(progress(round, server.row.key, call.title, turns));
+  }
+  for (const server of servers) await server.stop();
+  return found;
+}
+
+/** What a server's turns came to, for who watches. */
+function progress(round: number, row: string, title: string, turns: readonly Turn[]): string {
+  const of = (pick: (turn: Turn) => number) => median(turns.filter((turn) => turn.row === row).map(pick));
+  const busy = Math.round(100 * of((turn) => turn.othersBusy));
+  return `round ${round + 1}, ${title}, ${row}: ${of((turn) => turn.cpuMicros).toFixed(1)} µs, others ${busy} %`;
+}
+
+/** How long the service takes from its start until it listens, in milliseconds. */
+async function startTimes({ start }: Stage<OneNode>): Promise<number[]> {
+  const times: number[] = [];
+  for (let i = 0; i < STARTS; i++) {
+    const server = await start(serviceRow("node"));
+    times.push(server.startMs);
+    await server.stop();
+  }
+  return times;
+}

@@ -1,0 +1,67 @@
+import { quartiles, table } from "../report.ts";
+import { isService } from "../rows.ts";
+import { lowerQuartile, type Summary, summarise } from "../statistics.ts";
+import type { Turn } from "../turns.ts";
+import type { Results } from "./benchmark.ts";
+import { cpuMicros, type Measured, titles, turnsOf } from "./tables.ts";
+
+/** The key of the row that is the first one once more: what differs is chance. */
+export const CONTROL = "again";
+
+/** How much a server may differ from itself for the run to be believed. */
+const MAX_CHANCE = 0.015;
+
+/** What a server costs beside the first one: surely more, surely less, or what may be chance. Undefined: it may not be said. */
+type Difference = "more" | "less" | "chance";
+
+/** What is said of a row. @param summaries of each call the ratios, and whether that is more than chance */
+export type Verdict = (summaries: readonly (Summary & { readonly difference: Difference })[]) => string;
+
+/**
+ * What servers cost beside the first row of theirs: of each bout the ratio of the two, and of these the median.
+ *
+ * @param what stands above the rows
+ */
+export function differences({ rows, results }: Measured, what: string, verdict: Verdict): string {
+  const kinds = titles(results);
+  const of = (row: string) => kinds.map(([call]) => summarise(boutRatios(results, row, call)));
+  const chance = of(CONTROL);
+  const isQuiet = chance.every(({ median }) => Math.abs(median - 1) <= MAX_CHANCE);
+  const lines = rows.map((row) => {
+    if (isService(row)) {
+      const own = kinds.map(([call]) => summarise(turnsOf(results, row.key, call).map(cpuMicros)));
+      return [row.title, ...own.map((summary) => `${quartiles(summary, 1)} µs`), ""];
+    }
+    const summaries = of(row.key);
+    const told = summaries.map((summary, i) => ({ ...summary, difference: differenceOf(summary, chance[i]) }));
+    return [row.title, ...summaries.map(percentQuartiles), isQuiet && row.key !== CONTROL ? verdict(told) : ""];
+  });
+  const columns = kinds.map(([, title]) => `>${title}: CPU`);
+  const text = table([what, ...columns, ""], lines);
+  if (isQuiet) return text;
+  const most = `${100 * MAX_CHANCE} %`;
+  return `${text}\n\n**Nothing is concluded: the first server differs from itself by more than ${most}.**`;
+}
+
+/** Three quarters of the rounds must lie outside of the middle half of the rounds that the same server has beside itself. */
+function differenceOf({ median, low, high }: Summary, chance: Summary | undefined): Difference {
+  if (!chance) throw new Error("there is no control");
+  if (median > 1 && low > chance.high) return "more";
+  return median < 1 && high < chance.low ? "less" : "chance";
+}
+
+/** What a server's calls cost beside those of the first one that was started with it, bout by bout. */
+function boutRatios(results: Results, row: string, call: string): number[] {
+  const turns = turnsOf(results, row, call);
+  const base = turnsOf(results, "service", call);
+  return [...new Set(turns.map(({ bout }) => bout))].map((bout) => {
+    const least = (of: readonly Turn[]) => lowerQuartile(of.filter((turn) => turn.bout === bout).map(cpuMicros));
+    return least(turns) / least(base);
+  });
+}
+
+function percentQuartiles({ median, low, high }: Summary): string {
+  if (Number.isNaN(median)) return "";
+  const percent = (ratio: number) => `${ratio < 1 ? "−" : "+"}${Math.abs(100 * (ratio - 1)).toFixed(1)}`;
+  return `${percent(median)} % (${percent(low)} to ${percent(high)})`;
+}

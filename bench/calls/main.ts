@@ -1,0 +1,152 @@
+import { writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { calls } from "../calls.ts";
+import { describeMachine, prepareMachine } from "../machine.ts";
+import { noise, type Page, report } from "../report.ts";
+import { allRows, READS, type Row } from "../rows.ts";
+import { findRuntimes, RUNTIMES, type Runtime } from "../runtimes.ts";
+import { runBenchmark } from "./benchmark.ts";
+import { builtAt, HERE, rowsOfCommits, whatItCosts } from "./commits.ts";
+import { differences } from "./differences.ts";
+import { comparison, type Measured, summary, targets } from "./tables.ts";
+import { type BundleService, isWorthIt, rowsWithout } from "./without.ts";
+
+const CALLS = [...calls({ apiToken: "", readId: "", writtenId: "", userGroupToken: "" }).keys()];
+
+const USAGE = `Usage: npm run bench -- [what] [options]
+  (nothing)             this service beside its peers
+  peers                 this service beside those that do the same work, on Node, in 50 turns
+  --without NAMES       this service without each optimisation of a comma list, or all; A+B is both at once
+  commits BASE [HEAD]   two commits; without HEAD, a commit and the files here
+  growth | introspect | overload [--quick]     many groups; asking for viewers; more load than a worker can take
+Options of the first four:
+  --calls KEYS          comma list of ${CALLS.join(", ")}
+  --runtimes KEYS       comma list of ${RUNTIMES.join(", ")} (default: all that are there)
+  --rounds N            how often every server is started anew
+  --turns N             turns of each server, for each call, in each round
+  --quick               short turns, to see that it works
+  --json FILE           keep the raw figures
+Whole runs are kept in bench/results/, but for those of commits and of some optimisations.`;
+
+/** A process needs some ten thousand calls of a kind until it is compiled throughout; on Deno, more. */
+const DURATIONS = { warmUp: 5, turn: 0.9, paced: 2 };
+/** Turns of servers that hardly differ: many short ones, some of which nothing disturbs. */
+const SHORT = { warmUp: 2, turn: 0.3, paced: 0 };
+const QUICK = { warmUp: 0.3, turn: 0.3, paced: 0.5 };
+
+/** The peers that do what the service does with a group, on what it does it. */
+const SAME_WORK = ["service", "grpcJs", "fastify"];
+
+/** What can be measured. */
+interface Kind {
+  readonly page: Page | undefined;
+  readonly runtimes: readonly Runtime[];
+  readonly calls: typeof CALLS;
+  readonly rounds: number;
+  readonly turns: number;
+  readonly durations: typeof DURATIONS;
+  readonly rows: (runtimes: readonly Runtime[]) => Row[] | Promise<Row[]>;
+  /** Which of them take turns with each other. Default: all. */
+  readonly groups?: (rows: readonly Row[]) => Row[][];
+  readonly tables: readonly ((measured: Measured) => string)[];
+}
+
+function optionsOf(args: readonly string[]) {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      without: { type: "string" },
+      calls: { type: "string" },
+      runtimes: { type: "string" },
+      rounds: { type: "string" },
+      turns: { type: "string" },
+      quick: { type: "boolean", default: false },
+      json: { type: "string" },
+      help: { type: "boolean", default: false },
+    },
+  });
+  const rounds = countOf(values.rounds);
+  const turns = countOf(values.turns);
+  if (values.help || Number.isNaN((rounds ?? 0) + (turns ?? 0))) throw new Error(USAGE);
+  return {
+    ...{ ...values, positionals, rounds, turns },
+    calls: listOf(values.calls, CALLS),
+    runtimes: listOf(values.runtimes, RUNTIMES),
+  };
+}
+
+/** @throws when there is no such kind */
+function kindOf(
+  { positionals: [what, base, head], without }: ReturnType<typeof optionsOf>,
+  bundle: BundleService,
+): Kind {
+  const reads = { runtimes: ["node"] as const, calls: [...READS], turns: 10 };
+  const similar = { ...reads, rounds: 6, durations: SHORT };
+  if (without !== undefined && what === undefined) {
+    return {
+      ...similar,
+      page: without === "all" ? "without" : undefined,
+      rows: () => rowsWithout(without, bundle),
+      groups: ([service, ...variants]) => (service ? variants.map((variant) => [service, variant]) : []),
+      tables: [(measured) => differences(measured, "without", isWorthIt)],
+    };
+  }
+  if (what === "commits" && base !== undefined) {
+    return {
+      ...similar,
+      page: undefined,
+      rows: () => rowsOfCommits(builtAt(base), head === undefined ? HERE : builtAt(head)),
+      tables: [(measured) => differences(measured, "commit", whatItCosts)],
+    };
+  }
+  if (what === "peers") {
+    const rows = (runtimes: readonly Runtime[]) => allRows(runtimes).filter(({ key }) => SAME_WORK.includes(key));
+    return { ...reads, page: "peers", rounds: 5, durations: DURATIONS, rows, tables: [targets, comparison] };
+  }
+  if (what !== undefined) throw new Error(USAGE);
+  const all = { runtimes: RUNTIMES, calls: CALLS, rounds: 2, turns: 5, durations: DURATIONS };
+  return { ...all, page: "calls", rows: allRows, tables: [summary, targets, comparison] };
+}
+
+/** @param bundle how `npm run build` bundles the service */
+export async function main(args: readonly string[], bundle: BundleService): Promise<void> {
+  const options = optionsOf(args);
+  const kind = kindOf(options, bundle);
+  const { quick, json } = options;
+  prepareMachine();
+  const wanted = options.runtimes ?? kind.runtimes;
+  const runtimes = findRuntimes(wanted.includes("node") ? wanted : ["node", ...wanted]);
+  const rows = await kind.rows(runtimes.map(({ runtime }) => runtime));
+  const plan = {
+    groups: kind.groups?.(rows) ?? [rows],
+    runtimes,
+    calls: options.calls ?? kind.calls,
+    rounds: options.rounds ?? (quick ? 1 : kind.rounds),
+    turns: options.turns ?? (quick ? 2 : kind.turns),
+    durations: quick ? QUICK : kind.durations,
+  };
+  const began = performance.now();
+  const results = await runBenchmark(plan);
+  console.error(`took ${((performance.now() - began) / 60_000).toFixed(1)} minutes`);
+  if (json !== undefined) writeFileSync(json, `${JSON.stringify({ rows, ...results }, undefined, 1)}\n`);
+  const many = `${plan.rounds * plan.turns} turns in ${plan.rounds} rounds`;
+  const head = `${describeMachine(runtimes)}. Medians of ${many}, quartiles in brackets. ${noise(results.turns)}`;
+  const tables = kind.tables.map((table) => table({ rows, runtimes, results }));
+  const isWhole = !quick && plan.calls === kind.calls && runtimes.length === kind.runtimes.length;
+  report([head, ...tables].join("\n\n"), isWhole ? kind.page : undefined);
+}
+
+function countOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  return /^[1-9]\d*$/.test(text) ? Number(text) : Number.NaN;
+}
+
+/** @throws when a name is none of those that are known */
+function listOf<T extends string>(text: string | undefined, known: readonly T[]): T[] | undefined {
+  return text?.split(",").map((name) => {
+    const one = known.find((key) => key === name);
+    if (one === undefined) throw new Error(`${name} is none of ${known.join(", ")}`);
+    return one;
+  });
+}

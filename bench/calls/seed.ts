@@ -1,0 +1,51 @@
+import { ask } from "../ask.ts";
+import { type Answer, type Call, type CallKey, calls, GROUP_FIELDS } from "../calls.ts";
+import type { Row } from "../rows.ts";
+import { API_TOKEN, type OneNode, PATIENT, type Stage } from "../stage.ts";
+import { writePeerRecords } from "./peer-records.ts";
+
+/** A call, and how the service answers it. */
+export interface Seeded {
+  readonly call: Call;
+  readonly reference: Answer;
+}
+
+/** Has the service write the groups, and notes what it answers to each call. */
+export async function seed(
+  { start, store }: Stage<OneNode>,
+  row: Row,
+  keys: readonly CallKey[],
+): Promise<ReadonlyMap<CallKey, Seeded>> {
+  const server = await start(row, PATIENT);
+  try {
+    const made = { apiToken: API_TOKEN, readId: "acme-4711", writtenId: "acme-4712", userGroupToken: "" };
+    const creator = calls(made).get("create");
+    if (!creator) throw new Error("there is no call that creates");
+    const create = async (id: string) => {
+      const body = Buffer.from(JSON.stringify({ userGroupId: id, ...GROUP_FIELDS }));
+      const { answer } = await ask(server.url(creator.http), creator, body);
+      return answer["userGroup"] as Answer;
+    };
+    const group = await create(made.readId);
+    await writePeerRecords(store.url, group);
+    await create(made.writtenId);
+    // In this order a rotation answers with the group as updates leave it.
+    const seeded = new Map<CallKey, Seeded>();
+    for (const [key, call] of calls({ ...made, userGroupToken: String(group["token"]) })) {
+      if (!keys.includes(key)) continue;
+      const { answer } = await ask(server.url(call.http), call, bodyOnce(call));
+      seeded.set(key, { call, reference: answer });
+    }
+    return seeded;
+  } finally {
+    await server.stop();
+  }
+}
+
+let created = 0;
+
+/** The body that asks once: a creation has an id that was not there before. */
+export function bodyOnce(call: Call): Uint8Array | undefined {
+  if (call.key !== "create") return call.body;
+  return Buffer.from(String(call.body).replace('"ID"', `"checked-${process.pid}-${created++}"`));
+}

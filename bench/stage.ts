@@ -1,0 +1,72 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ask, startRedis } from "../test/support/redis.ts";
+import { tokenKey } from "../test/support/server.ts";
+import { cpuSeconds } from "./cores.ts";
+import type { Row } from "./rows.ts";
+import type { RuntimeInfo } from "./runtimes.ts";
+import { type BenchServer, startServer } from "./servers.ts";
+
+/** An API token that every server takes. */
+export const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
+
+/** Peers wait for Redis as long as it takes: a busy machine is not to fail the service's calls alone. */
+export const PATIENT = { REDIS_TIMEOUT: "10s" };
+
+/** What servers read from: a Redis, in whichever shape. */
+export interface Store {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** A Redis of one node. */
+export interface OneNode extends Store {
+  /** Processor time that it has used so far, in seconds. */
+  cpuSeconds(): number;
+}
+
+/** A store, a folder for files, and servers. */
+export interface Stage<S extends Store> {
+  readonly store: S;
+  readonly folder: string;
+  /** Starts a server, which is stopped at the latest when the work on the stage is done. */
+  start(row: Row, settings?: { readonly [name: string]: string }): Promise<BenchServer>;
+}
+
+/** Starts a Redis on the core of this process. */
+export async function startStore(): Promise<OneNode> {
+  const redis = await startRedis();
+  const pid = Number(/^process_id:(\d+)/m.exec(String(await ask(redis, "INFO", "server")))?.[1]);
+  return { ...redis, cpuSeconds: () => cpuSeconds(pid) };
+}
+
+/** Has something done with servers on a store, and ends them and the store. */
+export async function onStage<S extends Store, T>(
+  runtimes: readonly RuntimeInfo[],
+  store: S,
+  work: (stage: Stage<S>) => Promise<T>,
+): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), "ugs-bench-"));
+  const servers: BenchServer[] = [];
+  try {
+    const start: Stage<S>["start"] = async (row, settings) => {
+      const runtime = runtimes.find((info) => info.runtime === row.runtime);
+      if (!runtime) throw new Error(`${row.key}: ${row.runtime} is not there`);
+      const server = await startServer(row, runtime, {
+        HOST: "127.0.0.1",
+        REDIS_URL: `${store.url}${row.database === 0 ? "" : `/${row.database}`}`,
+        TOKEN_KEYS: tokenKey("bench", 7),
+        API_TOKENS: `bench/Customer=${API_TOKEN}`,
+        ...settings,
+      });
+      servers.push(server);
+      return server;
+    };
+    return await work({ store, folder, start });
+  } finally {
+    for (const server of servers) await server.stop();
+    await store.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
