@@ -8,6 +8,7 @@ const BENCHMARKS = {
   growth: ["growth/main.ts"],
   introspect: ["introspect/main.ts"],
   overload: ["overload/main.ts"],
+  way: ["way/main.ts"],
 };
 
 const args = process.argv.slice(2);

@@ -18,6 +18,8 @@ const USAGE = `Usage: npm run bench -- [what] [options]
   peers                 this service beside those that do the same work, on Node, in 50 turns
   --without NAMES       this service without each optimisation of a comma list, or all; A+B is both at once
   commits BASE [HEAD]   two commits; without HEAD, a commit and the files here
+  way [--at COMMITS] [--quick]                 what one call passes and allocates, beside the two last releases
+                                               or a comma list of commits, which may be empty
   growth | introspect | overload [--quick]     many groups; asking for viewers; more load than a worker can take
 Options of the first four:
   --calls KEYS          comma list of ${CALLS.join(", ")}
