@@ -5,7 +5,7 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
-import { asRoot, jsonLinesOf, startUgs, ugsBuilt } from "../packages/cli/test/support/ugs.ts";
+import { asRoot, jsonLinesIn, startUgs, ugsBuilt } from "../packages/cli/test/support/ugs.ts";
 import { ADMIN_TOKEN, adminOf, customerOf } from "./support/admin.ts";
 import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import { mountSecrets } from "./support/secret-files.ts";
@@ -93,7 +93,7 @@ describeWithRedis("the key that encrypts tokens", () => {
 /** How many groups need each key. */
 async function usesOf(server: TestServer): Promise<{ [id: string]: number }> {
   const { stdout } = await ugsBuilt(["keys", "check", "--json"], { env: asRoot(server) });
-  const uses = jsonLinesOf<{ tokenKeyId: string; userGroupCount?: string }>(stdout);
+  const uses = jsonLinesIn<{ tokenKeyId: string; userGroupCount?: string }>(stdout);
   return Object.fromEntries(uses.map(({ tokenKeyId, userGroupCount = "0" }) => [tokenKeyId, Number(userGroupCount)]));
 }
 

@@ -5,7 +5,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { ADMIN_ENV } from "../../../test/support/admin.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
-import { jsonLinesOf, linesOf, TIME, ugs, usersOf } from "./support/ugs.ts";
+import { jsonLinesIn, linesIn, TIME, ugs, usersOf } from "./support/ugs.ts";
 
 describe("the commands", () => {
   const server = suiteServer({ env: ADMIN_ENV });
@@ -52,7 +52,7 @@ describe("the commands", () => {
     expect(list.stdout).toMatch(/^TOKEN +NAME +ROLE +LAST USED +EXPIRES +CREATED BY$/m);
     expect(list.stdout).toMatch(new RegExp(`^${id} +dashboard +resolve +not yet +${TIME} +root$`, "m"));
     expect(list.stdout).not.toMatch(/ugk_/);
-    expect(linesOf((await admin("token list --role resolve")).stdout)).toHaveLength(2);
+    expect(linesIn((await admin("token list --role resolve")).stdout)).toHaveLength(2);
     const ofRoot = await admin("token list --creator root --json --limit 1");
     expect(JSON.parse(ofRoot.stdout)).toMatchObject({ creator: "root" });
 
@@ -124,7 +124,7 @@ describe("the commands", () => {
 
     for (const id of ["acme-2", "zeta"]) await admin(`group create ${id}`);
     const ids = async (args: string) =>
-      linesOf((await admin(`group list ${args}`)).stdout)
+      linesIn((await admin(`group list ${args}`)).stdout)
         .slice(1)
         .map((row) => row.split(" ")[0]);
     expect(await ids("--prefix acme")).toEqual(["acme", "acme-2"]);
@@ -218,7 +218,7 @@ describe("the commands", () => {
     const { admin } = await newEnvironment();
     await admin("group create a --name A");
     await admin("group update a --name B");
-    const lines = async (args: string) => linesOf((await admin(args)).stdout).slice(1);
+    const lines = async (args: string) => linesIn((await admin(args)).stdout).slice(1);
     const all = await lines("audit");
     expect(all.map((line) => line.split(/ {2,}/)[1])).toEqual([
       "UpdateUserGroup",
@@ -243,7 +243,7 @@ describe("the commands", () => {
         seen += text;
       },
     });
-    const told = () => (seen === "" ? [] : jsonLinesOf<{ readonly userGroupId: string }>(seen));
+    const told = () => (seen === "" ? [] : jsonLinesIn<{ readonly userGroupId: string }>(seen));
     await waitFor("the event before is there", () => told().length === 1);
     await admin("group create b");
     await admin("group update b --name B");

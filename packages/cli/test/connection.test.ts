@@ -6,7 +6,7 @@ import { describe, expect, inject, it } from "vitest";
 import { ADMIN_ENV } from "../../../test/support/admin.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
 import { metricsUrlOf } from "../../../test/support/operations.ts";
-import { asRoot, jsonLinesOf, linesOf, ugs, ugsBuilt } from "./support/ugs.ts";
+import { asRoot, jsonLinesIn, linesIn, ugs, ugsBuilt } from "./support/ugs.ts";
 
 const REQUEST = /request [0-9a-f-]{36}/;
 
@@ -28,13 +28,13 @@ describe("ugs, of a service", () => {
 
   it("lists environments, all or some, as a table or as JSON", async () => {
     const table = await ugs(["env", "list"], { env: env() });
-    const [head = "", ...rows] = linesOf(table.stdout);
+    const [head = "", ...rows] = linesIn(table.stdout);
     expect(head).toMatch(/^ENVIRONMENT +PARTITIONS +CREATED +STATE$/);
     expect(rows.map((row) => row.split(/ {2,}/)[0])).toEqual(
       ["", "/Customer", "/Testing"].map((tag) => `${server.environment}${tag}`),
     );
     const json = await ugs(["env", "list", "--json", "--limit", "2"], { env: env() });
-    const objects = jsonLinesOf(json.stdout);
+    const objects = jsonLinesIn(json.stdout);
     expect(objects).toHaveLength(2);
     expect(objects[0]).toMatchObject({ name: server.environment, partitions: 64 });
   });

@@ -8,7 +8,7 @@ import { adminOf } from "../../../test/support/admin.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
 import { refuseRate } from "./support/gate.ts";
 import { callsOf, fileOf, GROUPS, hold, newPlace } from "./support/place.ts";
-import { jsonLinesOf, linesOf } from "./support/ugs.ts";
+import { jsonLinesIn, linesIn } from "./support/ugs.ts";
 
 describe("ugs import", () => {
   const server = sharedServer();
@@ -116,7 +116,7 @@ describe("ugs import", () => {
     const [same, other] = GROUPS as [(typeof GROUPS)[number], (typeof GROUPS)[number]];
     const file = await fileOf(folder, [same, { ...other, name: "Other" }, { provided_id: "new" }, { provided_id: "" }]);
     const { code, stdout } = await run(["import", file, "--upsert", "--dry-run", "--json"]);
-    expect([code, jsonLinesOf(stdout)]).toEqual([
+    expect([code, jsonLinesIn(stdout)]).toEqual([
       7,
       [
         { line: 1, providedId: "group-0000", result: "unchanged", changedFields: [] },
@@ -137,6 +137,6 @@ describe("ugs import", () => {
     expect(existsSync(join(folder, "groups.rejects.jsonl"))).toBe(false);
     const { environment: found } = await adminOf(server.url).getEnvironment({ environment: { name: environment } });
     expect(found?.name).toBe(environment);
-    expect(linesOf((await run(["group", "list"])).stdout)).toHaveLength(3);
+    expect(linesIn((await run(["group", "list"])).stdout)).toHaveLength(3);
   });
 });

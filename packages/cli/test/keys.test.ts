@@ -5,7 +5,7 @@ import { grpcClients } from "../../../test/support/rpc.ts";
 import type { TestServer } from "../../../test/support/server.ts";
 import { tokenKey } from "../../../test/support/server.ts";
 import { newGate, refuseRate } from "./support/gate.ts";
-import { asRoot, jsonLinesOf, ugs, ugsBuilt } from "./support/ugs.ts";
+import { asRoot, jsonLinesIn, ugs, ugsBuilt } from "./support/ugs.ts";
 
 const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];
 
@@ -62,7 +62,7 @@ describeWithRedis("ugs keys", () => {
       ),
     ]);
     const json = await ugs(["keys", "check", "--json"], { env });
-    expect(jsonLinesOf(json.stdout)).toEqual([{ tokenKeyId: "new", userGroupCount: "30" }, { tokenKeyId: "old" }]);
+    expect(jsonLinesIn(json.stdout)).toEqual([{ tokenKeyId: "new", userGroupCount: "30" }, { tokenKeyId: "old" }]);
     const { auditEvents } = await adminOf(server.url).listAuditEvents({
       environment: customerOf(server),
       method: "ReencryptUserGroupTokens",

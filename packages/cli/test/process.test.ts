@@ -9,7 +9,7 @@ import { ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts"
 import { ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
-import { asRoot, linesOf, runProgram, startUgs, UGS, ugsBuilt } from "./support/ugs.ts";
+import { asRoot, linesIn, runProgram, startUgs, UGS, ugsBuilt } from "./support/ugs.ts";
 
 const ESCAPE = "\u001b";
 
@@ -38,7 +38,7 @@ describe("ugs, built", () => {
     expect(stdout.split("\n")).toHaveLength(3);
     expect([code, stderr]).toEqual([0, ""]);
     const whole = await bash("ugs group list | cat");
-    expect(linesOf(whole.stdout)).toHaveLength(301);
+    expect(linesIn(whole.stdout)).toHaveLength(301);
   });
 
   it("says when a token that it made could not be written, and what to do", async () => {
@@ -100,7 +100,7 @@ describe("ugs, built", () => {
       expect([await bold.exited(), await plain.exited()]).toEqual([0, 0]);
       expect(bold.screen()).toContain(`${ESCAPE}[1mGROUP`);
       expect(plain.screen()).not.toContain(ESCAPE);
-      const lines = linesOf(plain.screen());
+      const lines = linesIn(plain.screen());
       expect(lines).toHaveLength(4);
       // The character of two cells is one of the line.
       for (const line of lines) expect(line.length).toBeLessThan(80);

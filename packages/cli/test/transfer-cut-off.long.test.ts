@@ -9,7 +9,7 @@ import { ADMIN_ENV } from "../../../test/support/admin.ts";
 import { describeWithRedis, newProxy, newRedis, newServer, suiteServer } from "../../../test/support/opened.ts";
 import { openTerminal } from "../../../test/support/terminal.ts";
 import { bodyOf, callsOf, fileOf, GROUPS, hold, newPlace, type Place, stateOf } from "./support/place.ts";
-import { linesOf, summaryOf, UGS } from "./support/ugs.ts";
+import { linesIn, summaryOf, UGS } from "./support/ugs.ts";
 
 /** What is said at Ctrl-C, behind how far it was where that took long. */
 const INTERRUPTED = /^(\w+ported .*\n)*run the same command again to go on where it was cut off\nugs: interrupted\n$/;
@@ -91,7 +91,7 @@ describe("ugs export that is cut off", () => {
       expect.stringMatching(/another run .* taken over .*export-state\n {2}let that/),
     ]);
     expect(await bodyOf(file)).toBe(written);
-    expect(linesOf(written)).toHaveLength(GROUPS.length);
+    expect(linesIn(written)).toHaveLength(GROUPS.length);
     expect([existsSync(`${file}.part`), existsSync(`${file}.export-state`)]).toEqual([false, false]);
   });
 });
@@ -220,8 +220,8 @@ describe("ugs, on a disk that is full,", () => {
     expect(asked).toEqual([false, true, true]);
     const whole = join(place.folder, "whole.jsonl");
     expect((await place.run(["export", whole])).code).toBe(0);
-    const [, ...groups] = linesOf(written);
-    expect(groups).toEqual([...linesOf(await bodyOf(whole)), "out.jsonl"]);
+    const [, ...groups] = linesIn(written);
+    expect(groups).toEqual([...linesIn(await bodyOf(whole)), "out.jsonl"]);
   });
 
   it("says so, and goes on with an import once there is room, with each reject once", async () => {

@@ -10,7 +10,7 @@ import { expect, it } from "vitest";
 import { ADMIN_ENV, adminOf } from "../../../test/support/admin.ts";
 import { describeWithRedis, newRedis, newServer } from "../../../test/support/opened.ts";
 import { newGate } from "./support/gate.ts";
-import { asRoot, linesOf, startUgs } from "./support/ugs.ts";
+import { asRoot, linesIn, startUgs } from "./support/ugs.ts";
 
 /** How many groups are moved, `TRANSFER_GROUPS=100000` for what a migration may have, and how often the import is killed. */
 const COUNT = Number(process.env["TRANSFER_GROUPS"] ?? 10_000);
@@ -101,7 +101,7 @@ describeWithRedis("many groups", () => {
     gate.before = () => false;
     const resumed = await run(["import", file, "--env", "killed", "--json"], gate.url);
     expect(resumed.code).toBe(0);
-    const { summary } = JSON.parse(linesOf(resumed.output).at(-1) ?? "") as { summary: { [name: string]: number } };
+    const { summary } = JSON.parse(linesIn(resumed.output).at(-1) ?? "") as { summary: { [name: string]: number } };
     expect(summary).toMatchObject({ updated: 0, tokenNewer: 0, rejected: 0, resumed: records });
     // What was under way when it was killed is sent again, and is there: four requests, and what the state lacks.
     expect((summary["created"] ?? 0) + (summary["unchanged"] ?? 0)).toBe(COUNT);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { newFolder } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
 import { sharedServer } from "../../../test/support/opened.ts";
-import { jsonLinesOf, type RunOptions, TIME, ugsBuilt, usersOf } from "./support/ugs.ts";
+import { jsonLinesIn, type RunOptions, TIME, ugsBuilt, usersOf } from "./support/ugs.ts";
 
 describe("viewer sessions and the keys that sign them", () => {
   const server = sharedServer();
@@ -144,7 +144,7 @@ describe("viewer sessions and the keys that sign them", () => {
     const first = await admin("signing-key list");
     expect(first.stdout).toMatch(/^KEY +STATE +SIGNS FROM +SIGNS UNTIL +PUBLISHED UNTIL$/m);
     expect(first.stdout).toMatch(new RegExp(`^\\S+ +active +${TIME} +`, "m"));
-    const idsOf = (stdout: string) => jsonLinesOf<{ readonly id: string }>(stdout).map(({ id }) => id);
+    const idsOf = (stdout: string) => jsonLinesIn<{ readonly id: string }>(stdout).map(({ id }) => id);
     const before = idsOf((await root(`signing-key list --json --env ${env}`)).stdout);
 
     const rotated = await root(`signing-key rotate --env ${env}`);

@@ -24,17 +24,9 @@ describe.each(FORMS)("$name", (form) => {
     const types =
       "application/grpc application/GRPC application/grpc+PROTO application/grpc+thrift application/grpc-web \
 application/json application/JSON application/proto application/x-protobuf application/connect+proto text/plain */*";
-    const withParameters = [
-      "; charset=utf-8",
-      ";charset=utf8",
-      "; charset=UTF-8",
-      ";charset=utf-16",
-      "; a=b",
-      ";",
-      ", x",
-    ];
+    const ends = ["; charset=utf-8", ";charset=utf8", "; charset=UTF-8", ";charset=utf-16", "; a=b", ";", ", x"];
     const json = ["application/json", "application/grpc+json", "application/grpc-web+json", "application/grpc+proto"];
-    const all = [...types.split(" "), ...json.flatMap((type) => withParameters.map((end) => type + end)), ""];
+    const all = [...types.split(" "), ...json.flatMap((type) => ends.map((end) => type + end)), ""];
     for (const type of all) await same({ ...request, headers: [["content-type", type], ...others] });
     await same({ ...request, headers: others });
     if (form.http === 1) await same({ ...request, headers: [...request.headers, ["Content-Type", "text/plain"]] });

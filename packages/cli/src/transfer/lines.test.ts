@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { type Line, LineReader, textOf } from "./lines.ts";
 
 /** The lines of bytes that come in chunks of a size. */
-async function linesOf(bytes: Buffer, size: number, maxBytes = 8): Promise<Line[]> {
+async function linesIn(bytes: Buffer, size: number, maxBytes = 8): Promise<Line[]> {
   async function* chunks() {
     for (let i = 0; i < bytes.length; i += size) yield bytes.subarray(i, i + size);
   }
@@ -13,7 +13,7 @@ async function linesOf(bytes: Buffer, size: number, maxBytes = 8): Promise<Line[
 }
 
 it.each([1, 2, 3, 7, 1000])("reads lines that come in chunks of %i bytes", async (size) => {
-  const lines = await linesOf(Buffer.from("\ufeffa\r\n\nb\rc\n12345678\r\n123456789\nlast"), size);
+  const lines = await linesIn(Buffer.from("\ufeffa\r\n\nb\rc\n12345678\r\n123456789\nlast"), size);
   expect(lines.map(({ bytes, ending, isTooLong }) => [textOf(bytes), ending, isTooLong])).toEqual([
     ["a", "\r\n", false],
     ["", "\n", false],

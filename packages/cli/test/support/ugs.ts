@@ -105,13 +105,13 @@ export function asRoot({ url }: { readonly url: string }) {
 }
 
 /** The lines of what was said. */
-export function linesOf(said: string): string[] {
+export function linesIn(said: string): string[] {
   return said.trimEnd().split("\n");
 }
 
 /** Lines of JSON, read. */
-export function jsonLinesOf<T = unknown>(said: string): T[] {
-  return linesOf(said).map((line) => JSON.parse(line) as T);
+export function jsonLinesIn<T = unknown>(said: string): T[] {
+  return linesIn(said).map((line) => JSON.parse(line) as T);
 }
 
 /** A time as `ugs` writes it. */
@@ -119,7 +119,7 @@ export const TIME = "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ";
 
 /** What `--json` says at its end. */
 export function summaryOf({ stdout, stderr }: Run): { readonly [name: string]: unknown } {
-  const last = linesOf(stdout).at(-1) ?? "";
+  const last = linesIn(stdout).at(-1) ?? "";
   expect(last, stderr).toMatch(/^\{"summary"/);
   return (JSON.parse(last) as { summary: { [name: string]: unknown } }).summary;
 }
