@@ -14,7 +14,7 @@ import { describe, expect, it } from "vitest";
 import { adminOf } from "./support/admin.ts";
 import { redisUrl, sharedServer } from "./support/opened.ts";
 import { TOKEN_KEYS } from "./support/server.ts";
-import { openTerminal } from "./support/terminal.ts";
+import { newTerminal } from "./support/terminal.ts";
 
 const COMMANDS: { readonly [runtime in Runtime]: string } = { node: "npm start", deno: "npm run start:deno" };
 /** The same without npm. */
@@ -24,7 +24,7 @@ const BARE: { readonly [runtime in Runtime]: string } = {
 };
 
 const terminal = (command: string, env: { readonly [name: string]: string } = {}) =>
-  newProcess(openTerminal(command, { env: { PORT: "0", ...env } }));
+  newTerminal(command, { env: { PORT: "0", ...env } });
 
 /** An npm script on a port, which is killed after the test with all that it has started. */
 function npm(args: readonly string[], port: number, env: { readonly [name: string]: string } = {}): RunningProcess {

@@ -7,7 +7,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { redisUrl } from "./support/opened.ts";
 import { TOKEN_KEYS } from "./support/server.ts";
-import { openTerminal } from "./support/terminal.ts";
+import { newTerminal } from "./support/terminal.ts";
 
 /** Runs a command in a folder and waits until it listens; gives its URL. */
 async function listens(cwd: string, command: string, env: { readonly [name: string]: string }): Promise<string> {
@@ -79,7 +79,7 @@ describe("dist/ alone, without node_modules above it", () => {
 
   it("greets on a terminal", async () => {
     const command = `${process.execPath} dist/main.js`;
-    const session = newProcess(openTerminal(command, { cwd: newDist(), env: { PORT: "0" } }));
+    const session = newTerminal(command, { cwd: newDist(), env: { PORT: "0" } });
     await waitFor("there is a command to try", () => /^curl .*\n/m.test(session.screen()));
     session.type("\x03");
     expect(await session.exited()).toBe(0);

@@ -1,11 +1,11 @@
 import { existsSync, mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { orLeaveOut } from "@user-group-service/testing/on-path";
-import { newFolder, newProcess } from "@user-group-service/testing/opened";
+import { newFolder } from "@user-group-service/testing/opened";
 import { ROOT } from "@user-group-service/testing/process";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { openTerminal } from "../../../test/support/terminal.ts";
+import { newTerminal } from "../../../test/support/terminal.ts";
 
 /** What the package bash-completion has; the script for bash needs it. */
 const BASH_COMPLETION = "/usr/share/bash-completion/bash_completion";
@@ -28,7 +28,7 @@ it.each(Object.entries(SHELLS))("%s completes commands, options and profiles", a
   symlinkSync(`${ROOT}/dist/ugs.js`, join(home, "bin/ugs"));
   symlinkSync("/nowhere", join(home, "ugs/profiles/production.json"));
   const PATH = `${join(home, "bin")}:${process.env["PATH"]}`;
-  const session = newProcess(openTerminal(start, { env: { PATH, HOME: home, XDG_CONFIG_HOME: home, PS1: "> " } }));
+  const session = newTerminal(start, { env: { PATH, HOME: home, XDG_CONFIG_HOME: home, PS1: "> " } });
   session.type(`${load}; echo load''ed\r`);
   await waitFor("it is loaded", () => session.screen().includes("loaded"));
   // What is typed stands on the screen in pieces, with movements of the cursor between.

@@ -1,12 +1,11 @@
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { closeLater } from "@user-group-service/testing/opened";
 import { freePort } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { adminOf } from "../../../test/support/admin.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
 import { grpcClients } from "../../../test/support/rpc.ts";
-import { customer, type Hosted, startHosted } from "./support/hosted.ts";
+import { customer, type Hosted, newHosted } from "./support/hosted.ts";
 import { newPlace } from "./support/place.ts";
 import { summaryOf } from "./support/ugs.ts";
 
@@ -14,8 +13,7 @@ const server = sharedServer();
 
 /** A hosted service with so many customers, and what imports them into a fresh environment. */
 async function newMigration(count: number) {
-  const hosted = await startHosted(count);
-  closeLater(() => hosted.close());
+  const hosted = await newHosted(count);
   const { environment, folder, run } = await newPlace(server);
   const file = join(folder, "token");
   await writeFile(file, `${hosted.token}\n`, { mode: 0o600 });

@@ -1,14 +1,14 @@
 import { mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { blocksOf, sectionsOf, textOf } from "@user-group-service/testing/documents";
-import { closeLater, newFolder, newProcess } from "@user-group-service/testing/opened";
+import { newFolder } from "@user-group-service/testing/opened";
 import { descendants, ROOT } from "@user-group-service/testing/process";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
 import { newServer } from "../../../test/support/opened.ts";
-import { openTerminal } from "../../../test/support/terminal.ts";
-import { customer, startHosted } from "./support/hosted.ts";
+import { newTerminal } from "../../../test/support/terminal.ts";
+import { customer, newHosted } from "./support/hosted.ts";
 
 const DOCUMENT = "docs/migrate-from-explo.md";
 const COUNT = 40;
@@ -26,7 +26,7 @@ async function openBash() {
   mkdirSync(join(bin, "profiles"));
   const PATH = `${bin}:${process.env["PATH"] ?? ""}`;
   const env = { PATH, PS1: "ready $? > ", XDG_CONFIG_HOME: join(bin, "profiles") };
-  const bash = newProcess(openTerminal("bash --norc --noprofile", { env, cwd: folder }));
+  const bash = newTerminal("bash --norc --noprofile", { env, cwd: folder });
   const ready = (from: number) => /ready (\d+) > $/.exec(bash.screen().slice(from));
   await waitFor("bash is ready", () => ready(0));
   const processes = descendants(bash.pid).length;
@@ -59,8 +59,7 @@ async function openBash() {
 
 it("the way from the hosted service works as it is written, there and back", async () => {
   const server = await newServer({ env: ADMIN_ENV });
-  const hosted = await startHosted(COUNT);
-  closeLater(() => hosted.close());
+  const hosted = await newHosted(COUNT);
   const inherited = { properties: { own: 1 }, computed_properties: { own: 1, inherited: 2 } };
   hosted.customers[7] = customer(7, inherited);
   const bash = await openBash();

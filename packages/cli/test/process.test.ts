@@ -2,13 +2,13 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { newFolder, newListener, newProcess } from "@user-group-service/testing/opened";
+import { newFolder, newListener } from "@user-group-service/testing/opened";
 import { waitFor } from "@user-group-service/testing/wait";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ADMIN_TOKEN, adminOf } from "../../../test/support/admin.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
-import { openTerminal } from "../../../test/support/terminal.ts";
+import { newTerminal } from "../../../test/support/terminal.ts";
 import { asRoot, linesIn, runProgram, startUgs, UGS, ugsBuilt } from "./support/ugs.ts";
 
 const ESCAPE = "\u001b";
@@ -80,7 +80,7 @@ describe("ugs, built", () => {
 
   describe("on a terminal", () => {
     const terminal = (args: string, given: { readonly [name: string]: string } = {}) =>
-      newProcess(openTerminal(`${UGS} ${args}`, { env: { XDG_CONFIG_HOME: newFolder(), ...given } }));
+      newTerminal(`${UGS} ${args}`, { env: { XDG_CONFIG_HOME: newFolder(), ...given } });
 
     it("asks for URL and token, and shows neither the token nor anything of it", async () => {
       const session = terminal("login");

@@ -7,7 +7,7 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { ADMIN_ENV } from "../../../test/support/admin.ts";
 import { describeWithRedis, newProxy, newRedis, newServer, suiteServer } from "../../../test/support/opened.ts";
-import { openTerminal } from "../../../test/support/terminal.ts";
+import { newTerminal } from "../../../test/support/terminal.ts";
 import { bodyOf, callsOf, fileOf, GROUPS, hold, newPlace, type Place, stateOf } from "./support/place.ts";
 import { linesIn, summaryOf, UGS } from "./support/ugs.ts";
 
@@ -175,7 +175,7 @@ describe("ugs import that is cut off", () => {
     gate.before = async ({ rpc }) => {
       if (rpc === "ImportUserGroups") await pause(250 * callsOf(gate, rpc).length);
     };
-    const session = newProcess(openTerminal(`${UGS} import ${file}`, { env: { ...env, XDG_CONFIG_HOME: folder } }));
+    const session = newTerminal(`${UGS} import ${file}`, { env: { ...env, XDG_CONFIG_HOME: folder } });
     expect(await session.exited()).toBe(0);
     const said = session.screen();
     expect(said).toMatch(/\rimported [\d,]+ groups, [\d,]+\/s, \d+ %/);

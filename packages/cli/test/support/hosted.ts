@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { listen } from "@user-group-service/testing/wait";
+import { newListener } from "@user-group-service/testing/opened";
 
 /** A customer as the hosted service lists it. */
 export interface Customer {
@@ -24,7 +24,6 @@ export interface Hosted {
   readonly asked: number[];
   /** What is done before a page is answered; true: it is answered already. */
   before: Answer;
-  close(): void;
 }
 
 /** A customer with a token of 64 characters. */
@@ -48,23 +47,16 @@ export function customer(i: number, given: Partial<Customer> = {}): Customer {
   };
 }
 
-/** Starts it. */
-export async function startHosted(count: number): Promise<Hosted> {
+/** Starts one with so many customers. */
+export async function newHosted(count: number): Promise<Hosted> {
   const customers = Array.from({ length: count }, (_, i) => customer(i));
   const asked: number[] = [];
   const hosted = { token: "the-token-of-the-hosted-service", customers, asked, before: (() => false) as Answer };
   const server = createServer((request, response) => answer(hosted, request, response));
-  const port = await listen(server);
-  return Object.assign(hosted, {
-    url: `http://127.0.0.1:${port}`,
-    close: () => {
-      server.close();
-      server.closeAllConnections();
-    },
-  });
+  return Object.assign(hosted, { url: await newListener(server) });
 }
 
-function answer(hosted: Omit<Hosted, "url" | "close">, request: IncomingMessage, response: ServerResponse): void {
+function answer(hosted: Omit<Hosted, "url">, request: IncomingMessage, response: ServerResponse): void {
   const url = new URL(request.url ?? "", "http://hosted");
   const json = (status: number, value: object) => {
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
