@@ -56,8 +56,8 @@ return {'done', stamp}`,
 });
 
 /**
- * Sets the fields of a group's token behind the arguments, if it still is the token with the digest, encrypted under the key
- * `was`. Nothing that callers see changes, so neither does its update time. Answers `changed` or `done`.
+ * Sets the fields behind the arguments, which hold a group's token, if the group still has the token with this digest, under
+ * the key `was`. The update time stays, because nothing changes that callers see. Answers `changed` or `done`.
  */
 const REENCRYPT = changeScript("ugReencrypt", {
   isAlone: true,

@@ -51,9 +51,10 @@ export const ENVIRONMENT_FIELD = {
 const TRIES = 12;
 
 /**
- * Makes an environment that has none of its fields yet, completes one of an earlier version, or makes a deleted one `anew`,
- * if it is of this `generation`. Behind the arguments come fields and values.
- * Answers `deleted` when it is, or is another one by now; `made` when any field was missing, else `found`, and the hash.
+ * Makes an environment, or completes one of an earlier version: sets the fields behind the arguments that it lacks. One that is
+ * deleted is made `anew`, if that is asked for. Its generation must be `generation`, as it was read before.
+ * Answers `deleted` when it is deleted, or of another generation by now; or `made`, when a field was missing, or `found`, and
+ * the hash.
  */
 export const MAKE = auditedScript("ugMakeEnvironment", {
   args: ["generation", "anew"],
@@ -97,7 +98,7 @@ export class RedisEnvironments implements EnvironmentStore {
       if (answer[0] === "deleted") throw new EnvironmentNotFound();
       return environmentFromRecord(name, recordFromAnswer(answer));
     }
-    // One that an earlier version made is not listed; nothing but the list lacks it while that fails.
+    // One that an earlier version made may not be listed yet. When this fails, only the list lacks it.
     await this.#list(name).catch(() => {});
     return environmentFromRecord(name, record);
   }
@@ -109,7 +110,7 @@ export class RedisEnvironments implements EnvironmentStore {
     const answer = await this.#make(name, record, by, true);
     // Another caller may have made it meanwhile.
     if (answer[0] !== "made") throw new EnvironmentExists();
-    // It was listed before; the end of the deletion of the one before may have taken it off since.
+    // It is listed, but the end of an earlier one's deletion may have taken it off the list since.
     await this.#list(name).catch(() => {});
     return listedFromRecord(name, recordFromAnswer(answer));
   }

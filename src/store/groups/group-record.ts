@@ -203,7 +203,7 @@ export function tokenFields({ keyId, text, isPacked }: EncryptedToken): string[]
   return [FIELD.keyId, keyId, ...(isPacked ? [FIELD.token, text] : piecesOf(PIECES.foreignToken, text))];
 }
 
-/** What changes with every change of a group: its update time, of which scripts make sure that none comes twice. */
+/** The etag of a group is its update time, which scripts keep unique for the group. */
 export function etagOf(updateTime: number): string {
   return updateTime.toString(36);
 }

@@ -7,7 +7,7 @@ import { FIELD } from "./fields.ts";
 import { tokenPartition } from "./foreign-tokens.ts";
 
 /*
- * A change of the group with an id, or with a token, in one step. Most tokens name the partition of their group.
+ * Changes of a group that is found by its id or by its token, in one step. Most tokens name the partition of their group.
  */
 
 /**

@@ -43,10 +43,10 @@ export interface StoreClientOptions {
 /** The share of a call's remaining time in which Redis may carry out its change; the rest is for the answer. */
 const CHANGE_SHARE = 0.9;
 
-/** How many times within the timeout to look for calls that took too long; at most every 5 ms, at least every 50 ms. */
+/** How many times within the timeout to look for calls that took too long: a look every 5 to 50 ms. */
 const LOOKS = 20;
 
-/** How often a change is sent in all, when it is too late by Redis' clock though the call has time left. */
+/** How often a change is sent at most. It is sent again when it was too late by Redis' clock, but the call has time left. */
 const TRIES = 3;
 
 /** The store's connections, with a deadline and one kind of error on every call. */
@@ -69,7 +69,7 @@ export class StoreClient implements StoreProbe {
     this.#shared = { timeouts, observe };
   }
 
-  /** The same connections, for whom one more is told of the round trips. */
+  /** The same connections, with a further observer of the round trips. */
   observedBy(also: StoreObserver): StoreClient {
     const { timeouts, observe } = this.#shared;
     const both: StoreObserver = (roundTrip) => {
@@ -320,10 +320,9 @@ type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unkno
  * Sends a command, or a script, which the connection knows as a command from the first time on.
  *
  * @param args the key first; of a script as `argumentsOf` makes them
- * @param asking whether the slot of its key is on its way to this node of a Cluster (ASK). Redis looks there for the keys
- *   that a command names, but a further one that has not arrived yet is like one that is nowhere: a group would be
- *   created a second time, or a token not found. So only what touches one key is done; for all else the slot has to
- *   arrive first.
+ * @param asking whether the slot of its key is on its way to this node of a Cluster (ASK). The key has arrived, but another
+ *   key of the slot may not have: to a script it would be missing, so that a group would be created a second time, or a token
+ *   not found. So only what touches one key is sent; for all else the whole slot has to arrive first.
  * @throws KeysMoving
  */
 export function send<T>(

@@ -82,9 +82,9 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
 }
 
 /**
- * Requires that Redis accepts a password wherever it is connected: a connection that is refused stays as it is. Where there
- * is none, it may be the password before that Redis takes no more. A connection that is silent is ended soon, and the wait
- * with it.
+ * Requires that Redis accepts a password on every connection that is ready; a refusal leaves a connection as it is. Nodes
+ * without a ready connection are left out: perhaps they refuse the password before. A silent connection is ended soon, and
+ * the wait for it.
  *
  * @throws StoreMisconfigured when it does not; StoreUnavailable when it does not say
  */

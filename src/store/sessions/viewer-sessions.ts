@@ -22,15 +22,15 @@ import { integerOf, recordFromAnswer } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
 import { auditedScript, readScript } from "../redis/script.ts";
 
-/** How long it is kept of a viewer that their sessions are ended, in milliseconds: as long as any lasts, and a minute more. */
+/** How long it is noted that the sessions of a viewer are ended, in milliseconds: a minute longer than any session lasts. */
 const KEPT_MS = MAX_SESSION_MS + 60_000;
 
 /** How many characters of a viewer's digest are kept: enough to tell those of a group apart. */
 const VIEWER_CHARACTERS = 16;
 
 /**
- * Reads a group, and what is noted in the hash `ended` of the viewer with a digest, which may be empty. Answers nothing; or
- * `found`, Redis' clock, that note or an empty text, and the record.
+ * Reads a group, and the note in the hash `ended` about a viewer, whose digest is empty when nobody is named. Answers nothing;
+ * or `found`, Redis' clock, the note or an empty text, and the record.
  */
 const RESOLVE_SESSION = readScript("ugResolveSession", {
   args: ["ended", "viewer"],
@@ -41,8 +41,8 @@ return {'found', stamp, note or '', spread(record)}`,
 });
 
 /**
- * Ends the viewer sessions of a group, or those of the viewer with a digest alone, of whom so many may be noted at a time.
- * Nothing that callers see of the group changes, so neither does its update time.
+ * Ends the viewer sessions of a group, or only those of the viewer with a digest: `mostViewers` may be noted at a time. The
+ * update time stays, because nothing changes that callers see of the group.
  * Answers `missing`; `unreadable` when the record is not whole; `too-many`; or `done`.
  */
 export const END_SESSIONS = auditedScript("ugEndSessions", {
@@ -86,7 +86,7 @@ export async function resolveSession(
   const record = recordFromAnswer(answer, 3);
   record[FIELD.providedId] = providedId;
   const first = Math.max(firstGenerationOf(record), Number.parseInt(answer[2] || "0", 10));
-  // Redis may have lost what raised the generation that a later session is of, and what ended others with it.
+  // A generation later than the group's: Redis has lost an ending of sessions, and with it which sessions have ended.
   const isLive = generation >= first && generation <= generationOf(record);
   if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
   return viewerFromRecord(record, environment, false);

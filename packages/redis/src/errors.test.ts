@@ -1,0 +1,38 @@
+import { describe, expect, it } from "vitest";
+import { changedNothing, KeysMoving, NotSent, redirectionOf, refusalOf } from "./errors.ts";
+
+/** An error as ioredis makes it of what Redis answers. */
+function refusal(text: string): Error {
+  return Object.assign(new Error(text), { name: "ReplyError" });
+}
+
+describe("a refusal of Redis", () => {
+  it("is told by its first word, and no other error is one", () => {
+    expect(refusalOf(refusal("NOAUTH Authentication required."))).toBe("NOAUTH");
+    expect(refusalOf(new Error("NOAUTH"))).toBeUndefined();
+    expect(refusalOf(refusal("a script failed"))).toBeUndefined();
+  });
+
+  it.each([
+    ["MOVED 3999 127.0.0.1:6381", { kind: "moved", slot: 3999, to: { host: "127.0.0.1", port: 6381 } }],
+    ["ASK 1 [::1]:6381", { kind: "ask", slot: 1, to: { host: "::1", port: 6381 } }],
+    ["MOVED 1 :6381", { kind: "moved", slot: 1, to: { host: "", port: 6381 } }],
+    ["TRYAGAIN Multiple keys request during rehashing of slot", { kind: "wait" }],
+    ["ERR Script attempted to access a non local key in a cluster node", { kind: "wait" }],
+    ["CLUSTERDOWN The cluster is down", undefined],
+  ])("%s leads elsewhere, or not", (text, redirection) => expect(redirectionOf(refusal(text))).toEqual(redirection));
+
+  it.each([
+    ["READONLY You can't write against a read only replica.", true],
+    ["ERR syntax error", false],
+    ["OOM command not allowed. script: 1, on @user_script:1.", true],
+    ["WRONGTYPE Operation against a key. script: 1, on @user_script:1.", false],
+    ["ERR Script attempted to access a non local key. script: 1, on @user_script:1.", true],
+  ])("%s changed nothing: %s", (text, nothing) => expect(changedNothing(refusal(text))).toBe(nothing));
+});
+
+it("a script whose keys are on their way was not sent, and is to wait", () => {
+  expect(new KeysMoving()).toBeInstanceOf(NotSent);
+  expect(redirectionOf(new KeysMoving())).toEqual({ kind: "wait" });
+  expect(redirectionOf(new NotSent("TRYAGAIN"))).toBeUndefined();
+});
