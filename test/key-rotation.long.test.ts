@@ -1,6 +1,7 @@
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { closeLater } from "@user-group-service/testing/opened";
+import { repeat } from "@user-group-service/testing/repeat";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
@@ -99,7 +100,6 @@ async function usesOf(server: TestServer): Promise<{ [id: string]: number }> {
 
 /** Reads, creates, rotates and resolves by a connection that lasts. */
 function startLoad({ url, tokens }: TestServer) {
-  const failures: string[] = [];
   const sessionManager = new Http2SessionManager(url);
   closeLater(() => sessionManager.abort());
   const transport = createGrpcTransport({ baseUrl: url, sessionManager });
@@ -107,30 +107,16 @@ function startLoad({ url, tokens }: TestServer) {
   const viewers = createClient(ViewerService, transport);
   const header = { headers: { Authorization: `Token ${tokens.customer}` } };
   const any = () => `group ${Math.floor(Math.random() * GROUPS)}`;
-  let isEnding = false;
-  const loop = async (call: () => Promise<unknown>) => {
-    while (!isEnding) {
-      await call().catch((error: unknown) => failures.push(String(error)));
-      await pause(3);
-    }
-  };
-  const loops = [
-    loop(() => groups.getUserGroup({ userGroupId: any() }, header)),
-    loop(() => groups.getUserGroup({ userGroupId: `new ${crypto.randomUUID()}` }, header)),
-    loop(() => groups.updateUserGroup({ userGroupId: any(), name: crypto.randomUUID() }, header)),
-    loop(async () => {
+  return repeat([
+    () => groups.getUserGroup({ userGroupId: any() }, header),
+    () => groups.getUserGroup({ userGroupId: `new ${crypto.randomUUID()}` }, header),
+    () => groups.updateUserGroup({ userGroupId: any(), name: crypto.randomUUID() }, header),
+    async () => {
       const { userGroup } = await groups.rotateUserGroupToken({ group: { case: "userGroupId", value: any() } }, header);
       await viewers.resolveViewer({ token: userGroup?.token ?? "" }, header).catch((error: unknown) => {
         // The other load has rotated it meanwhile.
         if (!String(error).includes("not_found")) throw error;
       });
-    }),
-  ];
-  return {
-    async end(): Promise<string[]> {
-      isEnding = true;
-      await Promise.all(loops);
-      return failures;
     },
-  };
+  ]);
 }

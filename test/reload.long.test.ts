@@ -4,6 +4,7 @@ import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { makeServerCertificate } from "@user-group-service/testing/certificates";
 import { closeLater } from "@user-group-service/testing/opened";
+import { repeat } from "@user-group-service/testing/repeat";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, inject, it } from "vitest";
@@ -121,7 +122,6 @@ function denoFlags(runtime: string, folder: string) {
 
 /** Calls by connections that last, over gRPC and HTTP/1.1, and by one connection for each. */
 function startLoad({ url }: TestServer, token: string) {
-  const failures: string[] = [];
   const calls = { lasting: 0, "HTTP/1.1": 0, new: 0, created: 0 };
   const manager = new Http2SessionManager(url, {}, { ca });
   const lasting = createClient(UserGroupService, createGrpcTransport({ baseUrl: url, sessionManager: manager }));
@@ -130,8 +130,7 @@ function startLoad({ url }: TestServer, token: string) {
     manager.abort();
     agent.destroy();
   });
-  let isEnding = false;
-  const load = { token, some, end };
+  const load = { token, some, end: () => repeated.end() };
   const header = () => ({ headers: { Authorization: `Token ${load.token}` } });
   const rest = (of: Agent | false) =>
     new Promise<void>((resolve, reject) => {
@@ -157,28 +156,22 @@ function startLoad({ url }: TestServer, token: string) {
       },
     ],
   ];
-  const loops = kinds.map(async ([kind, call]) => {
-    while (!isEnding) {
-      await call().then(
-        () => calls[kind]++,
-        (error: unknown) => failures.push(`${kind}: ${error}`),
-      );
-      await pause(2);
-    }
-  });
+  const repeated = repeat(
+    kinds.map(([kind, call]) => async () => {
+      await call().catch((error: unknown) => {
+        throw new Error(`${kind}: ${error}`);
+      });
+      calls[kind]++;
+    }),
+  );
   /** Waits for some more calls of each kind. */
   async function some(): Promise<void> {
     const before = { ...calls };
     const kindsOf = Object.keys(calls) as (keyof typeof calls)[];
     await waitFor(
       "more calls are answered",
-      () => failures.length > 0 || kindsOf.every((kind) => calls[kind] > before[kind] + 5),
+      () => repeated.failures.length > 0 || kindsOf.every((kind) => calls[kind] > before[kind] + 5),
     );
-  }
-  async function end(): Promise<string[]> {
-    isEnding = true;
-    await Promise.all(loops);
-    return failures;
   }
   return load;
 }

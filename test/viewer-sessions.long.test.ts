@@ -2,8 +2,9 @@ import { Agent } from "node:http";
 import { PUBLISHED_MS } from "@user-group-service/sessions";
 import { http1 } from "@user-group-service/testing/http";
 import { closeLater } from "@user-group-service/testing/opened";
+import { repeat } from "@user-group-service/testing/repeat";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
-import { freePort, pause, waitFor } from "@user-group-service/testing/wait";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from "jose";
 import { expect, it } from "vitest";
 import { SigningKey_State as State } from "../gen/usergroup/admin/v1/signing_key_pb.ts";
@@ -238,41 +239,32 @@ function startLoad(
   given: { readonly sessions: readonly Made[]; readonly keys: JSONWebKeySet },
 ) {
   const sessions = [...given.sessions];
-  const failures: string[] = [];
+  const wrong: string[] = [];
   let resolved = 0;
-  let isEnding = false;
 
   async function check(place: Place, session: Made): Promise<void> {
     const now = Date.now();
     if (now >= session.expireTime) return;
     const outcome = await resolve(place, session);
-    if (outcome !== "resolved") failures.push(outcome);
+    if (outcome !== "resolved") wrong.push(outcome);
     resolved++;
     await verify(session, given.keys, now);
   }
 
-  async function loop(call: () => Promise<void>): Promise<void> {
-    while (!isEnding) {
-      await call().catch((error: unknown) => failures.push(String(error)));
-      await pause(3);
-    }
-  }
-
   const anyOf = <T>(all: readonly T[]) => all[Math.floor(Math.random() * all.length)] as T;
-  const loops = places.flatMap((place) => [
-    loop(async () => {
+  const calls = places.flatMap((place) => [
+    async () => {
       const session = await make(place, { user_group_id: anyOf(GROUPS) });
       sessions.push(session);
       await Promise.all(places.map((each) => check(each, session)));
-    }),
-    loop(() => check(place, anyOf(sessions))),
+    },
+    () => check(place, anyOf(sessions)),
   ]);
+  const repeated = repeat(calls);
   return {
     sessions,
     async end() {
-      isEnding = true;
-      await Promise.all(loops);
-      return { failures, resolved };
+      return { failures: [...(await repeated.end()), ...wrong], resolved };
     },
   };
 }

@@ -1,10 +1,16 @@
+import { Agent } from "node:http";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import { closeLater } from "@user-group-service/testing/opened";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { newShape, type Shape, type ShapeName, type ShapeOptions } from "../faults/stage/shapes.ts";
 import { failOverByScript, planFailover } from "../support/failover.ts";
+import { restGroupClient, rpcGroupClient } from "../support/group-clients.ts";
 import { describeWithRedis, newServer } from "../support/opened.ts";
-import { beginAcknowledgedLoad } from "./acknowledged-load.ts";
-import { PHASE_MS } from "./checked-load.ts";
+import { beginAcknowledgedLoad, PHASE_MS } from "./acknowledged-load.ts";
+
+/** What every call may fail with while a master is replaced. */
+const STORE_AWAY = /^unavailable (?:STORE_UNAVAILABLE|TOO_FEW_REPLICAS)/;
 
 /** How often a master is replaced. */
 const TIMES = 3;
@@ -76,7 +82,13 @@ describeWithRedis("two workers under load, while a master is replaced", () => {
     const options = { redisUrl: shape.url, env: { MIN_REPLICAS_ACK: String(minReplicas), REDIS_TIMEOUT: "1s" } };
     const first = await newServer(options);
     const second = await newServer({ ...options, like: first });
-    const load = await beginAcknowledgedLoad([first.url, second.url], first.tokens.customer);
+    const token = first.tokens.customer;
+    const urls = [first.url, second.url];
+    const agent = new Agent({ keepAlive: true });
+    closeLater(() => agent.destroy());
+    const overRpc = urls.map((baseUrl) => rpcGroupClient(createConnectTransport({ baseUrl, httpVersion: "2" }), token));
+    const overRest = urls.map((url) => restGroupClient(agent, { url, token }));
+    const load = await beginAcknowledgedLoad([overRpc, overRest], STORE_AWAY);
     const { faults } = await load.during(`${name}: before`, PHASE_MS);
     expect(faults).toEqual({});
     for (let n = 1; n <= TIMES; n++) {

@@ -8,16 +8,19 @@ import { freePort, pause } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { asRoot, startUgs } from "../../packages/cli/test/support/ugs.ts";
 import { ADMIN_TOKEN, adminOf, customerOf } from "../support/admin.ts";
+import { openGrpcJsTransport } from "../support/clients/grpc-js-transport.ts";
+import { rpcGroupClient } from "../support/group-clients.ts";
 import { describeWithRedis, newRedis, newServer } from "../support/opened.ts";
 import { type TestServer, tokenKey } from "../support/server.ts";
 import { newTcpBalancer } from "../support/tcp-balancer.ts";
-import { beginCheckedLoad, PHASE_MS } from "./checked-load.ts";
+import { beginAcknowledgedLoad, PHASE_MS } from "./acknowledged-load.ts";
 
 /** The commit of the earlier release. Default: one that does not note under which key it encrypts. */
 const FROM = process.env["UPGRADE_FROM"] ?? "19ac77f";
 
 const GROUPS = 2000;
 const PAGE = 500;
+const CLIENTS = 4;
 const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];
 
 /** Builds the earlier release in a folder of its own. @returns its bundle */
@@ -90,7 +93,13 @@ describeWithRedis(`an upgrade from ${FROM}`, () => {
     const tokens = await tokensOf(first);
     expect(Object.keys(tokens)).toHaveLength(GROUPS);
 
-    const load = await beginCheckedLoad(await newTcpBalancer(ports), first.tokens.customer);
+    const url = await newTcpBalancer(ports);
+    const clients = Array.from({ length: CLIENTS }, () => {
+      const { transport, close } = openGrpcJsTransport(url);
+      closeLater(close);
+      return rpcGroupClient(transport, first.tokens.customer);
+    });
+    const load = await beginAcknowledgedLoad([clients]);
     const phase = async (name: string) => {
       await load.during(name, PHASE_MS);
       for (const server of servers) expect(await tokensOf(server)).toEqual(tokens);
@@ -126,6 +135,6 @@ describeWithRedis(`an upgrade from ${FROM}`, () => {
     await phase("one went back after the change of the key");
     for (const i of [0, 1] as const) await restart(i, "this", NEW);
     await phase("both have the new key alone");
-    expect(await load.end()).toEqual({});
+    expect((await load.end()).wrong).toEqual([]);
   });
 });

@@ -1,10 +1,9 @@
 import { Agent } from "node:http";
-import { ConnectError, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
+import { ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
-import { http1 } from "@user-group-service/testing/http";
-import { pause } from "@user-group-service/testing/wait";
-import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
+import { repeat } from "@user-group-service/testing/repeat";
 import { openGrpcJsTransport } from "./clients/grpc-js-transport.ts";
+import { type GroupClient, restGroupClient, rpcGroupClient, type Target } from "./group-clients.ts";
 
 /** How many loops a client has; each has one call under way at a time, so that most connections have several. */
 const LOOPS = 8;
@@ -22,49 +21,42 @@ export interface SteadyCalls {
   end(): Promise<void>;
 }
 
-/** Gives a group a name, and tells the name that it has. */
-type NameGroup = (id: string, name: string | undefined) => Promise<string>;
-
-/** Where a client calls, and with which API token. */
-export interface Target {
-  readonly url: string;
-  readonly token: string;
-}
-
 /** How many there were so far: each has groups of its own. */
 let clients = 0;
 
 /** Has a client make calls from now on. */
-export function beginCalls(nameGroup: NameGroup, close: () => void): SteadyCalls {
+function beginCalls({ get, update }: GroupClient, close: () => void): SteadyCalls {
   const client = ++clients;
-  let isEnding = false;
   let answered = 0;
   const faults: { [fault: string]: number } = {};
-  const loop = async (i: number) => {
+  const loop = (i: number) => {
     const id = `steady ${client} ${i}`;
     // Makes the group.
-    await nameGroup(id, undefined);
-    for (let n = 0; !isEnding; n++) {
+    const made = get(id);
+    let n = 0;
+    return async () => {
+      const name = `name ${n++}`;
       try {
-        const wrote = await nameGroup(id, `name ${n}`);
-        const read = await nameGroup(id, undefined);
-        if (wrote !== `name ${n}` || read !== wrote)
-          throw new Error("a group does not have the name that it was given");
+        await made;
+        const wrote = await update(id, name);
+        const read = await get(id);
+        if (wrote !== name || read.name !== name) throw new Error("a group does not have the name that it was given");
         answered += 2;
       } catch (error) {
         const text = String((error as Error).message);
         faults[text] = (faults[text] ?? 0) + 1;
       }
-      await pause(Math.random() * LONGEST_PAUSE_MS);
-    }
+    };
   };
-  const loops = Array.from({ length: LOOPS }, (_, i) => loop(i));
+  const calls = repeat(
+    Array.from({ length: LOOPS }, (_, i) => loop(i)),
+    LONGEST_PAUSE_MS,
+  );
   return {
     faults,
     answered: () => answered,
     end: async () => {
-      isEnding = true;
-      await Promise.all(loops);
+      await calls.end();
       close();
     },
   };
@@ -83,58 +75,27 @@ const repeatRefused: Interceptor = (next) => async (req) => {
   }
 };
 
-/** Calls by RPC. */
-function overRpc(transport: Transport, token: string): NameGroup {
-  const groups = createClient(UserGroupService, transport);
-  const options = { headers: { authorization: `Token ${token}` } };
-  return async (userGroupId, name) => {
-    const { userGroup } =
-      name === undefined
-        ? await groups.getUserGroup({ userGroupId }, options)
-        : await groups.updateUserGroup({ userGroupId, name }, options);
-    return userGroup?.name ?? "";
-  };
-}
-
-/** Calls REST over HTTP/1.1, on connections that are kept. */
-function overRest(agent: Agent, { url, token }: Target): NameGroup {
-  const authorization = `Token ${token}`;
-  return async (id, name) => {
-    const put = { "content-type": "application/json", authorization };
-    const { status, body } =
-      name === undefined
-        ? await http1(url, `/api/user?user_group_id=${encodeURIComponent(id)}`, { agent, headers: { authorization } })
-        : await http1(url, "/api/user", {
-            ...{ agent, method: "PUT", headers: put },
-            body: JSON.stringify({ user_group_id: id, name }),
-          });
-    if (status !== 200) throw new Error(`HTTP ${status}: ${body}`);
-    return JSON.parse(body.toString()).user_group.name;
-  };
+function beginRpcs(transport: Transport, token: string, close = () => {}): SteadyCalls {
+  return beginCalls(rpcGroupClient(transport, token), close);
 }
 
 /** The clients, by what they are and speak. */
 export const CLIENTS: { readonly [name: string]: (target: Target) => SteadyCalls } = {
   "grpc-js": ({ url, token }) => {
     const { transport, close } = openGrpcJsTransport(url);
-    return beginCalls(overRpc(transport, token), close);
+    return beginRpcs(transport, token, close);
   },
-  "connect-node, gRPC": ({ url, token }) => {
-    return beginCalls(overRpc(createGrpcTransport({ baseUrl: url, interceptors: [repeatRefused] }), token), () => {});
-  },
-  "connect-node, Connect over HTTP/2": ({ url, token }) => {
-    return beginCalls(
-      overRpc(createConnectTransport({ baseUrl: url, httpVersion: "2", interceptors: [repeatRefused] }), token),
-      () => {},
-    );
-  },
+  "connect-node, gRPC": ({ url, token }) =>
+    beginRpcs(createGrpcTransport({ baseUrl: url, interceptors: [repeatRefused] }), token),
+  "connect-node, Connect over HTTP/2": ({ url, token }) =>
+    beginRpcs(createConnectTransport({ baseUrl: url, httpVersion: "2", interceptors: [repeatRefused] }), token),
   "connect-node, gRPC-Web over HTTP/1.1": ({ url, token }) => {
     const agent = new Agent({ keepAlive: true });
     const transport = createGrpcWebTransport({ baseUrl: url, httpVersion: "1.1", nodeOptions: { agent } });
-    return beginCalls(overRpc(transport, token), () => agent.destroy());
+    return beginRpcs(transport, token, () => agent.destroy());
   },
   "node:http, REST": (target) => {
     const agent = new Agent({ keepAlive: true });
-    return beginCalls(overRest(agent, target), () => agent.destroy());
+    return beginCalls(restGroupClient(agent, target), () => agent.destroy());
   },
 };
