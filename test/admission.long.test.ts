@@ -1,7 +1,8 @@
-import type { IncomingHttpHeaders } from "node:http2";
+import { request } from "node:http";
 import { gzipSync } from "node:zlib";
 import {
   answerOn,
+  answerTo,
   envelope,
   type HttpAnswer,
   http1,
@@ -57,21 +58,11 @@ function begin(url: string, way: WayIn, http: 1 | 2, headers: { readonly [name: 
   return http === 1 ? beginHttp1(url, way, all) : beginHttp2(url, way, all);
 }
 
-async function beginHttp1(url: string, { method, path }: WayIn, headers: { readonly [name: string]: string }) {
-  const fields = Object.entries({ host: "x", "content-length": "1000000", ...headers });
-  const head = fields.map(([name, value]) => `${name}: ${value}\r\n`).join("");
-  let length = Number.NaN;
-  const { bytes } = await rawBytes(url, `${method} ${path} HTTP/1.1\r\n${head}\r\n{`, (soFar) => {
-    const [told, body] = soFar.toString("latin1").split("\r\n\r\n", 2);
-    length = Number(/content-length: (\d+)/i.exec(told ?? "")?.[1]);
-    return body !== undefined && (Number.isNaN(length) ? body.endsWith("0\r\n\r\n") : body.length >= length);
-  });
-  const [head1 = "", ...rest] = bytes.toString("latin1").split("\r\n\r\n");
-  const [status = "", ...lines] = head1.split("\r\n");
-  const answered = Object.fromEntries(
-    lines.map((line) => [line.split(": ")[0]?.toLowerCase(), line.split(": ").slice(1).join(": ")]),
-  );
-  return answerOf(Number(status.split(" ")[1]), answered, {}, Buffer.from(rest.join("\r\n\r\n"), "latin1"));
+function beginHttp1(url: string, { method, path }: WayIn, headers: { readonly [name: string]: string }) {
+  const all = { "content-length": "1000000", ...headers };
+  const req = request(new URL(path, url), { method, headers: all, agent: false });
+  req.write("{");
+  return answerTo(req).finally(() => req.destroy());
 }
 
 function beginHttp2(url: string, { method, path }: WayIn, headers: { readonly [name: string]: string }) {
@@ -79,15 +70,6 @@ function beginHttp2(url: string, { method, path }: WayIn, headers: { readonly [n
   const stream = session.request({ ":method": method, ":path": path, ...headers }, { endStream: false });
   stream.write("{");
   return answerOn(stream, "end").finally(() => session.destroy());
-}
-
-function answerOf(
-  status: number | undefined,
-  headers: IncomingHttpHeaders,
-  trailers: { readonly [name: string]: unknown },
-  body: Buffer,
-): HttpAnswer {
-  return { status: status ?? 0, headers, trailers, body, json: () => JSON.parse(body.toString()) };
 }
 
 function expectRefusal(answer: HttpAnswer, { protocol, type }: WayIn, requestId: string): void {

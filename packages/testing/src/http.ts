@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { type Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
+import { type Agent, type ClientRequest, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from "node:http2";
 import { connect as connectTcp } from "node:net";
 
@@ -25,19 +25,26 @@ export interface HttpAnswer {
 /** Sends a request over HTTP/1.1; a body goes with every method. */
 export function http1(url: string, target: string, options: HttpRequest = {}): Promise<HttpAnswer> {
   const { method = "GET", headers = {}, body, agent = false } = options;
+  const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
+  const { protocol, hostname, port } = new URL(url);
+  // The target is sent as it is: a URL would be put in order first.
+  const where = { protocol, hostname, port, path: target };
+  const req = request({ ...where, agent, method, headers: { ...length, ...headers } });
+  const answered = answerTo(req);
+  req.end(body);
+  return answered;
+}
+
+/** The answer to a request over HTTP/1.1, whose body need not be over. */
+export function answerTo(req: ClientRequest): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
-    const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
-    const { protocol, hostname, port } = new URL(url);
-    // The target is sent as it is: a URL would be put in order first.
-    const where = { protocol, hostname, port, path: target };
-    const req = request({ ...where, agent, method, headers: { ...length, ...headers } }, (res) => {
+    req.on("error", reject);
+    req.on("response", (res) => {
       const chunks: Buffer[] = [];
       res.on("data", (chunk: Buffer) => chunks.push(chunk));
       res.on("error", reject);
       res.on("end", () => resolve(answer(res.statusCode, res.headers, res.trailers, chunks)));
     });
-    req.on("error", reject);
-    req.end(body);
   });
 }
 
