@@ -8,7 +8,7 @@ import { ADMIN_ENV, adminOf } from "./support/admin.ts";
 import { describeWithRedis, newCluster, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { ask, type TestRedis } from "./support/redis.ts";
-import { failureOf, grpcClients } from "./support/rpc.ts";
+import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
 /** A Cluster whose shards stay away: nothing takes their place within the test. */
@@ -38,12 +38,7 @@ const TOKENS = Array.from({ length: 3 }, (_, i) => `api-token-of-environment-${i
 async function answered(server: TestServer, token: string): Promise<readonly boolean[]> {
   const { groups } = grpcClients(server, token);
   const ids = Array.from({ length: 60 }, (_, i) => `group ${i}`);
-  const isAnswered = (call: Promise<unknown>) =>
-    call.then(
-      () => true,
-      () => false,
-    );
-  return Promise.all(ids.map((userGroupId) => isAnswered(groups.getUserGroup({ userGroupId }))));
+  return Promise.all(ids.map((userGroupId) => succeeds(groups.getUserGroup({ userGroupId }))));
 }
 
 describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a Cluster are away", (runtime) => {

@@ -1,5 +1,4 @@
 import { durationFromMs, type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { Code, ConnectError } from "@connectrpc/connect";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
@@ -21,7 +20,7 @@ import {
 import { clientsOfShare } from "./support/matrix.ts";
 import { describeWithRedis, newRedis, newServer, sharedServer } from "./support/opened.ts";
 import { waitForSubscriptions } from "./support/operations.ts";
-import { failureOf, grpcClients } from "./support/rpc.ts";
+import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 
 const HOUR_MS = 3_600_000;
 const millis = (time: Timestamp | undefined) => time && timestampDate(time).getTime();
@@ -266,16 +265,13 @@ describeWithRedis("changes of API tokens", () => {
     await adminOf(one.url).updateApiToken({ environment, apiTokenId: id, expireTime: inFuture(HOUR_MS) });
     await waitFor("the end is new", async () => (await caller()).expireTime !== undefined);
     const next = await adminOf(one.url).rotateApiToken({ environment, apiTokenId: id });
-    const isRefused = (call: Promise<unknown>) =>
-      call.then(
-        () => false,
-        (error: unknown) => ConnectError.from(error).code === Code.Unauthenticated,
-      );
-    await waitFor("the text before has ended", () => isRefused(caller()));
+    await waitFor("the text before has ended", async () => !(await succeeds(caller())));
+    expect(await failureOf(caller())).toEqual(REFUSED);
     expect((await failureOf(grpcClients(two, next.token).viewers.resolveViewer({ token: "x" }))).code).toBe("NotFound");
     await endSoon(one, id);
     const last = () => adminOf(two.url, next.token).getCaller({});
-    await waitFor("it has expired", () => isRefused(last()));
+    await waitFor("it has expired", async () => !(await succeeds(last())));
+    expect((await failureOf(last())).code).toBe("Unauthenticated");
     expect((await adminOf(one.url).listApiTokens({ environment })).apiTokens).toEqual([]);
   });
 });

@@ -7,7 +7,7 @@ import type { StoreClient } from "../src/store/redis/client.ts";
 import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { redisOf } from "./support/redis-of.ts";
-import { failureOf, grpcClients } from "./support/rpc.ts";
+import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
 /** The names of groups of a server, as Redis has them. */
@@ -78,10 +78,7 @@ describeWithRedis.each(RUNTIMES)("what %s said failed", (runtime) => {
     expect(outcomes.filter(({ reason }) => reason === "TOO_FEW_REPLICAS").length).toBeGreaterThan(0);
     replica.thaw();
     await waitFor("changes are acknowledged again", () =>
-      groups.updateUserGroup({ userGroupId: "group-0", name: "M" }).then(
-        () => true,
-        () => false,
-      ),
+      succeeds(groups.updateUserGroup({ userGroupId: "group-0", name: "M" })),
     );
   });
 });

@@ -10,13 +10,7 @@ import { StoreUnavailable } from "../src/domain/errors.ts";
 import { openRedis } from "../src/store/redis/open.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
-import { failureOf, grpcClients } from "./support/rpc.ts";
-
-const succeeds = (call: Promise<unknown>) =>
-  call.then(
-    () => true,
-    () => false,
-  );
+import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 
 describeWithRedis("a connection that was lost with answers awaited", () => {
   it("is an outage once, not again when the new one is well", async () => {

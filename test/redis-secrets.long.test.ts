@@ -5,7 +5,7 @@ import { expect, inject, it } from "vitest";
 import { ADMIN_TOKEN, adminOf } from "./support/admin.ts";
 import { describeWithRedis, newCluster, newRedis, newSentinels, newServer } from "./support/opened.ts";
 import { ask, type TestRedis } from "./support/redis.ts";
-import { grpcClients } from "./support/rpc.ts";
+import { grpcClients, succeeds } from "./support/rpc.ts";
 import { mountSecrets } from "./support/secret-files.ts";
 import type { TestServer } from "./support/server.ts";
 
@@ -47,12 +47,7 @@ async function useAll(server: TestServer): Promise<void> {
 
 /** Waits until calls are answered again after all connections to Redis were ended. */
 async function usedAgain(server: TestServer): Promise<void> {
-  await waitFor("all of Redis is reached", () =>
-    useAll(server).then(
-      () => true,
-      () => false,
-    ),
-  );
+  await waitFor("all of Redis is reached", () => succeeds(useAll(server)));
 }
 
 /** Changes the password of the user of all nodes by the file, with a wrong one in between. */

@@ -28,3 +28,11 @@ export async function failureOf(call: Promise<unknown>): Promise<{ code: string;
   );
   return { code: Code[error.code] ?? String(error.code), reason: error.findDetails(ErrorInfoSchema)[0]?.reason };
 }
+
+/** Whether a call is answered. */
+export function succeeds(call: Promise<unknown>): Promise<boolean> {
+  return call.then(
+    () => true,
+    () => false,
+  );
+}
