@@ -1,6 +1,6 @@
 /*
- * Limits on what callers may use of a worker. The transport has further limits, on HTTP, and defaults for what is not
- * set here.
+ * What callers may use of a worker. Its transport bounds further what they may use of HTTP, and has the defaults of its
+ * option `limits`.
  */
 
 /** The maximum size of a request message, in bytes, before and after decompression. */
@@ -20,7 +20,7 @@ export const MAX_OPEN_MESSAGE_BYTES = 4096;
 export const MAX_CALLS = 4096;
 
 /**
- * Limits on Watch and reflection, the streaming calls, which need no API token, and on slow bodies of calls that need none.
- * gRPC clients that watch health call again when a stream ends.
+ * How many streaming calls there may be, which are Watch and reflection and need no API token, together with slow bodies of
+ * calls that need none; and how long a stream may last. gRPC clients that watch health call again when a stream ends.
  */
 export const STREAMS = { max: 1000, lifetimeMs: 600_000 };

@@ -17,7 +17,7 @@ import {
   type HttpRequest,
   type HttpResponse,
   headerValue,
-  RequestRefused,
+  RefusalError,
   recordOf,
   requireStrictJson,
 } from "@user-group-service/transport";
@@ -61,12 +61,12 @@ export function jsonResponse(headers: HeaderRecord, text: string): HttpResponse 
  * Parses the body of a request as a JSON object; an empty body gives an empty object. A missing content type counts as
  * JSON.
  *
- * @throws RequestRefused when the content type is another one; ConnectError InvalidArgument when the body is not a JSON
+ * @throws RefusalError when the content type is another one; ConnectError InvalidArgument when the body is not a JSON
  *   object in UTF-8, or an object in it has a duplicate key
  */
 export function readBody({ headers, body }: Pick<HttpRequest, "headers" | "body">): JsonObject {
   const contentType = headerValue(headers, "content-type");
-  if (contentType !== null && !JSON_TYPE.test(contentType)) throw new RequestRefused({ kind: "content-type" });
+  if (contentType !== null && !JSON_TYPE.test(contentType)) throw new RefusalError({ kind: "content-type" });
   if (body.byteLength === 0) return {};
   let text: string;
   try {

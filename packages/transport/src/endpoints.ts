@@ -6,7 +6,7 @@ import type { Call } from "./protocol/call.ts";
 import { compress, inflate } from "./protocol/compression.ts";
 import { headerValue, RecordHeaders } from "./protocol/headers.ts";
 import type { UnaryMethod } from "./protocol/methods.ts";
-import { asConnectError, messageTooLarge, type Refusal, type Refused, RequestRefused } from "./protocol/refusals.ts";
+import { asConnectError, messageTooLarge, type Refusal, RefusalError, type Refused } from "./protocol/refusals.ts";
 
 /** An HTTP endpoint at a path, beside the RPCs. */
 export interface Endpoint {
@@ -31,7 +31,7 @@ export interface EndpointMethod {
   /** Responses of at least so many bytes are compressed, if the client accepts it. Default: none is. */
   readonly compressMinBytes?: number;
   /**
-   * Serves a request, whose body is decompressed. The transport adds the content length. May throw RequestRefused. Any
+   * Serves a request, whose body is decompressed. The transport adds the content length. May throw RefusalError. Any
    * other error is refused as `endpoint`, unless the call failed with it.
    */
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
@@ -112,9 +112,9 @@ export class EndpointRoute implements Route {
 
   private refused(failure: unknown, request: HttpRequest): Refused {
     // Interceptors have already converted, counted and logged the failure of the call.
-    const isOfCall = failure !== undefined && failure === this.call?.failure && !(failure instanceof RequestRefused);
+    const isOfCall = failure !== undefined && failure === this.call?.failure && !(failure instanceof RefusalError);
     if (isOfCall) return { error: asConnectError(failure), status: undefined };
-    const refusal: Refusal = failure instanceof RequestRefused ? failure.refusal : { kind: "endpoint", error: failure };
+    const refusal: Refusal = failure instanceof RefusalError ? failure.refusal : { kind: "endpoint", error: failure };
     return this.call?.refuse(refusal) ?? this.options.refuse(refusal, request);
   }
 }
@@ -141,7 +141,7 @@ export function acceptsEncoding(request: HeaderRecord, encoding: string): boolea
 }
 
 /**
- * Decompresses the body of a request. Throws or rejects with RequestRefused when it is too long, or not valid in its
+ * Decompresses the body of a request. Throws or rejects with RefusalError when it is too long, or not valid in its
  * declared encoding.
  */
 function decompressBody(
@@ -154,7 +154,7 @@ function decompressBody(
   if (encoding === undefined || encoding === "identity") return body;
   const compression = compressions.find(({ name }) => name === encoding);
   if (compression) return inflate(body, compression, maxBytes);
-  throw new RequestRefused({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
+  throw new RefusalError({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
 }
 
 /** Compresses a response with the first of our encodings that the client accepts. */

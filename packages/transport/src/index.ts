@@ -11,8 +11,8 @@ export {
   type OnRefused,
   REFUSAL_STATUS,
   type Refusal,
+  RefusalError,
   type RefusedRequest,
-  RequestRefused,
   SharedError,
   streamRefusal,
 } from "./protocol/refusals.ts";

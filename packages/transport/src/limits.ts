@@ -7,12 +7,12 @@ import type { Refusal } from "./protocol/refusals.ts";
  */
 export type ClientOf = (peerAddress: string, headers?: HeaderRecord) => string | undefined;
 
-/**
- * Limits of streaming calls, and of bodies of calls that anyone may make. How many streams of any kind an HTTP/2 connection
- * has is `MAX_HTTP2_STREAMS`.
- */
+/** What streaming calls may use. How many streams of any kind an HTTP/2 connection has is `MAX_HTTP2_STREAMS`. */
 interface StreamLimits {
-  /** How many may be open at once. Default: no limit. */
+  /**
+   * How many may be open at once, together with bodies of calls that anyone may make and the rest of requests that are
+   * answered already. Default: no limit.
+   */
   readonly max?: number;
   /** How long a stream may last, in milliseconds. The client may then call again. Default: no limit. */
   readonly lifetimeMs?: number;

@@ -71,7 +71,7 @@ export class Router {
       const path = (options.requestPathPrefix ?? "") + handler.requestPath;
       this.#rpcs.set(path, { handler: withWebText(handler), unary, readMaxBytes });
       if (unary) this.#unary.set(unary.desc, unary);
-      if (options.isOpen?.(handler.method)) this.#admission.open.add(handler.method);
+      if (options.isOpen?.(handler.method)) this.#admission.openMethods.add(handler.method);
     }
   }
 

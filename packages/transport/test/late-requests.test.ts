@@ -25,7 +25,9 @@ describe("a request that does not arrive in time", () => {
       if (req.url === "/begun") res.write("begun");
       req.on("error", () => {}).resume();
     });
-    server.on("clientError", (error, socket: Socket) => Http1Connection.of(socket).fail(error, { refuse, limits }));
+    server.on("clientError", (error, socket: Socket) =>
+      Http1Connection.of(socket).onClientError(error, { refuse, limits }),
+    );
     url = `http://127.0.0.1:${await listen(server)}`;
   });
   afterAll(() => new Promise((resolve) => server.close(resolve)));

@@ -244,7 +244,7 @@ export class Http1Connection {
   }
 
   /** Responds to what node:http refuses, which would send a bare status ahead of responses to earlier requests. */
-  fail(error: NodeJS.ErrnoException, { refuse, limits }: Pick<RequestContext, "refuse" | "limits">): void {
+  onClientError(error: NodeJS.ErrnoException, { refuse, limits }: Pick<RequestContext, "refuse" | "limits">): void {
     const [socket, res] = [this.#socket, this.#latest];
     if (!socket.writable) {
       socket.destroy();

@@ -107,7 +107,7 @@ class Http1Request extends ServerRequest<ServerResponse> {
 
   /**
    * A response that is queued in a pipeline does not hear from node:http that its connection has closed, so the socket is
-   * asked as well. When the request broke off, `Http1Connection.fail` has already ended the response.
+   * asked as well. When the request broke off, `Http1Connection.onClientError` has already ended the response.
    */
   get isDisconnected(): boolean {
     return this.response.destroyed || this.response.closed || this.response.writableEnded || this.req.socket.destroyed;

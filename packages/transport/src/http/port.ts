@@ -154,7 +154,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
   // What node:http itself refuses.
   server.on("clientError", (error, socket: Socket) => {
     try {
-      Http1Connection.of(socket).fail(error, context);
+      Http1Connection.of(socket).onClientError(error, context);
     } catch (failure) {
       socket.destroy();
       onError?.(failure);

@@ -49,7 +49,7 @@ export class Admission {
   /** How many may be. */
   readonly max: number;
   /** The methods that are served and that anyone may call. */
-  readonly open = new Set<DescMethod>();
+  readonly openMethods = new Set<DescMethod>();
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
@@ -59,7 +59,7 @@ export class Admission {
   /** Authorizes a call. Never rejects. */
   admit(method: DescMethod, protocolName: string, request: RequestHead): Call | Refused | Promise<Call | Refused> {
     const { authorize, contextValues: valuesOf } = this.#options;
-    const isOpen = this.open.has(method);
+    const isOpen = this.openMethods.has(method);
     const isLimited = method.methodKind === "unary" && !isOpen;
     // `Call.enter` asks again. It is asked before a call is made of the request, too: under overload most end here.
     if (isLimited && this.inFlight >= this.max) {

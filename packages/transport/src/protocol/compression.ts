@@ -4,7 +4,7 @@ import { Code } from "@connectrpc/connect";
 import type { Compression } from "@connectrpc/connect/protocol";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { bodyBytes } from "../http-types.ts";
-import { asConnectError, RequestRefused } from "./refusals.ts";
+import { asConnectError, RefusalError } from "./refusals.ts";
 
 /**
  * Brotli's effort, from 0 to 11. At 11, the default, a 10 KB response takes tens of milliseconds. At 4 Brotli takes as
@@ -30,14 +30,14 @@ const brotli: Compression = {
 export const COMPRESSIONS: readonly Compression[] = [compressionGzip, brotli];
 
 /**
- * Decompresses request data. Rejects with RequestRefused when the data is malformed, or longer than `maxBytes`
+ * Decompresses request data. Rejects with RefusalError when the data is malformed, or longer than `maxBytes`
  * decompressed.
  */
 export function inflate(bytes: Uint8Array, { name, decompress }: Compression, maxBytes: number): Promise<Buffer> {
   return decompress(bytes as Uint8Array<ArrayBuffer>, maxBytes).then(bodyBytes, (reason: unknown) => {
     const error = asConnectError(reason);
-    if (error.code === Code.ResourceExhausted) throw new RequestRefused({ kind: "message-too-large", maxBytes, error });
-    throw new RequestRefused({ kind: "malformed-compression", encoding: name, error });
+    if (error.code === Code.ResourceExhausted) throw new RefusalError({ kind: "message-too-large", maxBytes, error });
+    throw new RefusalError({ kind: "malformed-compression", encoding: name, error });
   });
 }
 

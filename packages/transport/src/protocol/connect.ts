@@ -7,7 +7,7 @@ import {
 import { bodyBytes, type HeaderRecord, type HttpResponse } from "../http-types.ts";
 import { compress, inflate } from "./compression.ts";
 import { recordOf } from "./headers.ts";
-import { messageTooLarge, type RequestRefused } from "./refusals.ts";
+import { messageTooLarge, type RefusalError } from "./refusals.ts";
 import type { UnaryProtocol, UnaryRoute } from "./unary-route.ts";
 
 const ENCODING = "content-encoding";
@@ -65,7 +65,7 @@ function respond(body: HttpResponse["body"], route: UnaryRoute, status = 200): H
 }
 
 /** Refuses a body that was not read to its end, so the error reports the declared size, if there is one. */
-function tooLarge(headers: HeaderRecord, maxBytes: number): RequestRefused {
+function tooLarge(headers: HeaderRecord, maxBytes: number): RefusalError {
   const declared = Number(headers["content-length"]);
   const size = Number.isSafeInteger(declared) ? `message size ${declared}` : "message size";
   return messageTooLarge(maxBytes, `${size} is larger than configured readMaxBytes ${maxBytes}`);

@@ -6,7 +6,7 @@ import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
 import { bodyBytes, type HeaderRecord, type HttpResponse, whenKnown } from "../http-types.ts";
 import { compress, inflate } from "./compression.ts";
 import { type CallFormat, headersOf, RecordHeaders, recordOf } from "./headers.ts";
-import { messageTooLarge, type RequestRefused } from "./refusals.ts";
+import { messageTooLarge, type RefusalError } from "./refusals.ts";
 import type { UnaryProtocol, UnaryRoute } from "./unary-route.ts";
 import { decodeWebText } from "./web-text.ts";
 
@@ -58,7 +58,7 @@ export const grpcProtocol: UnaryProtocol = {
   },
 };
 
-/** The only message of a unary request. Rejects with RequestRefused or ConnectError. */
+/** The only message of a unary request. Rejects with RefusalError or ConnectError. */
 async function onlyMessage(body: Buffer, route: UnaryRoute): Promise<Message> {
   const { format, maxMessageBytes, requestCompression } = route;
   // Of a body that is too long, more bytes than these may have been read. They are cut off, so that the outcome does not
@@ -120,7 +120,7 @@ export function envelopeOf(flags: number, data: Uint8Array): Buffer {
 }
 
 /** The refusal of a body that is longer than one message of the allowed size. */
-function messageTooLong(maxMessageBytes: number): RequestRefused {
+function messageTooLong(maxMessageBytes: number): RefusalError {
   return messageTooLarge(
     maxMessageBytes,
     `request is larger than one message of configured readMaxBytes ${maxMessageBytes}`,

@@ -131,25 +131,25 @@ export function asConnectError(reason: unknown): ConnectError {
 }
 
 /** Thrown to refuse a request: when its bytes cannot be decoded to its message, and by endpoints. */
-export class RequestRefused extends Error {
+export class RefusalError extends Error {
   readonly refusal: Refusal;
 
   constructor(refusal: Refusal) {
     super(refusal.kind, "error" in refusal ? { cause: refusal.error } : undefined);
-    this.name = "RequestRefused";
+    this.name = "RefusalError";
     this.refusal = refusal;
   }
 }
 
 /** Refuses a message that is longer than `maxBytes`. @param text the text of Connect's error */
-export function messageTooLarge(maxBytes: number, text: string): RequestRefused {
+export function messageTooLarge(maxBytes: number, text: string): RefusalError {
   const error = new ConnectError(text, Code.ResourceExhausted);
-  return new RequestRefused({ kind: "message-too-large", maxBytes, error });
+  return new RefusalError({ kind: "message-too-large", maxBytes, error });
 }
 
 /** The refusal for an error that reading a request threw. */
 export function refusalOf(reason: unknown): Refusal {
-  return reason instanceof RequestRefused ? reason.refusal : { kind: "protocol", error: asConnectError(reason) };
+  return reason instanceof RefusalError ? reason.refusal : { kind: "protocol", error: asConnectError(reason) };
 }
 
 /** How long the request messages of a stream may be, in bytes; set by the transport. */

@@ -9,7 +9,7 @@ import { errorResponse } from "./error-responses.ts";
 import { grpcProtocol } from "./grpc.ts";
 import { type CallFormat, headerValue } from "./headers.ts";
 import type { UnaryMethod } from "./methods.ts";
-import { asConnectError, RequestRefused, refusalOf } from "./refusals.ts";
+import { asConnectError, RefusalError, refusalOf } from "./refusals.ts";
 
 type Body = HttpResponse["body"];
 
@@ -116,7 +116,7 @@ export class UnaryRoute implements Route {
     return protocol.respond(body, this);
   }
 
-  /** Decodes the bytes of the request's message. @throws RequestRefused */
+  /** Decodes the bytes of the request's message. @throws RefusalError */
   parse(bytes: Buffer): Message {
     const { format, serialization, maxMessageBytes } = this;
     const plain = bytes.byteLength <= maxMessageBytes && serialization.parsePlain(bytes);
@@ -126,8 +126,8 @@ export class UnaryRoute implements Route {
     } catch (reason) {
       const error = asConnectError(reason);
       if (error.code === Code.ResourceExhausted)
-        throw new RequestRefused({ kind: "message-too-large", maxBytes: maxMessageBytes, error });
-      throw new RequestRefused({ kind: "malformed-message", isBinary: format.isBinary, error });
+        throw new RefusalError({ kind: "message-too-large", maxBytes: maxMessageBytes, error });
+      throw new RefusalError({ kind: "malformed-message", isBinary: format.isBinary, error });
     }
   }
 
