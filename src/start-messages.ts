@@ -100,16 +100,19 @@ function refusal(index: number, arg: string): string {
   return `argument ${index + 1}${shown} is unknown: settings are variables of the environment, such as PORT=8080 before the command; --help lists them`;
 }
 
-/** How wide the words of a setting are at most in the help, in characters. */
-const WORDS_WIDTH = 80;
+/** How wide the words of a setting are in the help, in characters: as the terminal lets them be within these. */
+const WORDS_WIDTH = { least: 40, most: 80 };
 
 function help(): string {
   const rows = Object.entries(SETTINGS).map(([name, [byDefault, , , words]]) => ({ name, byDefault, words }));
   const widthOf = (column: "name" | "byDefault") => Math.max(...rows.map((row) => row[column].length));
   const [nameWidth, defaultWidth] = [widthOf("name"), widthOf("byDefault")];
+  const indent = nameWidth + defaultWidth + 6;
+  const { columns: terminalWidth = Number.POSITIVE_INFINITY } = process.stdout;
+  const width = Math.min(Math.max(terminalWidth - indent, WORDS_WIDTH.least), WORDS_WIDTH.most);
   const lines = rows.map(({ name, byDefault, words }) => {
-    const columns = `  ${name.padEnd(nameWidth)}  ${byDefault.padEnd(defaultWidth)}  `;
-    return columns + wrapped(plainText(words), WORDS_WIDTH).join(`\n${" ".repeat(columns.length)}`);
+    const text = wrapped(plainText(words), width).join(`\n${" ".repeat(indent)}`);
+    return `  ${name.padEnd(nameWidth)}  ${byDefault.padEnd(defaultWidth)}  ${text}`;
   });
   return `User Group Service ${packageJson.version}: user groups and their tokens, over gRPC, gRPC-Web, Connect and REST.
 
