@@ -20,9 +20,8 @@ const GRACE_MS = 400;
 const ADMINISTERED = { shared: 6, own: 6 };
 /** Answers that each worker has to give before all is believed to be well again. */
 const SERVED = 10;
-/** How often all is looked at in the end before it counts that there is no answer, and how long a look waits for the next. */
-const LAST_LOOKS = 5;
-const LOOK_AGAIN_MS = 200;
+/** Callers that look at all groups in the end: so few that, on a busy machine, no look waits long for others. */
+const LOOKERS = 4;
 
 /** What a group is asked for by. */
 type Target = { readonly token: string } | { readonly id: string };
@@ -85,7 +84,7 @@ export class Load {
     await Promise.all(this.#callers);
   }
 
-  /** Looks at all groups by all workers, after the end. */
+  /** Looks at all groups by all workers, once, after the end, when Redis has nothing else to do: every answer counts. */
   async look(): Promise<void> {
     // What can never have been created is not created now.
     const creations = this.calls.filter(
@@ -94,29 +93,17 @@ export class Load {
     const looks = [...byGroup(creations)].map(([group, [call]]) => async () => {
       const environment = call?.environment as EnvironmentId;
       const known: Known = { environment, id: group.slice(environment.length + 1), tokens: [] };
-      for (const worker of this.#workers) await this.#lookLast(() => this.#get(known, worker, true));
-      for (const worker of this.#workers) await this.#resolveLast(known, known.tokens.at(-1) ?? "", worker);
+      for (const worker of this.#workers) await this.#get(known, worker, true);
+      for (const worker of this.#workers) {
+        await this.#resolve(known, known.tokens.at(-1) ?? "", { worker, isFinal: true });
+      }
     });
     const look = async () => {
       for (let next = looks.pop(); next; next = looks.pop()) await next();
     };
-    await Promise.all(Array.from({ length: CALLERS }, look));
+    await Promise.all(Array.from({ length: LOOKERS }, look));
     for (const known of new Set([...this.#groups, ...this.#administered, ...this.#administration.made])) {
-      for (const token of known.tokens) await this.#resolveLast(known, token, this.#worker());
-    }
-  }
-
-  #resolveLast(known: Known, token: string, worker: Worker): Promise<void> {
-    return this.#lookLast(() => this.#resolve(known, token, { worker, isFinal: true }));
-  }
-
-  /** Looks again where Redis, or the whole machine, stood still for longer than a call may take. */
-  async #lookLast(look: () => Promise<Call>): Promise<void> {
-    for (let looks = 1; ; looks++) {
-      const call = await look();
-      if (call.answer.code !== "unavailable" || looks === LAST_LOOKS) return;
-      this.calls[this.calls.indexOf(call)] = { ...call, isFinal: false };
-      await pause(LOOK_AGAIN_MS);
+      for (const token of known.tokens) await this.#resolve(known, token, { worker: this.#worker(), isFinal: true });
     }
   }
 

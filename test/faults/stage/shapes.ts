@@ -108,6 +108,18 @@ const STARTERS: { readonly [name in ShapeName]: (options: ShapeOptions & { netwo
   },
 };
 
+/** What nodes do beside commands: meanwhile, and as it begins, one may stand still for longer than a call may take. */
+const BUSY = /^(loading|rdb_bgsave_in_progress|aof_rewrite_(in_progress|scheduled)|aof_pending_bio_fsync):[^0]/m;
+
+/** Waits until the nodes that run save, load and rewrite nothing. */
+export async function idle(nodes: readonly TestRedis[]): Promise<void> {
+  await waitFor("Redis is idle", async () => {
+    const running = nodes.filter((node) => node.isRunning());
+    const infos = await Promise.all(running.map((node) => ask(node, "INFO", "persistence").catch(() => "loading:1")));
+    return !infos.some((info) => BUSY.test(info as string));
+  });
+}
+
 /** A replica that a master has. */
 export async function replicaOf(nodes: readonly TestRedis[], master: TestRedis): Promise<TestRedis> {
   const masterId = await idOf(master);

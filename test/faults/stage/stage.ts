@@ -7,7 +7,7 @@ import type { Violation } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
 import { Load } from "./load.ts";
 import { type NamedEnvironment, readStored } from "./read-stored.ts";
-import { newShape, type Shape } from "./shapes.ts";
+import { idle, newShape, type Shape } from "./shapes.ts";
 import { ENVIRONMENTS, newWorkers, type Worker } from "./workers.ts";
 
 /** What a fault has to do with. */
@@ -62,6 +62,7 @@ export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
   await shape.whole();
   await load.servedAgain();
   await load.end();
+  await idle(shape.nodes);
   await load.look();
   const { calls } = load;
   const masters = await shape.masters();
