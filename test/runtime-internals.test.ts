@@ -31,17 +31,14 @@ describe.each(RUNTIMES)("what is used of the private parts of %s:", (runtime) =>
   it("node:http reads a TLS connection with another listener of `data` as a stream (packages/transport/src/http/port.ts)", () =>
     expect(found["data"]).toBe(true));
 
-  it.runIf(runtime === "node")(
-    "`read(0)`, twice, ends a request without a body (packages/transport/src/http/http1.ts)",
-    () => expect(found["read(0)"]).toBe(true),
-  );
+  if (runtime === "node") {
+    it("`read(0)`, twice, ends a request without a body (packages/transport/src/http/http1.ts)", () =>
+      expect(found["read(0)"]).toBe(true));
 
-  it.runIf(runtime === "node")("V8 has the flag `--heap-growing-percent` (src/runtime.ts)", () =>
-    expect(found["heap-growing-percent"]).toBe(true),
-  );
-
-  it.runIf(runtime === "deno")(
-    "a stream of node:http2 has the handle `kHandle`, and is shut down by its prototype (packages/transport/src/http/deno-stream-leak.ts)",
-    () => expect(found["kHandle"]).toBe(true),
-  );
+    it("V8 has the flag `--heap-growing-percent` (src/runtime.ts)", () =>
+      expect(found["heap-growing-percent"]).toBe(true));
+  } else {
+    it("a stream of node:http2 has the handle `kHandle`, and is shut down by its prototype (packages/transport/src/http/deno-stream-leak.ts)", () =>
+      expect(found["kHandle"]).toBe(true));
+  }
 });

@@ -486,7 +486,9 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await listed(environment)).toEqual([]);
     });
 
-    it.runIf(feeds)("are known to be revoked wherever a feed listens", async () => {
+    // What follows needs subscriptions.
+    if (!feeds) return;
+    it("are known to be revoked wherever a feed listens", async () => {
       const listener = newListener();
       const feed = new RevocationFeed(client(1), { listener, onRefused: (error) => expect.fail(error.message) });
       try {

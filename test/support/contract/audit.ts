@@ -354,7 +354,9 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       expect(fields.filter((_, i) => i % 2 === 0)).toEqual(["a", "n", "r", "m", "i", "f", "q", "p"]);
     });
 
-    it.runIf(streams)("answers nobody with events that it cannot read", async () => {
+    // What follows needs streams of Redis.
+    if (!streams) return;
+    it("answers nobody with events that it cannot read", async () => {
       const { environment } = await withGroup({ partitions: 1 });
       const key = keysOf(environment, "a").prefix + KEY.audit;
       const whole = ["a", "x", "n", "x", "r", "root", "m", "x", "i", "x", "f", "x", "q", "x", "p", "x"];
@@ -367,7 +369,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       expect(await list(environment)).toHaveLength(2);
     });
 
-    it.runIf(streams)("is a condition of every change: what cannot write its event is not made", async () => {
+    it("is a condition of every change: what cannot write its event is not made", async () => {
       const { environment, group } = await withGroup({ partitions: 1 });
       const named = await new TestEnvironments(client()).ensureEnvironment({ name: environment.name, tag: "Customer" });
       const tokens = new TestApiTokens(client());
