@@ -1,3 +1,4 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { closeLater } from "@user-group-service/testing/opened";
@@ -70,7 +71,11 @@ describeWithRedis("the key that encrypts tokens", () => {
     const anew = Number(/and (\d+) encrypted under new/.exec(resumed.output())?.[1]);
     expect(anew).toBeLessThanOrEqual(left["old"] ?? 0);
     console.log(`${anew} of ${GROUPS} groups were left, and encrypted anew in ${seconds.toFixed(1)} s, under load`);
-    await pause(Math.max(0, 41_000 - (performance.now() - swapped)));
+    await waitFor("no worker can have encrypted under the old key", async () => {
+      const { tokenKeys, readTime } = await adminOf(first.url).listTokenKeys({});
+      const { lastEncryptTime } = tokenKeys.find(({ id }) => id === "old") ?? {};
+      return lastEncryptTime && readTime && timestampMs(readTime) - timestampMs(lastEncryptTime) > 30_000;
+    });
     const last = startUgs(["keys", "rotate"], asRoot(second));
     expect([await last.exited(), last.output()]).toEqual([
       0,

@@ -1,7 +1,7 @@
 import { connect as connectHttp2 } from "node:http2";
 import { FRAME, HELLO, requestHeaders } from "@user-group-service/testing/http2-frames";
 import { VARIANTS } from "@user-group-service/testing/variants";
-import { pause, waitFor } from "@user-group-service/testing/wait";
+import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
@@ -26,7 +26,7 @@ describe.concurrent.each(VARIANTS)("limits on $runtime, TLS $secure:", ({ runtim
     expect(one.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(0);
     await waitFor("their time is up", () => one.frames().filter(({ type }) => type === FRAME.reset).length >= 5);
     one.send(Buffer.concat(open([11])));
-    await pause(200);
+    await pinged(one);
     expect(statusOn(one, 11)).toBeUndefined();
   });
 
