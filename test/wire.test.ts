@@ -65,11 +65,6 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       expectRestError(answer, UNEXPECTED);
       expect(answer.headers["x-request-id"]).toBe("mine");
     });
-
-    it("a connection that is refused leaves the others alone", async () => {
-      await answerTo(server.url, "hello\r\n\r\n");
-      expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
-    });
   });
 
   describe("compression on the wire", () => {
