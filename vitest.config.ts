@@ -7,6 +7,9 @@ const LONG = "**/*.long.test.ts";
 /** Those of `npm test` that try every way to call the service: it runs them with some ways, `npm run test:all` with the others. */
 const MATRICES = ["**/*.matrix.test.ts"];
 
+/** On the service, and on the port of the transport. */
+const ATTACKS = "{test,packages/*/test}/attacks/**/*.test.ts";
+
 /** What imports a package of ours by its name has its sources. */
 const resolve = { tsconfigPaths: true };
 
@@ -24,7 +27,7 @@ export default defineConfig(({ mode }) => {
     }),
     project("service", {
       include: ["{test,packages/*/test}/**/*.test.ts"],
-      exclude: [LONG, "test/{faults,go,rehearsals}/*.test.ts", "test/attacks/**"],
+      exclude: [LONG, "test/{faults,go,rehearsals}/*.test.ts", ATTACKS],
       provide: { matrixShare: "one client a protocol" },
       isolate: false,
     }),
@@ -39,8 +42,8 @@ export default defineConfig(({ mode }) => {
     }),
     // What an attack costs is measured: nothing else may run.
     project("attacks", {
-      include: ["test/attacks/**/*.test.ts"],
-      globalSetup: "test/attacks/support/global-setup.ts",
+      include: [ATTACKS],
+      globalSetup: "packages/testing/src/attacks/global-setup.ts",
       provide: { isShort },
       testTimeout: 400_000,
       maxWorkers: 2,

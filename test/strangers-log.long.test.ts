@@ -1,10 +1,10 @@
+import { unforeseenIn } from "@user-group-service/testing/attacks/unforeseen";
 import { envelope, http2 } from "@user-group-service/testing/http";
 import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "@user-group-service/testing/http2-frames";
 import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { VARIANTS } from "@user-group-service/testing/variants";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { unforeseenIn } from "./attacks/support/unforeseen.ts";
 import { suiteServer } from "./support/opened.ts";
 
 const PATHS = ["/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];

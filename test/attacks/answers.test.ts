@@ -1,51 +1,12 @@
-import type { ClientHttp2Session } from "node:http2";
-import { answerOn, envelope, type HttpAnswer, openHttp2 } from "@user-group-service/testing/http";
+import { ask, asking, crowd, over, unread } from "@user-group-service/testing/attacks/repeated";
+import { authorization, get, head, post, protoField } from "@user-group-service/testing/attacks/requests";
+import { envelope } from "@user-group-service/testing/http";
 import { waitFor } from "@user-group-service/testing/wait";
-import { describeAttacks, type Target } from "./support/attack.ts";
-import { authorization, get, head, PATHS, post, protoField, reflectionRequest } from "./support/requests.ts";
+import { PATHS } from "../support/subject.ts";
+import { describeAttacks } from "./service.ts";
 
-/** Sends a request over an HTTP/2 client that keeps the protocol's rules. @throws when its stream or connection fails */
-async function ask(
-  session: ClientHttp2Session,
-  fields: readonly (readonly [string, string])[],
-  body: Uint8Array,
-): Promise<HttpAnswer> {
-  const { ":authority": _authority, ...headers } = Object.fromEntries(fields);
-  const stream = session.request(headers, { endStream: false });
-  stream.end(body);
-  const answer = await answerOn(stream);
-  if (stream.rstCode !== 0) throw new Error(`reset ${stream.rstCode}`);
-  return answer;
-}
-
-/** Asks over one HTTP/2 connection. */
-async function over<T>({ server }: Target, use: (session: ClientHttp2Session) => Promise<T>): Promise<T> {
-  const session = openHttp2(server.url);
-  try {
-    return await use(session);
-  } finally {
-    session.destroy();
-  }
-}
-
-/** Asks for the same again and again on one connection. */
-function asking(
-  title: string,
-  times: number,
-  cpuMs: number,
-  fieldsOf: (i: number) => ReturnType<typeof post>,
-  body: Uint8Array = Buffer.alloc(0),
-) {
-  return {
-    title,
-    bounds: { cpuMs },
-    run: (target: Target) =>
-      over(target, async (session) => {
-        for (let i = 0; i < times; i++) await ask(session, fieldsOf(i), body).catch(() => {});
-        return { requests: times, outcome: "answered" };
-      }),
-  };
-}
+/** `ServerReflectionRequest` for the file that holds UserGroupService. */
+const REFLECTION = envelope(protoField(4, "usergroup.v1.UserGroupService"));
 
 describeAttacks("dear answers", [
   asking(
@@ -53,30 +14,23 @@ describeAttacks("dear answers", [
     100,
     16,
     () => post(PATHS.reflection, "application/grpc", [["grpc-accept-encoding", "br"]]),
-    reflectionRequest(),
+    REFLECTION,
   ),
   asking(
     "reflection in gzip",
     100,
     16,
     () => post(PATHS.reflection, "application/grpc", [["grpc-accept-encoding", "gzip"]]),
-    reflectionRequest(),
+    REFLECTION,
   ),
   asking("metrics", 200, 50, () => get("/metrics", [["accept-encoding", "br, gzip"]])),
   asking("`readyz`", 300, 5, () => get("/readyz")),
   asking("calls without a token", 500, 5, () => post(PATHS.get, "application/grpc"), envelope(protoField(1, "a"))),
-  asking("long lists in `Accept-Encoding`", 100, 10, () => [
-    ...post(PATHS.get, "application/json", [["accept-encoding", "gzip;q=0,".repeat(1600)]]),
-  ]),
   asking("long lists in `If-Match`", 100, 10, () => [
     [":method", "PUT"],
     [":path", "/api/user"],
     ["if-match", '"a",'.repeat(4000)],
   ]),
-  asking("a content type of many parameters", 100, 10, () => post(PATHS.get, `application/json${"; ".repeat(7000)}`)),
-  asking("a long `grpc-timeout`", 100, 10, () =>
-    post(PATHS.get, "application/grpc", [["grpc-timeout", "9".repeat(14_000)]]),
-  ),
   asking("a query of 12 KB of nested JSON", 100, 20, () => get(`/api/user?properties=${"%5B".repeat(4000)}`)),
   asking("a query of many fields", 100, 20, () => get(`/api/user?${"mapping=%7B%7D&".repeat(900)}`)),
   {
@@ -143,5 +97,27 @@ describeAttacks("dear answers", [
       if (bytes > 2048) throw new Error(`${Math.round(bytes)} bytes of log a call`);
       return { requests: 500, outcome: "short" };
     },
+  },
+]);
+
+describeAttacks("streams of the service", [
+  {
+    title: "reflection streams left open (100 on each of 40 connections)",
+    bounds: { heldKiB: 3072, cpuMs: 20 },
+    run: (target) =>
+      crowd(
+        40,
+        () => target.http2(),
+        (http2) => http2.request(post(PATHS.reflection, "application/grpc"), { isEnd: false }),
+      ),
+  },
+  {
+    title: "answers of reflection that nobody reads (100 on each of 20 connections)",
+    bounds: { heldKiB: 5120 },
+    run: (target) =>
+      unread(target, async (http2) => {
+        const stream = await http2.request(post(PATHS.reflection, "application/grpc"), { isEnd: false });
+        await http2.data(stream, REFLECTION, { isEnd: true, patienceMs: 1000 });
+      }),
   },
 ]);

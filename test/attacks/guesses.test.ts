@@ -1,8 +1,9 @@
+import { post, protoField } from "@user-group-service/testing/attacks/requests";
 import { answerOn, envelope, openHttp2 } from "@user-group-service/testing/http";
 import { newApiToken } from "../../src/domain/token.ts";
 import { openMonitor } from "../support/monitor.ts";
-import { type Attack, describeAttacks, type Target } from "./support/attack.ts";
-import { PATHS, post, protoField } from "./support/requests.ts";
+import { PATHS } from "../support/subject.ts";
+import { type Attack, describeAttacks, type Target } from "./service.ts";
 
 const GUESSES = 2000;
 
@@ -50,11 +51,11 @@ function guessing(
   return {
     title,
     bounds: { cpuMs: 5, heldKiB: 65_536 },
-    needsRedis: true,
-    env: { AUTH_FAILURE_LIMIT: limit },
+    options: { needsRedis: true, env: { AUTH_FAILURE_LIMIT: limit } },
     run: async (target) => {
-      if (!target.redis) throw new Error("there is no Redis");
-      const monitor = await openMonitor(target.redis);
+      const { redis } = target.server;
+      if (!redis) throw new Error("there is no Redis");
+      const monitor = await openMonitor(redis);
       const statuses = await guess(target);
       const commands = (await monitor.commands()).filter((command) => OF_A_GUESS.test(command)).length;
       monitor.close();
@@ -87,7 +88,7 @@ describeAttacks("dear answers", [
     // The first time fills what is kept of networks.
     isRehearsed: true,
     bounds: { cpuMs: 5, heldKiB: 65_536 },
-    env: { AUTH_FAILURE_LIMIT: "1/1h", TRUSTED_PROXIES: "127.0.0.1" },
+    options: { env: { AUTH_FAILURE_LIMIT: "1/1h", TRUSTED_PROXIES: "127.0.0.1" } },
     run: async (target) => {
       const network = (i: number): [string, string] => ["x-forwarded-for", `2001:db8:${i.toString(16)}::1`];
       const statuses = await guess(target, { times: NETWORKS, fieldsOf: (i) => [network(i)] });

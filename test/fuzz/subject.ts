@@ -1,119 +1,93 @@
+import { gzipSync } from "node:zlib";
+import type { Place } from "@user-group-service/testing/attacks/place";
 import type { Certificates } from "@user-group-service/testing/certificates";
-import { isRunning } from "@user-group-service/testing/process";
-import { descriptorsOf, heldBytesOf } from "@user-group-service/testing/process-usage";
-import { pause, waitFor } from "@user-group-service/testing/wait";
-import { Bystander } from "../attacks/support/bystander.ts";
-import { type Place, startAt } from "../attacks/support/place.ts";
-import { unforeseenIn } from "../attacks/support/unforeseen.ts";
-import type { TestServer } from "../support/server.ts";
+import { type Ask, callsOf, openCall, preflight, withAndWithout } from "@user-group-service/testing/fuzz/exchange";
+import type { Fuzzed } from "@user-group-service/testing/fuzz/fuzz";
+import { envelope } from "@user-group-service/testing/http";
+import { startService } from "../support/subject.ts";
 
 /** The API token of the fuzzer: the same every time, so that a seed decides every byte. */
-export const API_TOKEN = "fuzz-0123456789abcdef";
+const API_TOKEN = "fuzz-0123456789abcdef";
+const AUTHORIZATION = `Token ${API_TOKEN}`;
 
 const ENVIRONMENT = {
   environment: "fuzz",
   tokens: { customer: API_TOKEN, testing: `${API_TOKEN}-t`, untagged: `${API_TOKEN}-u` },
 };
 
-/** What the server keeps open for itself, and connections that are closing. */
-const SPARE_DESCRIPTORS = 12;
-/** Closing takes no time worth mentioning; what is ended by a timeout of the server is looked for as well. */
-const SHORT_WHILE_MS = 5000;
-const SPARE_BYTES = 64 * 1024 * 1024;
+const RPC = "/usergroup.v1.UserGroupService";
+const GET = `${RPC}/GetUserGroup`;
+const ID = Buffer.from("\n\u0004fuzz", "latin1");
+const REST_BODY = Buffer.from('{"user_group_id":"fuzz","name":"Fuzz","properties":{"a":[1,null]}}');
 
-/** The server that is fuzzed. */
-export class Subject {
-  readonly server: TestServer;
-  readonly #bystander: Bystander;
-  readonly #known: RegExp | undefined;
-  /** What it had when it was warm. */
-  #warm: { readonly descriptors: number; readonly bytes: number } | undefined;
+/** The service, to be fuzzed. @param redisUrl where what is created goes, which so looks like no leak */
+export function fuzzedService(place: Place, certificates: Certificates, redisUrl: string | undefined): Fuzzed {
+  const options = { redisUrl, like: ENVIRONMENT, env: { REDIS_TIMEOUT: "30s" } };
+  return {
+    name: "service",
+    corpus: [...asCaller(), ...asAnyone()],
+    start: () => startService(place, certificates, options),
+  };
+}
 
-  /** Starts it, with the embedded store where there is no Redis; lines of its log that are known are no faults. */
-  static async start(
-    place: Place,
-    certificates: Certificates,
-    { redisUrl, known }: { readonly redisUrl: string | undefined; readonly known: RegExp | undefined },
-  ): Promise<Subject> {
-    const subject = new Subject(
-      known,
-      await startAt(place, certificates, { redisUrl, like: ENVIRONMENT, env: { REDIS_TIMEOUT: "30s" } }),
-    );
-    for (let i = 0; i < 30; i++) await subject.#bystander.call();
-    return subject;
-  }
+function asCaller(): Ask[] {
+  const token = ["authorization", AUTHORIZATION] as const;
+  const rest = (method: string, more: Partial<Ask>): Ask => ({
+    name: `REST ${method}`,
+    method,
+    path: "/api/user",
+    fields: [token],
+    ...more,
+  });
+  const call = (name: string, path: string, type: string, body: Buffer) =>
+    withAndWithout(AUTHORIZATION, { name, path, type, body });
+  return [
+    rest("GET", { path: "/api/user?user_group_id=fuzz&name=F%C3%A9" }),
+    rest("PUT", { body: REST_BODY }),
+    rest("PUT", { name: "REST PUT, gzip", body: gzipSync(REST_BODY), fields: [token, ["content-encoding", "gzip"]] }),
+    rest("POST", {
+      fields: [token, ["idempotency-key", "k1"]],
+      body: Buffer.from('{"user_group_id":"fuzz","previous_token_ttl":"1s"}'),
+    }),
+    ...callsOf({ path: GET, proto: ID, json: '{"userGroupId":"fuzz"}', authorization: AUTHORIZATION }),
+    ...call("Update", `${RPC}/UpdateUserGroup`, "application/proto", Buffer.concat([ID, Buffer.from("\x12\x01F")])),
+    ...call(
+      "ResolveViewer",
+      "/usergroup.v1.ViewerService/ResolveViewer",
+      "application/json",
+      Buffer.from(`{"token":"ugt_${"0".repeat(38)}"}`),
+    ),
+    // A caller whose role is too low.
+    ...call("AdminService", "/usergroup.admin.v1.AdminService/CreateApiToken", "application/proto", Buffer.of(24, 1)),
+  ];
+}
 
-  private constructor(known: RegExp | undefined, server: TestServer) {
-    this.#known = known;
-    this.server = server;
-    this.#bystander = new Bystander(server);
-  }
-
-  /** What is wrong with it; undefined while all is well. */
-  async fault(): Promise<string | undefined> {
-    const { server } = this;
-    if (!isRunning(server.pid)) return `the process ended:\n${server.output().slice(-3000)}`;
-    const [line] = unforeseenIn(server, this.#known);
-    if (line !== undefined) return `it logged: ${line}`;
-    try {
-      await this.#bystander.call();
-    } catch (error) {
-      return isRunning(server.pid) ? `an ordinary call failed: ${String(error)}` : "the process ended";
-    }
-    return undefined;
-  }
-
-  /** Notes what a warm server has; what it has later is compared with that. */
-  async noteWarm(): Promise<void> {
-    await this.#settled();
-    this.#warm = { descriptors: descriptorsOf(this.server.pid), bytes: await heldBytesOf(this.server) };
-  }
-
-  /** What has not come back since it was warm, although every connection is closed. */
-  async leak(): Promise<string | undefined> {
-    const warm = this.#warm;
-    if (!warm) throw new Error("nobody noted what a warm server has");
-    const { pid } = this.server;
-    const most = warm.descriptors + SPARE_DESCRIPTORS;
-    const back = await waitFor("descriptors come back", () => descriptorsOf(pid) <= most, 120_000).catch(() => false);
-    if (!back) return `${descriptorsOf(pid)} descriptors are open, ${warm.descriptors} were`;
-    const bytes = await heldBytesOf(this.server);
-    if (bytes <= warm.bytes + SPARE_BYTES) return undefined;
-    const mib = (value: number) => `${Math.round(value / 1024 / 1024)} MiB`;
-    return `${mib(bytes)} are held, ${mib(warm.bytes)} were when it was warm`;
-  }
-
-  /** How many descriptors it has open. */
-  descriptors(): number {
-    return descriptorsOf(this.server.pid);
-  }
-
-  /** Whether it closes, in a little while, all but so many descriptors. */
-  isBackTo(most: number): Promise<boolean> {
-    return waitFor("descriptors come back", () => this.descriptors() <= most, SHORT_WHILE_MS).catch(() => false);
-  }
-
-  /** What it has now, in a few words. */
-  async state(): Promise<string> {
-    const bytes = await heldBytesOf(this.server);
-    return `${Math.round(bytes / 1024 / 1024)} MiB, ${descriptorsOf(this.server.pid)} descriptors`;
-  }
-
-  async stop(): Promise<void> {
-    this.#bystander.close();
-    this.server.signal("SIGKILL");
-    await this.server.exited();
-  }
-
-  /** Connections of the past are closed when no more descriptors are given back. */
-  async #settled(): Promise<void> {
-    let last = Number.POSITIVE_INFINITY;
-    await waitFor("descriptors settle", async () => {
-      await pause(1000);
-      const now = descriptorsOf(this.server.pid);
-      const isSettled = now >= last;
-      last = now;
-      return isSettled;
-    });
-  }
+function asAnyone(): Ask[] {
+  const health = "/grpc.health.v1.Health";
+  const empty = envelope(Buffer.alloc(0));
+  const reflection = envelope(Buffer.from('"\u001dusergroup.v1.UserGroupService', "latin1"));
+  return [
+    { name: "healthz", method: "GET", path: "/healthz", fields: [] },
+    { name: "readyz", method: "HEAD", path: "/readyz", fields: [] },
+    { name: "metrics", method: "GET", path: "/metrics", fields: [["accept-encoding", "gzip"]] },
+    preflight(GET),
+    openCall("Health/Check", `${health}/Check`, empty),
+    { ...openCall("Health/Watch", `${health}/Watch`, empty), isEndless: true },
+    {
+      ...openCall("Health/Watch, Connect", `${health}/Watch`, envelope(Buffer.from("{}")), "application/connect+json"),
+      isEndless: true,
+    },
+    {
+      ...openCall(
+        "reflection",
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        Buffer.concat([reflection, reflection]),
+        "application/grpc",
+        [["grpc-accept-encoding", "br"]],
+      ),
+      isEndless: true,
+    },
+    openCall("unknown method", `${RPC}/Unknown`, envelope(ID)),
+    { name: "unknown path", method: "GET", path: "/nothing", fields: [] },
+  ];
 }

@@ -16,8 +16,6 @@ declare module "vitest" {
     sharedServers: string;
     /** Path of Chromium; undefined when it is not installed. */
     chromiumPath: string | undefined;
-    /** Whether of the faults and attacks only a part comes, and faults for a shorter time. */
-    isShort: boolean;
   }
 }
 

@@ -1,5 +1,5 @@
+import { Random } from "@user-group-service/testing/random";
 import { expect, it } from "vitest";
-import { Random } from "../../fuzz/random.ts";
 import type { Answer, Call } from "./call.ts";
 import { check } from "./check.ts";
 import { CUT_OFF, DONE, NO_GROUP, NO_TOKEN, NOT_MADE, shown, UNKNOWN } from "./told.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
+import type { Random } from "@user-group-service/testing/random";
 import { ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import type { Random } from "../../fuzz/random.ts";
 import { type Call, groupOf, isDone } from "../history/call.ts";
 import { type Known, remember } from "./known.ts";
 import { type Asked, importAnswer, MAPPED, record, recordAll } from "./record.ts";

@@ -1,5 +1,5 @@
+import { Random } from "@user-group-service/testing/random";
 import { pause } from "@user-group-service/testing/wait";
-import { Random } from "../../fuzz/random.ts";
 import { ask } from "../../support/redis.ts";
 import { STRICT } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";

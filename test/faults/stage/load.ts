@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { Random } from "@user-group-service/testing/random";
 import { pause, waitFor } from "@user-group-service/testing/wait";
-import { Random } from "../../fuzz/random.ts";
 import { byGroup, type Call, fateOf, groupOf, isOk } from "../history/call.ts";
 import { Administration } from "./administration.ts";
 import { type Known, remember } from "./known.ts";

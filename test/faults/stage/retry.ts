@@ -1,5 +1,5 @@
+import type { Random } from "@user-group-service/testing/random";
 import { pause } from "@user-group-service/testing/wait";
-import type { Random } from "../../fuzz/random.ts";
 import { type Call, isOk } from "../history/call.ts";
 
 /** How often a change is tried again under its request id. */

@@ -1,4 +1,5 @@
 import type { ScriptedRedis } from "@user-group-service/redis";
+import { Random } from "@user-group-service/testing/random";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it, vi } from "vitest";
 import { partitionOf } from "../../../src/domain/environment.ts";
@@ -10,7 +11,6 @@ import { CLAIM_MS, claimToken, tokenPartition } from "../../../src/store/groups/
 import { WRITE_GROUP } from "../../../src/store/groups/imports.ts";
 import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
-import { Random } from "../../fuzz/random.ts";
 import { storedGroups } from "../stored-groups.ts";
 import { TestUserGroupAdmin } from "../stores.ts";
 import {

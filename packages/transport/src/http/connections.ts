@@ -251,7 +251,12 @@ export class Http1Connection {
       return;
     }
     // After a parse error, the rest of the data fails to parse as well.
-    if (this.#isBroken) return;
+    if (this.#isBroken) {
+      // For each piece of it Deno adds the same listener once more.
+      const [before, last] = socket.listeners("error").slice(-2) as (() => void)[];
+      if (last && last === before) socket.off("error", last);
+      return;
+    }
     this.#isBroken = true;
     if (res && (res.req.complete || res.writableEnded)) {
       // Clients repeat requests that got no response before the connection closed.

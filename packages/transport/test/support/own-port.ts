@@ -61,4 +61,4 @@ const port = await openPort({
     clientCa: undefined,
   },
 });
-console.log(`listening on ${port.url}`);
+console.log(JSON.stringify({ msg: "listening", url: port.url }));

@@ -3,8 +3,8 @@ import { type RawSocket, rawConnect } from "@user-group-service/testing/raw-sock
 import type { Runtime } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { afterEach, expect } from "vitest";
-import type { OwnPort, OwnPortOptions } from "./own-ports.ts";
-import { suitePort } from "./own-ports.ts";
+import { type OwnPortOptions, suitePort } from "./own-ports.ts";
+import type { OwnPort } from "./start-port.ts";
 
 export const MIB = 1024 * 1024;
 

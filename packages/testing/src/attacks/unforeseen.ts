@@ -1,11 +1,11 @@
-import type { TestServer } from "../../support/server.ts";
+import type { RunningProcess } from "../process.ts";
 
 /**
  * What a server has written and should not have: errors, and what is no line of its log.
  *
  * @param known lines that are no news
  */
-export function unforeseenIn(server: Pick<TestServer, "output">, known?: RegExp): string[] {
+export function unforeseenIn(server: Pick<RunningProcess, "output">, known?: RegExp): string[] {
   const unforeseen = (line: string) => {
     if (line.includes("Permissions in the config file") || line.trim() === "" || known?.test(line)) return false;
     return !line.startsWith("{") || /"level":"(?:error|fatal)"/.test(line);

@@ -1,3 +1,7 @@
+import type { Attack, Target } from "@user-group-service/testing/attacks/attack";
+import type { Http2Wire } from "@user-group-service/testing/attacks/http2-wire";
+import { authorization, get, head, post, protoField } from "@user-group-service/testing/attacks/requests";
+import type { Wire } from "@user-group-service/testing/attacks/wire";
 import { envelope } from "@user-group-service/testing/http";
 import {
   FLAG,
@@ -10,10 +14,8 @@ import {
 } from "@user-group-service/testing/http2-frames";
 import { descriptorsOf } from "@user-group-service/testing/process-usage";
 import { waitFor } from "@user-group-service/testing/wait";
-import { type Attack, describeAttacks, type Target } from "./support/attack.ts";
-import type { Http2Wire } from "./support/http2-wire.ts";
-import { authorization, get, head, PATHS, post, protoField } from "./support/requests.ts";
-import type { Wire } from "./support/wire.ts";
+import { PATHS } from "../support/talk-ports.ts";
+import { describeAttacks } from "./port.ts";
 
 /** How long a server may keep what stalls, in milliseconds: its own limits are 10 to 30 s. */
 const PATIENCE_MS = 120_000;
@@ -70,7 +72,7 @@ function stream(begin: (http2: Http2Wire, target: Target) => Promise<number>, wi
 
 const openHttp1 = (target: Target) => target.http1();
 const openHttp2 = async (target: Target) => (await target.http2()).wire;
-const callFields = (target: Target) => post(PATHS.get, "application/grpc", [authorization(target)]);
+const callFields = (target: Target) => post(PATHS.say, "application/grpc", [authorization(target)]);
 
 /** Frames that no connection survives (RFC 9113, 5.4.1), behind a stream that is left open. */
 const BREAKING: readonly Buffer[] = [
@@ -119,13 +121,13 @@ describeAttacks(
     ),
     stalling("stalls: a body, a byte at a time (HTTP/1.1)", async (target) => {
       const [name, value] = authorization(target);
-      const begin = head("PUT", "/api/user", { [name]: value, "Content-Length": 100_000 });
+      const begin = head("PUT", PATHS.talk, { [name]: value, "Content-Length": 100_000 });
       return trickling(begin, " ", openHttp1)(target);
     }),
     stalling("stalls: chunks, a byte at a time (HTTP/1.1)", async (target) => {
       const [name, value] = authorization(target);
       return trickling(
-        head("PUT", "/api/user", { [name]: value, "Transfer-Encoding": "chunked" }),
+        head("PUT", PATHS.talk, { [name]: value, "Transfer-Encoding": "chunked" }),
         "1\r\n \r\n",
         openHttp1,
       )(target);
@@ -165,11 +167,11 @@ describeAttacks(
     }),
     stalling(
       "stalls: an answer that nobody reads (HTTP/2)",
-      stream(async (http2) => http2.request(get("/metrics")), 0),
+      stream(async (http2) => http2.request(get(PATHS.large)), 0),
     ),
     stalling("stalls: an answer read a byte at a time (HTTP/2)", async (target) => {
       const http2 = await target.http2({ window: 0, reads: false });
-      const started = await http2.request(get("/metrics"));
+      const started = await http2.request(get(PATHS.large));
       const more = Buffer.alloc(4);
       more.writeUInt32BE(1);
       return {
@@ -180,16 +182,10 @@ describeAttacks(
     stalling(
       "stalls: an answer that nobody reads (HTTP/1.1)",
       async (target) => {
-        const [name, value] = authorization(target);
-        const maker = await target.http1();
-        const body = JSON.stringify({ user_group_id: "long", properties: { filler: "x".repeat(60_000) } });
-        await maker.send(head("GET", "/api/user", { [name]: value, "Content-Length": body.length }) + body);
-        await waitFor("the group is made", () => maker.isClosed || maker.receivedBytes > 0);
-        maker.close();
         const wire = await target.http1();
         wire.socket.pause();
         // More than the kernel's buffers take.
-        const request = head("GET", "/api/user?user_group_id=long", { [name]: value });
+        const request = head("GET", PATHS.large, {});
         for (let i = 0; i < 200; i++) wire.push(request);
         const isEnded = () => wire.isClosed || !wire.socket.writable;
         // Only what is read tells of the end: a byte now and then.

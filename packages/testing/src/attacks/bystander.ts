@@ -1,18 +1,17 @@
 import { Agent as PlainAgent } from "node:http";
 import type { ClientHttp2Session } from "node:http2";
 import { Agent as TlsAgent } from "node:https";
-import { type HttpAnswer, http1, http2On, openHttp2 } from "@user-group-service/testing/http";
-import { pause } from "@user-group-service/testing/wait";
-import type { TestServer } from "../../support/server.ts";
+import { type HttpAnswer, http1, http2On, openHttp2 } from "../http.ts";
+import { pause } from "../wait.ts";
+import type { SubjectServer } from "./subject.ts";
 
 /** How long a call may take while the server is attacked, in milliseconds; a sound server needs a thousandth. */
 const PATIENCE_MS = 15_000;
 const PAUSE_MS = 100;
-const PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
 /** An ordinary caller with connections of its own, over HTTP/1.1 and HTTP/2. */
 export class Bystander {
-  readonly #server: TestServer;
+  readonly #server: SubjectServer;
   readonly #agent: PlainAgent;
   #session: ClientHttp2Session | undefined;
   #running: Promise<void> | undefined;
@@ -22,7 +21,7 @@ export class Bystander {
   /** Why calls failed since `start`. */
   readonly failures: string[] = [];
 
-  constructor(server: TestServer) {
+  constructor(server: SubjectServer) {
     this.#server = server;
     const options = { keepAlive: true, maxSockets: 1, rejectUnauthorized: false };
     this.#agent = server.url.startsWith("https:") ? new TlsAgent(options) : new PlainAgent(options);
@@ -30,7 +29,7 @@ export class Bystander {
 
   /** One call over HTTP/1.1 and one over HTTP/2. @throws when one is not answered as it should be */
   async call(): Promise<void> {
-    await Promise.all([this.#rest(), this.#connect()]);
+    await Promise.all([this.#http1(), this.#http2()]);
   }
 
   /** Calls again and again until `stop`. */
@@ -61,20 +60,18 @@ export class Bystander {
     }
   }
 
-  async #rest(): Promise<void> {
-    const { url, tokens } = this.#server;
-    const headers = { authorization: `Token ${tokens.customer}` };
-    const answer = http1(url, "/api/user?user_group_id=bystander", { headers, agent: this.#agent });
-    const { status } = await inTime(answer, "HTTP/1.1");
+  async #http1(): Promise<void> {
+    const { url, calls } = this.#server;
+    const { target, ...call } = calls.http1;
+    const { status } = await inTime(http1(url, target, { ...call, agent: this.#agent }), "HTTP/1.1");
     if (status !== 200) throw new Error(`HTTP/1.1 answered ${status}`);
   }
 
-  async #connect(): Promise<void> {
-    if (!this.#session || this.#session.closed || this.#session.destroyed) this.#session = openHttp2(this.#server.url);
-    const authorization = `Token ${this.#server.tokens.customer}`;
-    const headers = { "content-type": "application/json", authorization };
-    const call = { method: "POST", headers, body: '{"userGroupId":"bystander"}' };
-    const { status } = await inTime(http2On(this.#session, PATH, call), "HTTP/2");
+  async #http2(): Promise<void> {
+    const { url, calls } = this.#server;
+    if (!this.#session || this.#session.closed || this.#session.destroyed) this.#session = openHttp2(url);
+    const { target, ...call } = calls.http2;
+    const { status } = await inTime(http2On(this.#session, target, call), "HTTP/2");
     if (status !== 200) throw new Error(`HTTP/2 answered ${status}`);
   }
 }

@@ -1,3 +1,8 @@
+import { create, toBinary } from "@bufbuild/protobuf";
+import type { Target } from "@user-group-service/testing/attacks/attack";
+import type { Http2Wire } from "@user-group-service/testing/attacks/http2-wire";
+import { crowd, unread } from "@user-group-service/testing/attacks/repeated";
+import { authorization, get, post } from "@user-group-service/testing/attacks/requests";
 import { envelope } from "@user-group-service/testing/http";
 import {
   FLAG,
@@ -8,10 +13,10 @@ import {
   numberFrame,
   settings,
 } from "@user-group-service/testing/http2-frames";
-import { pause, waitFor } from "@user-group-service/testing/wait";
-import { describeAttacks, type Target } from "./support/attack.ts";
-import type { Http2Wire } from "./support/http2-wire.ts";
-import { authorization, get, PATHS, post, protoField, reflectionRequest } from "./support/requests.ts";
+import { pause } from "@user-group-service/testing/wait";
+import { TalkSchema } from "../gen/talk/v1/talk_pb.ts";
+import { PATHS } from "../support/talk-ports.ts";
+import { describeAttacks } from "./port.ts";
 
 /** Frames of a flood leave together, some at a time. */
 const PER_WRITE = 500;
@@ -46,7 +51,7 @@ function floodOf(title: string, times: number, cpuMs: number, bytes: (http2: Htt
 }
 
 const health = hpackBlock(get("/healthz"));
-const call = hpackBlock(post(PATHS.get, "application/grpc"));
+const call = hpackBlock(post(PATHS.say, "application/grpc"));
 
 describeAttacks("floods of frames", [
   floodOf("streams that are reset at once (30,000)", 30_000, 1, (http2) => {
@@ -132,7 +137,7 @@ describeAttacks("floods of frames", [
     bounds: { heldKiB: 8192, cpuMs: 3000 },
     run: async (target) => {
       const http2 = await target.http2();
-      const stream = await http2.request(post(PATHS.get, "application/grpc", [authorization(target)]), {
+      const stream = await http2.request(post(PATHS.say, "application/grpc", [authorization(target)]), {
         isEnd: false,
       });
       await flood(http2, 200_000, () => frame(FRAME.data, 0, stream));
@@ -144,7 +149,7 @@ describeAttacks("floods of frames", [
     bounds: { heldKiB: 8192, cpuMs: 2000 },
     run: async (target) => {
       const http2 = await target.http2();
-      const stream = await http2.request(post(PATHS.get, "application/grpc", [authorization(target)]), {
+      const stream = await http2.request(post(PATHS.say, "application/grpc", [authorization(target)]), {
         isEnd: false,
       });
       await flood(http2, 20_000, () => frame(FRAME.data, FLAG.padded, stream, Buffer.alloc(256).fill(255, 0, 1)));
@@ -158,93 +163,48 @@ describeAttacks("streams", [
     title: "`Watch` on 100 streams of each of 80 connections",
     // A thousand that are let in take some 75 KiB each.
     bounds: { heldKiB: 2048, cpuMs: 8 },
-    run: async (target) => {
-      const connections: Http2Wire[] = [];
-      for (let i = 0; i < 80; i++) {
-        const http2 = await target.http2();
-        for (let n = 0; n < 100; n++) {
+    run: (target) =>
+      crowd(
+        80,
+        () => target.http2(),
+        async (http2) => {
           const stream = await http2.request(post(PATHS.watch, "application/grpc"), { isEnd: false });
           await http2.data(stream, envelope(Buffer.alloc(0)), { isEnd: true, patienceMs: 1000 });
-        }
-        await http2.flushed();
-        connections.push(http2);
-      }
-      const open = connections.reduce((sum, http2) => sum + http2.openStreams(), 0);
-      return { requests: 8000, connections: 80, outcome: `${open} left open` };
-    },
+        },
+      ),
   },
   {
-    title: "reflection streams left open (100 on each of 40 connections)",
-    bounds: { heldKiB: 3072, cpuMs: 20 },
-    run: async (target) => {
-      const connections: Http2Wire[] = [];
-      for (let i = 0; i < 40; i++) {
-        const http2 = await target.http2();
-        for (let n = 0; n < 100; n++) await http2.request(post(PATHS.reflection, "application/grpc"), { isEnd: false });
-        await http2.flushed();
-        connections.push(http2);
-      }
-      const open = connections.reduce((sum, http2) => sum + http2.openStreams(), 0);
-      return { requests: 4000, connections: 40, outcome: `${open} left open` };
-    },
-  },
-  {
-    title: "answers of metrics that nobody reads (100 on each of 20 connections)",
+    title: "answers of 150 KB that nobody reads (100 on each of 20 connections)",
     // Node holds the bound of a worker. On Deno what was given up is there as well until garbage is collected, and its
     // allocator keeps the room for it: the next attack shows that it is used again.
     bounds: { heldKiB: 16_384 },
-    run: unreadMetrics,
+    run: unreadLarge,
   },
   {
-    title: "answers of metrics that nobody reads, once more",
+    title: "answers of 150 KB that nobody reads, once more",
     isRehearsed: true,
     // Answers that were given up and kept for good would be 10 MiB more each time.
     bounds: { heldKiB: 6144 },
-    run: unreadMetrics,
-  },
-  {
-    title: "answers of reflection that nobody reads (100 on each of 20 connections)",
-    bounds: { heldKiB: 5120 },
-    run: (target) =>
-      unread(target, async (http2) => {
-        const stream = await http2.request(post(PATHS.reflection, "application/grpc"), { isEnd: false });
-        await http2.data(stream, reflectionRequest(), { isEnd: true, patienceMs: 1000 });
-      }),
+    run: unreadLarge,
   },
   {
     title: "answers of 60 KB that nobody reads (100 on each of 20 connections), token holder",
     bounds: { heldKiB: 10_240 },
     run: async (target) => {
-      const fields = post(PATHS.get, "application/proto", [authorization(target)]);
-      // A group whose properties are long.
-      const text = protoField(3, "x".repeat(60_000));
-      const entry = Buffer.concat([protoField(1, "filler"), protoField(2, text)]);
-      const long = Buffer.concat([protoField(1, "long"), protoField(4, protoField(1, entry))]);
-      const maker = await target.http2();
-      const made = await maker.request(fields, { isEnd: false });
-      await maker.data(made, long, { isEnd: true });
-      await waitFor("the group is made", () => maker.isEnded(made));
+      const fields = post(PATHS.say, "application/proto", [authorization(target)]);
       return unread(target, async (http2) => {
         const stream = await http2.request(fields, { isEnd: false });
-        await http2.data(stream, protoField(1, "long"), { isEnd: true, patienceMs: 1000 });
+        await http2.data(stream, sayOf(60_000), { isEnd: true, patienceMs: 1000 });
       });
     },
   },
 ]);
 
-function unreadMetrics(target: Target) {
-  return unread(target, (http2) => http2.request(get("/metrics")));
+/** Asks for a text of so many bytes. */
+function sayOf(bytes: number): Uint8Array {
+  return toBinary(TalkSchema, create(TalkSchema, { number: BigInt(bytes) }));
 }
 
-/** Asks for answers with a window of nothing, and goes on sending PINGs. */
-async function unread(target: Target, ask: (http2: Http2Wire) => Promise<unknown>) {
-  const connections: Http2Wire[] = [];
-  for (let i = 0; i < 20; i++) {
-    const http2 = await target.http2({ window: 0, reads: false });
-    for (let n = 0; n < 100; n++) await ask(http2);
-    await http2.flushed();
-    connections.push(http2);
-  }
-  const open = connections.reduce((sum, http2) => sum + http2.openStreams(), 0);
-  return { requests: 2000, connections: 20, outcome: `${open} left open` };
+function unreadLarge(target: Target) {
+  return unread(target, (http2) => http2.request(get(PATHS.large)));
 }

@@ -1,21 +1,26 @@
-import { isRunning } from "@user-group-service/testing/process";
-import { cpuMsOf, heldBytesOf, idle } from "@user-group-service/testing/process-usage";
 import { describe, expect, inject, it } from "vitest";
-import { startRedis, type TestRedis } from "../../support/redis.ts";
-import type { TestServer } from "../../support/server.ts";
+import { isRunning } from "../process.ts";
+import { cpuMsOf, heldBytesOf, idle } from "../process-usage.ts";
 import { Bystander } from "./bystander.ts";
 import { type Http2Options, Http2Wire } from "./http2-wire.ts";
-import { PLACES, type Place, startAt } from "./place.ts";
+import { PLACES, type Place } from "./place.ts";
+import { slowness } from "./slowness.ts";
+import type { StartSubject, SubjectServer } from "./subject.ts";
 import { addRow } from "./table.ts";
 import { unforeseenIn } from "./unforeseen.ts";
 import { openTcp, openWire, type Wire } from "./wire.ts";
 
+declare module "vitest" {
+  interface ProvidedContext {
+    /** Whether of the faults and attacks only a part comes, and faults for a shorter time. */
+    isShort: boolean;
+  }
+}
+
 /** Whom an attack is directed at, and with what. */
-export interface Target {
+export interface Target<S extends SubjectServer = SubjectServer> {
   readonly place: Place;
-  readonly server: TestServer;
-  /** The Redis of the server; undefined when it has the embedded store. */
-  readonly redis: TestRedis | undefined;
+  readonly server: S;
   /** Opens a connection, which is closed after the attack. */
   http1(): Promise<Wire>;
   http2(options?: Http2Options): Promise<Http2Wire>;
@@ -33,7 +38,7 @@ export interface Effort {
   readonly outcome: string;
 }
 
-/** What an attack may cost. Bounds are far above what a sound server needs, so that a busy machine keeps them. */
+/** What an attack may cost where `slowness` is 1. Bounds are far above what a sound server needs, so that a busy machine keeps them. */
 export interface Bounds {
   /** CPU time a request, in milliseconds. */
   readonly cpuMs?: number;
@@ -42,7 +47,7 @@ export interface Bounds {
 }
 
 /** An attack. */
-export interface Attack {
+export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
   /** Its row in the table. */
   readonly title: string;
   readonly bounds: Bounds;
@@ -51,12 +56,10 @@ export interface Attack {
    * next: the second time shows what is held.
    */
   readonly isRehearsed?: boolean;
-  /** Whether the server has a Redis of its own. Default: the embedded store. */
-  readonly needsRedis?: boolean;
-  /** Further settings of the server. */
-  readonly env?: { readonly [name: string]: string };
+  /** How the server is started. */
+  readonly options?: O;
   /** Attacks; connections that it leaves open are measured as they are. */
-  readonly run: (target: Target) => Promise<Effort>;
+  readonly run: (target: Target<S>) => Promise<Effort>;
 }
 
 /** What grows whatever is done: code that is compiled, caches that are filled. In bytes, for all connections together. */
@@ -66,38 +69,37 @@ const WARM_UP_CALLS = 60;
 /** Each runtime, and TLS or none, where a part has to do. */
 const ATTACKED = inject("isShort") ? PLACES.filter(({ runtime, tls }) => tls === (runtime === "deno")) : PLACES;
 
-/** The short run shares the machine with what else is tried there, and shows what costs many times as much as it may. */
-const CPU_SLACK = inject("isShort") ? 4 : 1;
-
-/** Runs attacks at every place, each on a server of its own, and holds them to their bounds. */
-export function describeAttacks(title: string, attacks: readonly Attack[], { isConcurrent = false } = {}): void {
-  describe(title, () => {
-    const register = isConcurrent ? it.concurrent : it;
-    for (const attack of attacks) {
-      for (const place of ATTACKED) {
-        // What only waits can wait together.
-        register(`${attack.title}: ${place.title}`, () => strike(attack, title, place));
+/** Registers attacks on what is started so, at every place, each on a server of its own, which are held to their bounds. */
+export function attacksOn<O, S extends SubjectServer>(start: StartSubject<O, S>) {
+  return (title: string, attacks: readonly Attack<O, S>[], { isConcurrent = false } = {}): void => {
+    describe(title, () => {
+      const register = isConcurrent ? it.concurrent : it;
+      for (const attack of attacks) {
+        for (const place of ATTACKED) {
+          // What only waits can wait together.
+          register(`${attack.title}: ${place.title}`, () => strike(start, attack, title, place));
+        }
       }
-    }
-  });
+    });
+  };
 }
 
-async function strike(attack: Attack, kind: string, place: Place): Promise<void> {
-  const redis = attack.needsRedis ? await startRedis() : undefined;
-  const server = await startAt(place, inject("certificates"), {
-    redisUrl: redis?.url,
-    ...(attack.env && { env: attack.env }),
-  });
+async function strike<O, S extends SubjectServer>(
+  start: StartSubject<O, S>,
+  attack: Attack<O, S>,
+  kind: string,
+  place: Place,
+): Promise<void> {
+  const server = await start(place, inject("certificates"), attack.options);
   const bystander = new Bystander(server);
   const wires: Wire[] = [];
   const keep = (wire: Wire): Wire => {
     wires.push(wire);
     return wire;
   };
-  const target: Target = {
+  const target: Target<S> = {
     place,
     server,
-    redis,
     http1: async () => keep(await openWire(server.url, "http/1.1")),
     http2: async (options) => {
       const http2 = await Http2Wire.open(server.url, options);
@@ -114,6 +116,7 @@ async function strike(attack: Attack, kind: string, place: Place): Promise<void>
       await attack.run(target);
       await idle(server.pid);
     }
+    const slow = attack.bounds.cpuMs === undefined ? 1 : slowness();
     const before = { held: await heldBytesOf(server), cpu: cpuMsOf(server.pid) };
     bystander.start();
     const failed: { error?: unknown } = {};
@@ -137,7 +140,7 @@ async function strike(attack: Attack, kind: string, place: Place): Promise<void>
     await bystander.call();
     expect(unforeseenIn(server)).toEqual([]);
     if (attack.bounds.cpuMs !== undefined) {
-      expect(cpuMs, "CPU ms a request").toBeLessThan(CPU_SLACK * attack.bounds.cpuMs);
+      expect(cpuMs, "CPU ms a request").toBeLessThan(Math.max(slow, slowness()) * attack.bounds.cpuMs);
     }
     if (attack.bounds.heldKiB !== undefined) {
       expect(heldBytes / 1024, "KiB held a connection").toBeLessThan(attack.bounds.heldKiB);
@@ -146,9 +149,7 @@ async function strike(attack: Attack, kind: string, place: Place): Promise<void>
     await bystander.stop();
     bystander.close();
     for (const wire of wires) wire.close();
-    server.signal("SIGKILL");
-    await server.exited();
-    await redis?.stop();
+    await server.end();
   }
 }
 

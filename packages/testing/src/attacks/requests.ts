@@ -1,13 +1,4 @@
-import { envelope } from "@user-group-service/testing/http";
 import type { Target } from "./attack.ts";
-
-/** Paths of RPCs and endpoints. */
-export const PATHS = {
-  get: "/usergroup.v1.UserGroupService/GetUserGroup",
-  update: "/usergroup.v1.UserGroupService/UpdateUserGroup",
-  watch: "/grpc.health.v1.Health/Watch",
-  reflection: "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-} as const;
 
 type Fields = readonly (readonly [string, string])[];
 
@@ -36,7 +27,7 @@ export function head(method: string, target: string, fields: { readonly [name: s
 
 /** The field that lets a caller in. */
 export function authorization({ server }: Target): [string, string] {
-  return ["authorization", `Token ${server.tokens.customer}`];
+  return ["authorization", server.authorization];
 }
 
 /** A protobuf field of bytes, a text or a message. */
@@ -50,19 +41,4 @@ function varint(value: number): Buffer {
   let rest = value;
   for (; rest > 0x7f; rest >>>= 7) bytes.push((rest & 0x7f) | 0x80);
   return Buffer.from([...bytes, rest]);
-}
-
-/** `UpdateUserGroupRequest` whose properties are a Struct of many keys, followed by many empty ones. */
-export function repeatedProperties({ keys, repeats }: { readonly keys: number; readonly repeats: number }): Buffer {
-  // Each value is a Value of nothing.
-  const entries = Array.from({ length: keys }, (_, i) =>
-    protoField(1, Buffer.concat([protoField(1, i.toString(36)), protoField(2, "")])),
-  );
-  const empty = Array.from({ length: repeats }, () => protoField(4, ""));
-  return Buffer.concat([protoField(1, "acme"), protoField(4, Buffer.concat(entries)), ...empty]);
-}
-
-/** `ServerReflectionRequest` for the file that holds UserGroupService. */
-export function reflectionRequest(): Buffer {
-  return envelope(protoField(4, "usergroup.v1.UserGroupService"));
 }

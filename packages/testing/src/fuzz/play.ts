@@ -1,7 +1,7 @@
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { FLAG, FRAME, FrameReader } from "@user-group-service/testing/http2-frames";
-import { pause } from "@user-group-service/testing/wait";
+import { FLAG, FRAME, FrameReader } from "../http2-frames.ts";
+import { pause } from "../wait.ts";
 import type { Script } from "./script.ts";
 
 /** How long a connection may take to be made, and a valid exchange to be answered, in milliseconds. */

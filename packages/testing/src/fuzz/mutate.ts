@@ -1,6 +1,6 @@
-import { FRAME, frame, numberFrame } from "@user-group-service/testing/http2-frames";
+import { FRAME, frame, numberFrame } from "../http2-frames.ts";
+import type { Random } from "../random.ts";
 import type { Exchange } from "./exchange.ts";
-import type { Random } from "./random.ts";
 import type { Script, Step } from "./script.ts";
 
 const MAX_BYTES = 300_000;

@@ -1,6 +1,6 @@
+import { Random } from "../random.ts";
 import type { Exchange } from "./exchange.ts";
 import { lengthOf, mutate, splitAt } from "./mutate.ts";
-import { Random } from "./random.ts";
 import type { Script } from "./script.ts";
 
 /** One in so many scripts is a valid exchange, split at the next place. */

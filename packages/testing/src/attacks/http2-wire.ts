@@ -1,14 +1,5 @@
-import {
-  FLAG,
-  FRAME,
-  FrameReader,
-  frame,
-  hpackBlock,
-  numberFrame,
-  PREFACE,
-  settings,
-} from "@user-group-service/testing/http2-frames";
-import { waitFor } from "@user-group-service/testing/wait";
+import { FLAG, FRAME, FrameReader, frame, hpackBlock, numberFrame, PREFACE, settings } from "../http2-frames.ts";
+import { waitFor } from "../wait.ts";
 import { openWire, type Wire } from "./wire.ts";
 
 /** What is known of a stream. */

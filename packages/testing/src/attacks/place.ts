@@ -1,0 +1,16 @@
+import type { Runtime } from "../runtime.ts";
+
+/** A way to run a server. */
+export interface Place {
+  readonly title: string;
+  readonly runtime: Runtime;
+  readonly tls: boolean;
+}
+
+/** Every place that is attacked, in the order of the table's columns. */
+export const PLACES: readonly Place[] = [
+  { title: "Node, plain", runtime: "node", tls: false },
+  { title: "Node, TLS", runtime: "node", tls: true },
+  { title: "Deno, plain", runtime: "deno", tls: false },
+  { title: "Deno, TLS", runtime: "deno", tls: true },
+];

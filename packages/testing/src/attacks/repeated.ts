@@ -1,0 +1,82 @@
+import type { ClientHttp2Session } from "node:http2";
+import { answerOn, type HttpAnswer, openHttp2 } from "../http.ts";
+import { waitFor } from "../wait.ts";
+import type { Effort, Target } from "./attack.ts";
+import type { Http2Wire } from "./http2-wire.ts";
+import type { post } from "./requests.ts";
+
+/** Sends a request over an HTTP/2 client that keeps the protocol's rules. @throws when its stream or connection fails */
+export async function ask(
+  session: ClientHttp2Session,
+  fields: readonly (readonly [string, string])[],
+  body: Uint8Array,
+): Promise<HttpAnswer> {
+  const { ":authority": _authority, ...headers } = Object.fromEntries(fields);
+  const stream = session.request(headers, { endStream: false });
+  stream.end(body);
+  const answer = await answerOn(stream);
+  if (stream.rstCode !== 0) throw new Error(`reset ${stream.rstCode}`);
+  return answer;
+}
+
+/** Asks over one HTTP/2 connection. */
+export async function over<T>({ server }: Target, use: (session: ClientHttp2Session) => Promise<T>): Promise<T> {
+  const session = openHttp2(server.url);
+  try {
+    return await use(session);
+  } finally {
+    session.destroy();
+  }
+}
+
+/** An attack that asks for the same again and again on one connection. */
+export function asking(
+  title: string,
+  times: number,
+  cpuMs: number,
+  fieldsOf: (i: number) => ReturnType<typeof post>,
+  body: Uint8Array = Buffer.alloc(0),
+) {
+  return {
+    title,
+    bounds: { cpuMs },
+    run: (target: Target): Promise<Effort> =>
+      over(target, async (session) => {
+        for (let i = 0; i < times; i++) await ask(session, fieldsOf(i), body).catch(() => {});
+        return { requests: times, outcome: "answered" };
+      }),
+  };
+}
+
+/** Sends a body over HTTP/1.1 so many times, each on a connection of its own, and waits for the answers. */
+export async function repeat(target: Target, times: number, request: string, body: Buffer): Promise<number> {
+  for (let i = 0; i < times; i++) {
+    const wire = await target.http1();
+    const isSent = await wire.send(Buffer.concat([Buffer.from(request), body]));
+    if (isSent) await waitFor("an answer", () => wire.isClosed || wire.receivedBytes > 0, 120_000);
+    wire.close();
+  }
+  return times;
+}
+
+/** Has so many connections ask a hundred times each. Their streams stay as the server leaves them. */
+export async function crowd(
+  connections: number,
+  open: () => Promise<Http2Wire>,
+  askOnce: (http2: Http2Wire) => Promise<unknown>,
+): Promise<Effort> {
+  const crowd: Http2Wire[] = [];
+  for (let i = 0; i < connections; i++) {
+    const http2 = await open();
+    for (let n = 0; n < 100; n++) await askOnce(http2);
+    await http2.flushed();
+    crowd.push(http2);
+  }
+  const left = crowd.reduce((sum, http2) => sum + http2.openStreams(), 0);
+  return { requests: connections * 100, connections, outcome: `${left} left open` };
+}
+
+/** Asks for answers with a window of nothing on 20 connections, and goes on sending PINGs. */
+export function unread(target: Target, askOnce: (http2: Http2Wire) => Promise<unknown>): Promise<Effort> {
+  return crowd(20, () => target.http2({ window: 0, reads: false }), askOnce);
+}

@@ -1,0 +1,25 @@
+/** What the loop takes on a core that does nothing else, of the machine that the bounds were set on, in milliseconds. */
+const QUIET_MS = 30;
+const TIMES = 7;
+
+const TEXT = JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name: `n${id}`, tags: ["a", `${id}`] })));
+
+/**
+ * How many times as much CPU time the same work takes here and now: on a slower machine, or one whose cores and caches
+ * others use as well. At least 1.
+ */
+export function slowness(): number {
+  const times = Array.from({ length: TIMES }, loopMs).sort((a, b) => a - b);
+  return Math.max(1, (times[TIMES >> 1] as number) / QUIET_MS);
+}
+
+/** The CPU time of some work as servers do it: parsing, objects, texts. */
+function loopMs(): number {
+  const begun = process.cpuUsage();
+  for (let i = 0; i < 20; i++) {
+    const parsed = JSON.parse(TEXT) as { id: number }[];
+    JSON.stringify(parsed.map((one) => ({ ...one, twice: one.id * 2 })));
+  }
+  const { user, system } = process.cpuUsage(begun);
+  return (user + system) / 1000;
+}

@@ -1,0 +1,244 @@
+import { promisify } from "node:util";
+import { brotliCompress, constants, gzipSync } from "node:zlib";
+import type { Attack, Target } from "@user-group-service/testing/attacks/attack";
+import { repeat } from "@user-group-service/testing/attacks/repeated";
+import { authorization, head, post, protoField } from "@user-group-service/testing/attacks/requests";
+import { envelope } from "@user-group-service/testing/http";
+import { waitFor } from "@user-group-service/testing/wait";
+import { PATHS } from "../support/talk-ports.ts";
+import { describeAttacks } from "./port.ts";
+
+const MIB = 1024 * 1024;
+
+/**
+ * What chunks of one byte may seem to hold on each of 8 connections, in KiB: Deno's TLS takes 50 MiB more or less from
+ * one time to the next, without growing. A server that kept every chunk would hold five times as much.
+ */
+const CHUNKS_KIB = 12_288;
+
+/** A message of empty entries of a map, as many as fit: little on the wire, much to decode. */
+const MANY_ENTRIES = Buffer.alloc(MIB - 16, protoField(5, ""));
+
+/** A body that a caller without a token sends to HTTP/1.1. */
+function stranger(title: string, { path, fields, body, method = "POST" }: StrangerBody, cpuMs: number): Attack {
+  return {
+    title: `${title}, no token`,
+    bounds: { cpuMs },
+    run: async (target) => {
+      const request = head(method, path, { ...fields, "Content-Length": body.byteLength });
+      return { requests: await repeat(target, 10, request, body), outcome: "refused" };
+    },
+  };
+}
+
+interface StrangerBody {
+  readonly path: string;
+  readonly fields: { readonly [name: string]: string };
+  readonly body: Buffer;
+  readonly method?: string;
+}
+
+const bomb = gzipSync(MANY_ENTRIES);
+let nothing: Buffer | undefined;
+const nested = Buffer.from("[".repeat(500_000) + "]".repeat(500_000));
+
+describeAttacks("bodies of strangers", [
+  stranger(
+    "1 KiB of gzip, 1 MiB of map entries (Connect)",
+    {
+      path: PATHS.say,
+      fields: { "Content-Type": "application/proto", "Content-Encoding": "gzip" },
+      body: bomb,
+    },
+    50,
+  ),
+  stranger(
+    "1 KiB of gzip, 1 MiB of map entries (gRPC-Web)",
+    {
+      path: PATHS.say,
+      fields: { "Content-Type": "application/grpc-web+proto", "grpc-encoding": "gzip" },
+      body: envelope(bomb, 1),
+    },
+    50,
+  ),
+  stranger(
+    "1 KiB of gzip, 1 MiB of JSON (endpoint)",
+    {
+      path: PATHS.talk,
+      method: "PUT",
+      fields: { "Content-Type": "application/json", "Content-Encoding": "gzip" },
+      body: gzipSync(nested),
+    },
+    50,
+  ),
+  stranger(
+    "1.4 MB of `AA==` (gRPC-Web text)",
+    {
+      path: PATHS.say,
+      fields: { "Content-Type": "application/grpc-web-text+proto" },
+      body: Buffer.from("AA==".repeat(350_000)),
+    },
+    100,
+  ),
+  stranger(
+    "1 MiB of brackets (Connect JSON)",
+    { path: PATHS.say, fields: { "Content-Type": "application/json" }, body: nested },
+    100,
+  ),
+  stranger(
+    "gzip of 64 MiB to a method that is open",
+    {
+      path: PATHS.look,
+      fields: { "Content-Type": "application/json", "Content-Encoding": "gzip" },
+      body: gzipSync(Buffer.alloc(64 * MIB)),
+    },
+    60,
+  ),
+  {
+    title: "1 KiB of gzip, 1 MiB of map entries (gRPC), no token",
+    bounds: { cpuMs: 50 },
+    run: async (target) => {
+      const http2 = await target.http2();
+      for (let i = 0; i < 10; i++) {
+        const stream = await http2.request(post(PATHS.say, "application/grpc", [["grpc-encoding", "gzip"]]), {
+          isEnd: false,
+        });
+        await http2.data(stream, envelope(bomb, 1), { isEnd: true });
+        await waitFor("an answer", () => http2.isEnded(stream), 120_000);
+      }
+      return { requests: 10, outcome: "refused" };
+    },
+  },
+  {
+    title: "chunks of one byte, 256 Ki of them (HTTP/1.1), no token",
+    isRehearsed: true,
+    bounds: { heldKiB: CHUNKS_KIB, cpuMs: 3000 },
+    run: (target) => oneByteChunks(target, {}),
+  },
+  {
+    title: "chunks with long extensions (HTTP/1.1)",
+    // Deno's TLS keeps some room for what it was sent once, however often.
+    isRehearsed: true,
+    bounds: { heldKiB: 2048, cpuMs: 300 },
+    run: async ({ http1 }) => {
+      for (let i = 0; i < 10; i++) {
+        const wire = await http1();
+        await wire.send(head("POST", PATHS.talk, { "Transfer-Encoding": "chunked" }));
+        for (let n = 0; n < 200; n++) if (!(await wire.send(`1;${"e".repeat(15_000)}\r\na\r\n`))) break;
+      }
+      return { requests: 10, connections: 10, outcome: "refused" };
+    },
+  },
+  {
+    title: "pieces of one byte, 60,000 of them on each of 8 streams (HTTP/2), no token",
+    isRehearsed: true,
+    bounds: { heldKiB: 8192, cpuMs: 1500 },
+    run: async (target) => onePieces(target, []),
+  },
+  {
+    title: "bodies that stop (250 streams on each of 20 connections), no token",
+    // The first answer ends what a connection sends: each request has a connection, and its handshake, of its own.
+    bounds: { heldKiB: 1024, cpuMs: 50 },
+    run: async (target) => halfBodies(target, []),
+  },
+  {
+    title: "3 MB to one connection again and again (HTTP/2), no token",
+    bounds: { cpuMs: 150, heldKiB: 4096 },
+    run: (target) => oversized(target, []),
+  },
+]);
+
+describeAttacks("bodies of token holders", [
+  {
+    title: "1 KiB of Brotli, 256 MiB of nothing (endpoint)",
+    bounds: { cpuMs: 300, heldKiB: 8192 },
+    run: async (target) => {
+      const [name, value] = authorization(target);
+      // Made when it is needed, beside this thread, which hears the bystander.
+      const params = { [constants.BROTLI_PARAM_QUALITY]: 5 };
+      nothing ??= await promisify(brotliCompress)(Buffer.alloc(256 * MIB), { params });
+      const body = nothing;
+      const fields = { "Content-Type": "application/json", "Content-Encoding": "br", [name]: value };
+      const request = head("PUT", PATHS.talk, { ...fields, "Content-Length": body.byteLength });
+      return { requests: await repeat(target, 10, request, body), outcome: "refused" };
+    },
+  },
+  {
+    title: "chunks of one byte, 256 Ki of them (HTTP/1.1)",
+    isRehearsed: true,
+    bounds: { heldKiB: CHUNKS_KIB, cpuMs: 3000 },
+    run: (target) => oneByteChunks(target, Object.fromEntries([authorization(target)])),
+  },
+  {
+    title: "pieces of one byte, 60,000 of them on each of 8 streams (HTTP/2)",
+    isRehearsed: true,
+    bounds: { heldKiB: 8192, cpuMs: 1500 },
+    run: (target) => onePieces(target, [authorization(target)]),
+  },
+  {
+    title: "bodies that stop (250 streams on each of 20 connections)",
+    // 64 MiB of bodies and some 2,500 streams, whose rests are waited for, on 20 connections. Kept bodies are 11 MiB more.
+    bounds: { heldKiB: 8192, cpuMs: 10 },
+    run: (target) => halfBodies(target, [authorization(target)]),
+  },
+  {
+    title: "3 MB to one connection again and again (HTTP/2)",
+    bounds: { cpuMs: 150, heldKiB: 4096 },
+    isRehearsed: true,
+    run: (target) => oversized(target, [authorization(target)]),
+  },
+]);
+
+async function oneByteChunks(target: Target, fields: { readonly [name: string]: string }) {
+  const chunks = Buffer.from("1\r\na\r\n".repeat(4096));
+  const connections = 8;
+  for (let i = 0; i < connections; i++) {
+    const wire = await target.http1();
+    await wire.send(head("PUT", PATHS.talk, { ...fields, "Transfer-Encoding": "chunked" }));
+    for (let n = 0; n < 64; n++) if (!(await wire.send(chunks))) break;
+  }
+  return { requests: connections, connections, outcome: "held or refused" };
+}
+
+async function onePieces(target: Target, fields: readonly (readonly [string, string])[]) {
+  const http2 = await target.http2();
+  for (let i = 0; i < 8; i++) {
+    const stream = await http2.request(post(PATHS.say, "application/json", fields), { isEnd: false });
+    // What the windows hold back is not sent: the server decides how much it takes.
+    await http2.data(stream, Buffer.alloc(60_000, "["), { pieceBytes: 1, patienceMs: 2000 });
+  }
+  return { requests: 8, connections: 1, outcome: "held or refused" };
+}
+
+async function halfBodies(target: Target, fields: readonly (readonly [string, string])[]) {
+  const connections = 20;
+  let requests = 0;
+  for (let i = 0; i < connections; i++) {
+    const http2 = await target.http2();
+    for (let n = 0; n < 250; n++) {
+      requests++;
+      const stream = await http2.request(post(PATHS.say, "application/grpc", fields), { isEnd: false });
+      const announced = envelope(Buffer.alloc(1024 * 1024)).subarray(0, 5 + 100_000);
+      if (!(await http2.data(stream, announced, { patienceMs: 200 }))) break;
+    }
+  }
+  return { requests, connections, outcome: "held or refused" };
+}
+
+async function oversized(target: Target, fields: readonly (readonly [string, string])[]) {
+  const http2 = await target.http2();
+  const body = Buffer.alloc(3_000_000, " ");
+  const times = 100;
+  for (let i = 0; i < times; i++) {
+    const stream = await http2.request(post(PATHS.say, "application/json", fields), { isEnd: false });
+    await http2.data(stream, body, { isEnd: true });
+    await waitFor("an answer", () => http2.isAnswered(stream));
+    if (http2.wire.isClosed) throw new Error(`the connection was closed after ${i + 1} messages`);
+  }
+  // The connection is as good as new: a body larger than its first window arrives.
+  const stream = await http2.request(post(PATHS.say, "application/json", [authorization(target)]), { isEnd: false });
+  const sent = await http2.data(stream, Buffer.from(`${" ".repeat(100_000)}{"text":"a"}`), { isEnd: true });
+  if (!sent) throw new Error("the connection takes no more bodies");
+  await waitFor("a good call is answered", () => http2.isEnded(stream) && http2.isAnswered(stream));
+  return { requests: times, connections: 1, outcome: "the connection goes on" };
+}
