@@ -105,7 +105,9 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
     await groups.updateUserGroup({ userGroupId, name: "N" });
     const values = { mapping: { "hidden-key": "hidden-value" }, properties: { "hidden-property": "hidden-value" } };
     // A credential in place of a request id, of a call that changes something.
-    for (const credential of [first, server.tokens.customer]) {
+    const strange = newApiToken();
+    secrets.add(strange);
+    for (const credential of [first, server.tokens.customer, `a${first}b`, `a${strange}b`]) {
       const headers = { "X-Request-Id": credential };
       await groups.updateUserGroup({ userGroupId, name: "hidden-name", ...values }, { headers });
     }
@@ -150,6 +152,10 @@ async function issuing(server: TestServer, secrets: Set<string>): Promise<void> 
     await adminOf(server.url, token).getCaller({});
     await failureOf(root.lookupApiToken({ token: token.slice(0, -1) }));
   }
+  // One that is no API token at all.
+  const mistaken = foreignToken();
+  secrets.add(mistaken);
+  await failureOf(root.lookupApiToken({ token: mistaken }));
   await root.revokeApiToken({ ...named, revokeIssued: true });
   await failureOf(root.lookupApiToken({ token: rotated.token }));
   await failureOf(grpcClients(server, other.token).groups.getUserGroup({ userGroupId: "group 0" }));
