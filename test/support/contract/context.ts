@@ -36,6 +36,8 @@ export interface ContractContext {
   client(worker?: number): StoreClient;
   /** So many groups or calls; fewer on a store that takes milliseconds for a script. */
   many(count: number): number;
+  /** What gives the group `a` another token, by what it is called. */
+  readonly replacements: readonly (readonly [what: string, replace: (environment: Environment) => Promise<unknown>])[];
   /** A connection to what is beneath the store: its first, unless it has more nodes than one. */
   redis(): ScriptedRedis;
 }
@@ -63,15 +65,22 @@ export function contractContext(
   const client = (worker = 0) => clients[worker % clients.length] ?? expect.fail("no connection is open");
   const store: ContractContext["store"] = ({ worker = 0, ring = RING, audit = AUDIT } = {}) =>
     new TestUserGroups(client(worker), ring, audit);
+  const admin: ContractContext["admin"] = ({ worker = 0, ring = RING } = {}) =>
+    new TestUserGroupAdmin(client(worker), ring);
   return {
     store,
     withGroup: async (given) => {
       const environment = newEnvironment(given);
       return { environment, group: (await store().getOrCreate(environment, newGroup("a"))).group };
     },
-    admin: ({ worker = 0, ring = RING } = {}) => new TestUserGroupAdmin(client(worker), ring),
+    admin,
     clients: () => clients,
     client,
+    replacements: [
+      ["a rotation", (environment) => store().rotate(environment, byId("a"))],
+      ["a rotation with a grace", (environment) => store().rotate(environment, byId("a", { graceMs: 60_000 }))],
+      ["a revocation", (environment) => admin().revokeTokens(environment, "a")],
+    ],
     many: (count) => (isSlow ? Math.ceil(count / 5) : count),
     redis: () => operator?.() ?? redisOf(client()),
   };

@@ -289,36 +289,25 @@ function claims({ store, admin, client, redis }: ContractContext): void {
   };
   const entryOf = (environment: Environment, token: string) => redis().get(entryKey(environment, token));
 
-  it("goes to one of the groups that it is imported for at once", async () => {
+  it.each([
+    ["it is imported for at once", false],
+    ["take over at once what an import left behind", true],
+  ])("goes to one of the groups that %s", async (_what, isLeft) => {
     for (let round = 0; round < 8; round++) {
       const environment = newEnvironment();
       const token = foreignToken();
-      const ids = ["a", "b", "c", "d"];
-      const outcomes = await Promise.all(
-        ids.map((id, worker) => admin({ worker }).import(environment, [imported(id, { token })])),
-      );
-      const results = outcomes.flatMap(told);
-      expect(results.filter((each) => each === "created")).toHaveLength(1);
-      expect(results.filter((each) => each === "TokenTaken")).toHaveLength(3);
-      const winner = ids[results.indexOf("created")];
-      expect((await store().resolve(environment, token)).providedId).toBe(winner);
-      expect((await admin().list(environment, { after: "", size: 9, prefix: "" })).items).toHaveLength(1);
-    }
-  });
-
-  it("goes to one of the groups that take over at once what an import left behind", async () => {
-    for (let round = 0; round < 8; round++) {
-      const environment = newEnvironment();
-      const token = foreignToken();
-      await claim(environment, token, "gone");
-      await makeOld(redis(), environment, token);
       const ids = ["a", "b", "gone", "c"];
+      if (isLeft) {
+        await claim(environment, token, "gone");
+        await makeOld(redis(), environment, token);
+      }
       const outcomes = await Promise.all(
         ids.map((id, worker) => admin({ worker }).import(environment, [imported(id, { token })])),
       );
       const results = outcomes.flatMap(told);
       expect([...results].sort()).toEqual(["TokenTaken", "TokenTaken", "TokenTaken", "created"]);
       expect((await store().resolve(environment, token)).providedId).toBe(ids[results.indexOf("created")]);
+      expect((await admin().list(environment, { after: "", size: 9, prefix: "" })).items).toHaveLength(1);
     }
   });
 
