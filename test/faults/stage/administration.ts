@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import { timestampNow } from "@bufbuild/protobuf/wkt";
 import type { Random } from "@user-group-service/testing/random";
 import { ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { type Call, groupOf, isDone } from "../history/call.ts";
+import { type Call, isDone } from "../history/call.ts";
 import { type Known, remember } from "./known.ts";
-import { type Asked, importAnswer, MAPPED, record, recordAll } from "./record.ts";
+import { asked, importAnswer, MAPPED, record, recordAll } from "./record.ts";
 import { retry } from "./retry.ts";
 import type { Worker } from "./workers.ts";
 
@@ -50,7 +50,7 @@ export class Administration {
   async #delete(known: Known): Promise<void> {
     const worker = this.#parts.worker();
     const { admin, environment } = worker.clients(known.environment);
-    const call = await record(this.#asked("delete", known, worker), async (options) => {
+    const call = await record(asked("delete", known, worker, {}), async (options) => {
       await admin.deleteUserGroup({ environment, userGroupId: known.id }, options);
       return { shown: undefined };
     });
@@ -60,11 +60,13 @@ export class Administration {
   async #revoke(known: Known, requestId: string): Promise<Call> {
     const worker = this.#parts.worker();
     const { admin, environment } = worker.clients(known.environment);
-    const asked = { ...this.#asked("revoke", known, worker), requestId: requestId || undefined };
-    const call = await record(asked, async (options) => {
-      const request = { environment, userGroupId: known.id, requestId };
-      return { shown: (await admin.revokeUserGroupTokens(request, options)).userGroup };
-    });
+    const call = await record(
+      asked("revoke", known, worker, { requestId: requestId || undefined }),
+      async (options) => {
+        const request = { environment, userGroupId: known.id, requestId };
+        return { shown: (await admin.revokeUserGroupTokens(request, options)).userGroup };
+      },
+    );
     this.#parts.note([call]);
     return call;
   }
@@ -101,11 +103,9 @@ export class Administration {
     const [first] = groups as [Known];
     const worker = this.#parts.worker();
     const { admin, environment } = worker.clients(first.environment);
-    const asked = groups.map((known) => {
-      return { ...this.#asked("import", known, worker), given: tokenOf(), value: name() };
-    });
-    const calls = await recordAll(asked, async (options) => {
-      const userGroups = asked.map(({ given, value }, i) => {
+    const imports = groups.map((known) => asked("import", known, worker, { given: tokenOf(), value: name() }));
+    const calls = await recordAll(imports, async (options) => {
+      const userGroups = imports.map(({ given, value }, i) => {
         return { providedId: groups[i]?.id ?? "", name: value, mapping: { [MAPPED]: value }, token: given };
       });
       // Others rotate these groups meanwhile: whichever token is younger, the one of the import is to be given.
@@ -132,10 +132,6 @@ export class Administration {
     const made = { environment, id: `imported ${randomBytes(6).toString("hex")}`, tokens: [] };
     this.made.push(made);
     return made;
-  }
-
-  #asked(method: Call["method"], { environment, id }: Known, worker: Worker): Asked {
-    return { method, worker: worker.name, environment, group: groupOf(environment, id) };
   }
 }
 

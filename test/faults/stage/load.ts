@@ -2,10 +2,10 @@ import { randomBytes } from "node:crypto";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { Random } from "@user-group-service/testing/random";
 import { pause, waitFor } from "@user-group-service/testing/wait";
-import { byGroup, type Call, fateOf, groupOf, isOk } from "../history/call.ts";
+import { byGroup, type Call, fateOf, isOk } from "../history/call.ts";
 import { Administration } from "./administration.ts";
 import { type Known, remember } from "./known.ts";
-import { MAPPED, record } from "./record.ts";
+import { asked, MAPPED, record } from "./record.ts";
 import { retry } from "./retry.ts";
 import { ENVIRONMENTS, type EnvironmentId, type Worker } from "./workers.ts";
 
@@ -173,61 +173,43 @@ export class Load {
     await Promise.all([1, 2, 3].map(() => this.#rotate(known, { token }, { graceMs: 0 })));
   }
 
-  #get({ environment, id, tokens }: Known, worker: Worker, isFinal = false): Promise<Call> {
+  #get(known: Known, worker: Worker, isFinal = false): Promise<Call> {
+    const { environment, id, tokens } = known;
     const value = this.#name();
-    const asked = {
-      method: "get",
-      worker: worker.name,
-      environment,
-      group: groupOf(environment, id),
-      isFinal,
-    } as const;
-    return this.#record(tokens, { ...asked, value }, async (options) => {
+    return this.#record(tokens, asked("get", known, worker, { value, isFinal }), async (options) => {
       const request = { userGroupId: id, name: value, mapping: { [MAPPED]: value } };
       const { userGroup, newUserGroup } = await worker.clients(environment).groups.getUserGroup(request, options);
       return { shown: userGroup, created: newUserGroup };
     });
   }
 
-  #update({ environment, id, tokens }: Known): Promise<Call> {
+  #update(known: Known): Promise<Call> {
+    const { environment, id, tokens } = known;
     const value = this.#name();
     const worker = this.#worker();
-    const asked = {
-      method: "update",
-      worker: worker.name,
-      environment,
-      group: groupOf(environment, id),
-      value,
-    } as const;
-    return this.#record(tokens, asked, async (options) => {
+    return this.#record(tokens, asked("update", known, worker, { value }), async (options) => {
       const request = { userGroupId: id, name: value, mapping: { [MAPPED]: value } };
       return { shown: (await worker.clients(environment).groups.updateUserGroup(request, options)).userGroup };
     });
   }
 
   #rotate(
-    { environment, id, tokens }: Known,
+    known: Known,
     target: Target,
     { graceMs, requestId = "" }: { graceMs: number; requestId?: string },
   ): Promise<Call> {
     const worker = this.#worker();
-    const group = groupOf(environment, id);
-    const asked = { method: "rotate", worker: worker.name, environment, group, graceMs } as const;
-    return this.#record(
-      tokens,
-      { ...asked, token: "token" in target ? target.token : undefined, requestId: requestId || undefined },
-      async (options) => {
-        const request = {
-          group:
-            "id" in target
-              ? ({ case: "userGroupId", value: target.id } as const)
-              : ({ case: "currentToken", value: target.token } as const),
-          previousTokenTtl: durationFromMs(graceMs),
-          requestId,
-        };
-        return { shown: (await worker.clients(environment).groups.rotateUserGroupToken(request, options)).userGroup };
-      },
-    );
+    const token = "token" in target ? target.token : undefined;
+    const more = { token, requestId: requestId || undefined, graceMs };
+    return this.#record(known.tokens, asked("rotate", known, worker, more), async (options) => {
+      const group =
+        "id" in target
+          ? ({ case: "userGroupId", value: target.id } as const)
+          : ({ case: "currentToken", value: target.token } as const);
+      const request = { group, previousTokenTtl: durationFromMs(graceMs), requestId };
+      const { groups } = worker.clients(known.environment);
+      return { shown: (await groups.rotateUserGroupToken(request, options)).userGroup };
+    });
   }
 
   #resolve(
@@ -239,9 +221,8 @@ export class Load {
       isFinal = false,
     }: { worker: Worker; environment?: EnvironmentId; isFinal?: boolean },
   ): Promise<Call> {
-    const group = groupOf(known.environment, known.id);
-    const asked = { method: "resolve", worker: worker.name, environment, group, token, isFinal } as const;
-    return this.#record(known.tokens, asked, async (options) => ({
+    const more = { environment, token, isFinal };
+    return this.#record(known.tokens, asked("resolve", known, worker, more), async (options) => ({
       shown: await worker.clients(environment).viewers.resolveViewer({ token }, options),
     }));
   }

@@ -1,7 +1,9 @@
 import { type CallOptions, Code, ConnectError } from "@connectrpc/connect";
 import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { type ImportResult, ImportResult_Outcome } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
-import type { Answer, Call, Seen } from "../history/call.ts";
+import { type Answer, type Call, groupOf, type Seen } from "../history/call.ts";
+import type { Known } from "./known.ts";
+import type { Worker } from "./workers.ts";
 
 /** What any answer shows of a group. */
 export interface Shown {
@@ -18,6 +20,12 @@ export const MAPPED = "mapped";
 
 /** A call before it is made. */
 export type Asked = Pick<Call, "method" | "worker" | "environment" | "group"> & Partial<Call>;
+
+/** What is asked of a worker about a group. @param more what is special about it */
+export function asked<More extends Partial<Call>>(method: Call["method"], known: Known, worker: Worker, more: More) {
+  const { environment, id } = known;
+  return { method, worker: worker.name, environment, group: groupOf(environment, id), ...more };
+}
 
 /** What a call was answered with. */
 export interface Answered {
