@@ -7,6 +7,7 @@ import { RedisAuditTrail } from "../../src/store/audit/audit-trail.ts";
 import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "../support/contract/context.ts";
 import { describeWithRedis, newStoreClient, suiteCluster } from "../support/opened.ts";
 import { ask, type TestRedis } from "../support/redis.ts";
+import { succeeds } from "../support/rpc.ts";
 import { AUDIT, BY, TestUserGroups } from "../support/stores.ts";
 
 describeWithRedis("a Cluster", () => {
@@ -124,12 +125,7 @@ describeWithRedis("a Cluster", () => {
     // What a worker takes is more than may wait for it.
     expect(failures.length).toBeGreaterThan(10_000);
     expect(most).toBeLessThan(2500);
-    await waitFor("it answers again", () =>
-      Promise.all(at(true).map(get)).then(
-        () => true,
-        () => false,
-      ),
-    );
+    await waitFor("it answers again", () => succeeds(Promise.all(at(true).map(get))));
     await cluster.whole();
   });
 });

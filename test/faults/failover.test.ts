@@ -4,6 +4,7 @@ import { newEnvironment, newGroup, RING } from "../support/contract/context.ts";
 import { failOverByScript } from "../support/failover.ts";
 import { describeWithRedis, newSentinels, newStoreClient } from "../support/opened.ts";
 import { ask } from "../support/redis.ts";
+import { succeeds } from "../support/rpc.ts";
 import { TestUserGroups } from "../support/stores.ts";
 
 describeWithRedis("Sentinels", () => {
@@ -61,11 +62,6 @@ describeWithRedis("Sentinels", () => {
     await pause(500);
     await store.update(environment, "a", { name: "N" });
     await ask(master, "CLIENT", "KILL", "TYPE", "normal");
-    await waitFor("a change is made", () =>
-      store.update(environment, "a", { name: "M" }).then(
-        () => true,
-        () => false,
-      ),
-    );
+    await waitFor("a change is made", () => succeeds(store.update(environment, "a", { name: "M" })));
   });
 });
