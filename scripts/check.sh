@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The whole gate: what is generated up to date, no break with the released protos, formats, lint, import rules, no cycles,
-# types.
+# no test that nothing runs, types.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"
@@ -37,5 +37,12 @@ if ! lint=$(REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true \
 fi
 buf breaking --against proto/released.binpb
 biome check --error-on-warnings .
+listed=$(NO_COLOR=1 vitest list --filesOnly | sed 's/^\[[a-z]*\] //' | LC_ALL=C sort -u)
+written=$(find src packages test -name '*.test.ts' -not -path '*/node_modules/*' | LC_ALL=C sort)
+if lost=$(LC_ALL=C comm -13 <(echo "$listed") <(echo "$written") | grep .); then
+  echo "$lost" >&2
+  echo "no project of vitest.config.ts has these tests: they would never run" >&2
+  exit 1
+fi
 tsc -p tsconfig.json
 echo "the gate is passed"
