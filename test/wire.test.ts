@@ -10,7 +10,7 @@ import { sharedServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 
 /** Sends bytes, and reads the one answer up to the end of the connection. */
-async function answerTo(url: string, sent: string): Promise<HttpAnswer> {
+async function answerToBytes(url: string, sent: string): Promise<HttpAnswer> {
   const { bytes, ended } = await rawBytes(url, sent);
   expect(ended).toBe(true);
   const end = bytes.indexOf("\r\n\r\n");
@@ -56,7 +56,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       ["fields that are too large", `GET / HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(100_000)}\r\n\r\n`, TOO_LARGE],
       ["an expectation", "PUT /api/user HTTP/1.1\r\nHost: x\r\nExpect: foo\r\nContent-Length: 5\r\n\r\n", UNEXPECTED],
     ])("%s has an error that programs can read", async (_title, sent, expected) => {
-      expectRestError(await answerTo(server.url, sent), expected);
+      expectRestError(await answerToBytes(server.url, sent), expected);
     });
 
     it("so has an expectation over HTTP/2", async () => {

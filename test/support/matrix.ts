@@ -90,9 +90,14 @@ export function describePlaces(parts: readonly Cases[]): void {
   }
 }
 
-/** Cases of the service, tried with every client. @param define the place is there while a case runs */
-export function matrixCases(define: (place: Place, row: ClientRow) => void): Cases {
-  return clientCases(CLIENTS, (server, row) => {
+/** Runs nothing but cases that no protocol matters to. */
+export function describeServers(define: (server: TestServer) => void): void {
+  describePlaces([serverCases(define)]);
+}
+
+/** Runs nothing but cases of the service, with every client. @param define the place is there while a case runs */
+export function describeMatrix(define: (place: Place, row: ClientRow) => void): void {
+  const cases = clientCases(CLIENTS, (server, row) => {
     const place = forSuite(
       () => placeOf(server, row.open(server.url)),
       ({ client, reference }) => {
@@ -102,27 +107,17 @@ export function matrixCases(define: (place: Place, row: ClientRow) => void): Cas
     );
     define(place, row);
   });
+  describePlaces([cases]);
 }
 
-/** Runs nothing but cases that no protocol matters to. */
-export function describeServers(define: (server: TestServer) => void): void {
-  describePlaces([serverCases(define)]);
-}
-
-/** Runs nothing but cases of the service. */
-export function describeMatrix(define: (place: Place, row: ClientRow) => void): void {
-  describePlaces([matrixCases(define)]);
-}
-
-/** What a case needs of a server, with the reference client unless another is given. */
-export function placeOf(server: TestServer, client?: ServiceClient): Place {
-  const reference = openReference(server.url);
+/** What a case needs of a server. */
+export function placeOf(server: TestServer, client: ServiceClient): Place {
   const bearer = (token: string) => ({ authorization: `Token ${token}` });
   const { customer, testing, untagged } = server.tokens;
   return {
     server,
-    client: client ?? reference,
-    reference,
+    client,
+    reference: openReference(server.url),
     as: { customer: bearer(customer), testing: bearer(testing), untagged: bearer(untagged) },
   };
 }
