@@ -34,7 +34,7 @@ export interface Work {
  * auto-pipelining, one HGETALL a call, and the token decrypted where it is
  * stored encrypted. It shares nothing with the service, so that the peers stay
  * what they are when the service changes; their records are written by
- * `bench/peer-records.ts`. `bench/servers/go/work.go` does the same in Go.
+ * `bench/calls/peer-records.ts`. `bench/servers/go/work.go` does the same in Go.
  */
 export async function openWork(): Promise<Work> {
   const redis = new Redis(setting("REDIS_URL"), { enableAutoPipelining: true });

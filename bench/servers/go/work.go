@@ -30,7 +30,7 @@ type Group struct {
 
 // The work that every peer does for a call, without anything around it: what
 // bench/servers/work.ts is to those on Node. Where the records come from:
-// bench/peer-records.ts.
+// bench/calls/peer-records.ts.
 type Work struct {
 	redis       rueidis.Client
 	environment string

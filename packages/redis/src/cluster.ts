@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import crc16xmodem from "crc/crc16xmodem";
 import type { NodeOptions } from "./connection.ts";
-import { NotSent, type Redirection, redirectionOf, refusalOf } from "./errors.ts";
+import { NotSent, type Redirection, redirectionOf, refusalWordOf } from "./errors.ts";
 import { type NodeCall, openNode, type StoreNode, type StoreNodes } from "./nodes.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 
@@ -130,7 +130,7 @@ export class ClusterNodes implements StoreNodes {
     for (let hops = 1; ; hops++) {
       const redirection = redirectionOf(error);
       if (redirection === undefined) {
-        if (OUTDATED.has(refusalOf(error))) this.#refreshSoon();
+        if (OUTDATED.has(refusalWordOf(error))) this.#refreshSoon();
         throw error;
       }
       if (redirection.kind === "wait" || hops > QUICK_HOPS) await pause(PAUSE_MS);

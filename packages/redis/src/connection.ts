@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { Command, type Redis, type RedisOptions } from "ioredis";
 import { type RedisClock, readClock } from "./clock.ts";
 import type { PlainCommands } from "./commands.ts";
-import { isAnswerTo, isNotSent, refusalOf } from "./errors.ts";
+import { isAnswerTo, isNotSent, refusalWordOf } from "./errors.ts";
 import { newRedis, type RedisDestination, redisOptions, setupFault } from "./options.ts";
 import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
@@ -132,7 +132,7 @@ function scriptDefiner(redis: Redis): ScriptedRedis["defineScript"] {
       }
       const answer = redis.sendCommand(new Command("evalsha", [digest, "1", ...args], utf8)) as Promise<unknown>;
       return answer.catch((error: unknown) => {
-        if (refusalOf(error) !== "NOSCRIPT") throw error;
+        if (refusalWordOf(error) !== "NOSCRIPT") throw error;
         known.delete(digest);
         return run(...args);
       });
@@ -159,7 +159,7 @@ function onDemotion(reconnect: () => void): NonNullable<RedisOptions["reconnectO
   let last = Number.NEGATIVE_INFINITY;
   let timer: ReturnType<typeof setTimeout> | undefined;
   return (error) => {
-    if (refusalOf(error) !== "READONLY") return false;
+    if (refusalWordOf(error) !== "READONLY") return false;
     const now = performance.now();
     if (now - last > OVER_MS) pauseMs = 0;
     last = now;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { changedNothing, KeysMoving, NotSent, redirectionOf, refusalOf } from "./errors.ts";
+import { changedNothing, KeysMoving, NotSent, redirectionOf, refusalWordOf } from "./errors.ts";
 
 /** An error as ioredis makes it of what Redis answers. */
 function refusal(text: string): Error {
@@ -8,9 +8,9 @@ function refusal(text: string): Error {
 
 describe("a refusal of Redis", () => {
   it("is told by its first word, and no other error is one", () => {
-    expect(refusalOf(refusal("NOAUTH Authentication required."))).toBe("NOAUTH");
-    expect(refusalOf(new Error("NOAUTH"))).toBeUndefined();
-    expect(refusalOf(refusal("a script failed"))).toBeUndefined();
+    expect(refusalWordOf(refusal("NOAUTH Authentication required."))).toBe("NOAUTH");
+    expect(refusalWordOf(new Error("NOAUTH"))).toBeUndefined();
+    expect(refusalWordOf(refusal("a script failed"))).toBeUndefined();
   });
 
   it.each([

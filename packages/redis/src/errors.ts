@@ -44,7 +44,7 @@ export function isRefusal(error: unknown): error is Error {
 }
 
 /** The word by which Redis says why it refuses a command, such as NOAUTH; undefined for every other error. */
-export function refusalOf(error: unknown): string | undefined {
+export function refusalWordOf(error: unknown): string | undefined {
   return isRefusal(error) ? /^[A-Z]+\b/.exec(error.message)?.[0] : undefined;
 }
 
@@ -53,9 +53,14 @@ export function isAnswerTo(command: string, error: Error): boolean {
   return (error as { command?: { name?: string } }).command?.name === command;
 }
 
+/** Whether Redis says that it is no node of a Cluster. */
+export function isNoCluster(error: unknown): boolean {
+  return isRefusal(error) && error.message.includes("cluster support disabled");
+}
+
 /** Whether Redis refuses a connection because it wants another password, or one. */
 export function isPasswordRefusal(error: Error): boolean {
-  const word = refusalOf(error);
+  const word = refusalWordOf(error);
   return word === "WRONGPASS" || word === "NOAUTH";
 }
 
@@ -84,7 +89,7 @@ function isKeyMoving({ message }: Error): boolean {
  * other may come after a write.
  */
 export function changedNothing(refusal: Error): boolean {
-  const word = refusalOf(refusal);
+  const word = refusalWordOf(refusal);
   if (!refusal.message.includes(IN_SCRIPT)) return NOT_BEGUN.has(word);
   return FIRST_WRITE.includes(word) || isKeyMoving(refusal);
 }
@@ -98,7 +103,7 @@ export type Redirection =
 export function redirectionOf(error: unknown): Redirection | undefined {
   if (error instanceof KeysMoving) return { kind: "wait" };
   if (!isRefusal(error)) return undefined;
-  const word = refusalOf(error);
+  const word = refusalWordOf(error);
   if (word === "MOVED" || word === "ASK") {
     const [, slot, address = ""] = error.message.split(" ");
     const colon = address.lastIndexOf(":");

@@ -5,12 +5,13 @@ export { type Answer, type CommandArgs, type CommandName, PLAIN_COMMANDS } from 
 export type { NodeOptions, ScriptedRedis, StoreConnection } from "./connection.ts";
 export {
   changedNothing,
+  isNoCluster,
   isNotSent,
   isRefusal,
   KeysMoving,
   NotConfirmed,
   NotSent,
-  refusalOf,
+  refusalWordOf,
   StoreMisconfigured,
 } from "./errors.ts";
 export { type NodeCall, openNode, StoreNode, type StoreNodes, singleNode } from "./nodes.ts";

@@ -48,7 +48,7 @@ export interface Route {
   /** Whether anyone may make this request. Its body has less time to arrive, and no share of the memory for bodies. */
   readonly isOpen?: boolean;
   serve(request: HttpRequest): Promise<HttpResponse>;
-  /** The call that the request is. Release it when the request is answered or abandoned. */
+  /** The call that the request is. `leave` it when the request is answered or abandoned. */
   readonly call?: { leave(): void } | undefined;
 }
 

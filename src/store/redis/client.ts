@@ -10,7 +10,7 @@ import {
   NotConfirmed,
   NotSent,
   type RedisSecrets,
-  refusalOf,
+  refusalWordOf,
   type ScriptedRedis,
   type StoreNode,
   type StoreNodes,
@@ -304,7 +304,7 @@ function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainE
   if (error instanceof NotConfirmed) return new TooFewReplicas(error.cause);
   const message = error instanceof Error ? error.message : String(error);
   // ioredis puts the command with its arguments on the error; the text alone is safe to keep.
-  const refusal = refusalOf(error);
+  const refusal = refusalWordOf(error);
   if (refusal === "WRONGTYPE") return new RecordUnreadable(new Error(message));
   const explained =
     refusal === "MOVED"

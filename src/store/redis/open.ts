@@ -8,7 +8,7 @@ import {
   type RedisSecrets,
   type RedisTarget,
   readRedisUrl,
-  refusalOf,
+  refusalWordOf,
   Sentinels,
   StoreMisconfigured,
   type StoreNodes,
@@ -96,7 +96,7 @@ async function requireAccepted(nodes: StoreNodes, username: string | undefined, 
   for (const answer of await Promise.allSettled(asked)) {
     if (answer.status === "fulfilled") continue;
     if (!isRefusal(answer.reason)) throw new StoreUnavailable(new Error("no answer to the new password"));
-    if (refusalOf(answer.reason) === "WRONGPASS")
+    if (refusalWordOf(answer.reason) === "WRONGPASS")
       throw new StoreMisconfigured("Redis does not accept the password (WRONGPASS)");
   }
 }

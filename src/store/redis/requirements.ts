@@ -1,4 +1,4 @@
-import { isRefusal, refusalOf, StoreMisconfigured } from "@user-group-service/redis";
+import { isNoCluster, isRefusal, refusalWordOf, StoreMisconfigured } from "@user-group-service/redis";
 import type { Redis } from "ioredis";
 import { PROBE_KEY } from "../keys.ts";
 import type { StoreClient } from "./client.ts";
@@ -114,8 +114,8 @@ const none = (): string[] => [];
 /** Takes an error for the rights that are missing, if it says that the user lacks them. */
 function unlessDenied(rights: readonly string[]) {
   return (error: Error): string[] => {
-    if (refusalOf(error) === "NOPERM") return [...rights];
-    if (error.message.includes("cluster support disabled")) {
+    if (refusalWordOf(error) === "NOPERM") return [...rights];
+    if (isNoCluster(error)) {
       throw new StoreMisconfigured("REDIS_URL names a Cluster, but this Redis is none; give it as redis://");
     }
     // Any other answer comes behind the look at the rights, such as that of a replica to WAIT.
@@ -167,7 +167,7 @@ async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> 
 }
 
 function unseen(error: Error): undefined {
-  if (!["NOPERM", "ERR"].includes(refusalOf(error) ?? "")) throw error;
+  if (!["NOPERM", "ERR"].includes(refusalWordOf(error) ?? "")) throw error;
   return undefined;
 }
 
