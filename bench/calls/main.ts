@@ -135,7 +135,10 @@ export async function main(args: readonly string[], bundle: BundleService): Prom
   const many = `${plan.rounds * plan.turns} turns in ${plan.rounds} rounds`;
   const head = `${describeMachine(runtimes)}. Medians of ${many}, quartiles in brackets. ${noise(results.turns)}`;
   const tables = kind.tables.map((table) => table({ rows, runtimes, results }));
-  const isWhole = !quick && plan.calls === kind.calls && runtimes.length === kind.runtimes.length;
+  const isWhole =
+    !quick &&
+    runtimes.length === kind.runtimes.length &&
+    (["calls", "rounds", "turns"] as const).every((each) => plan[each] === kind[each]);
   report([head, ...tables].join("\n\n"), isWhole ? kind.page : undefined);
 }
 
