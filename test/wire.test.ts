@@ -65,6 +65,11 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       expectRestError(answer, UNEXPECTED);
       expect(answer.headers["x-request-id"]).toBe("mine");
     });
+
+    it("a connection that is refused leaves the others alone", async () => {
+      await answerToBytes(server.url, "hello\r\n\r\n");
+      expect((await http1(server.url, "/healthz")).status).toBe(200);
+    });
   });
 
   describe("compression on the wire", () => {

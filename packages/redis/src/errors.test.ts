@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { changedNothing, KeysMoving, NotSent, redirectionOf, refusalWordOf } from "./errors.ts";
+import { changedNothing, isPasswordRefusal, KeysMoving, NotSent, redirectionOf, refusalWordOf } from "./errors.ts";
 
 /** An error as ioredis makes it of what Redis answers. */
 function refusal(text: string): Error {
@@ -23,9 +23,23 @@ describe("a refusal of Redis", () => {
   ])("%s leads elsewhere, or not", (text, redirection) => expect(redirectionOf(refusal(text))).toEqual(redirection));
 
   it.each([
+    [refusal("WRONGPASS invalid username-password pair or user is disabled."), true],
+    [refusal("NOAUTH Authentication required."), true],
+    [refusal("NOPERM this user has no permissions to run the 'get' command"), false],
+    [refusal("ERR invalid password"), false],
+    [new Error("WRONGPASS"), false],
+  ])("%s is of the password: %s", (error, isOfIt) => expect(isPasswordRefusal(error)).toBe(isOfIt));
+
+  it.each([
     ["READONLY You can't write against a read only replica.", true],
     ["ERR syntax error", false],
+    ["WRONGTYPE Operation against a key", true],
     ["OOM command not allowed. script: 1, on @user_script:1.", true],
+    ["READONLY You can't write against a read only replica. script: 1, on @user_script:1.", true],
+    ["MISCONF Redis is configured to save RDB snapshots. script: 1, on @user_script:1.", true],
+    ["NOREPLICAS Not enough good replicas to write. script: 1, on @user_script:1.", true],
+    ["BUSY Redis is busy running a script. script: 1, on @user_script:1.", false],
+    ["ERR syntax error. script: 1, on @user_script:1.", false],
     ["WRONGTYPE Operation against a key. script: 1, on @user_script:1.", false],
     ["ERR Script attempted to access a non local key. script: 1, on @user_script:1.", true],
   ])("%s changed nothing: %s", (text, nothing) => expect(changedNothing(refusal(text))).toBe(nothing));

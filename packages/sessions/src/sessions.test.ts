@@ -176,6 +176,7 @@ describe("what somebody else made", () => {
     const [head, payload, sig] = session.split(".");
     for (const text of [
       session.slice(0, -1),
+      session.slice(0, -2),
       `${session}A`,
       `${session}=`,
       `${session}.`,
@@ -185,6 +186,7 @@ describe("what somebody else made", () => {
       `${head}..${sig}`,
       `${head}.${payload}.`,
       `${head}.${payload}é.${sig}`,
+      `${head}.${"A".repeat(7000)}.${sig}`,
       `${head}.e30.${sig}`,
       `${head}.bm90IEpTT04.${sig}`,
     ]) {

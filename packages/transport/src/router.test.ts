@@ -249,6 +249,18 @@ describe("the limit of calls", () => {
     expect((await (await route()).serve(request("{}"))).status).toBe(200);
   });
 
+  it("takes back the place of a call that a pending authorization denies", async () => {
+    let deny = (_: Error) => {};
+    let decision: Promise<void> | undefined = new Promise((_, reject) => (deny = reject));
+    const { router, route } = routerWith({ authorize: () => decision, maxCalls: 1 });
+    const first = router.find(request(""));
+    expect((await (await route()).serve(request("{}"))).status).toBe(429);
+    deny(new ConnectError("no", Code.PermissionDenied));
+    expect((await ((await first) as Route).serve(request("{}"))).status).toBe(403);
+    decision = undefined;
+    expect((await (await route()).serve(request("{}"))).status).toBe(200);
+  });
+
   it("does not hold for methods that are exempt", async () => {
     const { route } = routerWith({ maxCalls: 0, isOpen: () => true });
     expect((await (await route()).serve(request("{}"))).status).toBe(200);
