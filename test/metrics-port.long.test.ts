@@ -34,23 +34,28 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     await expect(http1(metricsUrl, "/healthz")).rejects.toThrow();
   });
 
-  it("MAX_CONNECTIONS holds for METRICS_PORT too, each port by itself", async () => {
+  it.each(["METRICS_PORT", "PORT"])("MAX_CONNECTIONS holds for %s, and the other port is let alone", async (port) => {
     const server = await newServer({ runtime, env: { METRICS_PORT: "0", MAX_CONNECTIONS: "4" } });
-    const metricsUrl = metricsUrlOf(server);
-    const held = await Promise.all(Array.from({ length: 4 }, () => rawConnect(metricsUrl)));
-    for (const raw of held) raw.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-    for (const raw of held) await waitFor("it is answered", () => raw.received().toString().endsWith("ok\n"));
+    const operations = [metricsUrlOf(server), "/healthz"] as const;
+    const calls = [server.url, "/api/user?user_group_id=a"] as const;
+    const [[url, path], [otherUrl, otherPath]] =
+      port === "PORT" ? ([calls, operations] as const) : ([operations, calls] as const);
+    const headers = { authorization: `Token ${server.tokens.customer}` };
+    const sent = `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${headers.authorization}\r\n\r\n`;
+    const held = await Promise.all(Array.from({ length: 4 }, () => rawConnect(url)));
+    for (const raw of held) raw.send(sent);
+    const whole = /^HTTP\/1\.1 200 .*\r\n\r\n(?:ok|\{.*\})\n$/s;
+    for (const raw of held) await waitFor("it is answered", () => whole.test(raw.received().toString()));
     // They have just spoken, so none of them is closed for another.
-    const another = await rawConnect(metricsUrl);
-    another.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    const another = await rawConnect(url);
+    another.send(sent);
     await waitFor("another is closed", () => another.isClosed());
     expect(another.received()).toHaveLength(0);
     expect(held.map((raw) => raw.isClosed())).toEqual([false, false, false, false]);
-    const headers = { authorization: `Token ${server.tokens.customer}` };
-    expect((await http1(server.url, "/api/user?user_group_id=a", { headers })).status).toBe(200);
+    expect((await http1(otherUrl, otherPath, { headers })).status).toBe(200);
     for (const { socket } of held) socket.destroy();
     await expect
-      .poll(() => http1(metricsUrl, "/healthz").then(({ status }) => status, String), { timeout: 20_000 })
+      .poll(() => http1(url, path, { headers }).then(({ status }) => status, String), { timeout: 20_000 })
       .toBe(200);
     expect(await server.stop()).toBe(0);
   });
