@@ -243,7 +243,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await press("button", "Revoke its tokens …");
     await enter("To go on, type globex", "globex");
     const ended = "The token that you are signed in with is not taken any longer.";
-    await alert(ended).waitFor();
+    await page.getByRole("dialog").getByRole("alert").filter({ hasText: ended }).waitFor();
     await press("button", "Sign in again …");
     await look("sign in again");
     const field = "ADMIN_TOKEN, or an API token of role admin";
@@ -252,8 +252,18 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     const second = await newApiToken("until tomorrow");
     await enter(field, second.token);
     await says("You are signed in again.");
+    // A late answer: what is saved next has to have the etag that the revocation made.
+    let isReadAnew = false;
+    await page.route("**/LookupUserGroup", async (route) => {
+      const response = await route.fetch();
+      await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(resolve)));
+      isReadAnew = true;
+      await route.fulfill({ response });
+    });
     await enter("To go on, type globex", "globex");
     await says("The tokens of the user group globex have ended.");
+    expect(isReadAnew).toBe(true);
+    await page.unroute("**/LookupUserGroup");
     expect(await name.inputValue()).toBe("Globex Corp.");
     await press("button", "Save");
     await says("The user group globex has another name.");
@@ -262,7 +272,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await type("Name", "Globex Ltd.");
     await revoke(second);
     await press("button", "Save");
-    await alert(ended).first().waitFor();
+    await page.getByRole("form", { name: "Change" }).getByRole("alert").filter({ hasText: ended }).waitFor();
     await press("button", "Sign in again …");
     const environment = { ...customerOf(server), tag: ApiEnvironmentTag.TESTING };
     const request = { environment, displayName: "elsewhere", role: ROLE_VALUES.admin };

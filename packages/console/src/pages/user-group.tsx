@@ -72,7 +72,7 @@ function UserGroup({ session, params }: PageProps) {
                 id={id}
                 onToken={(made) => {
                   setToken(made);
-                  answer.again();
+                  return answer.again();
                 }}
               />
             )}
@@ -152,7 +152,7 @@ function Change({
     } finally {
       // Also after a change by somebody else, so that the new text is seen.
       setReplaced({});
-      answer.again();
+      await answer.again();
     }
     return `The user group ${id} has another ${paths.join(", ")}.`;
   });
@@ -187,7 +187,7 @@ function Rotate({
 }: {
   readonly session: Session;
   readonly id: string;
-  readonly onToken: (token: string) => void;
+  readonly onToken: (token: string) => Promise<void>;
 }) {
   const [grace, setGrace] = useState("");
   const [fault, setFault] = useState<string>();
@@ -200,7 +200,7 @@ function Rotate({
       requestId: requestId.current,
     });
     requestId.current = newRequestId();
-    if (userGroup) onToken(userGroup.token);
+    if (userGroup) await onToken(userGroup.token);
     return `The token of the user group ${id} is rotated.`;
   });
   const submit = () => {
@@ -232,7 +232,7 @@ function End({
 }: {
   readonly session: Session;
   readonly group: UserGroupInfo;
-  readonly again: () => void;
+  readonly again: () => Promise<void>;
 }) {
   const [ending, setEnding] = useState<"revoke" | "delete">();
   const requestId = useRef(newRequestId());
@@ -242,7 +242,8 @@ function End({
   const revoke = async () => {
     await session.admin.revokeUserGroupTokens({ environment, userGroupId: id, requestId: requestId.current });
     requestId.current = newRequestId();
-    again();
+    // The group has another etag now, with which it is changed or deleted next.
+    await again();
     return `The tokens of the user group ${id} have ended.`;
   };
   const remove = async () => {

@@ -8,8 +8,8 @@ export interface Answer<T> {
   readonly value: T | undefined;
   readonly error: unknown;
   readonly isBusy: boolean;
-  /** Repeats the request. */
-  readonly again: () => void;
+  /** Repeats the request. The promise resolves once it is answered or has failed, which is then shown. */
+  readonly again: () => Promise<void>;
 }
 
 /**
@@ -19,21 +19,37 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
   const [round, setRound] = useState(0);
   const asked = `${round} ${session.value?.number} ${key}`;
   const [state, setState] = useState<{ asked: string; key: string; value: T | undefined; error: unknown }>();
+  /** What waits for the answer of a repeated request. */
+  const waiting = useRef<(() => void)[]>([]);
   // `ask` is a new function each time; `asked` changes when it requests something else.
   useEffect(() => {
     const leaving = new AbortController();
+    const awaited = waiting.current;
+    waiting.current = [];
     const settle = (value: T | undefined, error: unknown) => {
       if (leaving.signal.aborted) return;
       // When a repeated request fails, the value before stays shown, and with it whatever is typed there.
       setState((before) => ({ asked, key, value: value ?? (before?.key === key ? before.value : undefined), error }));
+      for (const resolve of awaited) resolve();
     };
     ask(leaving.signal).then(
       (value) => settle(value, undefined),
       (error: unknown) => settle(undefined, error),
     );
-    return () => leaving.abort();
+    return () => {
+      leaving.abort();
+      // They wait for the request that is made in place of this one.
+      waiting.current.push(...awaited);
+    };
   }, [asked]);
-  const again = useCallback(() => setRound((before) => before + 1), []);
+  const again = useCallback(
+    () =>
+      new Promise<void>((resolve) => {
+        waiting.current.push(resolve);
+        setRound((before) => before + 1);
+      }),
+    [],
+  );
   // A value of another key is not shown.
   const current = state?.key === key ? state : undefined;
   return { value: current?.value, error: current?.error, isBusy: state?.asked !== asked, again };
@@ -126,6 +142,6 @@ export function useList<T>(
     more: () => void more.run(),
     error: more.error ?? first.error,
     isBusy: first.isBusy || more.isBusy,
-    again: more.error === undefined ? first.again : () => void more.run(),
+    again: more.error === undefined ? first.again : () => more.run(),
   };
 }
