@@ -7,7 +7,7 @@ import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { beforeAll, describe, expect, it } from "vitest";
 import { BadRequestSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { GetUserGroupRequestSchema, UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { grpcJsClient } from "./support/clients/grpc-js.ts";
+import { grpcJsClient } from "./support/clients/connect.ts";
 import { failureOf } from "./support/clients/types.ts";
 import { sharedServer } from "./support/opened.ts";
 

@@ -1,5 +1,4 @@
-import { connectClient } from "./clients/connect.ts";
-import { grpcJsClient } from "./clients/grpc-js.ts";
+import { connectClient, grpcJsClient } from "./clients/connect.ts";
 import { fetchClient, nodeHttpClient } from "./clients/rest.ts";
 import type { ClientProtocol, ServiceClient } from "./clients/types.ts";
 

@@ -15,6 +15,7 @@ import { ApiEnvironmentTag, type UserGroup } from "../../../gen/usergroup/v1/use
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { JsonObject } from "../../../src/domain/user-group.ts";
+import { openGrpcJsTransport } from "./grpc-js-transport.ts";
 import { CallFailure, type CallHeaders, type GroupResult, type ServiceClient } from "./types.ts";
 
 /** How a client of connect-node speaks. */
@@ -28,7 +29,15 @@ export interface ConnectClientOptions {
 
 /** A client of connect-node, by the generated code that the server uses too. */
 export function connectClient(url: string, options: ConnectClientOptions): ServiceClient {
-  const { transport, close } = openTransport(url, options);
+  return clientOn(openTransport(url, options));
+}
+
+/** A client of `@grpc/grpc-js`, by the same code. */
+export function grpcJsClient(url: string, options: { readonly gzip?: boolean } = {}): ServiceClient {
+  return clientOn(openGrpcJsTransport(url, options));
+}
+
+function clientOn({ transport, close }: ReturnType<typeof openTransport>): ServiceClient {
   const groups = createClient(UserGroupService, transport);
   const viewers = createClient(ViewerService, transport);
   const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;

@@ -4,8 +4,10 @@ import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { Client, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 
 /** The unary calls of `@grpc/grpc-js` as a transport of Connect: its clients then speak as those of grpc-js do. */
-export function openGrpcJsTransport(url: string): { transport: Transport; close: () => void } {
-  const client = new Client(new URL(url).host, credentials.createInsecure());
+export function openGrpcJsTransport(url: string, { gzip = false } = {}): { transport: Transport; close: () => void } {
+  // 2 is gzip (https://github.com/grpc/grpc/blob/master/doc/compression.md).
+  const options = gzip ? { "grpc.default_compression_algorithm": 2 } : {};
+  const client = new Client(new URL(url).host, credentials.createInsecure(), options);
   const transport: Transport = {
     unary: (method, _signal, _timeoutMs, header, input, _contextValues) =>
       new Promise((resolve, reject) => {
@@ -20,7 +22,7 @@ export function openGrpcJsTransport(url: string): { transport: Transport; close:
           create(method.input, input),
           metadata,
           (error, message) => {
-            if (error) return reject(connectError(error));
+            if (error) return reject(connectError(error, received));
             if (!message) return reject(new ConnectError("no message", Code.Internal));
             resolve({ stream: false, service: method.parent, method, header: received, message, trailer });
           },
@@ -34,8 +36,8 @@ export function openGrpcJsTransport(url: string): { transport: Transport; close:
 }
 
 /** What its client tells of a failure, read as Connect reads the trailers of gRPC. */
-function connectError({ code, details, metadata }: ServiceError): ConnectError {
-  const trailer = new Headers();
+function connectError({ code, details, metadata }: ServiceError, header: Headers): ConnectError {
+  const trailer = new Headers(header);
   copy(metadata, trailer);
   trailer.set("grpc-status", String(code));
   trailer.set("grpc-message", encodeURIComponent(details));

@@ -11,7 +11,7 @@ import { CLAIM_MS, claimToken, tokenPartition } from "../../../src/store/groups/
 import { WRITE_GROUP } from "../../../src/store/groups/imports.ts";
 import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
-import { storedGroups } from "../stored-groups.ts";
+import { faultsOfStored } from "../stored-groups.ts";
 import { TestUserGroupAdmin } from "../stores.ts";
 import {
   byId,
@@ -512,8 +512,7 @@ function claims({ store, admin, client, redis }: ContractContext): void {
       await Promise.all(Array.from({ length: 16 }, (_, worker) => act(worker)));
       // Nothing is under way, so that any entry may be old.
       for (const token of tokens) if (random.chance(0.5)) await makeOld(redis(), environment, token);
-      const { faults } = await storedGroups(redis(), environment);
-      expect(faults).toEqual([]);
+      expect(await faultsOfStored(redis(), environment)).toEqual([]);
     }
     expect(made).toBeGreaterThan(12);
   });
