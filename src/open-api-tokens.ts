@@ -8,7 +8,7 @@ import { newApiToken } from "./domain/token.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { RedisState } from "./redis-state.ts";
-import { RedisApiTokens } from "./store/api-tokens/api-tokens.ts";
+import { redisApiTokens } from "./store/api-tokens/api-tokens.ts";
 import { RevocationFeed } from "./store/api-tokens/revocation-feed.ts";
 import type { Audit } from "./store/audit/audit.ts";
 import { deriveKey } from "./store/encryption/encryption.ts";
@@ -39,7 +39,7 @@ export function openIssuedTokens(
     revoked: (digest) => issued.revoked(digest),
     missed: () => issued.missed(),
   });
-  const apiTokensOf = (client: StoreClient) => new RedisApiTokens({ client, listener, audit });
+  const apiTokensOf = (client: StoreClient) => redisApiTokens({ client, listener, audit });
   const apiTokenStore = apiTokensOf(client);
   const uses = new TokenUses(apiTokenStore);
   lifecycle.onClose("last uses of API tokens", () => uses.flush());

@@ -1,21 +1,21 @@
 import { RateLimiter } from "./auth/rate-limiter.ts";
 import type { Config } from "./config/config.ts";
+import type { ApiTokenStore } from "./domain/api-token.ts";
 import { formatEnvironmentName } from "./domain/environment.ts";
 import type { RateLimit } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics, RateLimitName } from "./observability/metrics.ts";
 import type { RateLimiters } from "./rpc/access.ts";
 import type { Stores } from "./rpc/routes.ts";
-import type { RedisApiTokens } from "./store/api-tokens/api-tokens.ts";
 import { Audit } from "./store/audit/audit.ts";
-import { RedisAuditTrail } from "./store/audit/audit-trail.ts";
+import { redisAuditTrail } from "./store/audit/audit-trail.ts";
 import { openEmbedded } from "./store/embedded/embedded.ts";
 import type { TokenCipher } from "./store/encryption/encryption.ts";
 import { RedisTokenKeys } from "./store/encryption/token-keys.ts";
 import { RedisEnvironmentDeletion } from "./store/environments/environment-deletion.ts";
-import { RedisEnvironments } from "./store/environments/environments.ts";
-import { RedisUserGroupAdmin } from "./store/groups/user-group-admin.ts";
-import { RedisUserGroups } from "./store/groups/user-groups.ts";
+import { redisEnvironments } from "./store/environments/environments.ts";
+import { redisUserGroupAdmin } from "./store/groups/user-group-admin.ts";
+import { redisUserGroups } from "./store/groups/user-groups.ts";
 import { rateCounter } from "./store/rate-counter.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { openRedis } from "./store/redis/open.ts";
@@ -69,16 +69,16 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
 /** What the RPCs act on, by one client: a call that is traced has its own, whose client tells of the round trips. */
 export function openStores(
   client: StoreClient,
-  { cipher, audit, apiTokens }: { cipher: TokenCipher; audit: Audit; apiTokens: RedisApiTokens },
+  { cipher, audit, apiTokens }: { cipher: TokenCipher; audit: Audit; apiTokens: ApiTokenStore },
 ) {
-  const environments = new RedisEnvironments(client, audit);
+  const environments = redisEnvironments(client, audit);
   return {
-    store: new RedisUserGroups({ client, cipher, audit }),
+    store: redisUserGroups({ client, cipher, audit }),
     environments,
     environmentDeletion: new RedisEnvironmentDeletion({ client, audit, environments, apiTokens }),
     apiTokens,
-    userGroups: new RedisUserGroupAdmin({ client, cipher, audit }),
-    audit: new RedisAuditTrail(client, audit),
+    userGroups: redisUserGroupAdmin({ client, cipher, audit }),
+    audit: redisAuditTrail(client, audit),
     tokenKeys: new RedisTokenKeys({ client, cipher, audit, environments }),
   } satisfies Stores;
 }

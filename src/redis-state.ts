@@ -3,10 +3,10 @@ import type { Config } from "./config/config.ts";
 import { AT_START } from "./domain/audit.ts";
 import { type Environment, type EnvironmentName, environmentPath, type NewEnvironment } from "./domain/environment.ts";
 import { EnvironmentNotFound, StoreUnavailable } from "./domain/errors.ts";
+import type { EnvironmentStore } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import { checkTokenKeys, type RingKey } from "./store/encryption/encryption.ts";
 import { NOTE_INTERVAL_MS, noteKeyUse, type RedisTokenKeys } from "./store/encryption/token-keys.ts";
-import type { RedisEnvironments } from "./store/environments/environments.ts";
 import { ENVIRONMENTS_KEY, FORMAT_KEY, TOKEN_KEYS_KEY } from "./store/keys.ts";
 import { SET_IF_ABSENT } from "./store/records.ts";
 import type { StoreClient } from "./store/redis/client.ts";
@@ -29,7 +29,7 @@ export interface RedisStateDeps {
   readonly ring: () => readonly RingKey[];
   readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded">;
   readonly client: StoreClient;
-  readonly environments: RedisEnvironments;
+  readonly environments: Pick<EnvironmentStore, "ensureEnvironment">;
   readonly logger: Logger;
   /** Told why Redis cannot be used, when a check fails that could not be made at the start. */
   readonly onUnusable: (error: StoreMisconfigured) => void;

@@ -8,7 +8,7 @@ import { openRedis } from "../src/store/redis/open.ts";
 import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
 import { describeWithRedis, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
-import { TestUserGroups } from "./support/stores.ts";
+import { testUserGroups } from "./support/stores.ts";
 
 describeWithRedis("what a group takes in a Redis as it is installed", () => {
   const redis = suiteRedis();
@@ -29,7 +29,7 @@ describeWithRedis("what a group takes in a Redis as it is installed", () => {
   const long = { ...given, properties: { text: "x".repeat(300), more: ["y".repeat(100)] } };
   const key = (environment: Environment) => keysOf(environment, "group-0123456").group;
   const storeOf = (keyId = "k1") =>
-    new TestUserGroups(
+    testUserGroups(
       client,
       RING.map((ringKey) => ({ ...ringKey, id: keyId })),
     );

@@ -17,7 +17,7 @@ import {
   RING,
 } from "./support/contract/context.ts";
 import { describeWithRedis, suiteProxy, suiteRedis } from "./support/opened.ts";
-import { TestApiTokens, TestEnvironments, TestUserGroupAdmin, TestUserGroups } from "./support/stores.ts";
+import { testApiTokens, testEnvironments, testUserGroupAdmin, testUserGroups } from "./support/stores.ts";
 
 // A proxy lets so many round trips pass and holds back the requests of further
 // ones, so that a call that needs another never answers.
@@ -28,11 +28,11 @@ describeWithRedis("round trips to a real Redis", () => {
     () => openRedis(proxy.url, { timeoutMs: 2000 }),
     (opened) => opened.close(),
   );
-  let store: TestUserGroups;
+  let store: ReturnType<typeof testUserGroups>;
   let group: UserGroup;
 
   beforeAll(() => {
-    store = new TestUserGroups(client, RING);
+    store = testUserGroups(client, RING);
   });
 
   /** Runs a call while only so many round trips pass, and counts those that it began. */
@@ -107,8 +107,8 @@ describeWithRedis("round trips to a real Redis", () => {
 
   it("an issued API token that is not cached takes one", async () => {
     const { name } = newEnvironment();
-    const tokens = new TestApiTokens(client);
-    const made = await new TestEnvironments(client).create({ name, tag: undefined });
+    const tokens = testApiTokens(client);
+    const made = await testEnvironments(client).create({ name, tag: undefined });
     const values = { displayName: "a", role: "read", expireTime: undefined, creator: "root" } as const;
     const { token } = await tokens.create(made, values);
     expect(await within(1, () => tokens.find(apiTokenDigest(token)))).toBe(1);
@@ -116,7 +116,7 @@ describeWithRedis("round trips to a real Redis", () => {
   });
 
   it("a token of another system takes two: one that finds its group, one that reads it or rotates it", async () => {
-    const admin = new TestUserGroupAdmin(client, RING);
+    const admin = testUserGroupAdmin(client, RING);
     const given = imported("foreign");
     const token = given.token ?? "";
     // One that reads, one that claims the token, one that writes: for any number of groups.
@@ -135,7 +135,7 @@ describeWithRedis("round trips to a real Redis", () => {
   });
 
   it("a list takes two, one for the ids and one for their records, however many partitions and groups there are; the other calls of operators take one", async () => {
-    const admin = new TestUserGroupAdmin(client, RING);
+    const admin = testUserGroupAdmin(client, RING);
     await admin.import(environment, others());
     const range = { after: "", size: 20, prefix: "" };
     expect(await within(2, () => admin.list(environment, range))).toBe(2);

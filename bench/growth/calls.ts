@@ -1,5 +1,5 @@
 import type { Redis } from "ioredis";
-import type { RedisUserGroups } from "../../src/store/groups/user-groups.ts";
+import type { UserGroupStore } from "../../src/domain/store.ts";
 import { quantile } from "../statistics.ts";
 import { BY, ENVIRONMENT, idOf, type Kind } from "./groups.ts";
 
@@ -26,7 +26,7 @@ export interface CallPlan {
 const UNDER_WAY = 64;
 
 /** Makes Get, Update, Rotate and Resolve of groups picked at random. */
-export async function measureCalls(store: RedisUserGroups, redis: Redis, plan: CallPlan): Promise<CallFigures[]> {
+export async function measureCalls(store: UserGroupStore, redis: Redis, plan: CallPlan): Promise<CallFigures[]> {
   const { kind, groups, calls } = plan;
   const pick = () => Math.floor(Math.random() * groups);
   const tokens = new Map<string, string>();

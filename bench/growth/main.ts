@@ -2,7 +2,7 @@ import "../../src/runtime.ts";
 import type { ScriptedRedis } from "@user-group-service/redis";
 import { Audit } from "../../src/store/audit/audit.ts";
 import { TokenCipher } from "../../src/store/encryption/encryption.ts";
-import { RedisUserGroups } from "../../src/store/groups/user-groups.ts";
+import { redisUserGroups } from "../../src/store/groups/user-groups.ts";
 import type { StoreClient } from "../../src/store/redis/client.ts";
 import { openRedis } from "../../src/store/redis/open.ts";
 import { startRedis } from "../../test/support/redis.ts";
@@ -57,7 +57,7 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
   const client = await openRedis(redis.url, { timeoutMs: 30_000 });
   try {
     const cipher = new TokenCipher([{ id: "k1", secret: Buffer.alloc(32, 7) }]);
-    const store = new RedisUserGroups({ client, cipher, audit: new Audit(90 * 86_400_000) });
+    const store = redisUserGroups({ client, cipher, audit: new Audit(90 * 86_400_000) });
     const measured: Size[] = [];
     const empty = await usedMemory(redisOf(client));
     let made = 0;

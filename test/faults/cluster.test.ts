@@ -3,19 +3,19 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { partitionOf } from "../../src/domain/environment.ts";
 import { StoreUnavailable } from "../../src/domain/errors.ts";
-import { RedisAuditTrail } from "../../src/store/audit/audit-trail.ts";
+import { redisAuditTrail } from "../../src/store/audit/audit-trail.ts";
 import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "../support/contract/context.ts";
 import { describeWithRedis, newStoreClient, suiteCluster } from "../support/opened.ts";
 import { ask, type TestRedis } from "../support/redis.ts";
 import { succeeds } from "../support/rpc.ts";
-import { AUDIT, BY, TestUserGroups } from "../support/stores.ts";
+import { AUDIT, BY, testUserGroups } from "../support/stores.ts";
 
 describeWithRedis("a Cluster", () => {
   const cluster = suiteCluster();
 
   const open = async (timeoutMs = 5000) => {
     const client = await newStoreClient(cluster, { timeoutMs });
-    return { client, store: new TestUserGroups(client, RING) };
+    return { client, store: testUserGroups(client, RING) };
   };
 
   it("is asked by slots as it counts them itself", async () => {
@@ -69,7 +69,7 @@ describeWithRedis("a Cluster", () => {
     await move.finish();
     const { group } = await store.getOrCreate(environment, newGroup("new"));
     expect(made.map((each) => each.group.teamId)).not.toContain(group.teamId);
-    const { items } = await new RedisAuditTrail(client, AUDIT).list(environment, {}, { after: "", size: 100 });
+    const { items } = await redisAuditTrail(client, AUDIT).list(environment, {}, { after: "", size: 100 });
     const audited = items.filter(({ changedFields }) => changedFields.join() === "name");
     const certain = audited.map(({ requestId }) => requestId).filter((id) => !unsure.includes(id));
     expect(certain.sort()).toEqual([...updated].sort());

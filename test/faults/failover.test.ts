@@ -5,14 +5,14 @@ import { failOverByScript } from "../support/failover.ts";
 import { describeWithRedis, newSentinels, newStoreClient } from "../support/opened.ts";
 import { ask } from "../support/redis.ts";
 import { succeeds } from "../support/rpc.ts";
-import { TestUserGroups } from "../support/stores.ts";
+import { testUserGroups } from "../support/stores.ts";
 
 describeWithRedis("Sentinels", () => {
   it("are believed at once when a master hangs, which no connection tells", async () => {
     const sentinels = await newSentinels({ downAfterMs: 700 });
     // So long is a connection believed that says nothing.
     const client = await newStoreClient(sentinels, { timeoutMs: 40_000 });
-    const store = new TestUserGroups(client, RING);
+    const store = testUserGroups(client, RING);
     const environment = newEnvironment();
     await store.getOrCreate(environment, newGroup("a"));
     const old = await sentinels.master();
@@ -54,7 +54,7 @@ describeWithRedis("Sentinels", () => {
 
   it("may be away while the master is there, also for new connections to it", async () => {
     const sentinels = await newSentinels();
-    const store = new TestUserGroups(await newStoreClient(sentinels, { timeoutMs: 500, minReplicas: 1 }), RING);
+    const store = testUserGroups(await newStoreClient(sentinels, { timeoutMs: 500, minReplicas: 1 }), RING);
     const environment = newEnvironment();
     await store.getOrCreate(environment, newGroup("a"));
     const master = await sentinels.master();

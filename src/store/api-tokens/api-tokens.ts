@@ -1,19 +1,13 @@
 import {
   type ApiToken,
-  type ApiTokenChange,
-  type ApiTokenFilter,
-  type ApiTokenRotation,
   type ApiTokenStore,
   MAX_GRACED,
-  type NewApiToken,
   newApiTokenId,
   USE_INTERVAL_MS,
-  type ValidApiToken,
 } from "../../domain/api-token.ts";
 import type { ChangeBy } from "../../domain/audit.ts";
-import { type Environment, type EnvironmentName, parseEnvironmentPath } from "../../domain/environment.ts";
+import { type EnvironmentName, parseEnvironmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound, ApiTokenOutlivesCaller, RecordUnreadable, StoreUnavailable } from "../../domain/errors.ts";
-import type { Page, PageRequest } from "../../domain/store.ts";
 import { apiTokenDigest } from "../../domain/token.ts";
 import { RECORD } from "../audit/audit-trail.ts";
 import { environmentFromRecord } from "../environments/environments.ts";
@@ -60,107 +54,54 @@ return {'noted', stamp, id, redis.call('HGET', key, '${API_TOKEN_FIELD.environme
  *   other.
  * - A text that is used is listed again, in case a failover has lost its member.
  */
-export class RedisApiTokens implements ApiTokenStore {
-  readonly #deps: ApiTokenDeps & { readonly texts: ApiTokenTexts };
-  readonly #texts: ApiTokenTexts;
+export function redisApiTokens(deps: ApiTokenDeps): ApiTokenStore {
+  const { client, audit } = deps;
+  const texts = new ApiTokenTexts(deps);
+  const making = { ...deps, texts };
 
-  constructor(deps: ApiTokenDeps) {
-    this.#texts = new ApiTokenTexts(deps);
-    this.#deps = { ...deps, texts: this.#texts };
-  }
-
-  async create(environment: Environment, { displayName, role, expireTime, creator }: NewApiToken, by: ChangeBy) {
-    const values = { id: newApiTokenId(), displayName, role, creator, expireTime: expireTime?.toString() };
-    return makeText(this.#deps, environment, { values, maker: creator, known: [], by });
-  }
-
-  async list(
-    environment: EnvironmentName,
-    filter: ApiTokenFilter,
-    { after, size }: PageRequest,
-  ): Promise<Page<ApiToken>> {
-    const items: ApiToken[] = [];
-    for await (const texts of this.#texts.byId(environment, after)) {
-      const apiToken = apiTokenFrom(texts);
-      if (!apiToken || !isWanted(apiToken, filter)) continue;
-      if (items.length === size) return { items, next: items.at(-1)?.id };
-      items.push(apiToken);
+  /** Revokes an API token. @returns whether there was one */
+  const revokeOne = async (environment: EnvironmentName, id: string, by: ChangeBy): Promise<boolean> => {
+    let isRevoked = false;
+    for (let found = await texts.of(environment, id); found.length > 0; ) {
+      const living = found.filter(({ record }) => !isEmpty(record));
+      const endings = await Promise.allSettled(living.map(({ digest }) => texts.end(digest)));
+      const failed = endings.find((ending) => ending.status === "rejected");
+      const isBegun: boolean = isRevoked || endings.some((ending) => ending.status === "fulfilled");
+      if (failed) await stepOf(Promise.reject(failed.reason), isBegun);
+      const subject: string = isRevoked ? "" : subjectOf(found);
+      const [outcome, , ...left]: readonly string[] = await stepOf(
+        texts.unlist(environment, found, { subject, by }),
+        isBegun,
+      );
+      isRevoked ||= outcome === "done";
+      found = await stepOf(texts.read(environment, left), true);
     }
-    return { items, next: undefined };
-  }
+    return isRevoked;
+  };
 
-  async update(environment: EnvironmentName, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken> {
-    const { displayName, expireTime } = change;
-    let texts = await this.#texts.of(environment, id);
-    let apiToken = apiTokenFrom(texts);
-    if (!apiToken) throw new ApiTokenNotFound();
-    const changed = [
-      ...(displayName === undefined || displayName === apiToken.displayName ? [] : ["display_name"]),
-      ...(expireTime === undefined || (expireTime ?? undefined) === apiToken.expireTime ? [] : ["expire_time"]),
-    ];
-    if (changed.length === 0) return apiToken;
-    await this.#deps.client.prepare("record-audit-event", RECORD, {
-      ...{ key: environmentAuditKey(environment), subject: subjectOf(texts), names: changed.join(",") },
-      ...this.#deps.audit.ofEnvironment(environment, by),
-    });
-    const ends = expireTime === undefined ? "same" : `${expireTime ?? ""}`;
-    const fields = fieldsOf({ displayName });
-    const done = new Set<string>();
-    // A rotation may list another text meanwhile, made of what the token was before.
-    for (let todo = texts; todo.length > 0; todo = texts.filter(({ digest }) => !done.has(digest))) {
-      for (const { digest } of todo) {
-        await stepOf(this.#texts.change(digest, ends, fields), done.size > 0);
-        done.add(digest);
+  /** Revokes all that a token made, that these made, and so on. @returns how many there were */
+  const revokeIssued = async (environment: EnvironmentName, id: string, by: ChangeBy): Promise<number> => {
+    const makers = new Set([id]);
+    const isIssued = ({ record }: TokenText) =>
+      [record.creator, record.rotator].some((maker = "") => makers.has(maker));
+    let count = 0;
+    // They may make more until every worker knows that they have ended.
+    for (;;) {
+      const issued: string[] = [];
+      for await (const found of texts.byId(environment)) {
+        const issuedId = found[0]?.id ?? "";
+        if (!makers.has(issuedId) && found.some(isIssued)) issued.push(issuedId);
       }
-      texts = await stepOf(this.#texts.of(environment, id), true);
+      if (issued.length === 0) return count;
+      const end = (each: string) => stepOf(revokeOne(environment, each, by), count > 0);
+      for await (const revoked of inBatches(issued, AT_ONCE, end)) count += revoked.filter(Boolean).length;
+      for (const each of issued) makers.add(each);
     }
-    apiToken = apiTokenFrom(texts);
-    if (!apiToken) throw new ApiTokenNotFound();
-    return apiToken;
-  }
+  };
 
-  async rotate(environment: Environment, id: string, rotation: ApiTokenRotation, by: ChangeBy) {
-    const { graceMs, rotator, notBeyond = Number.POSITIVE_INFINITY } = rotation;
-    const texts = await this.#texts.of(environment, id);
-    const current = currentOf(texts);
-    const before = apiTokenFrom(texts);
-    if (!current || !before) throw new ApiTokenNotFound();
-    if (notBeyond < (before.expireTime ?? Number.POSITIVE_INFINITY)) throw new ApiTokenOutlivesCaller();
-    const values = {
-      ...{ ...current.record, createTime: String(before.createTime), rotator },
-      ...{ tokenCreateTime: undefined, isReplaced: undefined, lastUseTime: undefined },
-    };
-    const answer = await makeText(this.#deps, environment, { values, maker: rotator, known: texts, by });
-    const until = String(answer.apiToken.tokenCreateTime + graceMs);
-    const ended = texts.filter(({ record }) => isEmpty(record));
-    const older = texts.filter((text) => text !== current && !isEmpty(text.record));
-    older.sort((one, other) => endOf(other) - endOf(one));
-    for (const [i, text] of [current, ...older].entries()) {
-      const isGraced = graceMs > 0 && i < MAX_GRACED;
-      const fields = fieldsOf({ isReplaced: "1" });
-      const step = isGraced ? this.#texts.change(text.digest, until, fields) : this.#texts.end(text.digest);
-      if ((await stepOf(step, true)) === "missing" && text === current) {
-        // It was revoked, and the revocation may have missed the new text.
-        await stepOf(this.#texts.end(apiTokenDigest(answer.token)), true);
-        throw new ApiTokenNotFound();
-      }
-      if (!isGraced) ended.push(text);
-    }
-    await this.#texts.unlist(environment, ended).catch(() => {});
-    const kept = await stepOf(this.#texts.of(environment, id), true);
-    return { ...answer, apiToken: apiTokenFrom(kept) ?? answer.apiToken };
-  }
-
-  async revoke(environment: EnvironmentName, id: string, by: ChangeBy, { issued = false } = {}): Promise<number> {
-    const own = (await this.#revoke(environment, id, by)) ? 1 : 0;
-    const count = own + (issued ? await stepOf(this.#revokeIssued(environment, id, by), own > 0) : 0);
-    if (count === 0) throw new ApiTokenNotFound();
-    return count;
-  }
-
-  async find(digest: string): Promise<ValidApiToken | undefined> {
+  const find: ApiTokenStore["find"] = async (digest) => {
     // A failure here fails the call before it changes anything.
-    const answer = await this.#deps.client.ask("api-token", READ, { key: apiTokenKey(digest) }, "not_made");
+    const answer = await client.ask("api-token", READ, { key: apiTokenKey(digest) }, "not_made");
     if (answer.length === 0) return undefined;
     const now = Number(answer[1]);
     const hash = recordFromAnswer(answer);
@@ -179,60 +120,107 @@ export class RedisApiTokens implements ApiTokenStore {
       expiresInMs: expireTime - now,
       unusedForMs: now - lastUseTime,
     };
-  }
+  };
 
-  async noteUse(digest: string): Promise<void> {
-    const args = { key: apiTokenKey(digest), intervalMs: USE_INTERVAL_MS };
-    const [, , id = "", path = ""] = await this.#deps.client.change("note-api-token-use", NOTE_USE, args);
-    const environment = parseEnvironmentPath(path);
-    if (environment) await this.#texts.relist(environment, { id, digest });
-  }
+  return {
+    find,
 
-  async lookUp(digest: string): Promise<ValidApiToken | undefined> {
-    const found = await this.find(digest);
-    if (found) await this.#texts.relist(found.environment, { id: found.apiToken.id, digest });
-    return found;
-  }
+    async create(environment, { displayName, role, expireTime, creator }, by) {
+      const values = { id: newApiTokenId(), displayName, role, creator, expireTime: expireTime?.toString() };
+      return makeText(making, environment, { values, maker: creator, known: [], by });
+    },
 
-  /** Revokes an API token. @returns whether there was one */
-  async #revoke(environment: EnvironmentName, id: string, by: ChangeBy): Promise<boolean> {
-    let isRevoked = false;
-    for (let texts = await this.#texts.of(environment, id); texts.length > 0; ) {
-      const living = texts.filter(({ record }) => !isEmpty(record));
-      const endings = await Promise.allSettled(living.map(({ digest }) => this.#texts.end(digest)));
-      const failed = endings.find((ending) => ending.status === "rejected");
-      const isBegun: boolean = isRevoked || endings.some((ending) => ending.status === "fulfilled");
-      if (failed) await stepOf(Promise.reject(failed.reason), isBegun);
-      const subject: string = isRevoked ? "" : subjectOf(texts);
-      const [outcome, , ...left]: readonly string[] = await stepOf(
-        this.#texts.unlist(environment, texts, { subject, by }),
-        isBegun,
-      );
-      isRevoked ||= outcome === "done";
-      texts = await stepOf(this.#texts.read(environment, left), true);
-    }
-    return isRevoked;
-  }
-
-  /** Revokes all that a token made, that these made, and so on. @returns how many there were */
-  async #revokeIssued(environment: EnvironmentName, id: string, by: ChangeBy): Promise<number> {
-    const makers = new Set([id]);
-    const isIssued = ({ record }: TokenText) =>
-      [record.creator, record.rotator].some((maker = "") => makers.has(maker));
-    let count = 0;
-    // They may make more until every worker knows that they have ended.
-    for (;;) {
-      const issued: string[] = [];
-      for await (const texts of this.#texts.byId(environment)) {
-        const issuedId = texts[0]?.id ?? "";
-        if (!makers.has(issuedId) && texts.some(isIssued)) issued.push(issuedId);
+    async list(environment, filter, { after, size }) {
+      const items: ApiToken[] = [];
+      for await (const found of texts.byId(environment, after)) {
+        const apiToken = apiTokenFrom(found);
+        if (!apiToken || !isWanted(apiToken, filter)) continue;
+        if (items.length === size) return { items, next: items.at(-1)?.id };
+        items.push(apiToken);
       }
-      if (issued.length === 0) return count;
-      const end = (each: string) => stepOf(this.#revoke(environment, each, by), count > 0);
-      for await (const revoked of inBatches(issued, AT_ONCE, end)) count += revoked.filter(Boolean).length;
-      for (const each of issued) makers.add(each);
-    }
-  }
+      return { items, next: undefined };
+    },
+
+    async update(environment, id, { displayName, expireTime }, by) {
+      let found = await texts.of(environment, id);
+      let apiToken = apiTokenFrom(found);
+      if (!apiToken) throw new ApiTokenNotFound();
+      const changed = [
+        ...(displayName === undefined || displayName === apiToken.displayName ? [] : ["display_name"]),
+        ...(expireTime === undefined || (expireTime ?? undefined) === apiToken.expireTime ? [] : ["expire_time"]),
+      ];
+      if (changed.length === 0) return apiToken;
+      await client.prepare("record-audit-event", RECORD, {
+        ...{ key: environmentAuditKey(environment), subject: subjectOf(found), names: changed.join(",") },
+        ...audit.ofEnvironment(environment, by),
+      });
+      const ends = expireTime === undefined ? "same" : `${expireTime ?? ""}`;
+      const fields = fieldsOf({ displayName });
+      const done = new Set<string>();
+      // A rotation may list another text meanwhile, made of what the token was before.
+      for (let todo = found; todo.length > 0; todo = found.filter(({ digest }) => !done.has(digest))) {
+        for (const { digest } of todo) {
+          await stepOf(texts.change(digest, ends, fields), done.size > 0);
+          done.add(digest);
+        }
+        found = await stepOf(texts.of(environment, id), true);
+      }
+      apiToken = apiTokenFrom(found);
+      if (!apiToken) throw new ApiTokenNotFound();
+      return apiToken;
+    },
+
+    async rotate(environment, id, { graceMs, rotator, notBeyond = Number.POSITIVE_INFINITY }, by) {
+      const found = await texts.of(environment, id);
+      const current = currentOf(found);
+      const before = apiTokenFrom(found);
+      if (!current || !before) throw new ApiTokenNotFound();
+      if (notBeyond < (before.expireTime ?? Number.POSITIVE_INFINITY)) throw new ApiTokenOutlivesCaller();
+      const values = {
+        ...{ ...current.record, createTime: String(before.createTime), rotator },
+        ...{ tokenCreateTime: undefined, isReplaced: undefined, lastUseTime: undefined },
+      };
+      const answer = await makeText(making, environment, { values, maker: rotator, known: found, by });
+      const until = String(answer.apiToken.tokenCreateTime + graceMs);
+      const ended = found.filter(({ record }) => isEmpty(record));
+      const older = found.filter((text) => text !== current && !isEmpty(text.record));
+      older.sort((one, other) => endOf(other) - endOf(one));
+      for (const [i, text] of [current, ...older].entries()) {
+        const isGraced = graceMs > 0 && i < MAX_GRACED;
+        const fields = fieldsOf({ isReplaced: "1" });
+        const step = isGraced ? texts.change(text.digest, until, fields) : texts.end(text.digest);
+        if ((await stepOf(step, true)) === "missing" && text === current) {
+          // It was revoked, and the revocation may have missed the new text.
+          await stepOf(texts.end(apiTokenDigest(answer.token)), true);
+          throw new ApiTokenNotFound();
+        }
+        if (!isGraced) ended.push(text);
+      }
+      await texts.unlist(environment, ended).catch(() => {});
+      const kept = await stepOf(texts.of(environment, id), true);
+      return { ...answer, apiToken: apiTokenFrom(kept) ?? answer.apiToken };
+    },
+
+    async revoke(environment, id, by, { issued = false } = {}) {
+      const own = (await revokeOne(environment, id, by)) ? 1 : 0;
+      const count = own + (issued ? await stepOf(revokeIssued(environment, id, by), own > 0) : 0);
+      if (count === 0) throw new ApiTokenNotFound();
+      return count;
+    },
+
+    async noteUse(digest) {
+      const args = { key: apiTokenKey(digest), intervalMs: USE_INTERVAL_MS };
+      const [, , id = "", path = ""] = await client.change("note-api-token-use", NOTE_USE, args);
+      const environment = parseEnvironmentPath(path);
+      if (environment) await texts.relist(environment, { id, digest });
+    },
+
+    async lookUp(digest) {
+      const found = await find(digest);
+      if (found) await texts.relist(found.environment, { id: found.apiToken.id, digest });
+      return found;
+    },
+  };
 }
 
 /** When a text ends, in milliseconds since 1970. */

@@ -3,13 +3,12 @@ import {
   type AuditEvent,
   type AuditedApiToken,
   type AuditFilter,
-  type ChangeBy,
   type ExportedUserGroups,
   isAuditEventId,
 } from "../../domain/audit.ts";
 import { type Environment, type EnvironmentName, partitionOf } from "../../domain/environment.ts";
 import { InvalidPageToken, RecordUnreadable } from "../../domain/errors.ts";
-import type { AuditStore, Page, PageRequest } from "../../domain/store.ts";
+import type { AuditStore } from "../../domain/store.ts";
 import { environmentAuditKey, KEY, partitionPrefix, partitionsOf } from "../keys.ts";
 import { inBatches, recordFromAnswer, textOf } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
@@ -55,67 +54,59 @@ return {'made', stamp}`,
 });
 
 /** The audit trail of environments in Redis. */
-export class RedisAuditTrail implements AuditStore {
-  readonly #client: StoreClient;
-  readonly #audit: Audit;
-
-  constructor(client: StoreClient, audit: Audit) {
-    this.#client = client;
-    this.#audit = audit;
-  }
-
-  async recordExport(environment: EnvironmentName, { prefix, count }: ExportedUserGroups, by: ChangeBy): Promise<void> {
-    const subject = `${EXPORT} ${count} ${prefix}`;
-    const event = { subject, names: "token", ...this.#audit.ofEnvironment(environment, by) };
-    await recordEvent(this.#client, environment, event);
-  }
-
-  async list(environment: Environment, filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>> {
-    const after = page.after === "" ? undefined : parsePosition(page.after);
-    if (after === undefined && page.after !== "") throw new InvalidPageToken();
-    const streams = streamsOf(environment, filter);
-    const count = readCount(streams.length, filter, page.size);
-    const found: Found[] = [];
-    /** The first position behind which events may be missing, because a stream has more than was read. */
-    let horizon: AuditPosition | undefined;
-    const readOne = (stream: Stream) => this.#read(environment, stream, filter, after, count);
-    for await (const batch of inBatches(streams, BATCH, readOne)) {
-      for (const read of batch) {
-        found.push(...read);
-        const last = read.length < count ? undefined : read.at(-1)?.position;
-        if (last && (!horizon || comparePositions(last, horizon) < 0)) horizon = last;
-      }
-    }
-    const end = horizon;
-    const whole = end === undefined ? found : found.filter(({ position }) => comparePositions(position, end) <= 0);
-    const shown = whole
-      .filter(({ event }) => isWanted(event, filter))
-      .sort((one, other) => comparePositions(one.position, other.position));
-    const items = shown.slice(0, page.size);
-    const next = shown.length > page.size ? items.at(-1)?.position : horizon;
-    return { items: items.map(({ event }) => event), next: next && formatPosition(next) };
-  }
-
+export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore {
   /** Reads the newest events of a stream, behind a position. */
-  async #read(
+  const read = async (
     environment: Environment,
     stream: Stream,
     { from = 0, before }: AuditFilter,
-    after: AuditPosition | undefined,
-    count: number,
-  ): Promise<Found[]> {
+    { after, count }: { readonly after: AuditPosition | undefined; readonly count: number },
+  ): Promise<Found[]> => {
     // Events past their retention may still be stored, but are not shown.
-    const oldest = Math.max(from, Date.now() - this.#audit.retentionMs, 0);
+    const oldest = Math.max(from, Date.now() - audit.retentionMs, 0);
     const end = endFor(stream.number, after, before);
     const range = [stream.key, end, String(oldest), "COUNT", count] as const;
-    const entries = await this.#client.run("list-audit-events", "xrevrange", range);
+    const entries = await client.run("list-audit-events", "xrevrange", range);
     return entries.map(([id, fields]) => {
       const position = parsePosition(`${id}.${stream.number}`);
       if (!position) throw new RecordUnreadable(new Error(`${stream.key} has an event whose id is no time`));
       const isOfGroup = stream.number !== environment.partitions;
       return { position, event: eventFrom(position, fields, isOfGroup) };
     });
-  }
+  };
+
+  return {
+    async recordExport(environment, { prefix, count }, by) {
+      const subject = `${EXPORT} ${count} ${prefix}`;
+      await recordEvent(client, environment, { subject, names: "token", ...audit.ofEnvironment(environment, by) });
+    },
+
+    async list(environment, filter, page) {
+      const after = page.after === "" ? undefined : parsePosition(page.after);
+      if (after === undefined && page.after !== "") throw new InvalidPageToken();
+      const streams = streamsOf(environment, filter);
+      const count = readCount(streams.length, filter, page.size);
+      const found: Found[] = [];
+      /** The first position behind which events may be missing, because a stream has more than was read. */
+      let horizon: AuditPosition | undefined;
+      const readOne = (stream: Stream) => read(environment, stream, filter, { after, count });
+      for await (const batch of inBatches(streams, BATCH, readOne)) {
+        for (const read of batch) {
+          found.push(...read);
+          const last = read.length < count ? undefined : read.at(-1)?.position;
+          if (last && (!horizon || comparePositions(last, horizon) < 0)) horizon = last;
+        }
+      }
+      const end = horizon;
+      const whole = end === undefined ? found : found.filter(({ position }) => comparePositions(position, end) <= 0);
+      const shown = whole
+        .filter(({ event }) => isWanted(event, filter))
+        .sort((one, other) => comparePositions(one.position, other.position));
+      const items = shown.slice(0, page.size);
+      const next = shown.length > page.size ? items.at(-1)?.position : horizon;
+      return { items: items.map(({ event }) => event), next: next && formatPosition(next) };
+    },
+  };
 }
 
 /** Writes an event of an environment with which no change goes, or many. @throws TooFewReplicas after it was written */

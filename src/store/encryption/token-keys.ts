@@ -7,8 +7,8 @@ import type { Reencryption, TokenKey, TokenKeyStore } from "../../domain/token-k
 import { recordEvent } from "../audit/audit-trail.ts";
 import { FIELD } from "../groups/fields.ts";
 import { encryptedFromRecord, type GroupDeps, TOKEN_FIELDS, tokenFields } from "../groups/group-record.ts";
-import { LIST_IDS } from "../groups/user-group-admin.ts";
-import { KEY, locateGroup, partitionPrefix, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
+import { listIds } from "../groups/user-group-admin.ts";
+import { locateGroup, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
 import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
 import { changeScript } from "../redis/script.ts";
@@ -124,7 +124,8 @@ export class RedisTokenKeys implements TokenKeyStore {
     for (let isFirst = true; partition < environment.partitions; partition++, last = "", isFirst = false) {
       if (!isFirst && performance.now() - began > PAGE_MS)
         return { ...signing, uses, count, failed, next: `${partition}:` };
-      const ids = await this.#ids(environment, partition, last, left);
+      const range = { after: last, prefix: "", size: left };
+      const { ids } = await listIds(this.#deps.client, environment, partition, range);
       const needing: [string, StoredRecord][] = [];
       const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS.ofOurs };
       const keyOf = (id: string) => locateGroup(environment, id).key;
@@ -233,13 +234,6 @@ export class RedisTokenKeys implements TokenKeyStore {
       path = next;
     }
     return { found, looked, isWhole: true };
-  }
-
-  async #ids(environment: Environment, partition: number, after: string, pageSize: number): Promise<string[]> {
-    const key = partitionPrefix(environment, partition) + KEY.ids;
-    const args = { key, from: after === "" ? "-" : `(${after}`, idPrefix: "", count: pageSize };
-    const [, , ...ids] = await this.#deps.client.ask("list-user-group-ids", LIST_IDS, args);
-    return ids;
   }
 
   /** @param seen its record when it was read, without the pieces of a foreign token. @returns false when there was no need */

@@ -17,7 +17,7 @@ import {
   EnvironmentNotFound,
   RecordUnreadable,
 } from "../../domain/errors.ts";
-import type { EnvironmentStore, Page, PageRequest } from "../../domain/store.ts";
+import type { EnvironmentStore } from "../../domain/store.ts";
 import type { Audit } from "../audit/audit.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey, KEY, partitionPrefix, partitionsOf } from "../keys.ts";
 import {
@@ -80,133 +80,121 @@ return {#missing > 0 and 'made' or 'found', stamp, spread(redis.call('HGETALL', 
  * Environments in Redis. The record of a deleted one stays, marked as deleted: callers, and workers that have not heard
  * of the deletion, do not make the environment again. Only CreateEnvironment does.
  */
-export class RedisEnvironments implements EnvironmentStore {
-  readonly #client: StoreClient;
-  readonly #audit: Audit;
-
-  constructor(client: StoreClient, audit: Audit) {
-    this.#client = client;
-    this.#audit = audit;
-  }
-
-  async ensureEnvironment(name: NewEnvironment, by: ChangeBy): Promise<Environment> {
-    // Nearly always it is there, and nothing need be changed.
-    const record = await this.#read(name);
-    if (record[ENVIRONMENT_FIELD.deleteTime] !== undefined) throw new EnvironmentNotFound();
-    if (record[ENVIRONMENT_FIELD.partitions] === undefined || record[ENVIRONMENT_FIELD.number] === undefined) {
-      const answer = await this.#make(name, record, by);
-      if (answer[0] === "deleted") throw new EnvironmentNotFound();
-      return environmentFromRecord(name, recordFromAnswer(answer));
-    }
-    // One that an earlier version made may not be listed yet. When this fails, only the list lacks it.
-    await this.#list(name).catch(() => {});
-    return environmentFromRecord(name, record);
-  }
-
-  async create(name: NewEnvironment, by: ChangeBy): Promise<ListedEnvironment> {
-    const record = await this.#read(name);
-    if (isBeingDeleted(record)) throw new EnvironmentBeingDeleted();
-    if (record[ENVIRONMENT_FIELD.partitions] !== undefined) throw new EnvironmentExists();
-    const answer = await this.#make(name, record, by, true);
-    // Another caller may have made it meanwhile.
-    if (answer[0] !== "made") throw new EnvironmentExists();
-    // It is listed, but the end of an earlier one's deletion may have taken it off the list since.
-    await this.#list(name).catch(() => {});
-    return listedFromRecord(name, recordFromAnswer(answer));
-  }
-
-  async find(name: EnvironmentName): Promise<Environment> {
-    const record = await this.#read(name);
-    if (record[ENVIRONMENT_FIELD.partitions] === undefined) throw new EnvironmentNotFound();
-    return environmentFromRecord(name, record);
-  }
-
-  async findFormer(name: EnvironmentName): Promise<Environment> {
-    const record = await this.#read(name);
-    const partitions = record[ENVIRONMENT_FIELD.partitions] ?? record[ENVIRONMENT_FIELD.formerPartitions];
-    if (partitions === undefined) throw new EnvironmentNotFound();
-    // A deleted one has no number any more.
-    return environmentFromRecord(name, { [ENVIRONMENT_FIELD.number]: "1", ...record, partitions });
-  }
-
-  async get(name: EnvironmentName): Promise<ListedEnvironment> {
-    const record = await this.#read(name);
-    if (record[ENVIRONMENT_FIELD.partitions] === undefined && !isBeingDeleted(record)) throw new EnvironmentNotFound();
-    return listedFromRecord(name, record);
-  }
-
-  async countUserGroups(environment: Environment): Promise<number> {
-    const counts = partitionsOf(environment).map((partition) =>
-      this.#client.run("count-user-groups", "zcard", [partitionPrefix(environment, partition) + KEY.ids]),
-    );
-    return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
-  }
-
-  async list({ after, size }: PageRequest): Promise<Page<ListedEnvironment>> {
-    const range = [ENVIRONMENTS_KEY, after === "" ? "-" : `(${after}`, "+", "LIMIT", 0, size + 1] as const;
-    const found = await this.#client.run("list", "zrangebylex", range);
-    const paths = found.slice(0, size);
-    const names = paths.flatMap((path) => parseEnvironmentPath(path) ?? []);
-    const items: ListedEnvironment[] = [];
-    const reading = { operation: "list-environments", keyOf: environmentKey };
-    for await (const [name, record] of recordsOf(this.#client, names, reading)) {
-      // An environment is listed before it is made, and until it is deleted.
-      if (record[ENVIRONMENT_FIELD.partitions] === undefined && !isBeingDeleted(record)) continue;
-      items.push(listedFromRecord(name, record));
-    }
-    return { items, next: found.length > size ? paths.at(-1) : undefined };
-  }
-
-  #read(name: EnvironmentName): Promise<StoredRecord> {
-    return this.#client.run("environment", "hgetall", [environmentKey(name)], "not_made");
-  }
-
-  /**
-   * Makes what an environment lacks, in one step, so that none is ever there without a number of its own.
-   *
-   * @param anew whether one that is deleted may be made anew
-   */
-  async #make(name: NewEnvironment, record: StoredRecord, by: ChangeBy, anew = false): Promise<string[]> {
-    await this.#list(name);
-    const generation = record[ENVIRONMENT_FIELD.generation] ?? "";
-    const number = record[ENVIRONMENT_FIELD.number] ?? String(await this.#number(name, generation));
-    const fields = [
-      ...[ENVIRONMENT_FIELD.partitions, String(name.partitions ?? DEFAULT_PARTITIONS)],
-      ...[ENVIRONMENT_FIELD.createTime, String(Date.now())],
-      ...[ENVIRONMENT_FIELD.number, number],
-    ];
-    const args = { key: environmentKey(name), generation, anew, rest: fields };
-    return this.#client.change("environment", MAKE, { ...args, ...this.#audit.ofEnvironment(name, by) });
-  }
+export function redisEnvironments(client: StoreClient, audit: Audit): EnvironmentStore {
+  const read = (name: EnvironmentName): Promise<StoredRecord> =>
+    client.run("environment", "hgetall", [environmentKey(name)], "not_made");
 
   /** Adds an environment to the list of all. It is listed before it is there, so that none is there unlisted. */
-  async #list(name: EnvironmentName): Promise<void> {
+  const addToList = async (name: EnvironmentName): Promise<void> => {
     const path = environmentPath(name);
     const range = [ENVIRONMENTS_KEY, `[${path}`, `[${path}`, "LIMIT", 0, 1] as const;
-    const listed = await this.#client.run("list", "zrangebylex", range, "not_made");
+    const listed = await client.run("list", "zrangebylex", range, "not_made");
     if (listed.length > 0) return;
-    await this.#client.prepare("list-environment", ADD_MEMBER, { key: ENVIRONMENTS_KEY, member: path });
-  }
+    await client.prepare("list-environment", ADD_MEMBER, { key: ENVIRONMENTS_KEY, member: path });
+  };
 
   /**
    * Gives an environment a number of its own. The number follows from the name: should Redis lose the environment but not its
    * groups, it gets the same number again. Only when another environment has that number already does it take a further
    * one. After a deletion the number follows from the generation, too, so that no team id is given twice.
    */
-  async #number(name: EnvironmentName, generation: string): Promise<number> {
+  const giveNumber = async (name: EnvironmentName, generation: string): Promise<number> => {
     const path = generation === "" ? environmentPath(name) : `${environmentPath(name)}#${generation}`;
     for (let tries = 0; tries < TRIES; tries++) {
       const number = wantedNumber(path, tries);
-      const key = environmentNumberKey(number);
-      const [, , owner] = await this.#client.change("environment-number", SET_IF_ABSENT, {
-        key,
-        text: path,
-        lastsMs: 0,
-      });
+      const args = { key: environmentNumberKey(number), text: path, lastsMs: 0 };
+      const [, , owner] = await client.change("environment-number", SET_IF_ABSENT, args);
       if (owner === path) return number;
     }
     throw new RecordUnreadable(new Error(`no number is left for the environment ${path}`));
-  }
+  };
+
+  /**
+   * Makes what an environment lacks, in one step, so that none is ever there without a number of its own.
+   *
+   * @param anew whether one that is deleted may be made anew
+   */
+  const make = async (name: NewEnvironment, record: StoredRecord, by: ChangeBy, anew = false): Promise<string[]> => {
+    await addToList(name);
+    const generation = record[ENVIRONMENT_FIELD.generation] ?? "";
+    const number = record[ENVIRONMENT_FIELD.number] ?? String(await giveNumber(name, generation));
+    const fields = [
+      ...[ENVIRONMENT_FIELD.partitions, String(name.partitions ?? DEFAULT_PARTITIONS)],
+      ...[ENVIRONMENT_FIELD.createTime, String(Date.now())],
+      ...[ENVIRONMENT_FIELD.number, number],
+    ];
+    const args = { key: environmentKey(name), generation, anew, rest: fields };
+    return client.change("environment", MAKE, { ...args, ...audit.ofEnvironment(name, by) });
+  };
+
+  return {
+    async ensureEnvironment(name, by) {
+      // Nearly always it is there, and nothing need be changed.
+      const record = await read(name);
+      if (record[ENVIRONMENT_FIELD.deleteTime] !== undefined) throw new EnvironmentNotFound();
+      if (record[ENVIRONMENT_FIELD.partitions] === undefined || record[ENVIRONMENT_FIELD.number] === undefined) {
+        const answer = await make(name, record, by);
+        if (answer[0] === "deleted") throw new EnvironmentNotFound();
+        return environmentFromRecord(name, recordFromAnswer(answer));
+      }
+      // One that an earlier version made may not be listed yet. When this fails, only the list lacks it.
+      await addToList(name).catch(() => {});
+      return environmentFromRecord(name, record);
+    },
+
+    async create(name, by) {
+      const record = await read(name);
+      if (isBeingDeleted(record)) throw new EnvironmentBeingDeleted();
+      if (record[ENVIRONMENT_FIELD.partitions] !== undefined) throw new EnvironmentExists();
+      const answer = await make(name, record, by, true);
+      // Another caller may have made it meanwhile.
+      if (answer[0] !== "made") throw new EnvironmentExists();
+      // It is listed, but the end of an earlier one's deletion may have taken it off the list since.
+      await addToList(name).catch(() => {});
+      return listedFromRecord(name, recordFromAnswer(answer));
+    },
+
+    async find(name) {
+      const record = await read(name);
+      if (record[ENVIRONMENT_FIELD.partitions] === undefined) throw new EnvironmentNotFound();
+      return environmentFromRecord(name, record);
+    },
+
+    async findFormer(name) {
+      const record = await read(name);
+      const partitions = record[ENVIRONMENT_FIELD.partitions] ?? record[ENVIRONMENT_FIELD.formerPartitions];
+      if (partitions === undefined) throw new EnvironmentNotFound();
+      // A deleted one has no number any more.
+      return environmentFromRecord(name, { [ENVIRONMENT_FIELD.number]: "1", ...record, partitions });
+    },
+
+    async get(name) {
+      const record = await read(name);
+      if (!isListed(record)) throw new EnvironmentNotFound();
+      return listedFromRecord(name, record);
+    },
+
+    async countUserGroups(environment) {
+      const counts = partitionsOf(environment).map((partition) =>
+        client.run("count-user-groups", "zcard", [partitionPrefix(environment, partition) + KEY.ids]),
+      );
+      return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+    },
+
+    async list({ after, size }) {
+      const range = [ENVIRONMENTS_KEY, after === "" ? "-" : `(${after}`, "+", "LIMIT", 0, size + 1] as const;
+      const found = await client.run("list", "zrangebylex", range);
+      const paths = found.slice(0, size);
+      const names = paths.flatMap((path) => parseEnvironmentPath(path) ?? []);
+      const items: ListedEnvironment[] = [];
+      const reading = { operation: "list-environments", keyOf: environmentKey };
+      for await (const [name, record] of recordsOf(client, names, reading)) {
+        // An environment is listed before it is made, and until it is deleted.
+        if (isListed(record)) items.push(listedFromRecord(name, record));
+      }
+      return { items, next: found.length > size ? paths.at(-1) : undefined };
+    },
+  };
 }
 
 /** The environment that a record holds. @throws RecordUnreadable */
@@ -227,6 +215,11 @@ function listedFromRecord(name: EnvironmentName, record: StoredRecord): ListedEn
     createTime: Number(record[ENVIRONMENT_FIELD.createTime]) || 0,
     deleteTime: optionalIntegerOf(record, ENVIRONMENT_FIELD.deleteTime),
   };
+}
+
+/** Whether there is an environment, or still one that is being deleted. */
+function isListed(record: StoredRecord): boolean {
+  return record[ENVIRONMENT_FIELD.partitions] !== undefined || isBeingDeleted(record);
 }
 
 function isBeingDeleted(record: StoredRecord): boolean {

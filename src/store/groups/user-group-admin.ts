@@ -1,18 +1,10 @@
-import type { ChangeBy } from "../../domain/audit.ts";
 import type { Environment } from "../../domain/environment.ts";
 import { UserGroupNotFound } from "../../domain/errors.ts";
-import type { ExportedPage, Page, UserGroupAdminStore, UserGroupRange } from "../../domain/store.ts";
-import type {
-  ImportedUserGroup,
-  ImportOptions,
-  ListedUserGroup,
-  UserGroup,
-  UserGroupInfo,
-  UserGroupTarget,
-} from "../../domain/user-group.ts";
-import type { SessionOwner } from "../../domain/viewer-session.ts";
+import type { UserGroupAdminStore, UserGroupRange } from "../../domain/store.ts";
+import type { ListedUserGroup, UserGroup } from "../../domain/user-group.ts";
 import { KEY, locateGroup, partitionPrefix, partitionsOf } from "../keys.ts";
 import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf } from "../records.ts";
+import type { StoreClient } from "../redis/client.ts";
 import { auditedScript, readScript } from "../redis/script.ts";
 import { endSessions } from "../sessions/viewer-sessions.ts";
 import { CHANGED, ENTRY, FIELD, INDEXED } from "./fields.ts";
@@ -61,6 +53,19 @@ export const LIST_IDS = readScript("ugListIds", {
 return {'found', stamp, spread(redis.call('ZRANGEBYLEX', key, from, to, 'LIMIT', '0', count))}`,
 });
 
+/** The ids of a partition by `LIST_IDS`, and Redis' clock. */
+export async function listIds(
+  client: StoreClient,
+  environment: Environment,
+  partition: number,
+  { after, prefix, size }: UserGroupRange,
+) {
+  const from = after !== "" ? `(${after}` : prefix === "" ? "-" : `[${prefix}`;
+  const args = { key: partitionPrefix(environment, partition) + KEY.ids, from, idPrefix: prefix, count: size };
+  const [, now, ...ids] = await client.ask("list-user-group-ids", LIST_IDS, args);
+  return { now: Number(now), ids };
+}
+
 /**
  * Deletes the group that `FIND` finds, and what leads to it in its partition. Unless `updateTime` is empty, it must be that of
  * the group. What is kept for request ids expires by itself: it names the team id, which no other group gets.
@@ -85,92 +90,24 @@ return {'done', stamp, current and entry and entry .. ':' .. current or '', id}`
 });
 
 /** The administration of user groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
-export class RedisUserGroupAdmin implements UserGroupAdminStore {
-  readonly #deps: GroupDeps;
-
-  constructor(deps: GroupDeps) {
-    this.#deps = deps;
-  }
-
-  async list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>> {
-    const { items: ids, next } = await this.#findIds(environment, range);
-    const items: ListedUserGroup[] = [];
-    const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
-    const keyOf = ({ id }: FoundId) => locateGroup(environment, id).key;
-    for await (const [{ id, now }, record] of recordsOf(this.#deps.client, ids, { ...reading, keyOf })) {
-      // A listed id may have no group, when it was deleted meanwhile, or by hand.
-      if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
-    }
-    return { items, next };
-  }
-
-  async export(environment: Environment, range: UserGroupRange): Promise<ExportedPage> {
-    const { client, cipher } = this.#deps;
-    const { items: ids, next, snapshotTime } = await this.#findIds(environment, range);
-    const items: UserGroup[] = [];
-    let bytes = 0;
-    const keyOf = ({ id }: FoundId) => locateGroup(environment, id).key;
-    const reading = { operation: "export", atOnce: RECORDS_AT_ONCE, keyOf };
-    for await (const [{ id }, record] of recordsOf(client, ids, reading)) {
-      const size = bytesOf(record);
-      if (items.length > 0 && bytes + size > MAX_PAGE_BYTES)
-        return { items, next: items.at(-1)?.providedId, snapshotTime };
-      bytes += size;
-      // A group that was deleted since the ids were read is left out.
-      if (!isEmpty(record)) items.push(groupFromRecord(record, environment, cipher, id));
-    }
-    return { items, next, snapshotTime };
-  }
-
-  async lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo> {
-    const { key } = locateGroup(environment, providedId);
-    const answer = await this.#deps.client.ask("look-up", READ, { key });
-    if (answer.length === 0) throw new UserGroupNotFound();
-    return infoFromRecord(recordFromAnswer(answer), providedId, Number(answer[1]));
-  }
-
-  async delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void> {
-    const { client, audit } = this.#deps;
-    const updateTime = updateTimeOf(etag);
-    const answer = await changeAt(environment, searchFor(environment, target), (at) =>
-      client.change("delete", DELETE, { ...at, updateTime, ...audit.ofPartition(at.prefix, by) }),
-    );
-    const [, , entry = "", id = ""] = requireDone("delete", answer);
-    forgetLater(client, environment, { id, entry });
-  }
-
-  async revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy) {
-    const target = { by: "id", providedId } as const;
-    const rotation = { target, graceMs: 0, askedGraceMs: undefined, requestId };
-    const { record, now } = await rotate(this.#deps, environment, rotation, { by, isRevocation: true });
-    return infoFromRecord(record, providedId, now);
-  }
-
-  endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void> {
-    return endSessions(this.#deps, environment, whose, by);
-  }
-
-  import(environment: Environment, groups: readonly ImportedUserGroup[], options: ImportOptions, by: ChangeBy) {
-    return importGroups(groups, { ...this.#deps, ...options, environment, by });
-  }
+export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
+  const { client, cipher, audit } = deps;
 
   /**
    * A page of the ids of all partitions. Each partition is asked once, for a little more than its share of the page. When
    * one may have more than that, the page ends at the last group that it told of, because what follows is not known.
    */
-  async #findIds(
-    environment: Environment,
-    range: UserGroupRange,
-  ): Promise<Page<FoundId> & { readonly snapshotTime: number }> {
+  const findIds = async (environment: Environment, range: UserGroupRange) => {
     const share = shareOf(range.size, environment.partitions);
     const ids: FoundId[] = [];
     let end: FoundId | undefined;
     let snapshotTime = Number.POSITIVE_INFINITY;
-    const ask = (partition: number) => this.#ids(partitionPrefix(environment, partition), range, share);
+    const ask = (partition: number) => listIds(client, environment, partition, { ...range, size: share });
     for await (const answers of inBatches(partitionsOf(environment), PARTITIONS_AT_ONCE, ask)) {
-      for (const { now, found } of answers) {
+      for (const { now, ids: listed } of answers) {
         // What changes in the same millisecond is younger.
         snapshotTime = Math.min(snapshotTime, now - 1);
+        const found = listed.map((id): FoundId => ({ id, bytes: Buffer.from(id), now }));
         for (const id of found) ids.push(id);
         const last = found.length < share ? undefined : found.at(-1);
         if (last && (end === undefined || compareIds(last, end) < 0)) end = last;
@@ -179,14 +116,64 @@ export class RedisUserGroupAdmin implements UserGroupAdminStore {
     const known = ids.filter((id) => end === undefined || compareIds(id, end) <= 0).sort(compareIds);
     const items = known.slice(0, range.size);
     return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined, snapshotTime };
-  }
+  };
 
-  async #ids(prefix: string, { after, prefix: idPrefix }: UserGroupRange, count: number) {
-    const from = after !== "" ? `(${after}` : idPrefix === "" ? "-" : `[${idPrefix}`;
-    const args = { key: prefix + KEY.ids, from, idPrefix, count };
-    const [, now, ...ids] = await this.#deps.client.ask("list-user-group-ids", LIST_IDS, args);
-    return { now: Number(now), found: ids.map((id): FoundId => ({ id, bytes: Buffer.from(id), now: Number(now) })) };
-  }
+  return {
+    async list(environment, range) {
+      const { items: ids, next } = await findIds(environment, range);
+      const items: ListedUserGroup[] = [];
+      const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
+      const keyOf = ({ id }: FoundId) => locateGroup(environment, id).key;
+      for await (const [{ id, now }, record] of recordsOf(client, ids, { ...reading, keyOf })) {
+        // A listed id may have no group, when it was deleted meanwhile, or by hand.
+        if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
+      }
+      return { items, next };
+    },
+
+    async export(environment, range) {
+      const { items: ids, next, snapshotTime } = await findIds(environment, range);
+      const items: UserGroup[] = [];
+      let bytes = 0;
+      const keyOf = ({ id }: FoundId) => locateGroup(environment, id).key;
+      const reading = { operation: "export", atOnce: RECORDS_AT_ONCE, keyOf };
+      for await (const [{ id }, record] of recordsOf(client, ids, reading)) {
+        const size = bytesOf(record);
+        if (items.length > 0 && bytes + size > MAX_PAGE_BYTES)
+          return { items, next: items.at(-1)?.providedId, snapshotTime };
+        bytes += size;
+        // A group that was deleted since the ids were read is left out.
+        if (!isEmpty(record)) items.push(groupFromRecord(record, environment, cipher, id));
+      }
+      return { items, next, snapshotTime };
+    },
+
+    async lookUp(environment, providedId) {
+      const answer = await client.ask("look-up", READ, { key: locateGroup(environment, providedId).key });
+      if (answer.length === 0) throw new UserGroupNotFound();
+      return infoFromRecord(recordFromAnswer(answer), providedId, Number(answer[1]));
+    },
+
+    async delete(environment, target, etag, by) {
+      const updateTime = updateTimeOf(etag);
+      const answer = await changeAt(environment, searchFor(environment, target), (at) =>
+        client.change("delete", DELETE, { ...at, updateTime, ...audit.ofPartition(at.prefix, by) }),
+      );
+      const [, , entry = "", id = ""] = requireDone("delete", answer);
+      forgetLater(client, environment, { id, entry });
+    },
+
+    async revokeTokens(environment, providedId, requestId, by) {
+      const target = { by: "id", providedId } as const;
+      const rotation = { target, graceMs: 0, askedGraceMs: undefined, requestId };
+      const { record, now } = await rotate(deps, environment, rotation, { by, isRevocation: true });
+      return infoFromRecord(record, providedId, now);
+    },
+
+    endSessions: (environment, whose, by) => endSessions(deps, environment, whose, by),
+
+    import: (environment, groups, options, by) => importGroups(groups, { ...deps, ...options, environment, by }),
+  };
 }
 
 /**

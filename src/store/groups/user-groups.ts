@@ -1,17 +1,8 @@
-import type { ChangeBy } from "../../domain/audit.ts";
 import { type Environment, teamIdsOf } from "../../domain/environment.ts";
 import { TokenNotFound, UserGroupNotFound } from "../../domain/errors.ts";
 import type { UserGroupStore } from "../../domain/store.ts";
 import { newUserGroupToken } from "../../domain/token.ts";
-import type {
-  NewUserGroup,
-  Rotation,
-  UserGroup,
-  UserGroupChange,
-  UserGroupTarget,
-  Viewer,
-} from "../../domain/user-group.ts";
-import type { SessionReference, SessionSubject, ViewerSessionStore } from "../../domain/viewer-session.ts";
+import type { ViewerSessionStore } from "../../domain/viewer-session.ts";
 import { tokenDigest } from "../encryption/encryption.ts";
 import { KEY, locateGroup, partitionPrefix } from "../keys.ts";
 import { isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
@@ -90,77 +81,11 @@ return {state, stamp, '${FIELD.providedId}', id, spread(redis.call('HGETALL', gr
 });
 
 /** User groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
-export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
-  readonly #deps: GroupDeps;
-
-  constructor(deps: GroupDeps) {
-    this.#deps = deps;
-  }
-
-  async get(environment: Environment, providedId: string): Promise<UserGroup> {
-    const { client, cipher } = this.#deps;
-    const record = await client.run("get", "hgetall", [locateGroup(environment, providedId).key]);
-    if (isEmpty(record)) throw new UserGroupNotFound();
-    return groupFromRecord(record, environment, cipher, providedId);
-  }
-
-  async getOrCreate(environment: Environment, group: NewUserGroup, by: ChangeBy) {
-    const { client, cipher } = this.#deps;
-    const record = await client.run("get", "hgetall", [locateGroup(environment, group.providedId).key], "not_made");
-    if (isEmpty(record)) return this.#create(environment, group, by);
-    return { group: groupFromRecord(record, environment, cipher, group.providedId), created: false };
-  }
-
-  async update(
-    environment: Environment,
-    providedId: string,
-    change: UserGroupChange,
-    etag: string,
-    by: ChangeBy,
-  ): Promise<UserGroup> {
-    const { client, cipher, audit } = this.#deps;
-    const { prefix, key } = locateGroup(environment, providedId);
-    const answer = await client.change("update", UPDATE, {
-      ...{ key, id: providedId, updateTime: updateTimeOf(etag) },
-      ...changeArgs(changedFields(change)),
-      ...audit.ofUpdate(prefix, by, environment),
-    });
-    const [state, , , dropped] = requireDone("update", answer);
-    if (state === "crowded") audit.onDropped(environment, Number(dropped));
-    return groupFromRecord(recordFromAnswer(answer), environment, cipher, providedId);
-  }
-
-  async rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup> {
-    const { record } = await rotate(this.#deps, environment, rotation, { by });
-    const providedId = rotation.target.by === "id" ? rotation.target.providedId : undefined;
-    return groupFromRecord(record, environment, this.#deps.cipher, providedId);
-  }
-
-  async resolve(environment: Environment, token: string): Promise<Viewer> {
-    const { record, isGraced } = await this.#find(environment, token);
-    return viewerFromRecord(record, environment, isGraced);
-  }
-
-  async sessionSubject(environment: Environment, target: UserGroupTarget): Promise<SessionSubject> {
-    const { record, isGraced } = await (target.by === "token"
-      ? this.#find(environment, target.token)
-      : this.#read(environment, target.providedId));
-    return { viewer: viewerFromRecord(record, environment, isGraced), generation: generationOf(record) };
-  }
-
-  resolveSession(environment: Environment, session: SessionReference): Promise<Viewer> {
-    return resolveSession(this.#deps.client, environment, session);
-  }
-
-  async #read(environment: Environment, providedId: string) {
-    const record = await this.#deps.client.run("get", "hgetall", [locateGroup(environment, providedId).key]);
-    if (isEmpty(record)) throw new UserGroupNotFound();
-    return { record: { ...record, [FIELD.providedId]: providedId } as StoredRecord, isGraced: false };
-  }
+export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSessionStore {
+  const { client, cipher, audit } = deps;
 
   /** The record that a token leads to. @throws TokenNotFound */
-  async #find(environment: Environment, token: string) {
-    const { client } = this.#deps;
+  const find = async (environment: Environment, token: string) => {
     const digest = tokenDigest(token);
     const prefix = partitionPrefix(environment, tokenPartition(environment, token, digest));
     let answer = await client.ask("resolve", RESOLVE, { key: prefix + KEY.tokens, prefix, digest });
@@ -171,11 +96,16 @@ export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
     const [state] = answer;
     if (state === undefined) throw new TokenNotFound();
     return { record: recordFromAnswer(answer), isGraced: state === "graced" };
-  }
+  };
+
+  const read = async (environment: Environment, providedId: string) => {
+    const record = await client.run("get", "hgetall", [locateGroup(environment, providedId).key]);
+    if (isEmpty(record)) throw new UserGroupNotFound();
+    return { record: { ...record, [FIELD.providedId]: providedId } as StoredRecord, isGraced: false };
+  };
 
   /** Creates a group, unless another caller has done so meanwhile. */
-  async #create(environment: Environment, group: NewUserGroup, by: ChangeBy) {
-    const { client, cipher, audit } = this.#deps;
+  const create: UserGroupStore["getOrCreate"] = async (environment, group, by) => {
     const { providedId } = group;
     const { partition, prefix, key } = locateGroup(environment, providedId);
     const token = newUserGroupToken(partition);
@@ -196,5 +126,51 @@ export class RedisUserGroups implements UserGroupStore, ViewerSessionStore {
     const times = { createTime: time, updateTime: time, tokenCreateTime: time };
     const made = { ...group, ...times, token, teamId: Number(teamId), etag: etagOf(time) };
     return { group: { ...made, environmentTag: environment.tag }, created: true };
-  }
+  };
+
+  return {
+    async get(environment, providedId) {
+      const record = await client.run("get", "hgetall", [locateGroup(environment, providedId).key]);
+      if (isEmpty(record)) throw new UserGroupNotFound();
+      return groupFromRecord(record, environment, cipher, providedId);
+    },
+
+    async getOrCreate(environment, group, by) {
+      const record = await client.run("get", "hgetall", [locateGroup(environment, group.providedId).key], "not_made");
+      if (isEmpty(record)) return create(environment, group, by);
+      return { group: groupFromRecord(record, environment, cipher, group.providedId), created: false };
+    },
+
+    async update(environment, providedId, change, etag, by) {
+      const { prefix, key } = locateGroup(environment, providedId);
+      const answer = await client.change("update", UPDATE, {
+        ...{ key, id: providedId, updateTime: updateTimeOf(etag) },
+        ...changeArgs(changedFields(change)),
+        ...audit.ofUpdate(prefix, by, environment),
+      });
+      const [state, , , dropped] = requireDone("update", answer);
+      if (state === "crowded") audit.onDropped(environment, Number(dropped));
+      return groupFromRecord(recordFromAnswer(answer), environment, cipher, providedId);
+    },
+
+    async rotate(environment, rotation, by) {
+      const { record } = await rotate(deps, environment, rotation, { by });
+      const providedId = rotation.target.by === "id" ? rotation.target.providedId : undefined;
+      return groupFromRecord(record, environment, cipher, providedId);
+    },
+
+    async resolve(environment, token) {
+      const { record, isGraced } = await find(environment, token);
+      return viewerFromRecord(record, environment, isGraced);
+    },
+
+    async sessionSubject(environment, target) {
+      const { record, isGraced } = await (target.by === "token"
+        ? find(environment, target.token)
+        : read(environment, target.providedId));
+      return { viewer: viewerFromRecord(record, environment, isGraced), generation: generationOf(record) };
+    },
+
+    resolveSession: (environment, session) => resolveSession(client, environment, session),
+  };
 }

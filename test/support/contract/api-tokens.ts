@@ -19,7 +19,7 @@ import { LIST, WRITE } from "../../../src/store/api-tokens/new-text.ts";
 import { RevocationFeed } from "../../../src/store/api-tokens/revocation-feed.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
 import { sendBy } from "../redis-of.ts";
-import { AUDIT, BY, TestApiTokens, TestEnvironmentDeletion, TestEnvironments } from "../stores.ts";
+import { AUDIT, BY, TestEnvironmentDeletion, testApiTokens, testEnvironments } from "../stores.ts";
 import { type ContractContext, failingAt, fails, heldUpAt, newEnvironment, oneWins } from "./context.ts";
 
 const VALUES: NewApiToken = { displayName: "Back end é{x}", role: "manage", expireTime: undefined, creator: "root" };
@@ -32,12 +32,11 @@ function newListener() {
 
 /** API tokens. @param feeds whether other workers hear of a revocation */
 export function apiTokenContract({ client, redis }: ContractContext, { feeds }: { feeds: boolean }): void {
-  const environments = () => new TestEnvironments(client(1));
-  const store = (listener: RevocationListener = newListener(), worker = 0) =>
-    new TestApiTokens(client(worker), listener);
+  const environments = () => testEnvironments(client(1));
+  const store = (listener: RevocationListener = newListener(), worker = 0) => testApiTokens(client(worker), listener);
   const create = async (given: Partial<NewApiToken> = {}, environment?: Environment) => {
     const { name, tag } = newEnvironment({ tag: "Customer" });
-    const made = environment ?? (await new TestEnvironments(client()).ensureEnvironment({ name, tag }));
+    const made = environment ?? (await testEnvironments(client()).ensureEnvironment({ name, tag }));
     const { apiToken, token } = await store().create(made, { ...VALUES, ...given });
     return { environment: made, apiToken, token, digest: apiTokenDigest(token) };
   };
@@ -193,7 +192,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         await new TestEnvironmentDeletion(client(1)).delete(environment, true);
         await environments().create(environment);
       };
-      const late = new TestApiTokens(heldUpAt(client(), LIST.name, anew), newListener());
+      const late = testApiTokens(heldUpAt(client(), LIST.name, anew), newListener());
       await fails(late.create(environment, VALUES), EnvironmentNotFound);
       expect(await entries(environment)).toEqual([]);
     });
@@ -363,7 +362,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       async (script) => {
         const { environment } = await create();
         const before = await redis().keys("ug:api-token:*");
-        const broken = new TestApiTokens(failingAt(client(), script));
+        const broken = testApiTokens(failingAt(client(), script));
         await fails(broken.create(environment, VALUES), StoreUnavailable);
         for (const key of await redis().keys("ug:api-token:*")) {
           if (before.includes(key)) continue;
@@ -379,7 +378,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
     it("stay as they are when a worker ends in a rotation before the new text is there", async () => {
       for (const script of ["ugWriteApiToken", "ugListApiToken"]) {
         const { environment, apiToken, token } = await create();
-        const broken = new TestApiTokens(failingAt(client(), script));
+        const broken = testApiTokens(failingAt(client(), script));
         await fails(broken.rotate(environment, apiToken.id), StoreUnavailable);
         expect(await isValid(token)).toBe(true);
         await store().rotate(environment, apiToken.id);
@@ -389,7 +388,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
 
     it("are ended with texts that nobody was told of, where a worker ended in a rotation", async () => {
       const { environment, apiToken, token } = await create();
-      const broken = new TestApiTokens(failingAt(client(), "ugEndApiToken"));
+      const broken = testApiTokens(failingAt(client(), "ugEndApiToken"));
       await fails(broken.rotate(environment, apiToken.id), StoreUnavailable);
       expect((await entries(environment)).length).toBe(2);
       expect(await isValid(token)).toBe(true);
@@ -400,7 +399,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
 
     it("are ended before the list is asked to forget them, which a repetition does", async () => {
       const { environment, apiToken, token } = await create();
-      const broken = new TestApiTokens(failingAt(client(), "ugUnlistApiTokens"));
+      const broken = testApiTokens(failingAt(client(), "ugUnlistApiTokens"));
       const failure = await broken.revoke(environment, apiToken.id).catch((error: unknown) => error);
       expect(failure).toMatchObject({ name: "StoreUnavailable", outcome: "unknown" });
       expect(await isValid(token)).toBe(false);

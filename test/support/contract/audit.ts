@@ -15,9 +15,9 @@ import {
 } from "../../../src/domain/errors.ts";
 import { apiTokenDigest } from "../../../src/domain/token.ts";
 import { Audit } from "../../../src/store/audit/audit.ts";
-import { RedisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
+import { redisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
 import { environmentAuditKey, KEY } from "../../../src/store/keys.ts";
-import { AUDIT, BY, TestApiTokens, TestEnvironments } from "../stores.ts";
+import { AUDIT, BY, testApiTokens, testEnvironments } from "../stores.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup, oneWins } from "./context.ts";
 
 const OTHER: ChangeBy = { ...BY, actorId: "other", actorName: "Änother {name}", role: "admin", peer: "2001:db8::1" };
@@ -31,7 +31,7 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
   const { store, client, redis, withGroup } = context;
   // Redis keeps events in blocks of 100, the embedded store has none.
   const MANY = streams ? 300 : 30;
-  const trail = ({ worker = 0, audit = AUDIT } = {}) => new RedisAuditTrail(client(worker), audit);
+  const trail = ({ worker = 0, audit = AUDIT } = {}) => redisAuditTrail(client(worker), audit);
   const list = async (environment: Environment, filter: AuditFilter = {}) =>
     (await trail({ worker: 1 }).list(environment, filter, FIRST)).items;
   /** All pages of so many events at most. */
@@ -126,17 +126,17 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
     it("has one event of what changes the environment and its API tokens", async () => {
       const { name } = newEnvironment();
       const named = { name, tag: "Testing" as const, partitions: 2 };
-      const environments = new TestEnvironments(client());
-      const tokens = new TestApiTokens(client());
+      const environments = testEnvironments(client());
+      const tokens = testApiTokens(client());
       const values = { displayName: "a  display name ", role: "read", expireTime: undefined, creator: "x" } as const;
       await fails(tokens.create({ ...named, number: 1 }, values), EnvironmentNotFound);
-      const tries = Array.from({ length: 4 }, (_, i) => new TestEnvironments(client(i)).create(named, OTHER));
+      const tries = Array.from({ length: 4 }, (_, i) => testEnvironments(client(i)).create(named, OTHER));
       await oneWins(tries, EnvironmentExists);
       await fails(environments.create(named), EnvironmentExists);
       const environment = await environments.ensureEnvironment(named);
       const { apiToken, token } = await tokens.create(environment, values);
       const revocations = [0, 1, 2].map((worker) =>
-        new TestApiTokens(client(worker)).revoke(environment, apiToken.id, OTHER),
+        testApiTokens(client(worker)).revoke(environment, apiToken.id, OTHER),
       );
       await oneWins(revocations, ApiTokenNotFound);
       await fails(tokens.revoke(environment, apiToken.id), ApiTokenNotFound);
@@ -371,8 +371,8 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
 
     it("is a condition of every change: what cannot write its event is not made", async () => {
       const { environment, group } = await withGroup({ partitions: 1 });
-      const named = await new TestEnvironments(client()).ensureEnvironment({ name: environment.name, tag: "Customer" });
-      const tokens = new TestApiTokens(client());
+      const named = await testEnvironments(client()).ensureEnvironment({ name: environment.name, tag: "Customer" });
+      const tokens = testApiTokens(client());
       const values = { displayName: "x", role: "read", expireTime: undefined, creator: "x" } as const;
       const { apiToken, token } = await tokens.create(named, values);
       await redis().set(keysOf(environment, "a").prefix + KEY.audit, "x");

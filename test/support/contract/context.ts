@@ -11,7 +11,7 @@ import type { RingKey } from "../../../src/store/encryption/encryption.ts";
 import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { redisOf } from "../redis-of.ts";
-import { AUDIT, TestUserGroupAdmin, TestUserGroups } from "../stores.ts";
+import { AUDIT, testUserGroupAdmin, testUserGroups } from "../stores.ts";
 
 /** Opens connections, at least one, to one set of data; the suite that opens them closes them. */
 export type OpenClients = () => Promise<readonly StoreClient[]>;
@@ -25,11 +25,11 @@ export const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
 /** What the parts of the contract share. */
 export interface ContractContext {
   /** The store of one worker; `worker` picks its connection. */
-  store(options?: { worker?: number; ring?: readonly RingKey[]; audit?: Audit }): TestUserGroups;
+  store(options?: { worker?: number; ring?: readonly RingKey[]; audit?: Audit }): ReturnType<typeof testUserGroups>;
   /** An environment that has the group `a`. */
   withGroup(given?: Partial<Environment>): Promise<{ environment: Environment; group: UserGroup }>;
   /** The administration of user groups, as one worker has it. */
-  admin(options?: { worker?: number; ring?: readonly RingKey[] }): TestUserGroupAdmin;
+  admin(options?: { worker?: number; ring?: readonly RingKey[] }): ReturnType<typeof testUserGroupAdmin>;
   /** The connections, for tests that look beneath the store. */
   clients(): readonly StoreClient[];
   /** The connection of one worker. */
@@ -64,9 +64,9 @@ export function contractContext(
   });
   const client = (worker = 0) => clients[worker % clients.length] ?? expect.fail("no connection is open");
   const store: ContractContext["store"] = ({ worker = 0, ring = RING, audit = AUDIT } = {}) =>
-    new TestUserGroups(client(worker), ring, audit);
+    testUserGroups(client(worker), ring, audit);
   const admin: ContractContext["admin"] = ({ worker = 0, ring = RING } = {}) =>
-    new TestUserGroupAdmin(client(worker), ring);
+    testUserGroupAdmin(client(worker), ring);
   return {
     store,
     withGroup: async (given) => {

@@ -1,5 +1,6 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
+import type { ApiTokenStore } from "../../../src/domain/api-token.ts";
 import { type EnvironmentName, environmentPath, teamIdsOf } from "../../../src/domain/environment.ts";
 import {
   EnvironmentBeingDeleted,
@@ -9,7 +10,7 @@ import {
   StoreUnavailable,
   TokenNotFound,
 } from "../../../src/domain/errors.ts";
-import { RedisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
+import { redisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
 import {
   CLEAR,
   CLOSE_EMPTY,
@@ -19,7 +20,7 @@ import {
 } from "../../../src/store/environments/environment-deletion.ts";
 import { MAKE } from "../../../src/store/environments/environments.ts";
 import { ENVIRONMENTS_KEY, KEY, partitionPrefix } from "../../../src/store/keys.ts";
-import { AUDIT, BY, TestApiTokens, TestEnvironmentDeletion, TestEnvironments } from "../stores.ts";
+import { AUDIT, BY, TestEnvironmentDeletion, testApiTokens, testEnvironments } from "../stores.ts";
 import {
   byId,
   type ContractContext,
@@ -37,8 +38,8 @@ const FIRST = { after: "", size: 1000 };
 
 /** Deletions of environments. */
 export function environmentDeletionContract({ client, store, admin, redis }: ContractContext): void {
-  const environments = (worker = 0) => new TestEnvironments(client(worker));
-  const tokens = (worker = 0) => new TestApiTokens(client(worker));
+  const environments = (worker = 0) => testEnvironments(client(worker));
+  const tokens = (worker = 0) => testApiTokens(client(worker));
   const deletion = ({ worker = 0, ...given }: { worker?: number } & Partial<EnvironmentDeletionDeps> = {}) =>
     new TestEnvironmentDeletion(client(worker), given);
   const create = (partitions = 3) => environments().create({ name: newEnvironment().name, tag: undefined, partitions });
@@ -138,9 +139,9 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       for (const id of ids(5)) await store().getOrCreate(environment, newGroup(id));
       const apiTokens = [await tokens().create(environment, NEW_TOKEN), await tokens().create(environment, NEW_TOKEN)];
       let revoked = 0;
-      const failing = {
-        list: (...args: Parameters<TestApiTokens["list"]>) => tokens().list(...args),
-        revoke: async (...args: Parameters<TestApiTokens["revoke"]>) => {
+      const failing: Pick<ApiTokenStore, "list" | "revoke"> = {
+        list: tokens().list,
+        revoke: async (...args) => {
           if (revoked++ > 0) throw new Error("the process ends");
           return tokens().revoke(...args);
         },
@@ -228,7 +229,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       expect(await isListed(environment)).toBe(false);
       const path = environmentPath(environment);
       const late = heldUpAt(client(), MAKE.name, () => redis().zrem(ENVIRONMENTS_KEY, path));
-      await new TestEnvironments(late).create(environment);
+      await testEnvironments(late).create(environment);
       expect(await isListed(environment)).toBe(true);
     });
 
@@ -259,7 +260,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       await deletion().delete(environment, true, { ...BY, method: "DeleteEnvironment" });
       const former = await environments().findFormer(environment);
       expect(former).toMatchObject({ name: environment.name, partitions: 3 });
-      const { items } = await new RedisAuditTrail(client(), AUDIT).list(former, {}, FIRST);
+      const { items } = await redisAuditTrail(client(), AUDIT).list(former, {}, FIRST);
       expect(items.filter(({ method }) => method === "DeleteEnvironment")).toMatchObject([
         { changedFields: [], apiToken: undefined },
         { apiToken: { displayName: "x" } },

@@ -3,13 +3,13 @@ import { DEFAULT_PARTITIONS, type EnvironmentName } from "../../../src/domain/en
 import { EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../../../src/domain/errors.ts";
 import { wantedNumber } from "../../../src/store/environments/environments.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "../../../src/store/keys.ts";
-import { TestEnvironments } from "../stores.ts";
+import { testEnvironments } from "../stores.ts";
 import { type ContractContext, fails, newEnvironment, oneWins } from "./context.ts";
 
 /** `ensureEnvironment` and `ping`. */
 export function environmentContract({ clients, redis }: ContractContext): void {
   const ensure = (name: EnvironmentName) =>
-    Promise.all(clients().map((client) => new TestEnvironments(client).ensureEnvironment(name)));
+    Promise.all(clients().map((client) => testEnvironments(client).ensureEnvironment(name)));
 
   /** A name whose environments get the first numbers that they want: now and then another one has such a number. */
   const newName = async (): Promise<string> => {
@@ -78,8 +78,8 @@ export function environmentContract({ clients, redis }: ContractContext): void {
   });
 
   describe("environments", () => {
-    const stores = () => clients().map((client) => new TestEnvironments(client));
-    const first = () => stores()[0] as TestEnvironments;
+    const stores = () => clients().map((client) => testEnvironments(client));
+    const first = () => stores()[0] as ReturnType<typeof testEnvironments>;
 
     it("are made once, whole, and found by every worker", async () => {
       const name = await newName();

@@ -12,7 +12,7 @@ import { WRITE_GROUP } from "../../../src/store/groups/imports.ts";
 import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { faultsOfStored } from "../stored-groups.ts";
-import { TestUserGroupAdmin } from "../stores.ts";
+import { testUserGroupAdmin } from "../stores.ts";
 import {
   byId,
   byToken,
@@ -386,7 +386,7 @@ function claims({ store, admin, client, redis }: ContractContext): void {
     await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
     await waitFor("its entry will end by itself", async () => (await redis().pttl(entryKey(environment, token))) > 0);
     await makeOld(redis(), environment, token);
-    const failing = new TestUserGroupAdmin(failingAt(client(), WRITE_GROUP.name), RING);
+    const failing = testUserGroupAdmin(failingAt(client(), WRITE_GROUP.name), RING);
     const given = imported("a", { token });
     expect(told(await failing.import(environment, [given], EVERY))).toEqual(["StoreUnavailable"]);
     // Behind what the import sent last.
@@ -482,7 +482,7 @@ function claims({ store, admin, client, redis }: ContractContext): void {
     let made = 0;
     // Others come between the claim of an import and its change; some are cut off there.
     const importing = (worker: number, meanwhile: () => Promise<unknown>) => {
-      return new TestUserGroupAdmin(heldUpAt(client(worker), WRITE_GROUP.name, meanwhile), RING);
+      return testUserGroupAdmin(heldUpAt(client(worker), WRITE_GROUP.name, meanwhile), RING);
     };
     const cutOff = () => Promise.reject(new StoreUnavailable(new Error("cut off"), "unknown"));
     const act = async (worker: number) => {
@@ -542,6 +542,6 @@ function claims({ store, admin, client, redis }: ContractContext): void {
       prepare: intercept(real.prepare as never),
       change: real.change.bind(real),
     } as unknown as StoreClient;
-    return told(await new TestUserGroupAdmin(late, RING).import(environment, [given]));
+    return told(await testUserGroupAdmin(late, RING).import(environment, [given]));
   }
 }

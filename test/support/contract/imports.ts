@@ -10,7 +10,7 @@ import {
 } from "../../../src/domain/errors.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
 import type { ImportedUserGroup, ImportOptions, ImportOutcome, Json } from "../../../src/domain/user-group.ts";
-import { RedisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
+import { redisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
 import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY } from "../../../src/store/keys.ts";
 import { AUDIT } from "../stores.ts";
@@ -350,7 +350,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
       expect(told(outcomes)).toEqual(["token-newer"]);
     }
     expect(told(await admin().import(environment, [given], { mode: UPSERT, snapshotTime }))).toEqual(["unchanged"]);
-    const [event] = (await new RedisAuditTrail(client(), AUDIT).list(environment, {}, { after: "", size: 1 })).items;
+    const [event] = (await redisAuditTrail(client(), AUDIT).list(environment, {}, { after: "", size: 1 })).items;
     expect(event?.changedFields).toEqual(["token", "replace_newer_tokens"]);
   });
 

@@ -17,7 +17,7 @@ import { RedisTokenKeys } from "../../../src/store/encryption/token-keys.ts";
 import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY, signingKeysKey } from "../../../src/store/keys.ts";
 import { RedisSigningKeys } from "../../../src/store/sessions/signing-keys.ts";
-import { AUDIT, BY, TestEnvironmentDeletion, TestEnvironments } from "../stores.ts";
+import { AUDIT, BY, TestEnvironmentDeletion, testEnvironments } from "../stores.ts";
 import {
   byId,
   byToken,
@@ -186,7 +186,7 @@ async function newKey(given: Partial<SigningKey> = {}): Promise<SigningKey> {
 export function signingKeyContract({ client, redis }: ContractContext): void {
   const keysWith = (ring = RING, worker = 0) =>
     new RedisSigningKeys({ client: client(worker), cipher: new TokenCipher(ring), audit: AUDIT });
-  const created = () => new TestEnvironments(client()).create(newEnvironment());
+  const created = () => testEnvironments(client()).create(newEnvironment());
   const shown = ({ kid, createTime, activeTime, x, y, d }: SigningKey) => ({ kid, createTime, activeTime, x, y, d });
 
   describe("signing keys", () => {
@@ -298,7 +298,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       await new TestEnvironmentDeletion(client()).delete(environment, true);
       expect(await redis().exists(signingKeysKey(environment))).toBe(0);
       await fails(keysWith().replace(environment, [await newKey()], { was: "", by: BY }), EnvironmentNotFound);
-      const again = await new TestEnvironments(client()).create(environment);
+      const again = await testEnvironments(client()).create(environment);
       await fails(keysWith().replace(environment, [await newKey()], { was: "", by: BY }), EnvironmentNotFound);
       expect((await keysWith().replace(again, [await newKey()], { was: "", by: BY })).isMade).toBe(true);
     });
