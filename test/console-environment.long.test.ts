@@ -38,7 +38,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
   }
 
   it("makes, changes, rotates and revokes API tokens, and shows each text once", async () => {
-    const { page, type, enter, press, says, alerts, look, picture, signIn, tabTo, leave } = await openConsole(
+    const { page, type, enter, press, says, alerts, look, picture, signIn, choose, leave } = await openConsole(
       browser,
       server.url,
     );
@@ -53,8 +53,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await enter("Expires", "soon");
     await alerts("Expires is a time such as");
     await type("Expires", "90d");
-    await tabTo("combobox", "Role");
-    await page.keyboard.type("read");
+    await choose("Role", "read");
     await page.getByText("ugs token create --name 'a back end' --role read --expires 90d").waitFor();
     await press("button", "Make");
     await says("The API token a back end is made.");
@@ -64,14 +63,12 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await press("button", "I have it: forget it here");
     expect(await contentOf(page)).not.toContain(token);
 
-    await tabTo("combobox", "Of role");
-    await page.keyboard.type("read");
+    await choose("Of role", "read");
     await page.getByRole("table", { name: "API tokens of role read" }).waitFor();
     await page.getByText("ugs token list --role read").waitFor();
     await page.getByRole("combobox", { name: "Of role" }).selectOption("");
     await page.getByRole("table", { name: "All API tokens" }).waitFor();
-    await tabTo("combobox", "Order");
-    await page.keyboard.type("The newest");
+    await choose("Order", "The newest");
     expect(await page.getByRole("rowheader").first().innerText()).toContain("a back end");
     await picture("api tokens");
 

@@ -37,7 +37,9 @@ export interface TestConsole {
   type(label: string, text: string): Promise<void>;
   /** Types a text into a field and presses Enter. */
   enter(label: string, text: string): Promise<void>;
-  /** Moves to a button or link and presses Enter. */
+  /** Moves to a list of choices and chooses the one that begins with a text. */
+  choose(label: string, text: string): Promise<void>;
+  /** Moves to a button or link and presses Enter; returns once the page that a link leads to is shown. */
   press(role: "button" | "link", name: string): Promise<void>;
   /** Waits until the live region says something. */
   says(text: string): Promise<void>;
@@ -111,9 +113,21 @@ export async function openConsole(
       await tested.type(label, text);
       await page.keyboard.press("Enter");
     },
+    async choose(label, text) {
+      await tested.tabTo("combobox", label);
+      // By arrows: a choice that is typed takes any pause between two letters for the beginning of another.
+      await page.keyboard.press("Home");
+      const chosen = page.locator(":focus").locator("option:checked");
+      while (!(await chosen.innerText()).startsWith(text)) await page.keyboard.press("ArrowDown");
+    },
     async press(role, name) {
       await tested.tabTo(role, name);
+      // Until then, the next step would be done on the page before. It listens later than the console, so it is told later.
+      const followed = await page.evaluateHandle(() => ({
+        isDone: new Promise<void>((resolve) => addEventListener("hashchange", () => resolve(), { once: true })),
+      }));
       await page.keyboard.press("Enter");
+      if (role === "link") await followed.evaluate(({ isDone }) => isDone);
     },
     alerts: (text) => page.getByRole("alert").filter({ hasText: text }).waitFor(),
     says: (text) => page.locator(".live", { hasText: text }).waitFor(),

@@ -40,4 +40,6 @@ export function hrefOf(path: string, params: { readonly [name: string]: string |
 export function go(href: string, isReplacing = false): void {
   if (isReplacing) location.replace(href);
   else location.hash = href;
+  // The event comes later, when what is announced of the page before may be shown already.
+  hash.value = location.hash;
 }

@@ -1,4 +1,4 @@
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { focusHeading } from "./focus.ts";
 import { announce } from "./live.tsx";
 
@@ -46,7 +46,7 @@ export function Secret({
   const id = useId();
   const box = useRef<HTMLElement>(null);
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => box.current?.focus(), []);
+  useLayoutEffect(() => box.current?.focus(), []);
   const onCopy = async () => {
     const isDone = await copy(token);
     // The text is selected, for the person to copy by the keyboard.

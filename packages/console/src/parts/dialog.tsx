@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useAction } from "./calls.ts";
 import { CommandLine } from "./command.tsx";
 import type { CommandProps } from "./command-text.ts";
@@ -19,7 +19,7 @@ export function Dialog({
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const shown = dialog.current;
     const opener = document.activeElement;
     shown?.showModal();

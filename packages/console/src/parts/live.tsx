@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 /** The last announcement; the number tells two of the same text apart. */
 const said = signal<{ readonly text: string; readonly number: number }>({ text: "", number: 0 });
@@ -15,7 +15,7 @@ const regions = signal<readonly symbol[]>([]);
 /** The place of the announcements: one in the page, and one in each dialog. */
 export function LiveRegion() {
   const [self] = useState(() => Symbol());
-  useEffect(() => {
+  useLayoutEffect(() => {
     regions.value = [...regions.peek(), self];
     return () => {
       regions.value = regions.peek().filter((each) => each !== self);

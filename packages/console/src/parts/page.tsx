@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 /** The frame of a page: its heading, which gets the focus when the page is shown, and what it has. */
 export function Page({
@@ -14,7 +14,8 @@ export function Page({
 }) {
   const heading = useRef<HTMLHeadingElement>(null);
   const whole = detail === undefined ? title : `${title} ${detail}`;
-  useEffect(() => {
+  // Before anybody can type: what comes later would take the focus from where it was moved meanwhile.
+  useLayoutEffect(() => {
     document.title = `${whole} – User Group Service`;
     heading.current?.focus();
   }, [whole]);
