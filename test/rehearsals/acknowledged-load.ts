@@ -1,5 +1,5 @@
 import { repeat } from "@user-group-service/testing/repeat";
-import { GroupCallFailure, type GroupClient } from "../support/group-clients.ts";
+import { CallFailure, type CallHeaders, type ServiceClient } from "../support/clients/types.ts";
 import { CallTally, type Figures } from "./call-tally.ts";
 
 /** How long a state of a rehearsal is looked at, in milliseconds. */
@@ -26,10 +26,12 @@ export interface AcknowledgedLoad {
  * Has loops read, rename, rotate and create groups. Each changes its group by one client and reads it by the next.
  *
  * @param kinds clients, each kind of which has as many loops as every other
+ * @param headers of every call
  * @param mayFail what every call may fail with; default: nothing
  */
 export async function beginAcknowledgedLoad(
-  kinds: readonly (readonly GroupClient[])[],
+  kinds: readonly (readonly ServiceClient[])[],
+  headers: CallHeaders,
   mayFail?: RegExp,
 ): Promise<AcknowledgedLoad> {
   const tally = new CallTally();
@@ -51,12 +53,15 @@ export async function beginAcknowledgedLoad(
   const readOf = <T>(call: Promise<T>) => tally.timed(call, "read");
 
   const begin = async (i: number) => {
-    const clients = kinds[i % kinds.length] as readonly GroupClient[];
+    const clients = kinds[i % kinds.length] as readonly ServiceClient[];
     const nth = Math.floor(i / kinds.length);
-    const one = clients[nth % clients.length] as GroupClient;
-    const other = clients[(nth + 1) % clients.length] as GroupClient;
+    const one = clients[nth % clients.length] as ServiceClient;
+    const other = clients[(nth + 1) % clients.length] as ServiceClient;
     const id = `own ${i}`;
-    const first = await one.get(id);
+    const get = (client: ServiceClient, userGroupId = id) => client.getUserGroup({ userGroupId }, headers);
+    const holderOf = async (client: ServiceClient, token: string) =>
+      (await client.resolveViewer({ token }, headers)).viewer.providedId;
+    const { group: first } = await get(one);
     // What it may be called: what was acknowledged last, or what was asked for since and is not known to have failed.
     let names = [first.name];
     let current = first.token;
@@ -68,37 +73,39 @@ export async function beginAcknowledgedLoad(
       const n = ++turns;
       const name = `name ${n}`;
       try {
-        same(`the new name of ${id}`, await changed("update", one.update(id, name)), [name]);
+        const { group } = await changed("update", one.updateUserGroup({ userGroupId: id, name }, headers));
+        same(`the new name of ${id}`, group.name, [name]);
         names = [name];
       } catch (error) {
-        if (!(error instanceof GroupCallFailure && error.isNotMade)) names.push(name);
+        if (!(error instanceof CallFailure && error.outcome === "not_made")) names.push(name);
         tell(error);
       }
-      const read = await readOf(other.get(id));
+      const { group: read, newUserGroup } = await readOf(get(other));
       same(`the name of ${id}`, read.name, names);
       same(`the team id of ${id}`, read.teamId, [first.teamId]);
-      same(`whether ${id} is new`, read.isNew, [false]);
+      same(`whether ${id} is new`, newUserGroup, [false]);
       if (rotation === undefined) {
         // What is told as wrong holds no token.
         same(`the token of ${id}`, read.token === current ? "as acknowledged" : "another", ["as acknowledged"]);
-        same("whose token it is", await readOf(other.resolve(current)), [id]);
+        same("whose token it is", await readOf(holderOf(other, current)), [id]);
       }
       if (n % EVERY !== 0) return;
       rotation ??= crypto.randomUUID();
-      current = await changed("rotate", one.rotate(id, rotation));
+      const rotate = one.rotateUserGroupToken({ userGroupId: id, requestId: rotation }, headers);
+      current = (await changed("rotate", rotate)).group.token;
       rotation = undefined;
       const another = `${id} ${n}`;
-      const created = await changed("create", one.get(another));
-      made.set(another, created.token);
-      same("whose new token it is", await readOf(other.resolve(created.token)), [another]);
+      const { token } = (await changed("create", get(one, another))).group;
+      made.set(another, token);
+      same("whose new token it is", await readOf(holderOf(other, token)), [another]);
     };
     const check = async () => {
       for (const client of clients) {
-        const last = await client.get(id);
+        const { group: last } = await get(client);
         same(`at the end, the name of ${id}`, last.name, names);
-        if (rotation === undefined) same("at the end, whose token it is", await client.resolve(current), [id]);
+        if (rotation === undefined) same("at the end, whose token it is", await holderOf(client, current), [id]);
       }
-      for (const [another, text] of made) same("at the end, whose token it is", await other.resolve(text), [another]);
+      for (const [another, text] of made) same("at the end, whose token it is", await holderOf(other, text), [another]);
     };
     return { turn: () => turn().catch(tell), check };
   };

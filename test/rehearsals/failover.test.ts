@@ -1,11 +1,11 @@
-import { Agent } from "node:http";
-import { createConnectTransport } from "@connectrpc/connect-node";
 import { closeLater } from "@user-group-service/testing/opened";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { newShape, type Shape, type ShapeName, type ShapeOptions } from "../faults/stage/shapes.ts";
+import { bearer } from "../support/admin.ts";
+import { connectClient } from "../support/clients/connect.ts";
+import { nodeHttpClient } from "../support/clients/rest.ts";
 import { failOverByScript, planFailover } from "../support/failover.ts";
-import { restGroupClient, rpcGroupClient } from "../support/group-clients.ts";
 import { describeWithRedis, newServer } from "../support/opened.ts";
 import { beginAcknowledgedLoad, PHASE_MS } from "./acknowledged-load.ts";
 
@@ -82,13 +82,11 @@ describeWithRedis("two workers under load, while a master is replaced", () => {
     const options = { redisUrl: shape.url, env: { MIN_REPLICAS_ACK: String(minReplicas), REDIS_TIMEOUT: "1s" } };
     const first = await newServer(options);
     const second = await newServer({ ...options, like: first });
-    const token = first.tokens.customer;
     const urls = [first.url, second.url];
-    const agent = new Agent({ keepAlive: true });
-    closeLater(() => agent.destroy());
-    const overRpc = urls.map((baseUrl) => rpcGroupClient(createConnectTransport({ baseUrl, httpVersion: "2" }), token));
-    const overRest = urls.map((url) => restGroupClient(agent, { url, token }));
-    const load = await beginAcknowledgedLoad([overRpc, overRest], STORE_AWAY);
+    const overRpc = urls.map((url) => connectClient(url, { protocol: "connect", httpVersion: "2", binary: true }));
+    const overRest = urls.map((url) => nodeHttpClient(url));
+    for (const client of [...overRpc, ...overRest]) closeLater(() => client.close());
+    const load = await beginAcknowledgedLoad([overRpc, overRest], bearer(first.tokens.customer), STORE_AWAY);
     const { faults } = await load.during(`${name}: before`, PHASE_MS);
     expect(faults).toEqual({});
     for (let n = 1; n <= TIMES; n++) {

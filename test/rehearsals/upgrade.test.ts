@@ -6,9 +6,8 @@ import { ROOT } from "@user-group-service/testing/process";
 import { freePort, pause } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { asRoot, startUgs } from "../../packages/cli/test/support/ugs.ts";
-import { ADMIN_TOKEN, adminOf, customerOf } from "../support/admin.ts";
-import { openGrpcJsTransport } from "../support/clients/grpc-js-transport.ts";
-import { rpcGroupClient } from "../support/group-clients.ts";
+import { ADMIN_TOKEN, adminOf, bearer, customerOf } from "../support/admin.ts";
+import { grpcJsClient } from "../support/clients/connect.ts";
 import { describeWithRedis, newRedis, newServer } from "../support/opened.ts";
 import { type TestServer, tokenKey } from "../support/server.ts";
 import { newTcpBalancer } from "../support/tcp-balancer.ts";
@@ -86,12 +85,9 @@ describeWithRedis(`an upgrade from ${FROM}`, () => {
     expect(Object.keys(tokens)).toHaveLength(GROUPS);
 
     const url = await newTcpBalancer(ports);
-    const clients = Array.from({ length: CLIENTS }, () => {
-      const { transport, close } = openGrpcJsTransport(url);
-      closeLater(close);
-      return rpcGroupClient(transport, first.tokens.customer);
-    });
-    const load = await beginAcknowledgedLoad([clients]);
+    const clients = Array.from({ length: CLIENTS }, () => grpcJsClient(url));
+    for (const client of clients) closeLater(() => client.close());
+    const load = await beginAcknowledgedLoad([clients], bearer(first.tokens.customer));
     const phase = async (name: string) => {
       await load.during(name, PHASE_MS);
       for (const server of servers) expect(await tokensOf(server)).toEqual(tokens);

@@ -1,9 +1,16 @@
-import { Agent } from "node:http";
 import { ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
-import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
+import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
 import { repeat } from "@user-group-service/testing/repeat";
-import { openGrpcJsTransport } from "./clients/grpc-js-transport.ts";
-import { type GroupClient, restGroupClient, rpcGroupClient, type Target } from "./group-clients.ts";
+import { bearer } from "./admin.ts";
+import { clientOver, connectClient, grpcJsClient } from "./clients/connect.ts";
+import { nodeHttpClient } from "./clients/rest.ts";
+import type { ServiceClient } from "./clients/types.ts";
+
+/** Where a client calls, and with which API token. */
+interface Target {
+  readonly url: string;
+  readonly token: string;
+}
 
 /** How many loops a client has; each has one call under way at a time, so that most connections have several. */
 const LOOPS = 8;
@@ -25,22 +32,24 @@ export interface SteadyCalls {
 let clients = 0;
 
 /** Has a client make calls from now on. */
-function beginCalls({ get, update }: GroupClient, close: () => void): SteadyCalls {
+function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, token: string): SteadyCalls {
+  const headers = bearer(token);
   const client = ++clients;
   let answered = 0;
   const faults: { [fault: string]: number } = {};
   const loop = (i: number) => {
-    const id = `steady ${client} ${i}`;
+    const userGroupId = `steady ${client} ${i}`;
     // Makes the group.
-    const made = get(id);
+    const made = getUserGroup({ userGroupId }, headers);
     let n = 0;
     return async () => {
       const name = `name ${n++}`;
       try {
         await made;
-        const wrote = await update(id, name);
-        const read = await get(id);
-        if (wrote !== name || read.name !== name) throw new Error("a group does not have the name that it was given");
+        const wrote = await updateUserGroup({ userGroupId, name }, headers);
+        const read = await getUserGroup({ userGroupId }, headers);
+        if (wrote.group.name !== name || read.group.name !== name)
+          throw new Error("a group does not have the name that it was given");
         answered += 2;
       } catch (error) {
         const text = String((error as Error).message);
@@ -75,27 +84,20 @@ const repeatRefused: Interceptor = (next) => async (req) => {
   }
 };
 
-function beginRpcs(transport: Transport, token: string, close = () => {}): SteadyCalls {
-  return beginCalls(rpcGroupClient(transport, token), close);
+const repeating = { interceptors: [repeatRefused] };
+
+function beginOver(transport: Transport, token: string): SteadyCalls {
+  return beginCalls(clientOver({ transport, close: () => {} }), token);
 }
 
 /** The clients, by what they are and speak. */
 export const CLIENTS: { readonly [name: string]: (target: Target) => SteadyCalls } = {
-  "grpc-js": ({ url, token }) => {
-    const { transport, close } = openGrpcJsTransport(url);
-    return beginRpcs(transport, token, close);
-  },
-  "connect-node, gRPC": ({ url, token }) =>
-    beginRpcs(createGrpcTransport({ baseUrl: url, interceptors: [repeatRefused] }), token),
+  "grpc-js": ({ url, token }) => beginCalls(grpcJsClient(url), token),
+  "connect-node, gRPC": ({ url, token }) => beginOver(createGrpcTransport({ baseUrl: url, ...repeating }), token),
   "connect-node, Connect over HTTP/2": ({ url, token }) =>
-    beginRpcs(createConnectTransport({ baseUrl: url, httpVersion: "2", interceptors: [repeatRefused] }), token),
-  "connect-node, gRPC-Web over HTTP/1.1": ({ url, token }) => {
-    const agent = new Agent({ keepAlive: true });
-    const transport = createGrpcWebTransport({ baseUrl: url, httpVersion: "1.1", nodeOptions: { agent } });
-    return beginRpcs(transport, token, () => agent.destroy());
-  },
-  "node:http, REST": (target) => {
-    const agent = new Agent({ keepAlive: true });
-    return beginCalls(restGroupClient(agent, target), () => agent.destroy());
-  },
+    beginOver(createConnectTransport({ baseUrl: url, httpVersion: "2", ...repeating }), token),
+  "connect-node, gRPC-Web over HTTP/1.1": ({ url, token }) =>
+    beginCalls(connectClient(url, { protocol: "grpc-web", httpVersion: "1.1", binary: true }), token),
+  // A body with GET is not for every proxy.
+  "node:http, REST": ({ url, token }) => beginCalls(nodeHttpClient(url, { queryOnGet: true }), token),
 };

@@ -29,15 +29,16 @@ export interface ConnectClientOptions {
 
 /** A client of connect-node, by the generated code that the server uses too. */
 export function connectClient(url: string, options: ConnectClientOptions): ServiceClient {
-  return clientOn(openTransport(url, options));
+  return clientOver(openTransport(url, options));
 }
 
 /** A client of `@grpc/grpc-js`, by the same code. */
 export function grpcJsClient(url: string, options: { readonly gzip?: boolean } = {}): ServiceClient {
-  return clientOn(openGrpcJsTransport(url, options));
+  return clientOver(openGrpcJsTransport(url, options));
 }
 
-function clientOn({ transport, close }: ReturnType<typeof openTransport>): ServiceClient {
+/** A client whose calls go over a transport. */
+export function clientOver({ transport, close }: ReturnType<typeof openTransport>): ServiceClient {
   const groups = createClient(UserGroupService, transport);
   const viewers = createClient(ViewerService, transport);
   const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
@@ -105,16 +106,18 @@ async function observed<T>(headers: CallHeaders, call: (options: CallOptions) =>
   } catch (error) {
     if (!(error instanceof ConnectError)) throw error;
     const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
+    const info = error.findDetails(ErrorInfoSchema)[0];
     throw new CallFailure(
       {
         code: codeToString(error.code),
-        reason: error.findDetails(ErrorInfoSchema)[0]?.reason ?? "",
+        reason: info?.reason ?? "",
         violations: violations.map(({ field, description }) => ({ field, description })),
         message: error.rawMessage,
       },
       {
         requestId: error.metadata.get("x-request-id") ?? undefined,
         challenge: error.metadata.get("www-authenticate") ?? undefined,
+        outcome: info?.metadata["outcome"],
       },
     );
   }

@@ -27,18 +27,18 @@ type Exchange = (
 
 const MASKABLE = ["name", "mapping", "properties"] as const;
 
-/** REST by `node:http`, whose GETs have a body. */
-export function nodeHttpClient(url: string, { gzip = false } = {}): ServiceClient {
+/** REST by `node:http`, whose GETs have a body, unless their fields are to ride in the query string. */
+export function nodeHttpClient(url: string, { gzip = false, queryOnGet = false } = {}): ServiceClient {
   const agent = new Agent({ keepAlive: true });
   const exchange: Exchange = async (method, target, headers, given) => {
-    const text = JSON.stringify(given ?? {});
+    const text = given && JSON.stringify(given);
     const compression = gzip ? { "content-encoding": "gzip", "accept-encoding": "gzip" } : {};
     const {
       status,
       headers: received,
       body,
     } = await http1(url, target, {
-      ...{ agent, method, body: gzip ? gzipSync(text) : text },
+      ...{ agent, method, body: text && gzip ? gzipSync(text) : text },
       headers: { "content-type": "application/json", ...compression, ...headers },
     });
     return {
@@ -47,7 +47,7 @@ export function nodeHttpClient(url: string, { gzip = false } = {}): ServiceClien
       body: parse(received["content-encoding"] === "gzip" ? gunzipSync(body) : body),
     };
   };
-  return restClient(exchange, { queryOnGet: false, close: () => agent.destroy() });
+  return restClient(exchange, { queryOnGet, close: () => agent.destroy() });
 }
 
 /** REST by `fetch`, which cannot send a body with GET: its fields ride in the query string. */
@@ -150,23 +150,30 @@ function restFailure({ status, header, body }: HttpAnswer): CallFailure {
   const error = body["error"] as { [name: string]: string } & {
     field_violations: { field: string; description: string }[];
   };
-  const { code = "", reason = "", message = "", field_violations: violations } = error;
-  const rest = { requestId: header("x-request-id"), status, challenge: header("www-authenticate") };
+  const { code = "", reason = "", message = "", outcome, field_violations: violations } = error;
+  const rest = { requestId: header("x-request-id"), status, challenge: header("www-authenticate"), outcome };
   return new CallFailure({ code, reason, violations, message }, rest);
 }
 
 type ConnectErrorBody = {
   code: string;
   message?: string;
-  details?: { debug?: { reason?: string; fieldViolations?: { field: string; description: string }[] } }[];
+  details?: {
+    debug?: {
+      reason?: string;
+      metadata?: { outcome?: string };
+      fieldViolations?: { field: string; description: string }[];
+    };
+  }[];
 };
 
 function connectFailure({ status, header, body }: HttpAnswer): CallFailure {
   const { code, message = "", details = [] } = body as unknown as ConnectErrorBody;
   const debug = details.map((detail) => detail.debug ?? {});
-  const reason = debug.find((detail) => detail.reason)?.reason ?? "";
+  const { reason = "", metadata } = debug.find((detail) => detail.reason) ?? {};
   const violations = debug.find((detail) => detail.fieldViolations)?.fieldViolations ?? [];
-  const rest = { requestId: header("x-request-id"), status, challenge: header("www-authenticate") };
+  const outcome = metadata?.outcome;
+  const rest = { requestId: header("x-request-id"), status, challenge: header("www-authenticate"), outcome };
   return new CallFailure({ code, reason, violations, message }, rest);
 }
 

@@ -97,16 +97,19 @@ export class CallFailure extends Error {
   readonly status: number | undefined;
   /** `WWW-Authenticate`, where the protocol shows it. */
   readonly challenge: string | undefined;
+  /** What is known of a change that the store did not acknowledge. */
+  readonly outcome: string | undefined;
 
   constructor(
     fields: FailureFields,
-    rest: { requestId: string | undefined; status?: number; challenge: string | undefined },
+    rest: Pick<CallFailure, "requestId" | "challenge" | "outcome"> & { readonly status?: number },
   ) {
     super(`${fields.code} ${fields.reason}: ${fields.message} ${JSON.stringify(fields.violations)}`);
     this.fields = fields;
     this.requestId = rest.requestId;
     this.status = rest.status;
     this.challenge = rest.challenge;
+    this.outcome = rest.outcome;
   }
 }
 
