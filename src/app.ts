@@ -65,7 +65,6 @@ export function createApp(deps: AppDeps): App {
   for (const method of ACCESS.keys())
     for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
   const probe = sharedProbe(deps.probe, deps);
-  const authorize = authorization(deps);
   const { health, readiness, exposition } = operations({ ...deps, probe });
 
   // The RPCs are served at their own paths: see rpc/routes.ts for their handlers, and rpc/access.ts for who may call
@@ -103,9 +102,9 @@ export function createApp(deps: AppDeps): App {
   const limits = { maxConnections: deps.maxConnections, clientOf };
   const calls = {
     routes: routes({ ...deps, probe }),
-    authorize,
+    authorize: authorization(deps),
     contextValues: callValues,
-    interceptors: [callInterceptor({ ...deps, authorize })],
+    interceptors: [callInterceptor(deps)],
     readMaxBytes: MAX_MESSAGE_BYTES,
     jsonOptions: JSON_OPTIONS,
     streamsSignal: shutdownSignal,

@@ -132,15 +132,12 @@ const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; read
 /** What authorization needs of a call. */
 interface Head extends Caller, Pick<CallHead, "method" | "contextValues"> {}
 
-/** Authorizes a call by its headers. */
-export type Authorize = (head: Head) => void | Promise<void>;
-
 /**
  * Makes the function that authorizes calls, and stores the principal in their context values: at once when the API token
  * need not be read. It throws ConnectError Unauthenticated, whose message says what to do, PermissionDenied or
  * ResourceExhausted; it rejects with these, or with the store's failure.
  */
-export function authorization({ authenticator, rateLimiters, trustedProxies }: Authentication): Authorize {
+export function authorization({ authenticator, rateLimiters, trustedProxies }: Authentication) {
   const limited = (name: RateLimitName, by: Limited) => {
     rateLimiters.onLimited(name);
     return limitedError(name, by);
@@ -168,15 +165,19 @@ export function authorization({ authenticator, rateLimiters, trustedProxies }: A
       needed !== undefined &&
       (role === "root" ? needed === "any" || RANK[needed] >= RANK.admin : RANK[role] >= RANK[needed]);
     if (!isAllowed) throw denial(role, head.method, needed);
+    call.isAuthorized = true;
     call.principal = principal;
     call.mayCreate = RANK[role] >= RANK.manage;
     call.mayRead = RANK[role] >= RANK.read;
   };
 
-  return (head) => {
+  return (head: Head): void | Promise<void> => {
     const { header, method, contextValues } = head;
-    if (ACCESS.get(method) === "open") return undefined;
     const call = callOf(contextValues);
+    if (ACCESS.get(method) === "open") {
+      call.isAuthorized = true;
+      return undefined;
+    }
     call.origin = head;
     call.trustedProxies = trustedProxies;
     const value = header.get(CREDENTIAL_HEADERS[0]) ?? header.get(CREDENTIAL_HEADERS[1]);

@@ -11,16 +11,16 @@ import { callValues } from "./observed-call.ts";
 const { getUserGroup, rotateUserGroupToken } = UserGroupService.method;
 
 const intercept = callInterceptor({
-  authorize: () => {},
-  logger: { isLevelEnabled: () => false } as unknown as Logger,
+  logger: { isLevelEnabled: () => false, error: () => {} } as unknown as Logger,
   metrics: new Metrics(),
   shutdownSignal: new AbortController().signal,
 });
 
 /** The error that a request is refused with; undefined when it is let pass. */
-async function refusal(method: typeof getUserGroup | typeof rotateUserGroupToken, init: object) {
+async function refusal(method: typeof getUserGroup | typeof rotateUserGroupToken, init: object, isAuthorized = true) {
   const message = create(method.input, init as never);
-  const request = { stream: false, method, message, header: new Headers(), contextValues: callValues("grpc") };
+  const contextValues = Object.assign(callValues("grpc"), { isAuthorized });
+  const request = { stream: false, method, message, header: new Headers(), contextValues };
   try {
     await intercept(async () => ({ header: new Headers() }) as never)(request as unknown as UnaryRequest);
     return undefined;
@@ -68,6 +68,11 @@ describe("a request that breaks a rule", () => {
     expect(violations[0]?.description).toMatch(description);
     expect(error?.rawMessage).toBe(`${field}: ${violations[0]?.description}`);
   });
+});
+
+it("refuses a call that authorization has not let pass, and tells it nothing about the rules", async () => {
+  const error = await refusal(getUserGroup, { userGroupId: "" }, false);
+  expect([error?.code, error?.rawMessage]).toEqual([Code.Internal, "the call was not authorized"]);
 });
 
 it("lets a request pass that breaks none", async () => {

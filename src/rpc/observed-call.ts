@@ -62,7 +62,9 @@ export class ObservedCall implements ContextValues, ChangeBy {
   input: Message | undefined = undefined;
   /** Whether the request is at fault, whatever the code. */
   isRefused = false;
-  /** Who is calling; set by authorization. */
+  /** Whether authorization was asked for and let the call pass. */
+  isAuthorized = false;
+  /** Who is calling; set by authorization; undefined for a method that anyone may call. */
   principal: Principal | undefined = undefined;
   /** Whether GetUserGroup creates a group for the caller, or only looks for it; set by authorization. */
   mayCreate = false;

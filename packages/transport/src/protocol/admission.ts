@@ -41,7 +41,13 @@ export interface AdmissionOptions {
   readonly onRefused?: OnRefused | undefined;
 }
 
-/** Admits or denies calls by their headers alone, and counts those in flight. */
+/**
+ * Admits or denies calls by their headers alone, and counts those in flight.
+ *
+ * Whether there is a place is asked twice. `admit` asks by the headers, before anything is made of the request: under
+ * overload most end there. But it takes no place, for bodies may take long to arrive, and a few clients with slow ones
+ * would take all places. `Call.enter` takes it when the body is there, if there still is one.
+ */
 export class Admission {
   readonly #options: AdmissionOptions;
   /** How many unary calls are in flight. */
@@ -61,13 +67,12 @@ export class Admission {
     const { authorize, contextValues: valuesOf } = this.#options;
     const isOpen = this.openMethods.has(method);
     const isLimited = method.methodKind === "unary" && !isOpen;
-    // `Call.enter` asks again. It is asked before a call is made of the request, too: under overload most end here.
     if (isLimited && this.inFlight >= this.max) {
       const { headers, arrived } = request;
       return this.refuseExcess({ method, protocolName, header: new RecordHeaders(headers), arrived });
     }
     const contextValues = valuesOf?.(protocolName) ?? createContextValues();
-    const call = new Call({ method, protocolName, request, contextValues, isOpen, isLimited, admission: this });
+    const call = new Call({ method, protocolName, request, contextValues, isOpen, admission: this });
     const deny = (error: unknown) => call.refuse({ kind: "unauthorized", error });
     try {
       const decision = authorize?.(call);

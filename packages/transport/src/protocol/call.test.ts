@@ -32,7 +32,6 @@ function callOf(method: UnaryMethod, timeoutMs?: number): Call {
     request: REQUEST,
     contextValues: createContextValues(),
     isOpen: false,
-    isLimited: false,
     admission: new Admission({}),
   });
   call.enter(method);

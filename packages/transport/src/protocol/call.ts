@@ -23,8 +23,6 @@ interface CallInit {
   readonly request: RequestHead;
   readonly contextValues: ContextValues;
   readonly isOpen: boolean;
-  /** Whether it counts among the calls in flight. */
-  readonly isLimited: boolean;
   readonly admission: Admission;
 }
 
@@ -55,7 +53,6 @@ export class Call implements CallHead {
   readonly isOpen: boolean;
   private readonly request: RequestHead;
   private readonly admission: Admission;
-  private readonly isLimited: boolean;
   private isCounted = false;
   private unary: UnaryMethod | undefined = undefined;
   private deadline: number | undefined = undefined;
@@ -63,7 +60,7 @@ export class Call implements CallHead {
   private stopTimer: (() => void) | undefined = undefined;
   private isOver = false;
 
-  constructor({ method, protocolName, request, contextValues, isOpen, isLimited, admission }: CallInit) {
+  constructor({ method, protocolName, request, contextValues, isOpen, admission }: CallInit) {
     this.service = method.parent;
     this.method = method;
     this.requestMethod = request.httpMethod;
@@ -74,7 +71,6 @@ export class Call implements CallHead {
     this.isOpen = isOpen;
     this.request = request;
     this.admission = admission;
-    this.isLimited = isLimited;
   }
 
   peerAddress(): string {
@@ -82,8 +78,8 @@ export class Call implements CallHead {
   }
 
   /**
-   * Counts the call among those in flight, and prepares it for `invoke`. Call it when the body has arrived: slow uploads
-   * must not use up what may be in flight.
+   * Counts the call among those in flight, unless anyone may make it, and prepares it for `invoke`. Call it when the body
+   * has arrived.
    *
    * @param method whose calls are served by `invoke`; undefined: the RPC is not served
    * @param header the initial headers of the response
@@ -91,7 +87,7 @@ export class Call implements CallHead {
    * @returns why it is refused when too many calls are in flight
    */
   enter(method?: UnaryMethod, header: HeaderRecord = {}, trailer: HeaderRecord = {}): Refused | undefined {
-    if (this.isLimited) {
+    if (!this.isOpen) {
       const admission = this.admission;
       if (admission.inFlight >= admission.max) return admission.refuseExcess(this);
       admission.inFlight++;
