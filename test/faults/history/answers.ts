@@ -14,7 +14,7 @@ const FORESEEN: ReadonlySet<string> = new Set([
 
 /** What every answer must be, whenever it is given. @param workersEnd whether workers were ended, and calls to them cut off */
 export function checkAnswers(calls: readonly Call[], { workersEnd }: { readonly workersEnd: boolean }): Violation[] {
-  return calls.flatMap((call) => [...groupFaults(call), ...errorFaults(call, workersEnd)]);
+  return calls.flatMap((call) => [...groupFaults(call), ...halfFaults(call), ...errorFaults(call, workersEnd)]);
 }
 
 /** Answers that show another group than the one that was asked for, or a group to another environment. */
@@ -23,6 +23,18 @@ function groupFaults(call: Call): Violation[] {
   const shown = groupOf(call.environment, call.answer.seen.id);
   if (shown === call.group) return [];
   return [{ kind: "another's group", text: `${call.method} of ${call.group} in ${call.environment} showed ${shown}` }];
+}
+
+/** Answers that show half a change, or not the one that was asked for. */
+function halfFaults(call: Call): Violation[] {
+  if (!isOk(call)) return [];
+  const { method, group, value, answer } = call;
+  const { name, mapped } = answer.seen;
+  const isOwn = method === "update" || answer.created;
+  if (name === mapped && (!isOwn || name === value)) return [];
+  return [
+    { kind: "torn", text: `${method} of ${group} to ${value} showed the name ${name} and the mapping of ${mapped}` },
+  ];
 }
 
 function errorFaults(call: Call, workersEnd: boolean): Violation[] {

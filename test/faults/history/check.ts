@@ -1,11 +1,8 @@
 import { checkAnswers } from "./answers.ts";
 import { checkAudit } from "./audit.ts";
 import { byGroup, type Call, isOk } from "./call.ts";
-import { checkCreations } from "./creations.ts";
-import { checkNames } from "./names.ts";
+import { checkOrder } from "./order.ts";
 import { checkStored, type StoredEnvironment } from "./stored.ts";
-import { checkTokens } from "./tokens.ts";
-import { checkViewers } from "./viewers.ts";
 import type { Allowances, Violation } from "./violation.ts";
 
 /** What happened under a fault, and what was promised. */
@@ -22,18 +19,28 @@ export interface History {
 export function check({ calls, stored, allow, workersEnd }: History): Violation[] {
   return [
     ...checkAnswers(calls, { workersEnd }),
-    ...checkCreations(calls, allow),
-    ...checkNames(calls, allow),
-    ...checkTokens(calls, allow),
-    ...checkViewers(calls, allow),
+    ...checkOrder(calls, allow),
+    ...checkTeamIds(calls, allow),
     ...checkAgreement(calls),
     ...stored.flatMap((environment) => checkStored(environment, calls)),
     ...stored.flatMap((environment) => checkAudit(environment, calls)),
   ];
 }
 
+/** Whether no two groups have one team id. What was only read may have been forgotten, and its number given to another. */
+function checkTeamIds(calls: readonly Call[], { mayForget }: Allowances): Violation[] {
+  const owners = new Map<number, string>();
+  return calls.filter(isOk).flatMap(({ group, answer, isFinal }): Violation[] => {
+    if (mayForget && !answer.created && !isFinal) return [];
+    const { teamId } = answer.seen;
+    const owner = owners.get(teamId) ?? group;
+    owners.set(teamId, owner);
+    return owner === group ? [] : [{ kind: "team id", text: `${owner} and ${group} have the team id ${teamId}` }];
+  });
+}
+
 /** Whether all workers show the same of each group in the end, when nothing changes any more. */
-export function checkAgreement(calls: readonly Call[]): Violation[] {
+function checkAgreement(calls: readonly Call[]): Violation[] {
   return [...byGroup(calls.filter(({ isFinal }) => isFinal))].flatMap(([group, own]): Violation[] => {
     const shown = new Set(
       own

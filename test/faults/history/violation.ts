@@ -1,16 +1,8 @@
 /** What can be wrong with a history. */
 export type ViolationKind =
-  | "acknowledged is lost"
-  | "not made was made"
-  | "from nowhere"
   | "no order"
+  | "not made was made"
   | "torn"
-  | "two winners"
-  | "two answers"
-  | "ended token"
-  | "token refused"
-  | "group missing"
-  | "created twice"
   | "team id"
   | "another's group"
   | "index"

@@ -1,0 +1,332 @@
+import { describe, expect, it } from "vitest";
+import type { Answer } from "./call.ts";
+import type { History } from "./check.ts";
+import { checkOrder } from "./order.ts";
+import {
+  at,
+  CUT_OFF,
+  call,
+  created,
+  DONE,
+  get,
+  imported,
+  kindsOf,
+  NO_GROUP,
+  NO_TOKEN,
+  NOT_MADE,
+  recreated,
+  remove,
+  resolve,
+  revoke,
+  rotate,
+  shown,
+  type Told,
+  UNKNOWN,
+  UNREAD,
+  update,
+} from "./told.ts";
+import { STRICT } from "./violation.ts";
+
+const FORGETS = { allow: { mayForget: true, staleMs: 0 } };
+const lags = (staleMs: number) => ({ allow: { mayForget: false, staleMs } });
+const CUTS_OFF = { workersEnd: true };
+const FINAL = { isFinal: true };
+const REQUEST = { requestId: "r" };
+
+/** The group after it was created anew. */
+const anew = { teamId: 2, token: "u0", name: "m0" };
+/** The group after an import. */
+const there = { name: "name of f", token: "f" };
+const viewed = (name: string) => shown({ name, token: undefined });
+const foreign = { token: "t0", environment: "other" };
+const revoked = viewed("n0");
+const tooFew: Answer = { code: "unavailable", reason: "TOO_FEW_REPLICAS", outcome: "unknown" };
+const other = (answer: Answer) => call("get", answer, { group: "one/b", value: "n0" });
+const shownB = { id: "b", token: "t9" };
+const final = (name: string) => at([10, 12], get({ name }, FINAL));
+
+type Case = [what: string, calls: readonly Told[], more?: Partial<History>];
+
+describe("passes", () => {
+  it.each<Case>([
+    [
+      "changes and reads of names in one order",
+      [
+        // It offers a name, which a group that is there does not take.
+        at([1, 2], get({}, { value: "offered" })),
+        at([2, 6], update("n1")),
+        // While it is changed, a read may show either, and the later one of two that overlap the earlier value.
+        at([3, 5], get({ name: "n1" })),
+        at([3, 5], get()),
+        at([6, 7], get({ name: "n1" })),
+        at([8, 12], update("n2")),
+        at([9, 11], update("n3")),
+        at([13, 14], get({ name: "n2" })),
+      ],
+    ],
+    ["a change of unknown outcome that was not made", [update("n1", UNKNOWN), get()]],
+    ["one that was made", [update("n1", UNKNOWN), get({ name: "n1" })]],
+    [
+      "one of which not even the worker has told, so much later",
+      [update("n1", CUT_OFF), get(), get({ name: "n1" })],
+      CUTS_OFF,
+    ],
+    [
+      "what was seen and is forgotten",
+      [at([2, 9], update("n1", UNKNOWN)), at([3, 4], get({ name: "n1" })), at([10, 11], get())],
+      FORGETS,
+    ],
+    [
+      "a change that is forgotten and made anew by its retry",
+      [rotate(UNKNOWN, REQUEST), get({ token: "t1" }), rotate("t2", REQUEST)],
+      FORGETS,
+    ],
+    ["a read that is out of date", [update("n1"), at([7, 8], get())], lags(5)],
+    ["a token that is taken out of date", [rotate("t1"), at([7, 8], resolve("t0"))], lags(5)],
+    ["a group that is shown out of date", [remove(), at([7, 8], get())], lags(5)],
+    [
+      "rotations, retries and viewers as they should be",
+      [
+        rotate("t1", { token: "t0", requestId: "r1", graceMs: 10 }),
+        rotate("t1", { token: "t0", requestId: "r1", graceMs: 10 }),
+        at([4, 5], rotate(NO_TOKEN, { token: "t0" })),
+        at([5, 6], resolve("t0")),
+        at([5, 6], resolve("t1")),
+        at([5, 6], get({ token: "t1" })),
+        at([7, 8], rotate(UNKNOWN, { requestId: "r2" })),
+        at([9, 10], get({ token: "t2" })),
+        at([10.1, 10.9], rotate("t2", { requestId: "r2" })),
+        at([11, 12], resolve("t0", NO_TOKEN)),
+        at([11, 12], resolve("t2")),
+      ],
+    ],
+    [
+      "either of two rotations at once as the last",
+      [at([2, 9], rotate("t1")), at([2, 9], rotate("t2")), at([10, 11], resolve("t1"))],
+    ],
+    ["a token on its grace", [rotate("t1", { graceMs: 10 }), at([12, 14], resolve("t0"))]],
+    ["a token that is refused after what may have ended it", [rotate(UNKNOWN), resolve("t0", NO_TOKEN)]],
+    ["a token that is refused while it is ended", [at([2, 9], rotate("t1")), at([4, 5], resolve("t0", NO_TOKEN))]],
+    [
+      "what is refused as it should be",
+      [call("resolve", NO_TOKEN, foreign), at([2, 3], resolve("t0", UNREAD)), update("n1", tooFew)],
+    ],
+    ["a group that is missing while it is created", [at([0, 3], update("n1", NO_GROUP))]],
+    [
+      "a team id of a creation that nobody was told of, given anew",
+      [at([1, 2], other(UNKNOWN)), at([2, 3], other(shown(shownB)))],
+      FORGETS,
+    ],
+    ["a call that is cut off with its worker", [update("n1", CUT_OFF)], CUTS_OFF],
+    ["what workers agree about in the end", [at([2, 9], update("n1", UNKNOWN)), final("n0"), final("n0")]],
+    [
+      "groups that come and go",
+      [
+        at([2, 7], resolve("t0", NO_TOKEN)),
+        at([3, 5], remove()),
+        at([2, 4], get()),
+        at([6, 7], update("n1", NO_GROUP)),
+        at([6, 7], remove(NO_GROUP)),
+        at([8, 9], recreated()),
+        at([10, 11], resolve("t0", NO_TOKEN)),
+        at([10, 11], resolve("u0", shown(anew))),
+        at([10, 11], get(anew)),
+        at([12, 13], remove(UNKNOWN)),
+        at([14, 15], get(anew)),
+        at([16, 17], remove(UNKNOWN)),
+        at([18, 19], update("n2", NO_GROUP)),
+        at([20, 21], recreated({ teamId: 3, token: "v0", name: "m1" })),
+      ],
+    ],
+    [
+      "two deletions at once of a group that was created anew between them, whatever was answered first",
+      [at([1, 9], get()), at([2, 3], remove()), at([4, 5], recreated()), at([4, 9], remove()), at([4, 9], get(anew))],
+    ],
+    [
+      "a retry that does not find the group of its first try",
+      [
+        at([2, 3], revoke(revoked, REQUEST)),
+        at([4, 5], remove()),
+        at([6, 7], recreated()),
+        at([8, 9], revoke(NO_GROUP, REQUEST)),
+      ],
+    ],
+    [
+      "a retry whose group was deleted since",
+      [rotate("t1", { ...REQUEST, token: "t0" }), remove(), rotate(NO_TOKEN, { ...REQUEST, token: "t0" })],
+    ],
+    [
+      "revocations",
+      [
+        at([2, 3], revoke()),
+        at([2, 3], resolve("t0")),
+        at([4, 5], resolve("t0", NO_TOKEN)),
+        at([4, 5], get({ token: "t1" })),
+        at([6, 7], revoke(UNKNOWN, REQUEST)),
+        at([8, 9], get({ token: "t2" })),
+        at([10, 11], revoke(revoked, REQUEST)),
+        at([12, 13], get({ token: "t2" })),
+        at([14, 15], revoke(UNKNOWN)),
+        at([16, 17], resolve("t2")),
+      ],
+    ],
+    [
+      "imports",
+      [
+        imported("f"),
+        at([4, 5], resolve("t0", NO_TOKEN)),
+        at([4, 5], resolve("f", viewed("name of f"))),
+        at([4, 5], get(there)),
+        at([6, 7], imported("g", NOT_MADE)),
+        at([8, 9], resolve("g", NO_TOKEN)),
+        at([10, 11], imported("h", UNKNOWN)),
+        at([12, 13], resolve("f", NO_TOKEN)),
+        at([12, 13], resolve("h", viewed("name of h"))),
+        at([14, 15], rotate(shown({ name: "name of h", token: "t1" }), { token: "h" })),
+        at([16, 17], resolve("h", NO_TOKEN)),
+        at([18, 19], remove()),
+        at([20, 21], imported("i", { ...DONE, created: true } as Answer)),
+        at([22, 23], get({ name: "name of i", token: "i", teamId: 2 })),
+      ],
+    ],
+  ])("%s", (_what, calls, more) => {
+    expect(kindsOf(calls, more)).toEqual([]);
+  });
+});
+
+describe("finds no order with", () => {
+  const turns = [
+    ...[at([2, 9], update("n1")), at([2, 9], update("n2"))],
+    ...[at([10, 11], get({ name: "n1" })), at([12, 13], get({ name: "n2" }))],
+  ];
+
+  it.each<Case>([
+    ["an acknowledged change that is lost", [update("n1"), get()], FORGETS],
+    [
+      "an acknowledged change in whose place another is read",
+      [update("n1", UNKNOWN), update("n2"), get({ name: "n1" })],
+      FORGETS,
+    ],
+    [
+      "one that is lost with a change before it",
+      [update("n1", UNKNOWN), get({ name: "n1" }), update("n2"), get()],
+      FORGETS,
+    ],
+    ["a change that was said not to be made", [update("n1", NOT_MADE), get({ name: "n1" })]],
+    ["a change that is made after it failed", [update("n1", UNKNOWN), get(), get({ name: "n1" })]],
+    ["changes that take turns", turns, FORGETS],
+    [
+      "what was seen and is gone",
+      [at([2, 9], update("n1", UNKNOWN)), at([3, 4], get({ name: "n1" })), at([10, 11], get())],
+    ],
+    ["a read that is too far behind", [update("n1"), at([9, 10], get())], lags(5)],
+    ["one that is behind in the end", [update("n1"), at([7, 8], get({}, FINAL))], lags(5)],
+    ["a value that nobody wrote", [get({ name: "other" })]],
+    ["one that was written later", [get({ name: "n1" }), update("n1")]],
+    [
+      "two winners of one rotation",
+      [at([2, 5], rotate("t1", { token: "t0" })), at([2, 5], rotate("t2", { token: "t0" }))],
+    ],
+    ["a request id that is answered twice", [rotate("t1", REQUEST), rotate("t2", REQUEST)]],
+    ["two rotations with one token", [rotate("t1"), rotate("t1")]],
+    ["a rotation that gives a token again", [rotate("t1"), rotate("t2"), rotate("t0")]],
+    ["more rotations than can have been made", [rotate(UNKNOWN), get({ token: "t1" }), get({ token: "t2" })]],
+    ["the token of one rotation from another", [rotate(UNKNOWN), get({ token: "t1" }), rotate("t1")]],
+    [
+      "a rotation that is made anew by its retry",
+      [rotate(UNKNOWN, REQUEST), get({ token: "t1" }), rotate("t2", REQUEST)],
+    ],
+    ["a token that is taken after its end", [rotate("t1"), resolve("t0")]],
+    ["a token that is taken after its grace", [rotate("t1", { graceMs: 10 }), at([14, 15], resolve("t0"))]],
+    ["a grace that the next rotation has ended", [rotate("t1", { graceMs: 100 }), rotate("t2"), resolve("t0")]],
+    ["a valid token that is refused", [at([4, 5], resolve("t0", NO_TOKEN))]],
+    [
+      "a retry to which the answer of the first try is owed",
+      [rotate(UNKNOWN, { ...REQUEST, token: "t0" }), rotate(NO_TOKEN, { ...REQUEST, token: "t0" })],
+    ],
+    ["a group that is missing", [update("n1", NO_GROUP)]],
+    ["a group that is created twice", [at([2, 3], created)]],
+    ["a group of two team ids", [get({ teamId: 2 })]],
+    ["a deletion that is undone", [remove(), get()], FORGETS],
+    ["a group that is there and was not created", [remove(), get(anew)]],
+    ["an update after a deletion", [remove(), update("n1")]],
+    ["a token that an update cannot have given", [update("n1", UNKNOWN), get({ name: "n1", token: "t9" })]],
+    ["a group from before it was created anew", [remove(UNKNOWN), recreated(), get()]],
+    ["a token that outlives its group", [remove(), resolve("t0")]],
+    ["a grace that outlives its group", [rotate("t1", { graceMs: 100 }), remove(), resolve("t0", shown())]],
+    ["a group that has its token again", [remove(), recreated({ token: "t0" })]],
+    ["a group that has its team id again", [remove(), recreated({ teamId: 1 })]],
+    ["a group that is missing and not deleted yet", [update("n1", NO_GROUP), remove()]],
+    [
+      "a revocation that does not find its group",
+      [at([4, 5], remove()), at([6, 7], recreated()), at([8, 9], revoke(NO_GROUP, REQUEST))],
+    ],
+    [
+      "lives that take turns",
+      [at([2, 20], remove(CUT_OFF)), recreated(), resolve("u0", shown({ name: "m0", token: undefined })), get()],
+      CUTS_OFF,
+    ],
+    ["a former token after a revocation", [revoke(), resolve("t0")]],
+    ["a grace that a revocation has ended", [rotate("t1", { graceMs: 100 }), revoke(), resolve("t0")]],
+    ["the name of an import that is lost", [imported("f"), get({ ...there, name: "n0" })]],
+    ["the token of an import that is refused", [imported("f"), resolve("f", NO_TOKEN)]],
+    ["a token that an import has replaced", [imported("f"), resolve("t0", viewed("name of f"))]],
+    [
+      "a grace that an import has ended",
+      [rotate("t1", { graceMs: 100 }), imported("f"), resolve("t0", viewed("name of f"))],
+    ],
+    ["the token of an import that was said not to be made", [imported("f", NOT_MADE), resolve("f")]],
+    ["a token that no import gave", [imported("f", UNKNOWN), get({ token: "t9" })]],
+    [
+      "a token that a failed rotation cannot have given",
+      [imported("f", NOT_MADE), rotate(UNKNOWN), get({ token: "f" })],
+    ],
+  ])("%s", (_what, calls, more) => {
+    expect(kindsOf(calls, more)).toEqual(["no order"]);
+  });
+});
+
+describe("finds", () => {
+  const broken: Answer = { code: "data_loss", reason: "RECORD_UNREADABLE", outcome: undefined };
+
+  it.each<[...Required<Case>, kinds: string[]]>([
+    ["half a change", [update("n1"), get({ name: "n1", mapped: "n0" })], {}, ["torn"]],
+    ["the answer to another change", [update("n1", shown({ name: "n0" }))], {}, ["torn", "no order"]],
+    ["another group", [get({ id: "b" })], {}, ["another's group"]],
+    ["another environment's group", [call("resolve", shown(), foreign)], {}, ["another's group"]],
+    ["the team id of another group", [other(shown(shownB, true))], FORGETS, ["team id"]],
+    ["a team id that was read of two", [at([1, 2], other(UNKNOWN)), at([2, 3], other(shown(shownB)))], {}, ["team id"]],
+    ...[update("n1", UNREAD), remove(UNREAD), revoke(UNREAD), imported("f", UNREAD)].map(
+      (change): [...Required<Case>, string[]] => [
+        `a failed ${change.method} that tells nothing`,
+        [change],
+        {},
+        ["not told"],
+      ],
+    ),
+    ["a failed read of which something is told", [resolve("t0", UNKNOWN)], {}, ["not told"]],
+    ["an unknown outcome", [update("n1", { ...UNKNOWN, outcome: "perhaps" } as Answer)], {}, ["not told"]],
+    ["an error that no fault leads to", [get(), call("get", broken)], {}, ["unforeseen"]],
+    ["an error in the end", [call("get", NOT_MADE, FINAL)], {}, ["unforeseen"]],
+    ["a call that is cut off, where no worker is ended", [update("n1", CUT_OFF)], {}, ["unforeseen"]],
+    [
+      "workers that disagree in the end",
+      [at([2, 9], update("n1", UNKNOWN)), final("n1"), final("n0")],
+      FORGETS,
+      ["disagreement"],
+    ],
+  ])("%s", (_what, calls, more, kinds) => {
+    expect(kindsOf(calls, more)).toEqual(kinds);
+  });
+});
+
+it("tells what it cannot explain, and no token", () => {
+  const [token, next] = ["ugt_0123456789", "ugt_9876543210"];
+  const calls = [created, at([2, 3], rotate(token)), at([4, 5], rotate(next, { token })), at([6, 7], resolve(token))];
+  expect(checkOrder(calls, STRICT)).toEqual([
+    {
+      kind: "no order",
+      text: "one/a: no order of its calls explains resolve of ugt_..6789 at 6.0 to 7.0 ms: n0, untold, 1, where there is the name n0, the token ugt_..3210 and the team id 1",
+    },
+  ]);
+});
