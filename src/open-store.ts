@@ -95,7 +95,7 @@ export function openAudit(
   return new Audit(auditRetentionMs, {
     maxUpdates: auditMaxEvents,
     onDropped(name, count) {
-      metrics.auditDropped(count);
+      metrics.auditDropped.inc(count);
       const environment = formatEnvironmentName(name);
       const now = performance.now();
       if (now - (warnedAt.get(environment) ?? Number.NEGATIVE_INFINITY) < DROPPED_INTERVAL_MS) return;
@@ -122,6 +122,6 @@ export function openRateLimiters(
   return {
     tokens: rateLimit && limiterOf("api-token", rateLimit),
     failures: authFailureLimit && limiterOf("address", authFailureLimit),
-    onLimited: (name) => metrics.limited(name),
+    onLimited: (name) => metrics.limited.inc({ limit: name }),
   };
 }

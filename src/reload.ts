@@ -24,22 +24,18 @@ export function watchFiles(
   };
   for (const { setting } of config.files) note(setting, true);
   // Of several workers, those are told of that are behind.
-  metrics.gauge(
-    {
-      name: "ugs_config_last_reload_successful",
-      help: "Whether what the file of a setting holds is in use: 1, or 0, by setting",
-      ofWorkers: "min",
-    },
-    () => [...states].map(([setting, { isUsed }]) => ({ labels: { setting }, value: Number(isUsed) })),
-  );
-  metrics.gauge(
-    {
-      name: "ugs_config_last_reload_success_timestamp_seconds",
-      help: "Since when a content of the file of a setting is in use, by setting, since 1970",
-      ofWorkers: "min",
-    },
-    () => [...states].map(([setting, { time }]) => ({ labels: { setting }, value: time })),
-  );
+  metrics.gauge({
+    name: "ugs_config_last_reload_successful",
+    help: "Whether what the file of a setting holds is in use: 1, or 0, by setting",
+    ofWorkers: "min",
+    read: () => [...states].map(([setting, { isUsed }]) => ({ labels: { setting }, value: Number(isUsed) })),
+  });
+  metrics.gauge({
+    name: "ugs_config_last_reload_success_timestamp_seconds",
+    help: "Since when a content of the file of a setting is in use, by setting, since 1970",
+    ofWorkers: "min",
+    read: () => [...states].map(([setting, { time }]) => ({ labels: { setting }, value: time })),
+  });
   const files = new SettingFiles(config, {
     use,
     onResult(changed, error) {

@@ -3,13 +3,6 @@ import { Code } from "@connectrpc/connect";
 import { Counter, collectDefaultMetrics, Registry } from "prom-client";
 import { EXITS, Exposition, type MetricsFormat } from "./exposition.ts";
 
-/** A completed round trip to the store. */
-export interface StoreObservation {
-  readonly operation: string;
-  readonly seconds: number;
-  readonly failed: boolean;
-}
-
 /** The names of the rate limiters. */
 const RATE_LIMITS = ["api-token", "address"] as const;
 
@@ -19,12 +12,13 @@ export type RateLimitName = (typeof RATE_LIMITS)[number];
 /** The result of a viewer that is found. */
 const RESOLVED = "resolved";
 
+/** Upper bounds in seconds. */
 const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 
 /** The metrics of a process, for Prometheus. */
 export class Metrics {
   readonly #registry = new Registry();
-  readonly calls = new CallMetrics(this.#registry, CALL_BUCKETS);
+  readonly calls = new CallMetrics(this.#registry);
   readonly #storeSeconds = new ArrayHistogram(
     {
       name: "ugs_redis_duration_seconds",
@@ -39,16 +33,16 @@ export class Metrics {
     "Round trips to Redis that failed, by operation",
     "operation",
   );
-  readonly #limited = this.#counter(
+  readonly limited = this.#counter(
     "ugs_limited_total",
     "Calls that were refused because a limit was reached, by limit",
     "limit",
   );
-  readonly #auditDropped = this.#counter(
+  readonly auditDropped = this.#counter(
     "ugs_audit_dropped_total",
     "Updates that were dropped from the audit trail because there were more than AUDIT_MAX_EVENTS",
   );
-  readonly #imported = this.#counter(
+  readonly imported = this.#counter(
     "ugs_import_results_total",
     "User groups that were to be imported, by what became of them: created, updated, unchanged, or why they failed",
     "result",
@@ -73,23 +67,22 @@ export class Metrics {
   constructor(ofAllWorkers?: () => Promise<string | undefined>) {
     this.#ofAllWorkers = ofAllWorkers;
     collectDefaultMetrics({ register: this.#registry });
-    this.gauge({ name: "ugs_workers", help: "Processes that serve", ofWorkers: "sum" }, () => [
-      { labels: {}, value: 1 },
-    ]);
+    const read = () => [{ labels: {}, value: 1 }];
+    this.gauge({ name: "ugs_workers", help: "Processes that serve", ofWorkers: "sum", read });
     // The supervisor counts them, where there is one.
     this.#counter(EXITS.name, EXITS.help);
     // So that a monitor sees the first refusal.
-    for (const limit of RATE_LIMITS) this.#limited.inc({ limit }, 0);
+    for (const limit of RATE_LIMITS) this.limited.inc({ limit }, 0);
     for (const child of Object.values(this.#resolved)) child.inc(0);
-    for (const result of ["created", "updated", "unchanged"]) this.#imported.inc({ result }, 0);
+    for (const result of ["created", "updated", "unchanged"]) this.imported.inc({ result }, 0);
   }
 
-  /** Adds a gauge, whose values are read whenever metrics are collected. */
-  gauge({ name, help, ofWorkers }: GaugeOptions, read: () => readonly Value[]): void {
+  /** Adds a gauge. */
+  gauge({ name, help, ofWorkers, read }: GaugeOptions): void {
     register(this.#registry, { name, help, type: "gauge", aggregator: ofWorkers }, read);
   }
 
-  #counter(name: string, help: string, ...labelNames: readonly string[]): Counter {
+  #counter<Label extends string>(name: string, help: string, ...labelNames: readonly Label[]): Counter<Label> {
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
@@ -99,7 +92,7 @@ export class Metrics {
   }
 
   /** Counts and times a round trip to the store. */
-  observeStore({ operation, seconds, failed }: StoreObservation): void {
+  observeStore({ operation, seconds, failed }: { operation: string; seconds: number; failed: boolean }): void {
     let observe = this.#storeChildren.get(operation);
     if (!observe) {
       observe = this.#storeSeconds.labels(operation);
@@ -108,16 +101,6 @@ export class Metrics {
     }
     if (failed) this.#storeErrors.inc({ operation });
     observe(seconds);
-  }
-
-  /** Counts a call that a limit refuses. */
-  limited(limit: RateLimitName): void {
-    this.#limited.inc({ limit });
-  }
-
-  /** Counts a user group of an import. @param result what became of it */
-  imported(result: string): void {
-    this.#imported.inc({ result });
   }
 
   /** Counts an attempt to resolve a viewer. @param refusal why it failed; undefined: it succeeded */
@@ -134,16 +117,11 @@ export class Metrics {
     return (cause, spans) => counter.inc({ cause }, spans);
   }
 
-  /** Counts updates that were dropped from the audit trail. */
-  auditDropped(count: number): void {
-    this.#auditDropped.inc(count);
-  }
-
   /**
    * All metrics of this process or, in a worker, of all workers. Undefined when those of another worker could not be
    * collected: without them the counters would seem to fall.
    */
-  expose(format: MetricsFormat = "prometheus"): Promise<Exposition | undefined> {
+  expose(format: MetricsFormat): Promise<Exposition | undefined> {
     // This endpoint is open, and collecting costs every worker time, so concurrent requests share one collection.
     let exposing = this.#exposing.get(format);
     if (!exposing) {
@@ -197,6 +175,8 @@ export interface GaugeOptions {
   readonly help: string;
   /** What the series of several workers become. */
   readonly ofWorkers: "sum" | "min";
+  /** Gives its values, whenever metrics are collected. */
+  readonly read: () => readonly Value[];
 }
 
 /**
@@ -223,8 +203,7 @@ export class CallMetrics {
   readonly #seconds: ArrayHistogram;
   readonly #series = new Map<DescMethod | undefined, Map<string, CallSeries>>();
 
-  /** @param buckets upper bounds in seconds, in ascending order */
-  constructor(registry: Registry, buckets: readonly number[]) {
+  constructor(registry: Registry) {
     const all = () => [...this.#series.values()].flatMap((ofMethod) => [...ofMethod.values()]);
     register(registry, { name: "grpc_server_started_total", help: "Calls that began", type: "counter" }, () =>
       all().map(({ labels, started }) => ({ labels, value: started })),
@@ -238,7 +217,12 @@ export class CallMetrics {
       all().map(({ labels, inFlight }) => ({ labels, value: inFlight })),
     );
     this.#seconds = new ArrayHistogram(
-      { name: "grpc_server_handling_seconds", help: "How long unary calls took", labelNames: LABELS, buckets },
+      {
+        name: "grpc_server_handling_seconds",
+        help: "How long unary calls took",
+        labelNames: LABELS,
+        buckets: CALL_BUCKETS,
+      },
       registry,
     );
   }

@@ -94,7 +94,7 @@ export function userGroupRpcs({ environments, userGroups, audit, logger, metrics
       const failures: { [reason: string]: number } = {};
       for (const outcome of request.validateOnly ? [] : outcomes) {
         const { reason } = outcome.outcome === "failed" ? outcome.error : { reason: undefined };
-        metrics.imported(reason ?? outcome.outcome);
+        metrics.imported.inc({ result: reason ?? outcome.outcome });
         if (reason !== undefined) failures[reason] = (failures[reason] ?? 0) + 1;
       }
       if (Object.keys(failures).length > 0) {
