@@ -7,9 +7,9 @@ import {
   type ClientOf,
   type Endpoint,
   type HeaderRecord,
-  type HttpRequest,
   type HttpResponse,
   headerValue,
+  readEndpoint,
   type ServeOptions,
 } from "@user-group-service/transport";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./capacity.ts";
@@ -135,8 +135,8 @@ export function createApp(deps: AppDeps): App {
 /** `/healthz`, `/readyz` and `/metrics`. They need no API token. */
 function operations({ probe, isClosing, metrics }: Pick<AppDeps, "probe" | "isClosing" | "metrics">) {
   return {
-    health: endpoint(async () => text(200, "ok\n")),
-    readiness: endpoint(async () => {
+    health: readEndpoint(async () => text(200, "ok\n")),
+    readiness: readEndpoint(async () => {
       if (isClosing()) return text(503, "shutting down\n");
       try {
         await probe.ping();
@@ -145,16 +145,7 @@ function operations({ probe, isClosing, metrics }: Pick<AppDeps, "probe" | "isCl
         return text(503, "no change can be made\n");
       }
     }),
-    exposition: endpoint(({ headers }) => exposed(headers, metrics)),
-  };
-}
-
-function endpoint(serve: (request: HttpRequest) => Promise<HttpResponse>): Endpoint {
-  return {
-    methods: new Map([
-      ["GET", { serve }],
-      ["HEAD", { serve }],
-    ]),
+    exposition: readEndpoint(({ headers }) => exposed(headers, metrics)),
   };
 }
 

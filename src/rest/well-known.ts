@@ -1,5 +1,11 @@
 import { Code } from "@connectrpc/connect";
-import { type Endpoint, type HttpRequest, type HttpResponse, headerValue } from "@user-group-service/transport";
+import {
+  type Endpoint,
+  type HttpRequest,
+  type HttpResponse,
+  isKnown,
+  readEndpoint,
+} from "@user-group-service/transport";
 import { type EnvironmentName, parseEnvironmentName } from "../domain/environment.ts";
 import type { StrangerLimit } from "../rpc/access.ts";
 import { callError } from "../rpc/errors.ts";
@@ -38,8 +44,7 @@ export function wellKnownEndpoints({ sessions, strangers, maxAgeS }: WellKnownDe
     const document = (await documentsOf(environment, request))?.[name];
     if (!document) throw callError(Code.NotFound, NONE, { reason: "KEYS_NOT_FOUND" });
     const cached = { ...headers, etag: document.etag, "cache-control": `public, max-age=${maxAgeS}` };
-    if (isMatch(headerValue(request.headers, "if-none-match"), document.etag))
-      return { status: 304, headers: cached, body: "" };
+    if (isKnown(document.etag, request.headers)) return { status: 304, headers: cached, body: "" };
     const type = name === "jwks.json" ? "application/jwk-set+json" : "application/json";
     return { status: 200, headers: { ...cached, "content-type": type }, body: document.text } satisfies HttpResponse;
   };
@@ -48,20 +53,8 @@ export function wellKnownEndpoints({ sessions, strangers, maxAgeS }: WellKnownDe
     const [, names = "", name] = PATH.exec(path) ?? [];
     const environment = parseEnvironmentName(names);
     if (!environment || name === undefined) return undefined;
-    const method = { serve: serve(environment, name as WellKnown) };
-    return {
-      methods: new Map([
-        ["GET", method],
-        ["HEAD", method],
-      ]),
-    };
+    return readEndpoint(serve(environment, name as WellKnown));
   };
 }
 
 const NONE = "no keys are published here: there is no such environment, or no viewer session was made in it yet";
-
-/** Whether `If-None-Match` names an entity tag, or any (RFC 9110, 13.1.2). */
-function isMatch(condition: string | null, etag: string): boolean {
-  const tags = condition?.split(",") ?? [];
-  return tags.some((one) => ["*", etag, `W/${etag}`].includes(one.trim()));
-}

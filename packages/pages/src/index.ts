@@ -1,6 +1,6 @@
 /** Serves the files of pages: those of packages/openapi and packages/console. */
 import { fileURLToPath } from "node:url";
-import { type Endpoint, type HttpRequest, type HttpResponse, headerValue } from "@user-group-service/transport";
+import { type Endpoint, isKnown, readEndpoint } from "@user-group-service/transport";
 import { HeldFile } from "./held-file.ts";
 
 /** The policy of files that are not pages. */
@@ -33,7 +33,7 @@ export function pathOf(source: string): string {
  */
 export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, policy = POLICY): Endpoint {
   const file = new HeldFile(read);
-  return endpoint(async ({ headers: request }) => {
+  return readEndpoint(async ({ headers: request }) => {
     const { encoding, etag, body } = await file.encodedFor(request);
     const headers = {
       "content-type": contentType,
@@ -48,23 +48,11 @@ export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, p
       etag,
       ...(encoding && { "content-encoding": encoding }),
     };
-    // The client may have the file already (RFC 9110, 13.1.2).
-    const known = headerValue(request, "if-none-match");
-    const isKnown = known?.split(",").some((each) => ["*", etag, `W/${etag}`].includes(each.trim()));
-    return isKnown ? { status: 304, headers, body: "" } : { status: 200, headers, body };
+    return isKnown(etag, request) ? { status: 304, headers, body: "" } : { status: 200, headers, body };
   });
 }
 
 /** An endpoint that redirects permanently. @param location relative to its own */
 export function redirectEndpoint(location: string): Endpoint {
-  return endpoint(async () => ({ status: 308, headers: { location }, body: "" }));
-}
-
-function endpoint(serve: (request: HttpRequest) => Promise<HttpResponse>): Endpoint {
-  return {
-    methods: new Map([
-      ["GET", { serve }],
-      ["HEAD", { serve }],
-    ]),
-  };
+  return readEndpoint(async () => ({ status: 308, headers: { location }, body: "" }));
 }

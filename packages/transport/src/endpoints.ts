@@ -50,6 +50,22 @@ export interface EndpointCall {
   readonly contextValues: ContextValues;
 }
 
+/** An endpoint that only reads: GET, and HEAD, which gets the same without a body. */
+export function readEndpoint(serve: (request: HttpRequest) => Promise<HttpResponse>): Endpoint {
+  return {
+    methods: new Map([
+      ["GET", { serve }],
+      ["HEAD", { serve }],
+    ]),
+  };
+}
+
+/** Whether a client has what it asks for already: `If-None-Match` names the entity tag, or any (RFC 9110, 13.1.2). */
+export function isKnown(etag: string, request: HeaderRecord): boolean {
+  const known = headerValue(request, "if-none-match")?.split(",") ?? [];
+  return known.some((each) => ["*", etag, `W/${etag}`].includes(each.trim()));
+}
+
 /** Makes an error response outside of the RPC protocols. @param status the HTTP status for the error */
 export type HttpError = (error: ConnectError, status: number) => HttpResponse;
 

@@ -1,6 +1,14 @@
 /* The public interface of the transport. Nothing outside imports any other file of it. See README.md. */
 export { requireStrictJson } from "./codec/strict-json.ts";
-export { acceptsEncoding, type Endpoint, type EndpointCall, type EndpointMethod, type HttpError } from "./endpoints.ts";
+export {
+  acceptsEncoding,
+  type Endpoint,
+  type EndpointCall,
+  type EndpointMethod,
+  type HttpError,
+  isKnown,
+  readEndpoint,
+} from "./endpoints.ts";
 export { type ListenOptions, type Port as NodeServer, type ServeOptions, serveNode } from "./http/port.ts";
 export type { HeaderRecord, HttpRequest, HttpResponse } from "./http-types.ts";
 export { type ClientOf, MAX_HEADER_BYTES } from "./limits.ts";
