@@ -13,7 +13,7 @@ import type { Setting } from "./config/settings.ts";
 import { newApiToken } from "./domain/token.ts";
 import { addGauges } from "./gauges.ts";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
-import { errorFields, type Log, type Logger, openLog } from "./observability/log.ts";
+import { errorFields, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
 import { generateDevelopmentTokens, openIssuedTokens, staticTokens } from "./open-api-tokens.ts";
 import { isLoopback, openSessions } from "./open-sessions.ts";
@@ -32,24 +32,6 @@ import { answer, ask, isReporter, notifySupervisor, worker } from "./worker.ts";
 
 /** How long the supervisor may take to collect metrics, in milliseconds: a little more than it waits for its workers. */
 const METRICS_TIMEOUT_MS = 6000;
-
-/** The service with everything open but its port. */
-export interface OpenService {
-  readonly app: App;
-  readonly log: Log;
-  readonly lifecycle: Lifecycle;
-  readonly metrics: Metrics;
-  /** What is served without being set, for development. */
-  readonly forDevelopment: ForDevelopment;
-  /** Uses settings whose files have changed, but for the certificates of a port. */
-  readonly reload: Reload;
-  /** Is told the URL of its port. */
-  readonly listensAt: (url: string) => void;
-  /** Ends the streams, which do not end by themselves. */
-  readonly endStreams: () => void;
-  /** Closes everything after the shutdown delay, within the shutdown timeout. */
-  readonly close: () => Promise<void>;
-}
 
 /** A listening service. */
 export interface RunningService extends Omit<Listening, "workers"> {
@@ -134,7 +116,7 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
 }
 
 /** Opens everything but the port. @throws StoreUnavailable, StoreMisconfigured */
-export async function open(config: Config, options: { write?: (line: string) => void } = {}): Promise<OpenService> {
+export async function open(config: Config, options: { write?: (line: string) => void } = {}) {
   const lifecycle = new Lifecycle();
   const isForDevelopment = config.redisUrl === undefined && config.apiTokens.length === 0;
   const generatedTokens = isForDevelopment ? generateDevelopmentTokens() : [];
@@ -170,6 +152,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const adminTokens = adminToken === undefined ? config.adminTokens : [adminToken];
     const authenticator = new ApiTokens(await tokensOf({ adminTokens, apiTokens }), issued);
     addGauges(metrics, { settings: () => current, client, ring: () => ring, issued });
+    /** Uses settings whose files have changed, but for the certificates of a port. */
     const reload: Reload = async (next, changed) => {
       log.redact(secretsOf(next));
       if (changed.has("TOKEN_KEYS_FILE")) {
@@ -214,6 +197,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       shutdownSignal: shutdown.signal,
       isClosing: () => lifecycle.isClosing,
     });
+    /** Closes everything after the shutdown delay, within the shutdown timeout. */
     const close = async () => {
       log.logger.info("shutting down");
       const { shutdownTimeoutMs, shutdownDelayMs } = config;
@@ -223,18 +207,10 @@ export async function open(config: Config, options: { write?: (line: string) => 
       if (failed.length > 0) log.logger.warn({ failed }, "not closed in time");
       else log.logger.info("closed");
     };
+    /** Ends the streams, which do not end by themselves. */
     const endStreams = () => shutdown.abort();
-    return {
-      app,
-      log,
-      lifecycle,
-      metrics,
-      forDevelopment: { generatedTokens, adminToken },
-      reload,
-      listensAt,
-      endStreams,
-      close,
-    };
+    const forDevelopment: ForDevelopment = { generatedTokens, adminToken };
+    return { app, log, lifecycle, metrics, forDevelopment, reload, listensAt, endStreams, close };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs, { onFailure: closeFailure(log.logger) });
     throw error;
