@@ -9,7 +9,7 @@ import type { Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { RedisState } from "./redis-state.ts";
 import { redisApiTokens } from "./store/api-tokens/api-tokens.ts";
-import { RevocationFeed } from "./store/api-tokens/revocation-feed.ts";
+import { followRevocations } from "./store/api-tokens/revocation-feed.ts";
 import type { Audit } from "./store/audit/audit.ts";
 import { deriveKey } from "./store/encryption/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
@@ -51,8 +51,7 @@ export function openIssuedTokens(
         errorFields(error),
         "Redis does not let its user subscribe to the channel ug:revoked: a revoked API token may be believed for API_TOKEN_CACHE; give the user that channel",
       );
-    const feed = new RevocationFeed(client, { listener, onRefused });
-    lifecycle.onClose("subscription to revocations", () => feed.close());
+    lifecycle.onClose("subscription to revocations", followRevocations(client, { listener, onRefused }));
   }
   return { apiTokensOf, issued };
 }

@@ -8,7 +8,7 @@ import type { Audit } from "./store/audit/audit.ts";
 import type { TokenCipher } from "./store/encryption/encryption.ts";
 import { signingKeysPath } from "./store/keys.ts";
 import type { StoreClient } from "./store/redis/client.ts";
-import { RedisSigningKeys } from "./store/sessions/signing-keys.ts";
+import { redisSigningKeys } from "./store/sessions/signing-keys.ts";
 
 /** Addresses that no other machine reaches. */
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/i;
@@ -34,7 +34,7 @@ export function openSessions(
 ) {
   let listenUrl: string | undefined;
   const signingKeys = new SigningKeys({
-    store: new RedisSigningKeys({ client, cipher, audit }),
+    store: redisSigningKeys({ client, cipher, audit }),
     onOverdue: (error) =>
       logger.warn(errorFields(error), "signing keys could not be changed though it is time; it is tried again"),
   });

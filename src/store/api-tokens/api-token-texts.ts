@@ -68,7 +68,7 @@ return {gone > 0 and 'done' or 'missing', stamp, spread(listed(key, id))}`,
 /** What API tokens are stored with. */
 export interface ApiTokenDeps {
   readonly client: StoreClient;
-  /** Told of changes by this process; `RevocationFeed` tells it of those by others. */
+  /** Told of changes by this process; `followRevocations` tells it of those by others. */
   readonly listener: RevocationListener;
   readonly audit: Audit;
 }

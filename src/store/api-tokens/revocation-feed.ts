@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { dropWhenSilent, isRefusal, type StoreNode } from "@user-group-service/redis";
+import { dropWhenSilent, isRefusal, type StoreNode, type StoreNodes } from "@user-group-service/redis";
 import type { Redis } from "ioredis";
 import type { RevocationListener } from "../../domain/api-token.ts";
 import { REVOKED_CHANNEL } from "../keys.ts";
@@ -28,38 +28,16 @@ export interface RevocationFeedOptions {
  * Tells of the API tokens that any worker revokes, by a connection of its own that subscribes to their channel at any
  * node that has keys. What was published while there was no subscription is lost, so whenever there is one again, any
  * token may have been revoked.
+ *
+ * @returns what ends it
  */
-export class RevocationFeed {
-  readonly #client: StoreClient;
-  readonly #options: RevocationFeedOptions;
-  readonly #closed = new AbortController();
-  #isRefused = false;
-
-  constructor(client: StoreClient, options: RevocationFeedOptions) {
-    this.#client = client;
-    this.#options = options;
-    void this.#run();
-  }
-
-  close(): void {
-    this.#closed.abort();
-  }
-
-  async #run(): Promise<void> {
-    const { signal } = this.#closed;
-    while (!signal.aborted) {
-      const ready = this.#client.nodes.masters().filter((node) => node.isReady());
-      // Any of them, so that the workers spread over the nodes.
-      const node = ready[Math.floor(Math.random() * ready.length)];
-      const wasRefused = node !== undefined && (await this.#follow(node));
-      // Ends early when it is closed.
-      await pause(wasRefused ? REFUSED_MS : RETRY_MS, undefined, { signal, ref: false }).catch(() => {});
-    }
-  }
+export function followRevocations(client: StoreClient, { listener, onRefused }: RevocationFeedOptions): () => void {
+  const closed = new AbortController();
+  const { signal } = closed;
+  let isRefused = false;
 
   /** Subscribes at a node until that ends. @returns whether Redis refused it */
-  async #follow(node: StoreNode): Promise<boolean> {
-    const { listener } = this.#options;
+  const follow = async (node: StoreNode): Promise<boolean> => {
     const redis = node.reads.redis.duplicate({
       lazyConnect: true,
       autoResubscribe: false,
@@ -73,38 +51,52 @@ export class RevocationFeed {
     redis.on("error", () => {});
     redis.on("message", (_channel, digest) => listener.revoked(digest));
     const end = () => redis.disconnect();
-    this.#closed.signal.addEventListener("abort", end, { once: true });
+    signal.addEventListener("abort", end, { once: true });
     try {
       await redis.connect();
       await redis.subscribe(REVOKED_CHANNEL);
-      this.#isRefused = false;
+      isRefused = false;
       listener.missed();
-      await this.#keep(redis, node);
+      await keep(redis, node, client.nodes);
       return false;
     } catch (error) {
       if (!isRefusal(error)) return false;
-      if (!this.#isRefused) this.#options.onRefused(error);
-      this.#isRefused = true;
+      if (!isRefused) onRefused(error);
+      isRefused = true;
       return true;
     } finally {
-      this.#closed.signal.removeEventListener("abort", end);
+      signal.removeEventListener("abort", end);
       redis.disconnect();
     }
-  }
+  };
 
-  /** Returns when the subscription is over, or its node is no longer the one to subscribe at. Rejects when it fails. */
-  async #keep(redis: Redis, node: StoreNode): Promise<void> {
-    const over = new AbortController();
-    redis.once("close", () => over.abort());
-    if (redis.status !== "ready") return;
-    const losses = node.reads.losses;
-    while (!over.signal.aborted) {
-      await pause(CHECK_MS, undefined, { signal: over.signal, ref: false }).catch(() => {});
-      // After a failover a name may lead to another Redis than it did.
-      const isMoved = node.reads.losses !== losses || !this.#client.nodes.masters().includes(node);
-      if (isMoved || over.signal.aborted) return;
-      // The check: subscribing again changes nothing, and has to be answered.
-      await redis.subscribe(REVOKED_CHANNEL);
+  const run = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const ready = client.nodes.masters().filter((node) => node.isReady());
+      // Any of them, so that the workers spread over the nodes.
+      const node = ready[Math.floor(Math.random() * ready.length)];
+      const wasRefused = node !== undefined && (await follow(node));
+      // Ends early when it is closed.
+      await pause(wasRefused ? REFUSED_MS : RETRY_MS, undefined, { signal, ref: false }).catch(() => {});
     }
+  };
+
+  void run();
+  return () => closed.abort();
+}
+
+/** Returns when a subscription is over, or its node is no longer the one to subscribe at. Rejects when it fails. */
+async function keep(redis: Redis, node: StoreNode, nodes: StoreNodes): Promise<void> {
+  const over = new AbortController();
+  redis.once("close", () => over.abort());
+  if (redis.status !== "ready") return;
+  const losses = node.reads.losses;
+  while (!over.signal.aborted) {
+    await pause(CHECK_MS, undefined, { signal: over.signal, ref: false }).catch(() => {});
+    // After a failover a name may lead to another Redis than it did.
+    const isMoved = node.reads.losses !== losses || !nodes.masters().includes(node);
+    if (isMoved || over.signal.aborted) return;
+    // The check: subscribing again changes nothing, and has to be answered.
+    await redis.subscribe(REVOKED_CHANNEL);
   }
 }

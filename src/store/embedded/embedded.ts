@@ -11,7 +11,7 @@ import type { Redis } from "ioredis";
 import { EVENT_FIELD } from "../audit/audit.ts";
 import { LIST_IDS } from "../groups/user-group-admin.ts";
 import { StoreClient, type StoreClientOptions } from "../redis/client.ts";
-import { LuaScripts } from "./lua.ts";
+import { luaCompiler } from "./lua.ts";
 
 /** A command of ioredis-mock, by itself or as it is emulated here. */
 type MockCommand = (...args: readonly never[]) => Promise<unknown>;
@@ -27,7 +27,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const emulated = { time: microseconds(), ...streamsOf(redis) };
   const commands: Record<string, MockCommand | undefined> = { ...(redis as object), ...emulated };
   Object.assign(redis, emulated);
-  const scripts = new LuaScripts(fengari, async (name, args) => {
+  const compile = luaCompiler(fengari, async (name, args) => {
     const command = commands[name];
     if (!command) throw new Error(`ERR the embedded store has no command '${name}'`);
     return command(...(args as never[]));
@@ -44,7 +44,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const define = (name: string, run: MockCommand) => Object.assign(redis, { [name]: inTurn(run) });
   for (const name of PLAIN_COMMANDS) define(name, refusing(commands[name] as MockCommand));
   redis.defineScript = (name, lua) => {
-    const run = name === LIST_IDS.name ? listIds.bind(undefined, redis) : scripts.compile(lua);
+    const run = name === LIST_IDS.name ? listIds.bind(undefined, redis) : compile(lua);
     define(name, async (key = "", ...args) => {
       // Redis' clock stands still while a script runs. Here a key could expire between two of its commands, and the second
       // would make it anew, in part.

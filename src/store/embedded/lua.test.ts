@@ -1,14 +1,14 @@
 import fengari from "fengari";
 import { expect, it } from "vitest";
-import { LuaScripts } from "./lua.ts";
+import { luaCompiler } from "./lua.ts";
 
-const scripts = new LuaScripts(fengari, async (name, args) => {
+const compile = luaCompiler(fengari, async (name, args) => {
   if (name === "refuse") throw new Error("ERR refused");
   const answers: Record<string, unknown> = { null: null, number: 7, flat: ["a", null, "ü"], hash: { f: "v", g: "w" } };
   return name in answers ? answers[name] : args;
 });
 
-const run = (text: string, ...args: string[]) => scripts.compile(text)("the key", args);
+const run = (text: string, ...args: string[]) => compile(text)("the key", args);
 
 it.each<[text: string, expected: unknown]>([
   ["return {KEYS[1], ARGV[2], #KEYS, #ARGV}", ["the key", "b", 1, 2]],
@@ -30,7 +30,7 @@ it.each([
   ["error('by itself')", "by itself"],
   ["return 1 + nil", "arithmetic on a nil value"],
 ])("a script that fails leaves the others as they are: %s", async (text, message) => {
-  const [before, script] = ["return ARGV[1]", text].map((each) => scripts.compile(each));
+  const [before, script] = ["return ARGV[1]", text].map((each) => compile(each));
   for (let i = 0; i < 2; i++) {
     await expect(script?.("k", [])).rejects.toMatchObject({
       name: "ReplyError",
@@ -41,11 +41,11 @@ it.each([
 });
 
 it("what is no Lua is refused", () => {
-  expect(() => scripts.compile("return {")).toThrow("a script failed");
+  expect(() => compile("return {")).toThrow("a script failed");
 });
 
 it("a call leaves no globals to the next one, nor to other scripts", async () => {
-  const count = scripts.compile("calls = (calls or 0) + 1 return calls");
+  const count = compile("calls = (calls or 0) + 1 return calls");
   expect(await Promise.all([count("k", []), count("k", [])])).toEqual([1, 1]);
   expect(await count("k", [])).toBe(1);
   expect(await run("return type(calls)")).toBe("nil");

@@ -20,71 +20,26 @@ redis = {
   pcall = function(...) return yield('pcall', ...) end,
 }`;
 
-/** Scripts of Redis in one state of Lua. Each is compiled once, and has globals of its own in every call. */
-export class LuaScripts {
-  readonly #fengari: typeof Fengari;
-  readonly #state: LuaState;
-  readonly #run: RunCommand;
+/**
+ * Compiles scripts of Redis in one state of Lua, each once; it has globals of its own in every call. What is made throws an
+ * Error when a text is no Lua.
+ *
+ * @param run carries out the commands of the scripts
+ */
+export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: string) => LuaScript {
+  const { lua, lauxlib, lualib, to_luastring } = fengari;
+  const state = lauxlib.luaL_newstate();
 
-  constructor(fengari: typeof Fengari, run: RunCommand) {
-    this.#fengari = fengari;
-    this.#run = run;
-    this.#state = fengari.lauxlib.luaL_newstate();
-    fengari.lualib.luaL_openlibs(this.#state);
-    this.#load(REDIS, 0);
-  }
-
-  /** @throws Error when it is no Lua */
-  compile(text: string): LuaScript {
-    const { lua, lauxlib } = this.#fengari;
-    // A first line for Redis, such as `#!lua flags=allow-oom`, is no Lua.
-    const body = text.replace(/^#!.*\n/, "\n");
-    this.#load(`return function(KEYS, ARGV) local _ENV = setmetatable({}, {__index = _ENV}) ${body}\nend`, 1);
-    const reference = lauxlib.luaL_ref(this.#state, lua.LUA_REGISTRYINDEX);
-    return (key, args) => this.#call(reference, [key], args);
-  }
+  const errorOf = (thread: LuaState) => new ScriptFailed(`a script failed: ${lua.lua_tojsstring(thread, -1)}`);
 
   /** Runs what it is given, and leaves its results on the stack. */
-  #load(text: string, results: number): void {
-    const { lua, lauxlib, to_luastring } = this.#fengari;
-    if (lauxlib.luaL_loadstring(this.#state, to_luastring(text)) !== lua.LUA_OK) throw this.#errorOf(this.#state);
-    lua.lua_call(this.#state, 0, results);
-  }
-
-  async #call(script: number, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    const { lua } = this.#fengari;
-    // A thread of its own, so that one that fails leaves nothing behind.
-    const thread = lua.lua_newthread(this.#state);
-    lua.lua_pop(this.#state, 1);
-    lua.lua_rawgeti(thread, lua.LUA_REGISTRYINDEX, script);
-    this.#push(thread, keys);
-    this.#push(thread, args);
-    let status = lua.lua_resume(thread, null, 2);
-    while (status === lua.LUA_YIELD) {
-      this.#push(thread, await this.#answerTo(thread));
-      status = lua.lua_resume(thread, null, 1);
-    }
-    if (status !== lua.LUA_OK) throw this.#errorOf(thread);
-    return this.#at(thread, -1);
-  }
-
-  /** Carries out the command for which a thread waits. */
-  async #answerTo(thread: LuaState): Promise<unknown> {
-    const { lua } = this.#fengari;
-    const [how, name = "", ...args] = Array.from({ length: lua.lua_gettop(thread) }, (_, i) =>
-      String(this.#at(thread, i + 1)),
-    );
-    lua.lua_settop(thread, 0);
-    const answer = this.#run(name.toLowerCase(), args);
-    return answer.catch((error: Error) => {
-      if (how === "pcall") return error;
-      throw new ScriptFailed(error.message);
-    });
-  }
+  const load = (text: string, results: number): void => {
+    if (lauxlib.luaL_loadstring(state, to_luastring(text)) !== lua.LUA_OK) throw errorOf(state);
+    lua.lua_call(state, 0, results);
+  };
 
   /** Pushes what Redis answered: null as false, an object as its fields and values in turn, an error as a table. */
-  #push(thread: LuaState, value: unknown): void {
-    const { lua, to_luastring } = this.#fengari;
+  const push = (thread: LuaState, value: unknown): void => {
     if (typeof value === "string") {
       lua.lua_pushstring(thread, Buffer.from(value));
     } else if (typeof value === "number") {
@@ -94,21 +49,20 @@ export class LuaScripts {
       lua.lua_pushboolean(thread, false);
     } else if (value instanceof Error) {
       lua.lua_createtable(thread, 0, 1);
-      this.#push(thread, value.message);
+      push(thread, value.message);
       lua.lua_setfield(thread, -2, to_luastring("err"));
     } else {
       const elements: readonly unknown[] = Array.isArray(value) ? value : Object.entries(value).flat();
       lua.lua_createtable(thread, elements.length, 0);
       for (const [i, element] of elements.entries()) {
-        this.#push(thread, element);
+        push(thread, element);
         lua.lua_rawseti(thread, -2, i + 1);
       }
     }
-  }
+  };
 
   /** What a script gives to Redis: a table ends at its first nil, and false is null. */
-  #at(thread: LuaState, index: number): unknown {
-    const { lua } = this.#fengari;
+  const at = (thread: LuaState, index: number): unknown => {
     switch (lua.lua_type(thread, index)) {
       case lua.LUA_TSTRING:
         return Buffer.from(lua.lua_tostring(thread, index)).toString();
@@ -119,7 +73,7 @@ export class LuaScripts {
       case lua.LUA_TTABLE: {
         const list: unknown[] = [];
         for (let i = 1; lua.lua_rawgeti(thread, index, i) !== lua.LUA_TNIL; i++) {
-          list.push(this.#at(thread, -1));
+          list.push(at(thread, -1));
           lua.lua_pop(thread, 1);
         }
         lua.lua_pop(thread, 1);
@@ -128,9 +82,43 @@ export class LuaScripts {
       default:
         return null;
     }
-  }
+  };
 
-  #errorOf(thread: LuaState): Error {
-    return new ScriptFailed(`a script failed: ${this.#fengari.lua.lua_tojsstring(thread, -1)}`);
-  }
+  /** Carries out the command for which a thread waits. */
+  const answerTo = async (thread: LuaState): Promise<unknown> => {
+    const [how, name = "", ...args] = Array.from({ length: lua.lua_gettop(thread) }, (_, i) =>
+      String(at(thread, i + 1)),
+    );
+    lua.lua_settop(thread, 0);
+    return run(name.toLowerCase(), args).catch((error: Error) => {
+      if (how === "pcall") return error;
+      throw new ScriptFailed(error.message);
+    });
+  };
+
+  const call = async (script: number, keys: readonly string[], args: readonly string[]): Promise<unknown> => {
+    // A thread of its own, so that one that fails leaves nothing behind.
+    const thread = lua.lua_newthread(state);
+    lua.lua_pop(state, 1);
+    lua.lua_rawgeti(thread, lua.LUA_REGISTRYINDEX, script);
+    push(thread, keys);
+    push(thread, args);
+    let status = lua.lua_resume(thread, null, 2);
+    while (status === lua.LUA_YIELD) {
+      push(thread, await answerTo(thread));
+      status = lua.lua_resume(thread, null, 1);
+    }
+    if (status !== lua.LUA_OK) throw errorOf(thread);
+    return at(thread, -1);
+  };
+
+  lualib.luaL_openlibs(state);
+  load(REDIS, 0);
+  return (text) => {
+    // A first line for Redis, such as `#!lua flags=allow-oom`, is no Lua.
+    const body = text.replace(/^#!.*\n/, "\n");
+    load(`return function(KEYS, ARGV) local _ENV = setmetatable({}, {__index = _ENV}) ${body}\nend`, 1);
+    const reference = lauxlib.luaL_ref(state, lua.LUA_REGISTRYINDEX);
+    return (key, args) => call(reference, [key], args);
+  };
 }

@@ -12,7 +12,7 @@ import { locateGroup, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
 import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
 import { changeScript } from "../redis/script.ts";
-import { RedisSigningKeys } from "../sessions/signing-keys.ts";
+import { redisSigningKeys } from "../sessions/signing-keys.ts";
 import { checkValue, type RingKey } from "./encryption.ts";
 
 /** How often a process notes under which key it encrypts, in milliseconds. */
@@ -83,11 +83,11 @@ export interface TokenKeyDeps extends GroupDeps {
 /** The keys that tokens in Redis are encrypted under. */
 export class RedisTokenKeys implements TokenKeyStore {
   readonly #deps: TokenKeyDeps;
-  readonly #signingKeys: RedisSigningKeys;
+  readonly #signingKeys: ReturnType<typeof redisSigningKeys>;
 
   constructor(deps: TokenKeyDeps) {
     this.#deps = deps;
-    this.#signingKeys = new RedisSigningKeys(deps);
+    this.#signingKeys = redisSigningKeys(deps);
   }
 
   async list() {

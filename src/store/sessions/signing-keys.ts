@@ -2,12 +2,10 @@ import type { ChangeBy } from "../../domain/audit.ts";
 import type { Environment, EnvironmentName } from "../../domain/environment.ts";
 import { EnvironmentNotFound, RecordUnreadable, SigningKeysChanged } from "../../domain/errors.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../../domain/viewer-session.ts";
-import type { Audit } from "../audit/audit.ts";
-import type { TokenCipher } from "../encryption/encryption.ts";
 import { ENVIRONMENT_FIELD } from "../environments/environments.ts";
+import type { GroupDeps } from "../groups/group-record.ts";
 import { environmentKey, REVOKED_CHANNEL, signingKeysKey, signingKeysMessage } from "../keys.ts";
 import { READ, recordFromAnswer } from "../records.ts";
-import type { StoreClient } from "../redis/client.ts";
 import { auditedScript } from "../redis/script.ts";
 
 /** How often keys are encrypted anew that others change meanwhile. */
@@ -43,92 +41,21 @@ redis.pcall('PUBLISH', '${REVOKED_CHANNEL}', message)
 return {'made', stamp, spread(redis.call('HGETALL', keys))}`,
 });
 
-/** What signing keys are kept with. */
-export interface SigningKeyDeps {
-  readonly client: StoreClient;
-  readonly cipher: TokenCipher;
-  readonly audit: Audit;
-}
-
 /** The keys that sign viewer sessions, in Redis, their private keys encrypted under `TOKEN_KEYS`. */
-export class RedisSigningKeys implements SigningKeyStore {
-  readonly #deps: SigningKeyDeps;
-
-  constructor(deps: SigningKeyDeps) {
-    this.#deps = deps;
-  }
-
-  async read(environment: EnvironmentName): Promise<SigningKeySet> {
-    const answer = await this.#deps.client.ask("signing-keys", READ, { key: signingKeysKey(environment) });
-    return this.#setOf(environment, answer);
-  }
-
-  async replace(
-    environment: Environment,
-    keys: readonly SigningKey[],
-    { was, by }: { readonly was: string; readonly by: ChangeBy },
-  ): Promise<SigningKeySet & { readonly isMade: boolean }> {
-    return this.#set(environment, keys, { was, by, names: "signing_keys" });
-  }
-
-  /**
-   * Encrypts the private keys of an environment under the first key of the ring that are encrypted under another one.
-   *
-   * @param isDryRun whether nothing is changed
-   * @returns under which keys of the ring they were, one for each; and the ids of those that cannot be decrypted
-   * @throws SigningKeysChanged when others change them all the time; EnvironmentNotFound when the environment is deleted
-   */
-  async reencrypt(environment: Environment, isDryRun: boolean) {
-    let set = await this.read(environment);
-    for (let tries = 0; tries < TRIES; tries++) {
-      const [current] = this.#deps.cipher.keyIds;
-      const sealed = set.keys.filter((key) => key.sealed !== undefined);
-      const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== current);
-      const failed = sealed.filter(({ d }) => d === undefined).map(({ kid }) => kid);
-      if (moved.length === 0 || isDryRun) return { uses: sealed.map(ringKeyOf), failed };
-      const next = set.keys.map((key) => (moved.includes(key) ? { ...key, sealed: undefined } : key));
-      const answer = await this.#set(environment, next, { was: set.version, by: IN_TIME, names: "" });
-      if (answer.isMade) return { uses: sealed.map(ringKeyOf), failed };
-      set = answer;
-    }
-    throw new SigningKeysChanged();
-  }
-
-  async #set(
-    environment: Environment,
-    keys: readonly SigningKey[],
-    { was, by, names }: { readonly was: string; readonly by: ChangeBy; readonly names: string },
-  ) {
-    const { client, audit } = this.#deps;
-    const args = { key: environmentKey(environment), keys: signingKeysKey(environment), number: environment.number };
-    const rest = keys.flatMap((key) => [key.kid, this.#textOf(environment, key)]);
-    const told = { was, message: signingKeysMessage(environment), names, rest };
-    const change = { ...args, ...told, ...audit.ofEnvironment(environment, by) };
-    const answer = await client.change("signing-keys", SET_SIGNING_KEYS, change);
-    if (answer[0] === "missing") throw new EnvironmentNotFound();
-    return { ...this.#setOf(environment, answer), isMade: answer[0] === "made" };
-  }
-
-  #setOf(environment: EnvironmentName, answer: readonly string[]): SigningKeySet {
-    const { [VERSION]: version = "", ...texts } = recordFromAnswer(answer);
-    const keys = Object.entries(texts).map(([kid, text = ""]) => this.#keyOf(environment, kid, text));
-    // Without any, there was nothing that could tell Redis' clock.
-    return { keys, version, now: answer[1] === undefined ? Date.now() : Number(answer[1]) };
-  }
-
+export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
   /** What is stored of a key: its times, its point and, where it has a private key, that. */
-  #textOf(environment: EnvironmentName, { kid, createTime, activeTime, x, y, d, sealed }: SigningKey): string {
+  const textOf = (environment: Environment, { kid, createTime, activeTime, x, y, d, sealed }: SigningKey): string => {
     const fields: unknown[] = [createTime, activeTime, x, y];
     if (sealed !== undefined) fields.push(sealed);
     else if (d !== undefined) {
-      const { keyId, text } = this.#deps.cipher.seal(environment, nameOf(kid, x, y), d);
+      const { keyId, text } = cipher.seal(environment, nameOf(kid, x, y), d);
       fields.push(keyId, text);
     }
     return fields.join(".");
-  }
+  };
 
   /** @throws RecordUnreadable */
-  #keyOf(environment: EnvironmentName, kid: string, stored: string): SigningKey {
+  const keyOf = (environment: EnvironmentName, kid: string, stored: string): SigningKey => {
     const [created, active, x, y, keyId, text] = stored.split(".");
     const times = { createTime: Number(created), activeTime: Number(active) };
     if (x === undefined || y === undefined || !Object.values(times).every(Number.isSafeInteger))
@@ -137,13 +64,65 @@ export class RedisSigningKeys implements SigningKeyStore {
     if (keyId === undefined || text === undefined) return { ...key, d: undefined, sealed: undefined };
     const sealed = `${keyId}.${text}`;
     try {
-      return { ...key, d: this.#deps.cipher.unseal(environment, nameOf(kid, x, y), { keyId, text }), sealed };
+      return { ...key, d: cipher.unseal(environment, nameOf(kid, x, y), { keyId, text }), sealed };
     } catch (error) {
       if (!(error instanceof RecordUnreadable)) throw error;
       // Sessions that it has signed can still be checked.
       return { ...key, d: undefined, sealed };
     }
-  }
+  };
+
+  const setOf = (environment: EnvironmentName, answer: readonly string[]): SigningKeySet => {
+    const { [VERSION]: version = "", ...texts } = recordFromAnswer(answer);
+    const keys = Object.entries(texts).map(([kid, text = ""]) => keyOf(environment, kid, text));
+    // Without any, there was nothing that could tell Redis' clock.
+    return { keys, version, now: answer[1] === undefined ? Date.now() : Number(answer[1]) };
+  };
+
+  const read = async (environment: EnvironmentName): Promise<SigningKeySet> =>
+    setOf(environment, await client.ask("signing-keys", READ, { key: signingKeysKey(environment) }));
+
+  const write = async (
+    environment: Environment,
+    keys: readonly SigningKey[],
+    { was, by, names }: { readonly was: string; readonly by: ChangeBy; readonly names: string },
+  ) => {
+    const args = { key: environmentKey(environment), keys: signingKeysKey(environment), number: environment.number };
+    const rest = keys.flatMap((key) => [key.kid, textOf(environment, key)]);
+    const told = { was, message: signingKeysMessage(environment), names, rest };
+    const change = { ...args, ...told, ...audit.ofEnvironment(environment, by) };
+    const answer = await client.change("signing-keys", SET_SIGNING_KEYS, change);
+    if (answer[0] === "missing") throw new EnvironmentNotFound();
+    return { ...setOf(environment, answer), isMade: answer[0] === "made" };
+  };
+
+  return {
+    read,
+    replace: (environment, keys, change) => write(environment, keys, { ...change, names: "signing_keys" }),
+
+    /**
+     * Encrypts the private keys of an environment under the first key of the ring that are encrypted under another one.
+     *
+     * @param isDryRun whether nothing is changed
+     * @returns under which keys of the ring they were, one for each; and the ids of those that cannot be decrypted
+     * @throws SigningKeysChanged when others change them all the time; EnvironmentNotFound when the environment is deleted
+     */
+    async reencrypt(environment: Environment, isDryRun: boolean) {
+      let set = await read(environment);
+      for (let tries = 0; tries < TRIES; tries++) {
+        const [current] = cipher.keyIds;
+        const sealed = set.keys.filter((key) => key.sealed !== undefined);
+        const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== current);
+        const failed = sealed.filter(({ d }) => d === undefined).map(({ kid }) => kid);
+        if (moved.length === 0 || isDryRun) return { uses: sealed.map(ringKeyOf), failed };
+        const next = set.keys.map((key) => (moved.includes(key) ? { ...key, sealed: undefined } : key));
+        const answer = await write(environment, next, { was: set.version, by: IN_TIME, names: "" });
+        if (answer.isMade) return { uses: sealed.map(ringKeyOf), failed };
+        set = answer;
+      }
+      throw new SigningKeysChanged();
+    },
+  } satisfies SigningKeyStore & { readonly reencrypt: unknown };
 }
 
 /** What a private key is bound to beside its environment. */

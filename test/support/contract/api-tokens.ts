@@ -16,7 +16,7 @@ import { apiTokenDigest, newApiToken } from "../../../src/domain/token.ts";
 import { CHANGE, END, UNLIST } from "../../../src/store/api-tokens/api-token-texts.ts";
 import { NOTE_USE } from "../../../src/store/api-tokens/api-tokens.ts";
 import { LIST, WRITE } from "../../../src/store/api-tokens/new-text.ts";
-import { RevocationFeed } from "../../../src/store/api-tokens/revocation-feed.ts";
+import { followRevocations } from "../../../src/store/api-tokens/revocation-feed.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
 import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY, TestEnvironmentDeletion, testApiTokens, testEnvironments } from "../stores.ts";
@@ -489,7 +489,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
     if (!feeds) return;
     it("are known to be revoked wherever a feed listens", async () => {
       const listener = newListener();
-      const feed = new RevocationFeed(client(1), { listener, onRefused: (error) => expect.fail(error.message) });
+      const end = followRevocations(client(1), { listener, onRefused: (error) => expect.fail(error.message) });
       try {
         await waitFor("it has subscribed", () => listener.told.includes("missed"));
         for (let i = 0; i < 5; i++) {
@@ -498,7 +498,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
           await waitFor("it is told", () => listener.told.includes(digest));
         }
       } finally {
-        feed.close();
+        end();
       }
     });
   });

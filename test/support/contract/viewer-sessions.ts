@@ -16,7 +16,7 @@ import { type RingKey, TokenCipher } from "../../../src/store/encryption/encrypt
 import { RedisTokenKeys } from "../../../src/store/encryption/token-keys.ts";
 import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY, signingKeysKey } from "../../../src/store/keys.ts";
-import { RedisSigningKeys } from "../../../src/store/sessions/signing-keys.ts";
+import { redisSigningKeys } from "../../../src/store/sessions/signing-keys.ts";
 import { AUDIT, BY, TestEnvironmentDeletion, testEnvironments } from "../stores.ts";
 import {
   byId,
@@ -185,7 +185,7 @@ async function newKey(given: Partial<SigningKey> = {}): Promise<SigningKey> {
 /** The store of signing keys, and what uses it. */
 export function signingKeyContract({ client, redis }: ContractContext): void {
   const keysWith = (ring = RING, worker = 0) =>
-    new RedisSigningKeys({ client: client(worker), cipher: new TokenCipher(ring), audit: AUDIT });
+    redisSigningKeys({ client: client(worker), cipher: new TokenCipher(ring), audit: AUDIT });
   const created = () => testEnvironments(client()).create(newEnvironment());
   const shown = ({ kid, createTime, activeTime, x, y, d }: SigningKey) => ({ kid, createTime, activeTime, x, y, d });
 
