@@ -1,4 +1,4 @@
-import type { ChangeBy } from "./audit.ts";
+import { AT_START, type ChangeBy } from "./audit.ts";
 import type { Environment, EnvironmentName } from "./environment.ts";
 import type { UserGroupTarget, Viewer } from "./user-group.ts";
 
@@ -99,10 +99,7 @@ export interface SigningKeyStore {
 
 /** Who changes signing keys when it is time: no caller does, but the service. */
 export const IN_TIME: ChangeBy = {
-  actorId: "service",
+  ...AT_START,
   actorName: "the service, as it was time",
-  role: "service",
   method: "RotateSigningKey",
-  requestId: "",
-  peer: "",
 };

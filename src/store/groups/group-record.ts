@@ -104,14 +104,9 @@ export function viewerFromRecord(record: StoredRecord, environment: Environment,
   };
 }
 
-/** The generation that viewer sessions of a group are of now. @throws RecordUnreadable */
-export function generationOf(record: StoredRecord): number {
-  return optionalIntegerOf(record, FIELD.generation) ?? 0;
-}
-
-/** The first generation of a group's viewer sessions that is not ended. @throws RecordUnreadable */
-export function firstGenerationOf(record: StoredRecord): number {
-  return optionalIntegerOf(record, FIELD.firstGeneration) ?? 0;
+/** The generation that viewer sessions of a group are of now, or the first that is not ended. @throws RecordUnreadable */
+export function generationOf(record: StoredRecord, field: "generation" | "firstGeneration" = "generation"): number {
+  return optionalIntegerOf(record, FIELD[field]) ?? 0;
 }
 
 /** What operators may see of a group. @param now Redis' clock. @throws RecordUnreadable */
@@ -156,11 +151,6 @@ export function listedFromRecord(record: StoredRecord, providedId: string, now: 
 /** Since when a group has its token, in milliseconds since 1970. @throws RecordUnreadable */
 export function tokenTimeOf(record: StoredRecord): number {
   return optionalIntegerOf(record, FIELD.tokenCreateTime) ?? integerOf(record, FIELD.createTime);
-}
-
-/** The update time of a record, as it is stored; empty when the record is not whole. */
-export function updateTimeFromRecord(record: StoredRecord): string {
-  return record[FIELD.updateTime] ?? record[FIELD.createTime] ?? "";
 }
 
 /**

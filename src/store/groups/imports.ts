@@ -24,7 +24,6 @@ import {
   requireDone,
   tokenFields,
   tokenTimeOf,
-  updateTimeFromRecord,
 } from "./group-record.ts";
 
 /** How many groups are imported at once: their records have to fit into memory, and Redis is not ours alone. */
@@ -204,7 +203,7 @@ class GroupImport {
       this.#unusedEntry = `${entry}:${given.digest}`;
     }
     const args = {
-      ...{ key, prefix, id: providedId, updateTime: updateTimeFromRecord(record) },
+      ...{ key, prefix, id: providedId, updateTime: record[FIELD.updateTime] ?? record[FIELD.createTime] },
       ...{ digest: given?.digest, isIndexed: given?.isIndexed, graceMs },
       ...teamIdsOf(environment, partition),
       ...this.#fieldsOf(record, plan, entry),

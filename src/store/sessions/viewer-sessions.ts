@@ -10,13 +10,7 @@ import {
 } from "../../domain/viewer-session.ts";
 import { digest } from "../encryption/encryption.ts";
 import { FIELD, GENERATION } from "../groups/fields.ts";
-import {
-  firstGenerationOf,
-  type GroupDeps,
-  generationOf,
-  requireDone,
-  viewerFromRecord,
-} from "../groups/group-record.ts";
+import { type GroupDeps, generationOf, requireDone, viewerFromRecord } from "../groups/group-record.ts";
 import { KEY, locateGroup } from "../keys.ts";
 import { integerOf, recordFromAnswer } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
@@ -85,7 +79,7 @@ export async function resolveSession(
   if (answer.length === 0) throw new ViewerSessionEnded();
   const record = recordFromAnswer(answer, 3);
   record[FIELD.providedId] = providedId;
-  const first = Math.max(firstGenerationOf(record), Number.parseInt(answer[2] || "0", 10));
+  const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[2] || "0", 10));
   // A generation later than the group's: Redis has lost an ending of sessions, and with it which sessions have ended.
   const isLive = generation >= first && generation <= generationOf(record);
   if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
