@@ -125,6 +125,16 @@ describe("a budget of clients", () => {
     expect(evicted).toEqual(["short late"]);
   });
 
+  it("evicts nothing that is over", () => {
+    const { evicted, over, charge, fill } = open(4);
+    fill("a", 4);
+    over.add("a0").add("a1");
+    for (const name of ["b0", "b1"]) expect(charge("b", name)).toBeDefined();
+    expect(evicted).toEqual([]);
+    expect(charge("c", "c0")).toBeDefined();
+    expect(evicted).toEqual(["a2"]);
+  });
+
   it("takes no longer for many clients than for few", () => {
     const { evicted, charge } = open(20_000);
     for (let i = 0; i < 20_000; i++) charge(`client ${i}`, "only");

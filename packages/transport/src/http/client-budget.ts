@@ -9,7 +9,7 @@ export interface Holding {
   evict(reason: EvictionReason): void;
   /** Whether it can end without harm. Such holdings of a client give way first. Default: the oldest does. */
   isIdle?(): boolean;
-  /** Whether it is over though nobody has released it; asked now and then. Default: no. */
+  /** Whether it is over though nobody has released it; asked now and then, and before it is evicted. Default: no. */
   isOver?(): boolean;
 }
 
@@ -129,7 +129,7 @@ export class ClientBudget {
   }
 
   #evict(charge: Charge, reason: EvictionReason): void {
-    if (this.release(charge)) charge.holding.evict(reason);
+    if (this.release(charge) && !charge.holding.isOver?.()) charge.holding.evict(reason);
   }
 
   /**

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { PassThrough, Readable } from "node:stream";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it, vi } from "vitest";
 import type { HttpResponse } from "../http-types.ts";
 import { DEFAULT_LIMITS } from "../limits.ts";
@@ -29,10 +30,10 @@ class SourceRequest extends ServerRequest {
   readonly httpMethod = "POST";
   readonly target = "/";
   readonly headers = {};
-  protected readonly hasBody = true;
+  protected readonly hasBody: boolean = true;
   readonly isDisconnected = false;
   protected readonly isEncrypted = false;
-  protected readonly isWritten = false;
+  protected isWritten = false;
   readonly #source: Readable;
 
   constructor(source: Readable, context: RequestContext) {
@@ -54,8 +55,31 @@ class SourceRequest extends ServerRequest {
   protected abandon(): void {}
 }
 
+/** A request with a response of so many bytes. */
+class AnsweredRequest extends SourceRequest {
+  protected override readonly hasBody = false;
+  isAbandoned = false;
+  readonly #bytes: number;
+
+  constructor(bytes: number, context: RequestContext) {
+    super(new PassThrough(), context);
+    this.#bytes = bytes;
+  }
+
+  protected override respond(): void {
+    this.chargeResponse(this.#bytes);
+  }
+  protected override abandon(): void {
+    this.isAbandoned = true;
+  }
+  /** The kernel takes the response. */
+  take(): void {
+    this.isWritten = true;
+  }
+}
+
 /** Collects bodies of one client; `ends` tells how they ended. */
-function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY) {
+function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, responses = new ClientBudget()) {
   const ends: string[] = [];
   const response: HttpResponse = { status: 200, headers: {}, body: "" };
   const bodies = new ClientBudget(maxBytes / UNIT_BYTES);
@@ -75,10 +99,10 @@ function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY) {
     limits: DEFAULT_LIMITS,
     turn: new Turn(),
     bodies,
-    responses: new ClientBudget(),
+    responses,
     lingering: new ClientBudget(),
   };
-  return { ends, bodies, receive: (source: Readable) => new SourceRequest(source, context).serve() };
+  return { ends, bodies, context, receive: (source: Readable) => new SourceRequest(source, context).serve() };
 }
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
@@ -133,6 +157,20 @@ it("keeps nothing of bodies that are too long once they are handed over, while t
   expect(ends).toEqual(Array(REQUESTS).fill(`${MIB} bytes`));
   expect((await buffersMib()) - before).toBeLessThan(8);
   for (const source of sources) source.destroy();
+});
+
+it("abandons a response for which there is no room, but a short one only if the kernel does not take it soon after", async () => {
+  const responses = new ClientBudget(0);
+  const { context } = receiver(MIB, MIB, responses);
+  const [taken, unread, long] = [1, 1, UNIT_BYTES + 1].map((bytes) => new AnsweredRequest(bytes, context));
+  vi.spyOn(responses, "charge").mockImplementation((_client, holding) => {
+    if (holding === taken) taken?.take();
+    return undefined;
+  });
+  for (const each of [taken, unread, long]) each?.serve();
+  // It began after the one that is taken.
+  await waitFor("the unread one is abandoned", () => unread?.isAbandoned);
+  expect([taken, unread, long].map((each) => each?.isAbandoned)).toEqual([false, true, true]);
 });
 
 it("tells what began in a turn once, when the next turn is over", async () => {

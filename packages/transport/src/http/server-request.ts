@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Readable } from "node:stream";
+import { setTimeout } from "node:timers";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { Find, HeaderRecord, HttpRequest, HttpResponse, Route, StreamRoute } from "../http-types.ts";
@@ -15,6 +16,9 @@ const EMPTY = Buffer.alloc(0);
 
 /** How long a stream may outlive its deadline when its client does not read, in milliseconds. */
 const UNREAD_MS = 30_000;
+
+/** How long the kernel may take for a short response for which there is no room, in milliseconds. */
+const SHORT_WRITE_MS = 250;
 
 /** What serves the requests of a port. */
 export interface RequestHandlers {
@@ -268,11 +272,14 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     this.charge = this.isWritten
       ? lingering.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
       : responses.charge(this.client, this, { bytes, timeoutMs: limits.readTimeoutMs });
-    if (!this.charge) {
+    if (this.charge) {
+      for (const event of ["finish", "end", "close"]) this.response.on(event, () => this.settle());
+    } else if (bytes > UNIT_BYTES) {
       this.abandon("over-budget");
-      return;
+    } else {
+      // Deno over TLS passes even a short response to the kernel some turns later.
+      setTimeout(() => this.isOver() || this.abandon("over-budget"), SHORT_WRITE_MS).unref();
     }
-    for (const event of ["finish", "end", "close"]) this.response.on(event, () => this.settle());
   }
 
   /** Releases what the client is charged once the request is finished. */
