@@ -67,7 +67,7 @@ export async function idle(pid: number, timeoutMs = 120_000): Promise<void> {
  * keeps some 50 MiB for what it was once asked for. It must have been started as `collectable` says.
  */
 export async function heldBytesOf(server: Pick<RunningProcess, "pid" | "output" | "signal">): Promise<number> {
-  const collections = () => [...server.output().matchAll(/"msg":"collected","spareBytes":(\d+)/g)];
+  const collections = () => [...server.output().matchAll(/"msg":"collected","spareBytes":(\d+)}/g)];
   const before = collections().length;
   server.signal("SIGUSR2");
   await waitFor("the garbage is collected", () => !isRunning(server.pid) || collections().length > before, 120_000);
