@@ -2,6 +2,14 @@ import { Histogram, Registry } from "prom-client";
 import { expect, it } from "vitest";
 import { ArrayHistogram } from "./metrics.ts";
 
+it("prom-client collects what is no metric of its own, by its name and `get` (`register` in metrics.ts)", async () => {
+  const registry = new Registry();
+  const metric = { name: "n", help: "some help", type: "gauge", values: [{ labels: { a: "b" }, value: 1 }] };
+  registry.registerMetric({ name: "n", get: async () => metric } as never);
+  expect(await registry.metrics()).toBe('# HELP n some help\n# TYPE n gauge\nn{a="b"} 1\n');
+  expect(await registry.getMetricsAsJSON()).toEqual([metric]);
+});
+
 it("is exposed as prom-client's own histogram is", async () => {
   const options = { name: "h", help: "some help", labelNames: ["a", "b"], buckets: [0.1, 0.5, 1] };
   const [own, arrays] = [new Registry(), new Registry()];

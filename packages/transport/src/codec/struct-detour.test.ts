@@ -107,6 +107,14 @@ describe("the detour by messages in place of JSON objects", () => {
     expect([decoded > 400, failed > 40]).toEqual([true, true]);
   });
 
+  it("rests on the name of the type, by which protobuf-es knows a JSON object", () => {
+    const desc = structDetour(EditionSchema)?.desc ?? EditionSchema;
+    const bytes = toBinary(EditionSchema, create(EditionSchema, { plain: { a: 1 } }));
+    const plainBy = (of: DescMessage) => (fromBinary(of, bytes) as unknown as { readonly plain: object }).plain;
+    expect(plainBy(EditionSchema)).toEqual({ a: 1 });
+    expect(plainBy(desc)).toMatchObject({ fields: { a: { kind: { case: "numberValue", value: 1 } } } });
+  });
+
   it("is taken where a field holds a JSON object alone", () => {
     for (const desc of [EditionSchema, TalkSchema, PlainSchema]) expect(structDetour(desc)).toBeDefined();
     for (const desc of [FreeSchema, RequiredSchema, StructSchema]) expect(structDetour(desc)).toBeUndefined();

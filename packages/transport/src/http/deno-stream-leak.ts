@@ -21,7 +21,7 @@ let isDone = !("Deno" in globalThis);
  * written, nor the response, even after the connection has closed. The runtime holds the shutdown request, the request
  * holds the stream, and the stream holds its native handle. A client that reads no responses could fill the memory. This
  * makes the request hold the stream weakly; while the stream is open, its connection holds it. Does nothing on other
- * runtimes. `kHandle` is private: test/runtime-internals.test.ts tells when it is gone.
+ * runtimes. `kHandle` is private: a case of test/runtime-internals.test.ts fails when it is gone.
  *
  * @param stream any stream; all streams of the process are patched through its prototype
  */

@@ -1,0 +1,256 @@
+import { once } from "node:events";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import {
+  connect as connectHttp2,
+  createServer as createHttp2Server,
+  Http2ServerRequest,
+  Http2ServerResponse,
+  type ServerHttp2Stream,
+} from "node:http2";
+import { createServer as createSecureServer } from "node:https";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { connect as connectTls } from "node:tls";
+import type { Runtime } from "@user-group-service/testing/runtime";
+
+/** A certificate and its key, in PEM. */
+interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Something that a runtime keeps to itself or does not promise, and the transport uses. */
+export interface Internal {
+  /** What it is, and the file that uses it. */
+  readonly name: string;
+  /** Default: all. */
+  readonly runtime?: Runtime;
+  readonly holds: (certificate: Certificate) => Promise<boolean>;
+}
+
+const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+/** Opens a connection to a server that begins to listen. */
+async function connected(server: Server, open: (port: number) => Socket): Promise<Socket> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const socket = open((server.address() as AddressInfo).port);
+  return socket.on("error", () => {});
+}
+
+/** Sends bytes to a server of node:http or node:https, and waits until it closes the connection. */
+async function exchange(server: Server, bytes: string): Promise<void> {
+  const isSecure = "setSecureContext" in server;
+  const socket = await connected(server, (port) =>
+    isSecure ? connectTls({ port, host: "127.0.0.1", rejectUnauthorized: false }) : connect(port, "127.0.0.1"),
+  );
+  socket.write(bytes);
+  const closed = once(socket, "close");
+  socket.resume();
+  await closed;
+  server.close();
+}
+
+function respondAndClose(_req: unknown, res: ServerResponse): void {
+  res.writeHead(200, { connection: "close" });
+  res.end();
+}
+
+/** Whether a server serves a connection, bytes that are put back included, once its own listeners are called, not before. */
+async function servesByItsListeners(server: Server, event: "connection" | "secureConnection"): Promise<boolean> {
+  let isHanded = false;
+  const served: boolean[] = [];
+  server.on("request", () => served.push(isHanded));
+  const taken = server.listeners(event) as ((socket: Socket) => void)[];
+  server.removeAllListeners(event);
+  server.on(event, (socket: Socket) =>
+    socket.once("readable", () => {
+      socket.unshift(socket.read());
+      setImmediate(() => {
+        isHanded = true;
+        for (const listener of taken) listener.call(server, socket);
+      });
+    }),
+  );
+  await exchange(server, REQUEST);
+  return served.join() === "true";
+}
+
+/** A stream of node:http2 that a client has opened, with what it sends. */
+async function openedStream(body = "") {
+  const server = createHttp2Server();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const session = connectHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const streaming = once(server, "stream");
+  const request = session.request({ ":method": "POST" });
+  request.on("error", () => {}).end(body);
+  const [stream, headers] = await streaming;
+  const close = () => {
+    session.destroy();
+    server.close();
+  };
+  return { stream: stream as ServerHttp2Stream, headers, request, close };
+}
+
+/** Where one holds no longer, a runtime has changed. Then look at the file that it names. */
+export const INTERNALS: readonly Internal[] = [
+  {
+    name: "`parser.onIncoming` of a socket takes its requests, and can be replaced (http/connections.ts)",
+    holds: async () => {
+      let requests = 0;
+      const server = createServer(({ socket }, res) => {
+        requests++;
+        const { parser } = socket as { parser?: { onIncoming: () => number } };
+        if (parser) parser.onIncoming = () => 0;
+        res.writeHead(200, { connection: "close" });
+        setTimeout(() => res.end(), 50);
+      });
+      await exchange(server, REQUEST.repeat(5));
+      return requests === 1;
+    },
+  },
+  {
+    name: "node:http closes a connection by `destroySoon` of its socket (http/connections.ts)",
+    holds: async () => {
+      let isCalled = false;
+      const server = createServer((req, res) => {
+        req.socket.destroySoon = () => {
+          isCalled = true;
+          req.socket.destroy();
+        };
+        respondAndClose(req, res);
+      });
+      await exchange(server, REQUEST);
+      return isCalled;
+    },
+  },
+  {
+    name: "each piece behind one that cannot be parsed adds the same listener of `error` once more (http/connections.ts)",
+    runtime: "deno",
+    holds: async () => {
+      const server = createServer();
+      const client = await connected(server, (port) => connect(port, "127.0.0.1"));
+      const refused = async () => {
+        const failing = once(server, "clientError") as Promise<[Error, Duplex]>;
+        client.write("nonsense\r\n\r\n");
+        return (await failing)[1].listeners("error");
+      };
+      await refused();
+      const [second, third] = [await refused(), await refused()];
+      client.destroy();
+      server.close();
+      return third.length === second.length + 1 && third.at(-1) === third.at(-2);
+    },
+  },
+  {
+    name: "`close` of a server closes its idle connections by `closeIdleConnections`, which can be replaced (http/port.ts)",
+    holds: async () => {
+      const server = createServer((_req, res) => res.end());
+      const socket = await connected(server, (port) => connect(port, "127.0.0.1"));
+      socket.write(REQUEST);
+      await once(socket, "data");
+      server.closeIdleConnections = () => {};
+      server.close();
+      socket.write(REQUEST);
+      const isAnswered = await Promise.race([once(socket, "data"), once(socket, "close").then(() => undefined)]);
+      socket.destroy();
+      return isAnswered !== undefined;
+    },
+  },
+  {
+    name: "node:http serves a connection by listeners of its server's `connection`, which can be called later (http/port.ts)",
+    holds: () => servesByItsListeners(createServer(respondAndClose), "connection"),
+  },
+  {
+    name: "node:https serves a connection by those of `secureConnection` (http/port.ts)",
+    holds: (certificate) => servesByItsListeners(createSecureServer(certificate, respondAndClose), "secureConnection"),
+  },
+  {
+    name: "node:http reads a TLS connection with another listener of `data` as a stream (http/port.ts)",
+    holds: async (certificate) => {
+      let heard = "";
+      const server = createSecureServer(certificate, respondAndClose);
+      server.on("secureConnection", (socket) => {
+        socket.on("data", (chunk) => {
+          heard += chunk;
+        });
+      });
+      await exchange(server, REQUEST);
+      return heard === REQUEST;
+    },
+  },
+  {
+    name: "node:http2 makes the session of a connection before `emit` returns (http/port.ts)",
+    holds: async () => {
+      const http2 = createHttp2Server();
+      let sessions = 0;
+      http2.on("session", () => sessions++);
+      const server = createServer().removeAllListeners("connection");
+      const accepting = once(server, "connection");
+      const client = await connected(server, (port) => connect(port, "127.0.0.1"));
+      const [socket] = await accepting;
+      http2.emit("connection", socket);
+      const made = sessions;
+      client.destroy();
+      server.close();
+      return made === 1;
+    },
+  },
+  {
+    name: "a request and a response of node:http2 can be made of a stream (http/http2.ts)",
+    holds: async () => {
+      const { stream, headers, request, close } = await openedStream("body");
+      const [req, res] = [new Http2ServerRequest(stream, headers, {}, []), new Http2ServerResponse(stream)];
+      const answered = Promise.all([once(request, "response"), once(request, "trailers")]);
+      res.writeHead(200, { "x-method": req.method });
+      res.addTrailers({ "x-trailer": "t" });
+      for await (const chunk of req) res.write(chunk);
+      res.end();
+      let body = "";
+      for await (const chunk of request) body += chunk;
+      const [[response], [trailers]] = await answered;
+      close();
+      return [response["x-method"], body, trailers["x-trailer"]].join() === "POST,body,t";
+    },
+  },
+  {
+    name: "`read(0)`, twice, ends a request without a body (http/http1.ts)",
+    runtime: "node",
+    holds: async () => {
+      let hasEnded = false;
+      const server = createServer((req, res) => {
+        req.read(0);
+        setImmediate(() => {
+          req.read(0);
+          res.on("finish", () => (hasEnded = req.readableEnded));
+          respondAndClose(req, res);
+        });
+      });
+      await exchange(server, REQUEST);
+      return hasEnded;
+    },
+  },
+  {
+    name: "a stream of node:http2 has the handle `kHandle`, and is shut down by its prototype (http/deno-stream-leak.ts)",
+    runtime: "deno",
+    holds: async () => {
+      const { stream, close } = await openedStream();
+      const symbol = Object.getOwnPropertySymbols(stream).find(({ description }) => description === "kHandle");
+      const handle = symbol && (stream as unknown as { [symbol: symbol]: object })[symbol];
+      const isThere = typeof (handle && Object.getPrototypeOf(handle).shutdown) === "function";
+      close();
+      return isThere;
+    },
+  },
+];
+
+// A process of its own, with the certificate as JSON, tells of each whether it holds.
+if ((import.meta as { main?: boolean }).main) {
+  const certificate = JSON.parse(process.argv[2] ?? "") as Certificate;
+  for (const { name, holds } of INTERNALS) {
+    void holds(certificate)
+      .catch(() => false)
+      .then((doesHold) => console.log(`${name}: ${doesHold}`));
+  }
+}
