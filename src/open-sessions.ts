@@ -8,7 +8,7 @@ import type { Audit } from "./store/audit/audit.ts";
 import type { TokenCipher } from "./store/encryption/encryption.ts";
 import { signingKeysPath } from "./store/keys.ts";
 import type { StoreClient } from "./store/redis/client.ts";
-import { redisSigningKeys } from "./store/sessions/signing-keys.ts";
+import { redisSigningKeys } from "./store/secret-keys/signing-keys.ts";
 
 /** Addresses that no other machine reaches. */
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/i;

@@ -11,7 +11,6 @@ import { Audit } from "./store/audit/audit.ts";
 import { redisAuditTrail } from "./store/audit/audit-trail.ts";
 import { openEmbedded } from "./store/embedded/embedded.ts";
 import type { TokenCipher } from "./store/encryption/encryption.ts";
-import { RedisTokenKeys } from "./store/encryption/token-keys.ts";
 import { RedisEnvironmentDeletion } from "./store/environments/environment-deletion.ts";
 import { redisEnvironments } from "./store/environments/environments.ts";
 import { redisUserGroupAdmin } from "./store/groups/user-group-admin.ts";
@@ -19,6 +18,7 @@ import { redisUserGroups } from "./store/groups/user-groups.ts";
 import { rateCounter } from "./store/rate-counter.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { openRedis } from "./store/redis/open.ts";
+import { RedisTokenKeys } from "./store/secret-keys/token-keys.ts";
 
 /** What the store is opened with. */
 interface StoreObservers {

@@ -5,12 +5,13 @@ import { type Environment, type EnvironmentName, environmentPath, type NewEnviro
 import { EnvironmentNotFound, StoreUnavailable } from "./domain/errors.ts";
 import type { EnvironmentStore } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
-import { checkTokenKeys, type RingKey } from "./store/encryption/encryption.ts";
-import { NOTE_INTERVAL_MS, noteKeyUse, type RedisTokenKeys } from "./store/encryption/token-keys.ts";
+import type { RingKey } from "./store/encryption/encryption.ts";
 import { ENVIRONMENTS_KEY, FORMAT_KEY, TOKEN_KEYS_KEY } from "./store/keys.ts";
 import { SET_IF_ABSENT } from "./store/records.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { durabilityWarnings } from "./store/redis/requirements.ts";
+import { checkTokenKeys, NOTE_INTERVAL_MS, noteKeyUse } from "./store/secret-keys/ring.ts";
+import type { RedisTokenKeys } from "./store/secret-keys/token-keys.ts";
 import { isReporter } from "./worker.ts";
 
 /** How long until what could not be checked or restored is tried again, in milliseconds. */

@@ -5,9 +5,10 @@ import type { FileSetting } from "./config/settings.ts";
 import type { Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { explainStartFailure } from "./start-messages.ts";
-import { checkTokenKeys, type RingKey } from "./store/encryption/encryption.ts";
-import type { RedisTokenKeys } from "./store/encryption/token-keys.ts";
+import type { RingKey } from "./store/encryption/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
+import { checkTokenKeys } from "./store/secret-keys/ring.ts";
+import type { RedisTokenKeys } from "./store/secret-keys/token-keys.ts";
 
 /** Has a part of the service use settings whose files have changed; throws when it cannot. */
 export type Reload = (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;

@@ -1,9 +1,9 @@
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { ADOPT } from "../src/store/encryption/encryption.ts";
 import { FIELD } from "../src/store/groups/fields.ts";
 import type { StoreClient } from "../src/store/redis/client.ts";
+import { ADOPT } from "../src/store/secret-keys/ring.ts";
 import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { redisOf } from "./support/redis-of.ts";

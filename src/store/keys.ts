@@ -136,6 +136,3 @@ export const TOKEN_KEYS_KEY = "ug:token-keys";
 
 /** Hash: the id of each of these keys to when a process last noted that it encrypts under it. In the same slot. */
 export const TOKEN_KEY_USES_KEY = `ug:{${TOKEN_KEYS_KEY}}:uses`;
-
-/** String that is never there: whether it could be changed tells whether anything could. */
-export const PROBE_KEY = "ug:probe";

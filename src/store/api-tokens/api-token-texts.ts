@@ -2,11 +2,11 @@ import { isApiTokenId, MAX_API_TOKENS, type RevocationListener } from "../../dom
 import { AT_START, type ChangeBy } from "../../domain/audit.ts";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";
-import type { Audit } from "../audit/audit.ts";
+import { type Audit, auditedScript } from "../audit/audit.ts";
 import { apiTokenKey, apiTokensKey, REVOKED_CHANNEL } from "../keys.ts";
 import { ADD_MEMBER, isEmpty, recordsOf } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
-import { auditedScript, changeScript } from "../redis/script.ts";
+import { changeScript } from "../redis/script.ts";
 import { API_TOKEN_FIELD, recordFromHash, type TokenText } from "./api-token-record.ts";
 
 /** How many members of a list are read at most: more than the texts of all API tokens that an environment may have. */

@@ -3,10 +3,11 @@ import type { ChangeBy } from "../../domain/audit.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenChanged, ApiTokenNotFound, EnvironmentNotFound, TooManyApiTokens } from "../../domain/errors.ts";
 import { apiTokenDigest, newApiToken } from "../../domain/token.ts";
+import { auditedScript } from "../audit/audit.ts";
 import { ENVIRONMENT_FIELD } from "../environments/environments.ts";
 import { apiTokenKey, apiTokensKey, environmentKey } from "../keys.ts";
 import { isEmpty } from "../records.ts";
-import { auditedScript, changeScript } from "../redis/script.ts";
+import { changeScript } from "../redis/script.ts";
 import {
   API_TOKEN_FIELD,
   type ApiTokenRecord,

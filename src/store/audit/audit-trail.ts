@@ -12,8 +12,7 @@ import type { AuditStore } from "../../domain/store.ts";
 import { environmentAuditKey, KEY, partitionPrefix, partitionsOf } from "../keys.ts";
 import { inBatches, recordFromAnswer, textOf } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
-import { auditedScript } from "../redis/script.ts";
-import { type Audit, type AuditArgs, EVENT_FIELD } from "./audit.ts";
+import { type Audit, type AuditArgs, auditedScript, EVENT_FIELD } from "./audit.ts";
 
 /** How many events are read from all streams together when a filter may drop most of them. */
 const READ_FOR_FILTER = 4000;

@@ -1,6 +1,7 @@
 import type { ChangeBy } from "../../domain/audit.ts";
 import type { Environment, EnvironmentName } from "../../domain/environment.ts";
 import { environmentAuditKey, KEY } from "../keys.ts";
+import { changeScript, type Script, type ScriptDefinition } from "../redis/script.ts";
 
 /**
  * Names of the fields of an audit event, in the order in which all events have them, so that Redis keeps the names once
@@ -23,7 +24,7 @@ export const EVENT_FIELD = {
  * What a script that changes something audited takes beside its own arguments: the key of the stream; how long events are
  * kept, in milliseconds; how many of them, or nothing for all; and who makes the change (`ChangeBy`).
  */
-export const AUDIT_ARGS = [
+const AUDIT_ARGS = [
   ...["trail", "retentionMs", "most"],
   ...["actorId", "actorName", "role", "method", "requestId", "peer"],
 ] as (keyof AuditArgs)[];
@@ -59,7 +60,7 @@ const APPEND = `local function add(call, id) return call('XADD', trail, id, ${EV
  * `audit` once for each change, with the id of what it changed and the names of the changed fields; it may have written
  * before. `audit` returns how many events it dropped only because there were too many, not because they were too old.
  */
-export const AUDIT = `local length, maxLength = redis.call('XLEN', trail), tonumber(most) or math.huge
+const AUDIT = `local length, maxLength = redis.call('XLEN', trail), tonumber(most) or math.huge
 local function audit(subject, changedFields)
   local dropped = 0
   ${APPEND}
@@ -67,6 +68,14 @@ local function audit(subject, changedFields)
   return dropped
 end
 `;
+
+/** A script that makes a change, and writes an event of it by `audit` in `AUDIT`. */
+export function auditedScript<const Name extends string = never>(
+  name: string,
+  { args = [], lua, ...options }: ScriptDefinition<Name>,
+): Script<Name | keyof AuditArgs> {
+  return changeScript(name, { ...options, args: [...args, ...AUDIT_ARGS], lua: AUDIT + lua });
+}
 
 /** How many updates of groups an environment keeps on record by default, however young they are. */
 const MAX_UPDATES = 10_000_000;

@@ -8,8 +8,6 @@ import {
   singleNode,
 } from "@user-group-service/redis";
 import type { Redis } from "ioredis";
-import { EVENT_FIELD } from "../audit/audit.ts";
-import { LIST_IDS } from "../groups/user-group-admin.ts";
 import { StoreClient, type StoreClientOptions } from "../redis/client.ts";
 import { luaCompiler } from "./lua.ts";
 
@@ -24,7 +22,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const [{ default: RedisMock }, { default: fengari }] = await Promise.all([import("ioredis-mock"), import("fengari")]);
   // Instances of one host share their data; a name of its own makes this one new.
   const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
-  const emulated = { time: microseconds(), ...streamsOf(redis) };
+  const emulated = { time: microseconds(), zrangebylex: rangeByBytes(redis), ...streamsOf(redis) };
   const commands: Record<string, MockCommand | undefined> = { ...(redis as object), ...emulated };
   Object.assign(redis, emulated);
   const compile = luaCompiler(fengari, async (name, args) => {
@@ -44,7 +42,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const define = (name: string, run: MockCommand) => Object.assign(redis, { [name]: inTurn(run) });
   for (const name of PLAIN_COMMANDS) define(name, refusing(commands[name] as MockCommand));
   redis.defineScript = (name, lua) => {
-    const run = name === LIST_IDS.name ? listIds.bind(undefined, redis) : compile(lua);
+    const run = compile(lua);
     define(name, async (key = "", ...args) => {
       // Redis' clock stands still while a script runs. Here a key could expire between two of its commands, and the second
       // would make it anew, in part.
@@ -85,51 +83,54 @@ function microseconds(): () => Promise<[string, string]> {
   };
 }
 
-/**
- * `LIST_IDS` for the embedded store, whose ZRANGEBYLEX orders by UTF-16 units and not by bytes: a page could skip groups.
- */
-async function listIds(redis: Redis, key: string, args: readonly string[]): Promise<string[]> {
-  const [from = "", idPrefix = "", count] = args;
-  const after = Buffer.from(from.slice(1));
-  const compareIds = (one: string, other: string) => Buffer.compare(Buffer.from(one), Buffer.from(other));
-  const isIn = (id: string) => {
-    const order = from === "-" ? 1 : Buffer.compare(Buffer.from(id), after);
-    return id.startsWith(idPrefix) && (order > 0 || (order === 0 && from.startsWith("[")));
+/** ZRANGEBYLEX, which orders by bytes. The mock orders by UTF-16 units: a page could skip groups. */
+function rangeByBytes(redis: Redis) {
+  return async (key: string, min: string, max: string, _limit?: "LIMIT", _offset?: number, count?: number) => {
+    const isWithin = (member: string) => {
+      const [fromMin, fromMax] = [min, max].map((bound) => compareBytes(member, bound.slice(1))) as [number, number];
+      const isAbove = min === "-" || fromMin > 0 || (fromMin === 0 && min.startsWith("["));
+      return isAbove && (max === "+" || fromMax < 0 || (fromMax === 0 && max.startsWith("[")));
+    };
+    const members = (await redis.zrange(key, 0, -1)).filter(isWithin).sort(compareBytes);
+    return count === undefined ? members : members.slice(0, Number(count));
   };
-  const ids = (await redis.zrange(key, 0, -1)).filter(isIn).sort(compareIds).slice(0, Number(count));
-  return ["found", String(Date.now()), ...ids];
 }
 
-/** How many elements of the list an event takes: its id and its fields. */
-export const ELEMENTS = 1 + 2 * Object.keys(EVENT_FIELD).length;
+function compareBytes(one: string, other: string): number {
+  return Buffer.compare(Buffer.from(one), Buffer.from(other));
+}
 
 /**
  * The commands of streams. A stream of ioredis-mock reuses ids after it is trimmed, keeps trimmed events in memory, and
- * cannot be read from a given id on. So a stream is a list here: the id and the fields of each event in turn.
+ * cannot be read from a given id on. So a stream is a list here, of the id of each event, a space, and its fields in JSON.
  */
 function streamsOf(redis: Redis) {
   const listed = (key: string) => redis.lrange(key, 0, -1);
   return {
-    xlen: async (key: string) => (await redis.llen(key)) / ELEMENTS,
+    xlen: (key: string) => redis.llen(key),
     async xadd(key: string, id: string, ...fields: string[]) {
-      const last = (await redis.lindex(key, -ELEMENTS)) ?? "0-0";
+      const last = idOf((await redis.lindex(key, -1)) ?? "0-0 ");
       if (id !== "*" && compareEvents(id, last) <= 0) throw new Error("ERR the id is not above the last of the stream");
       const added = id === "*" ? idAfter(last) : id;
-      await redis.rpush(key, added, ...fields);
+      await redis.rpush(key, `${added} ${JSON.stringify(fields)}`);
       return added;
     },
     /** @param least the events that stay: from a millisecond on (MINID), or so many at most (MAXLEN) */
     async xtrim(key: string, by: "MINID" | "MAXLEN", _about: "~", least: string) {
-      const ids = (await listed(key)).filter((_, i) => i % ELEMENTS === 0);
-      const young = ids.findIndex((id) => compareEvents(id, least) >= 0);
-      const stays = by === "MAXLEN" ? Number(least) : young < 0 ? 0 : ids.length - young;
-      const gone = Math.max(ids.length - stays, 0);
-      await redis.ltrim(key, gone * ELEMENTS, -1);
+      const events = await listed(key);
+      const young = events.findIndex((event) => compareEvents(idOf(event), least) >= 0);
+      const stays = by === "MAXLEN" ? Number(least) : young < 0 ? 0 : events.length - young;
+      const gone = Math.max(events.length - stays, 0);
+      await redis.ltrim(key, gone, -1);
       return gone;
     },
     xrevrange: async (key: string, end: string, start: string, _count: "COUNT", count: number) =>
       reverseRange(await listed(key), end, start, count),
   };
+}
+
+function idOf(event: string): string {
+  return event.slice(0, event.indexOf(" "));
 }
 
 /** The id of an event that is added now. */
@@ -138,14 +139,13 @@ function idAfter(last: string): string {
   return Number(ms) < Date.now() ? `${Date.now()}-0` : `${ms}-${Number(sequence) + 1}`;
 }
 
-/** XREVRANGE on such a list. @param elements of the list */
-export function reverseRange(elements: readonly string[], end: string, start: string, count: number) {
-  const events: [string, string[]][] = [];
-  for (let at = elements.length - ELEMENTS; at >= 0 && events.length < count; at -= ELEMENTS) {
-    const id = elements[at] as string;
-    if (isWithin(id, end, start)) events.push([id, elements.slice(at + 1, at + ELEMENTS)]);
-  }
-  return events;
+/** XREVRANGE on such a list. */
+export function reverseRange(list: readonly string[], end: string, start: string, count: number) {
+  const events = list
+    .filter((event) => isWithin(idOf(event), end, start))
+    .slice(-count)
+    .reverse();
+  return events.map((event): [string, string[]] => [idOf(event), JSON.parse(event.slice(event.indexOf(" ")))]);
 }
 
 function isWithin(id: string, end: string, start: string): boolean {

@@ -7,14 +7,9 @@ import {
   type KeyObject,
   randomBytes,
 } from "node:crypto";
-import { StoreMisconfigured } from "@user-group-service/redis";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { RecordUnreadable } from "../../domain/errors.ts";
 import { PACKED_TOKEN_BYTES, packToken, unpackToken } from "../../domain/token.ts";
-import { TOKEN_KEYS_KEY } from "../keys.ts";
-import { recordFromAnswer } from "../records.ts";
-import type { StoreClient } from "../redis/client.ts";
-import { changeScript } from "../redis/script.ts";
 
 const ALGORITHM = "aes-256-gcm";
 const KEY_BYTES = 32;
@@ -217,63 +212,4 @@ export class TokenCipher {
 
 function sealingKey(secret: Uint8Array, environment: EnvironmentName): KeyObject {
   return createSecretKey(deriveKey(secret, `signing-key ${environmentPath(environment)}`));
-}
-
-/** Sets a field of a hash unless it is there. Answers `made` or `found`, and the hash. */
-export const ADOPT = changeScript("ugAdopt", {
-  isAlone: true,
-  args: ["field", "value"],
-  lua: `local outcome = redis.call('HEXISTS', key, field) == 1 and 'found' or 'made'
-if outcome == 'made' then redis.call('HSET', key, field, value) end
-return {outcome, stamp, spread(redis.call('HGETALL', key))}`,
-});
-
-/** Identifies a key, and reveals nothing of it. */
-export function checkValue(secret: Uint8Array): string {
-  return deriveKey(secret, "token-key-check").toString("base64url");
-}
-
-/**
- * Compares the ring of keys with those that tokens in Redis were encrypted under, and records the key that will
- * encrypt.
- *
- * Redis has a check value for each of those keys. A ring fits when it has at least one of them, or when Redis has none yet.
- *
- * @returns the ids of the keys that the ring lacks; tokens may still be encrypted under them
- * @throws StoreMisconfigured when the ring does not fit, or a key of it is not the one of that id; StoreUnavailable;
- *   TooFewReplicas
- */
-export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey[]): Promise<readonly string[]> {
-  const known = new Map<string, string | undefined>(
-    Object.entries(await client.run("token-keys", "hgetall", [TOKEN_KEYS_KEY])),
-  );
-  requireFit(known, ring);
-  const [current] = ring;
-  if (current && !known.has(current.id)) {
-    const args = { key: TOKEN_KEYS_KEY, field: current.id, value: checkValue(current.secret) };
-    const answer = await client.change("token-keys", ADOPT, args);
-    // Another process may have noted a key meanwhile, even another one under this id.
-    for (const [id, value] of Object.entries(recordFromAnswer(answer))) known.set(id, value);
-    requireFit(known, ring);
-  }
-  const ids = new Set(ring.map(({ id }) => id));
-  return [...known.keys()].filter((id) => !ids.has(id));
-}
-
-function requireFit(known: ReadonlyMap<string, string | undefined>, ring: readonly RingKey[]): void {
-  const held = ring.filter(({ id }) => known.has(id));
-  const wrong = held.filter(({ id, secret }) => known.get(id) !== checkValue(secret)).map(({ id }) => id);
-  if (wrong.length > 0) {
-    throw new StoreMisconfigured(
-      `TOKEN_KEYS holds another key ${wrong.join(", ")} than the one that tokens in this Redis are encrypted under; ` +
-        `give it the right one, and a new key an id of its own. If no group here is worth keeping, forget the old key with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${wrong.join(" ")}`,
-    );
-  }
-  if (known.size > 0 && held.length === 0) {
-    const ids = [...known.keys()];
-    throw new StoreMisconfigured(
-      `TOKEN_KEYS holds none of the keys that tokens in this Redis are encrypted under (${ids.join(", ")}); ` +
-        `add them behind the new key, or check REDIS_URL. If no group here is worth keeping, forget them with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${ids.join(" ")}`,
-    );
-  }
 }

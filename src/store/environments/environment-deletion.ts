@@ -9,7 +9,7 @@ import {
 } from "../../domain/environment.ts";
 import { ApiTokenNotFound, EnvironmentNotEmpty, EnvironmentNotFound } from "../../domain/errors.ts";
 import type { EnvironmentDeletion, EnvironmentStore } from "../../domain/store.ts";
-import type { Audit } from "../audit/audit.ts";
+import { type Audit, auditedScript } from "../audit/audit.ts";
 import { FIELD } from "../groups/fields.ts";
 import { forgetLater } from "../groups/foreign-tokens.ts";
 import {
@@ -24,7 +24,7 @@ import {
 } from "../keys.ts";
 import { ADD_MEMBER, inBatches } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
-import { auditedScript, changeScript } from "../redis/script.ts";
+import { changeScript } from "../redis/script.ts";
 import { ENVIRONMENT_FIELD } from "./environments.ts";
 
 /**

@@ -18,7 +18,7 @@ import {
   RecordUnreadable,
 } from "../../domain/errors.ts";
 import type { EnvironmentStore } from "../../domain/store.ts";
-import type { Audit } from "../audit/audit.ts";
+import { type Audit, auditedScript } from "../audit/audit.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey, KEY, partitionPrefix, partitionsOf } from "../keys.ts";
 import {
   ADD_MEMBER,
@@ -29,7 +29,6 @@ import {
   type StoredRecord,
 } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
-import { auditedScript } from "../redis/script.ts";
 
 /** Names of the fields of an environment's hash. Numbers are decimal. */
 export const ENVIRONMENT_FIELD = {

@@ -10,10 +10,10 @@ import {
 } from "../../domain/errors.ts";
 import { newUserGroupToken, userGroupTokenShape } from "../../domain/token.ts";
 import type { ImportedUserGroup, ImportOptions, ImportOutcome, UserGroupChange } from "../../domain/user-group.ts";
+import { auditedScript } from "../audit/audit.ts";
 import { tokenDigest } from "../encryption/encryption.ts";
 import { KEY, locateGroup } from "../keys.ts";
 import { inBatches, isEmpty, type StoredRecord } from "../records.ts";
-import { auditedScript } from "../redis/script.ts";
 import { CHANGED, DROP, FIELD, INDEXED, PIECES, REPLACE } from "./fields.ts";
 import { CLAIM_MS, claimToken, forgetLater, keptFor } from "./foreign-tokens.ts";
 import {

@@ -2,11 +2,11 @@ import type { Environment } from "../../domain/environment.ts";
 import { UserGroupNotFound } from "../../domain/errors.ts";
 import type { UserGroupAdminStore, UserGroupRange } from "../../domain/store.ts";
 import type { ListedUserGroup, UserGroup } from "../../domain/user-group.ts";
+import { auditedScript } from "../audit/audit.ts";
 import { KEY, locateGroup, partitionPrefix, partitionsOf } from "../keys.ts";
 import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
-import { auditedScript, readScript } from "../redis/script.ts";
-import { endSessions } from "../sessions/viewer-sessions.ts";
+import { readScript } from "../redis/script.ts";
 import { CHANGED, ENTRY, FIELD, INDEXED } from "./fields.ts";
 import { forgetLater } from "./foreign-tokens.ts";
 import {
@@ -21,6 +21,7 @@ import {
 import { importGroups } from "./imports.ts";
 import { rotate } from "./rotations.ts";
 import { changeAt, FIND, searchFor } from "./targets.ts";
+import { endSessions } from "./viewer-sessions.ts";
 
 /** How many partitions are asked at once. */
 const PARTITIONS_AT_ONCE = 256;
@@ -49,8 +50,9 @@ interface FoundId {
 export const LIST_IDS = readScript("ugListIds", {
   isAlone: true,
   args: ["from", "idPrefix", "count"],
-  lua: `local to = idPrefix == '' and '+' or '(' .. idPrefix .. '\\255'
-return {'found', stamp, spread(redis.call('ZRANGEBYLEX', key, from, to, 'LIMIT', '0', count))}`,
+  lua: `local ids = redis.call('ZRANGEBYLEX', key, from, '+', 'LIMIT', '0', count)
+while #ids > 0 and string.sub(ids[#ids], 1, #idPrefix) ~= idPrefix do ids[#ids] = nil end
+return {'found', stamp, spread(ids)}`,
 });
 
 /** The ids of a partition by `LIST_IDS`, and Redis' clock. */

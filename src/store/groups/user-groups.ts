@@ -3,11 +3,11 @@ import { TokenNotFound, UserGroupNotFound } from "../../domain/errors.ts";
 import type { UserGroupStore } from "../../domain/store.ts";
 import { newUserGroupToken } from "../../domain/token.ts";
 import type { ViewerSessionStore } from "../../domain/viewer-session.ts";
+import { auditedScript } from "../audit/audit.ts";
 import { tokenDigest } from "../encryption/encryption.ts";
 import { KEY, locateGroup, partitionPrefix } from "../keys.ts";
 import { isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
-import { auditedScript, readScript } from "../redis/script.ts";
-import { resolveSession } from "../sessions/viewer-sessions.ts";
+import { readScript } from "../redis/script.ts";
 import { CHANGED, DROP, ENTRY, FIELD, GRACE, INDEXED } from "./fields.ts";
 import { READ_HOLDER, tokenPartition } from "./foreign-tokens.ts";
 import {
@@ -24,6 +24,7 @@ import {
 } from "./group-record.ts";
 import { WRITE_GROUP } from "./imports.ts";
 import { rotate } from "./rotations.ts";
+import { resolveSession } from "./viewer-sessions.ts";
 
 /**
  * Changes a group that has this `updateTime`, or any where it is empty. `names` are those of the fields that are replaced,

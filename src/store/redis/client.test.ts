@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { redisOf } from "../../../test/support/redis-of.ts";
 import { RecordUnreadable, StoreUnavailable } from "../../domain/errors.ts";
 import { openEmbedded } from "../embedded/embedded.ts";
-import { ADOPT } from "../encryption/encryption.ts";
+import { ADOPT } from "../secret-keys/ring.ts";
 import { type StoreClient, type StoreClientOptions, type StoreObserver, type TimedCall, Timeouts } from "./client.ts";
 
 /** What `ADOPT` sets. */

@@ -23,7 +23,6 @@ import {
   TooFewReplicas,
 } from "../../domain/errors.ts";
 import type { StoreProbe } from "../../domain/store.ts";
-import { PROBE_KEY } from "../keys.ts";
 import { argumentsOf, MADE, type Script, type ScriptArgs } from "./script.ts";
 
 /** Told of every round trip to the store. */
@@ -39,6 +38,9 @@ export interface StoreClientOptions {
   /** Those of another client. Default: new ones. */
   readonly timeouts?: Timeouts;
 }
+
+/** A key that is never there: whether it could be changed tells whether anything could. */
+export const PROBE_KEY = "ug:probe";
 
 /** The share of a call's remaining time in which Redis may carry out its change; the rest is for the answer. */
 const CHANGE_SHARE = 0.9;

@@ -1,5 +1,3 @@
-import { AUDIT, AUDIT_ARGS, type AuditArgs } from "../audit/audit.ts";
-
 /*
  * Every script takes one key, by which Redis Cluster finds the shard; the other keys it touches share its hash tag.
  * They use plain hash and string commands, take and return flat arrays of strings and report outcomes as the first
@@ -46,7 +44,7 @@ export type ScriptArgs<Name extends string> = {
 };
 
 /** What a script is made of. */
-interface ScriptDefinition<Name extends string> {
+export interface ScriptDefinition<Name extends string> {
   /** What the arguments are called: each is a local variable of the script. */
   readonly args?: readonly Name[];
   /** Uses, beside its arguments: `key`; `rest`, the index in ARGV of what is behind them; `spread`; and what `CLOCK` gives. */
@@ -93,14 +91,6 @@ export function changeScript<const Name extends string = never>(
 ): Script<Name> {
   const head = (evenIfFull ? ALLOW_OOM : "") + CLOCK + UNLESS_LATE;
   return { name, args, lua: head + withArgs(args, 2, lua), isAlone, isChange: true };
-}
-
-/** A script that makes a change, and writes an event of it by `audit` in `AUDIT`. */
-export function auditedScript<const Name extends string = never>(
-  name: string,
-  { args = [], lua, ...options }: ScriptDefinition<Name>,
-): Script<Name | keyof AuditArgs> {
-  return changeScript(name, { ...options, args: [...args, ...AUDIT_ARGS], lua: AUDIT + lua });
 }
 
 /** The arguments of a script as Redis takes them, the key first. @param deadline of a change */

@@ -6,7 +6,6 @@ import "../../../src/runtime.ts";
 import type { ScriptedRedis } from "@user-group-service/redis";
 import { StoreUnavailable } from "../../../src/domain/errors.ts";
 import type { Audit } from "../../../src/store/audit/audit.ts";
-import { ELEMENTS as EVENT_ELEMENTS } from "../../../src/store/embedded/embedded.ts";
 import type { RingKey } from "../../../src/store/encryption/encryption.ts";
 import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
@@ -130,7 +129,7 @@ export function keysOf(environment: Environment, providedId: string): { group: s
   return { group: prefix + KEY.group + providedId, prefix };
 }
 
-/** Everything that is stored of an environment, by key. */
+/** Everything that is stored of an environment, by key. A stream has one element an event. */
 export async function contents(redis: ScriptedRedis, { name, tag }: Environment): Promise<Record<string, unknown>> {
   // No name or tag has a character that means something in a pattern.
   const keys = await redis.keys(`ug:{${name}/${tag ?? ""}/*`);
@@ -142,12 +141,6 @@ export async function contents(redis: ScriptedRedis, { name, tag }: Environment)
     return [key, type === "zset" ? await redis.zrange(key, 0, -1, "WITHSCORES") : await redis.get(key)] as const;
   });
   return Object.fromEntries(await Promise.all(entries));
-}
-
-/** How many events a stream holds, as `contents` gives it. The embedded store keeps one as a list. */
-export function eventsIn(stream: unknown): number {
-  const elements = stream as readonly unknown[];
-  return Array.isArray(elements[0]) ? elements.length : elements.length / EVENT_ELEMENTS;
 }
 
 /** A client that does something else before each of its changes by one script; where that fails, so does the change. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { RECORD } from "../../../src/store/audit/audit-trail.ts";
-import { ADOPT, tokenDigest } from "../../../src/store/encryption/encryption.ts";
+import { tokenDigest } from "../../../src/store/encryption/encryption.ts";
 import { CLAIM_TOKEN, FORGET_TOKEN } from "../../../src/store/groups/foreign-tokens.ts";
 import { WRITE_GROUP } from "../../../src/store/groups/imports.ts";
 import { ROTATE } from "../../../src/store/groups/rotations.ts";
@@ -8,6 +8,7 @@ import { DELETE } from "../../../src/store/groups/user-group-admin.ts";
 import { UPDATE } from "../../../src/store/groups/user-groups.ts";
 import { KEY } from "../../../src/store/keys.ts";
 import { ADD_MEMBER, SET_IF_ABSENT } from "../../../src/store/records.ts";
+import { ADOPT } from "../../../src/store/secret-keys/ring.ts";
 import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY } from "../stores.ts";
 import { type ContractContext, contents, keysOf } from "./context.ts";

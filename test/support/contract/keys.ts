@@ -1,9 +1,10 @@
 import { StoreMisconfigured } from "@user-group-service/redis";
 import { beforeEach, describe, expect, it } from "vitest";
 import { RecordUnreadable } from "../../../src/domain/errors.ts";
-import { checkTokenKeys, checkValue, type RingKey } from "../../../src/store/encryption/encryption.ts";
+import type { RingKey } from "../../../src/store/encryption/encryption.ts";
 import { FIELD } from "../../../src/store/groups/fields.ts";
 import { TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
+import { checkTokenKeys, checkValue } from "../../../src/store/secret-keys/ring.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, NEXT, newGroup, RING } from "./context.ts";
 
 /** The ring of encryption keys. */

@@ -2,10 +2,11 @@ import { StoreMisconfigured } from "@user-group-service/redis";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { TokenKeyInUse } from "../../../src/domain/errors.ts";
-import { checkTokenKeys, checkValue, type RingKey, TokenCipher } from "../../../src/store/encryption/encryption.ts";
-import { noteKeyUse, RedisTokenKeys } from "../../../src/store/encryption/token-keys.ts";
+import { type RingKey, TokenCipher } from "../../../src/store/encryption/encryption.ts";
 import { FIELD } from "../../../src/store/groups/fields.ts";
 import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
+import { checkTokenKeys, checkValue, noteKeyUse } from "../../../src/store/secret-keys/ring.ts";
+import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
 import { AUDIT } from "../stores.ts";
 import {
   byId,

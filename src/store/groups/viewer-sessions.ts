@@ -8,13 +8,14 @@ import {
   type SessionOwner,
   type SessionReference,
 } from "../../domain/viewer-session.ts";
+import { auditedScript } from "../audit/audit.ts";
 import { digest } from "../encryption/encryption.ts";
-import { FIELD, GENERATION } from "../groups/fields.ts";
-import { type GroupDeps, generationOf, requireDone, viewerFromRecord } from "../groups/group-record.ts";
 import { KEY, locateGroup } from "../keys.ts";
 import { integerOf, recordFromAnswer } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
-import { auditedScript, readScript } from "../redis/script.ts";
+import { readScript } from "../redis/script.ts";
+import { FIELD, GENERATION } from "./fields.ts";
+import { type GroupDeps, generationOf, requireDone, viewerFromRecord } from "./group-record.ts";
 
 /** How long it is noted that the sessions of a viewer are ended, in milliseconds: a minute longer than any session lasts. */
 const KEPT_MS = MAX_SESSION_MS + 60_000;

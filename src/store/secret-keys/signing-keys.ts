@@ -2,11 +2,11 @@ import type { ChangeBy } from "../../domain/audit.ts";
 import type { Environment, EnvironmentName } from "../../domain/environment.ts";
 import { EnvironmentNotFound, RecordUnreadable, SigningKeysChanged } from "../../domain/errors.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../../domain/viewer-session.ts";
+import { auditedScript } from "../audit/audit.ts";
 import { ENVIRONMENT_FIELD } from "../environments/environments.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { environmentKey, REVOKED_CHANNEL, signingKeysKey, signingKeysMessage } from "../keys.ts";
 import { READ, recordFromAnswer } from "../records.ts";
-import { auditedScript } from "../redis/script.ts";
 
 /** How often keys are encrypted anew that others change meanwhile. */
 const TRIES = 5;

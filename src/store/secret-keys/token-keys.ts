@@ -10,13 +10,9 @@ import { encryptedFromRecord, type GroupDeps, TOKEN_FIELDS, tokenFields } from "
 import { listIds } from "../groups/user-group-admin.ts";
 import { locateGroup, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
 import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "../records.ts";
-import type { StoreClient } from "../redis/client.ts";
 import { changeScript } from "../redis/script.ts";
-import { redisSigningKeys } from "../sessions/signing-keys.ts";
-import { checkValue, type RingKey } from "./encryption.ts";
-
-/** How often a process notes under which key it encrypts, in milliseconds. */
-export const NOTE_INTERVAL_MS = 10_000;
+import { NOTE_INTERVAL_MS } from "./ring.ts";
+import { redisSigningKeys } from "./signing-keys.ts";
 
 /** For how long a process may encrypt under a key without having noted it, in milliseconds: a few notes may fail. */
 const UNNOTED_MS = 3 * NOTE_INTERVAL_MS;
@@ -35,15 +31,6 @@ const TRIES = 10;
 const LOOK_MS = 2000;
 
 const PAGE_SIZE = 1000;
-
-/** Notes that a process encrypts under a key, whose check value stands in Redis from then on. Answers `done`. */
-const NOTE_USE = changeScript("ugNoteKeyUse", {
-  args: ["uses", "id", "check"],
-  lua: `redis.call('HLEN', uses)
-if redis.call('HEXISTS', key, id) == 0 then redis.call('HSET', key, id, check) end
-redis.call('HSET', uses, id, stamp)
-return {'done', stamp}`,
-});
 
 /** Forgets a key that no process has encrypted under since a time. Answers `used` and when it was last, or `done`. */
 const RETIRE = changeScript("ugRetireKey", {
@@ -68,12 +55,6 @@ end
 redis.call('HSET', key, spread(ARGV, rest))
 return {'done', stamp}`,
 });
-
-/** Notes that this process encrypts under a key. @throws StoreUnavailable; TooFewReplicas after the change */
-export async function noteKeyUse(client: StoreClient, { id, secret }: RingKey): Promise<void> {
-  const args = { key: TOKEN_KEYS_KEY, uses: TOKEN_KEY_USES_KEY, id, check: checkValue(secret) };
-  await client.change("token-keys", NOTE_USE, args);
-}
 
 /** What keys are changed with. */
 export interface TokenKeyDeps extends GroupDeps {
