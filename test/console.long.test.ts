@@ -3,7 +3,7 @@ import type { Locator, Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
 import { adminOf, customerOf, ROLE_VALUES } from "./support/admin.ts";
-import { describeWithChromium, suiteBrowser } from "./support/chromium.ts";
+import { describeWithChromium, stopClock, suiteBrowser } from "./support/chromium.ts";
 import { openConsole, readUntil } from "./support/console.ts";
 import { newServer, suiteServer } from "./support/opened.ts";
 import { metricsUrlOf } from "./support/operations.ts";
@@ -79,6 +79,22 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await type("ADMIN_TOKEN, or an API token of role admin", ADMIN_TOKEN);
     await page.evaluate(() => dispatchEvent(new Event("pagehide")));
     await waitFor("it is forgotten when the page is left", async () => (await field.inputValue()) === "");
+    await leave();
+  });
+
+  it("moves the focus at once to the page or the dialog that it shows, so that no later key is lost", async () => {
+    const { page, press, signIn, leave } = await openConsole(browser, server.url, { hasClock: true });
+    await signIn(ADMIN_TOKEN);
+    const opener = `Delete ${server.environment}/Customer …`;
+    await page.getByRole("button", { name: opener }).waitFor();
+    // Without time there are no frames.
+    await stopClock(page);
+    await press("button", opener);
+    await expectFocus(page.getByRole("dialog").getByRole("checkbox"), "the dialog");
+    await page.keyboard.press("Escape");
+    await expectFocus(page.getByRole("button", { name: opener }), "what opened the dialog");
+    await press("link", "API tokens");
+    await expectFocus(page.getByRole("heading", { level: 1 }), "the heading");
     await leave();
   });
 
