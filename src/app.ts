@@ -67,8 +67,8 @@ export function createApp(deps: AppDeps): App {
   const probe = sharedProbe(deps.probe, deps);
   const { health, readiness, exposition } = operations({ ...deps, probe });
 
-  // The RPCs are served at their own paths: see rpc/routes.ts for their handlers, and rpc/access.ts for who may call
-  // them. Beside them are endpoints for callers, who need an API token,
+  // The RPCs are served at their own paths: rpc/routes.ts has their handlers, and rpc/access.ts says who may call them.
+  // Beside them are these endpoints. Callers need an API token.
   const callerEndpoints = new Map<string, Endpoint>();
   const callerPaths = {
     "/api/user": userEndpoint(),
@@ -80,9 +80,9 @@ export function createApp(deps: AppDeps): App {
     callerEndpoints.set(path, endpoint).set(`${path}/`, endpoint);
     for (const { rpc } of endpoint.methods.values()) if (rpc) metrics.calls.add(rpc, "rest");
   }
-  // for who writes callers, who needs none,
+  // Whoever writes a caller reads these pages, and needs none.
   if (deps.docs) for (const [path, endpoint] of Object.entries(docsEndpoints())) callerEndpoints.set(path, endpoint);
-  // and for operators, who need none either, but may have a port of their own: METRICS_PORT.
+  // Operators need none either. These endpoints may have a port of their own: METRICS_PORT.
   const operatorEndpoints = new Map([
     ["/healthz", health],
     ["/readyz", readiness],

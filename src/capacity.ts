@@ -1,6 +1,5 @@
 /*
- * What callers may use of a worker. Its transport bounds further what they may use of HTTP, and has the defaults of its
- * option `limits`.
+ * What callers may use of a worker. The transport limits HTTP itself, by the defaults of its option `limits`.
  */
 
 /** The maximum size of a request message, in bytes, before and after decompression. */
@@ -20,7 +19,7 @@ export const MAX_OPEN_MESSAGE_BYTES = 4096;
 export const MAX_CALLS = 4096;
 
 /**
- * How many streaming calls there may be, which are Watch and reflection and need no API token, together with slow bodies of
- * calls that need none; and how long a stream may last. gRPC clients that watch health call again when a stream ends.
+ * How many streams may be open, and how long each may last. The streaming calls are Watch and reflection, which need no API
+ * token. Slow bodies of calls that need none count as well. gRPC clients that watch health call again when a stream ends.
  */
 export const STREAMS = { max: 1000, lifetimeMs: 600_000 };

@@ -40,7 +40,7 @@ export class Lifecycle {
    *
    * @param timeoutMs in milliseconds; resources not closed by then are abandoned
    * @param onFailure called with each closer that fails, and its error
-   * @param delayMs for how long `isClosing` tells it before the first is closed, in milliseconds
+   * @param delayMs how long `isClosing` is true before the first resource is closed, in milliseconds
    * @returns the names of the resources that failed to close or were abandoned
    */
   close(timeoutMs: number, { onFailure, delayMs = 0 }: CloseOptions = {}): Promise<readonly string[]> {
@@ -64,7 +64,7 @@ export class Lifecycle {
   }
 }
 
-/** Waits until a resource is closed, for so many milliseconds. From 0 on down, it has this turn of the event loop. */
+/** Waits until a resource is closed, for so many milliseconds; with 0 or less, for one turn of the event loop. */
 async function within(ms: number, closed: Promise<unknown>): Promise<void> {
   await new Promise((resolve, reject) => {
     const late = () => reject(new Error("not closed before the shutdown timeout"));

@@ -19,7 +19,7 @@ const RETRY_MS = 1000;
 
 /**
  * How often it is checked whether the environments are there, in milliseconds. They are held closed for longer after a
- * deletion (`CLOSED_MS` in `store/environment-deletion.ts`).
+ * deletion (`CLOSED_MS` in `store/environments/environment-deletion.ts`).
  */
 const CHECK_MS = 60_000;
 
@@ -190,7 +190,7 @@ export class RedisState {
     );
   }
 
-  /** Waits for something at the start. Where there are other shards, that of this may be away. */
+  /** Waits for a check at the start. Where Redis has several shards, a check whose shard is away is made later. */
   async #unlessAway<T>(work: Promise<T>, what: string): Promise<T | undefined> {
     const { client, logger } = this.#deps;
     try {
@@ -213,7 +213,7 @@ function unlessDeleted(error: unknown): undefined {
 /** The number of the layout that this release reads and writes; a release that changes the layout takes the next one. */
 export const LAYOUT = "2";
 
-/** What every release before layouts had numbers left in Redis. */
+/** The layout of releases that stored no number. */
 const FIRST_LAYOUT = "1";
 
 /**
@@ -223,7 +223,7 @@ const FIRST_LAYOUT = "1";
  * @throws StoreMisconfigured when it has another; StoreUnavailable; TooFewReplicas
  */
 async function checkFormat(client: StoreClient, wasChecked: boolean): Promise<void> {
-  // Before the number: who finds these without it knows that no worker of this release has just made them.
+  // Looks for data before the number: had a worker of this release written the data, the number would be there by then.
   const isUsed = !wasChecked && (await holdsData(client));
   let found = await client.run("format", "get", [FORMAT_KEY]);
   if (found === null && isUsed) found = FIRST_LAYOUT;

@@ -24,7 +24,7 @@ export function watchFiles(
     states.set(setting, { isUsed, time: isUsed || !before ? Date.now() / 1000 : before.time });
   };
   for (const { setting } of config.files) note(setting, true);
-  // Of several workers, those are told of that are behind.
+  // Of several workers the lowest value is shown: that of one that is behind.
   metrics.gauge({
     name: "ugs_config_last_reload_successful",
     help: "Whether what the file of a setting holds is in use: 1, or 0, by setting",

@@ -71,7 +71,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     if (worker) {
       logger.debug({ url: port.url }, "worker listening");
       answer(process, "own metrics", () => metrics.own());
-      // Neither the supervisor's questions nor its end are worth living for.
+      // The channel to the supervisor does not keep a worker alive.
       process.channel?.unref();
       notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
     } else announce(log, listening);
@@ -84,7 +84,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
   }
 }
 
-/** How long a client over HTTP/1.1 has to be silent, out of the time that a shutdown may take. In milliseconds. */
+/** How long a client over HTTP/1.1 has to be silent until a shutdown closes its connection, in milliseconds. */
 function quietMsOf({ shutdownTimeoutMs }: Pick<Config, "shutdownTimeoutMs">): number {
   return Math.min(1000, shutdownTimeoutMs / 10);
 }
@@ -265,7 +265,7 @@ interface Page {
 const DOCS: Page = { files: DOCS_FILES, paths: "/openapi.json and /docs/", setting: "DOCS" };
 const CONSOLE: Page = { files: CONSOLE_FILES, paths: "/console/", setting: "CONSOLE" };
 
-/** Whether the files of a page can be read. What runs the sources may not be let, or may not have what a build makes. */
+/** Whether the files of a page can be read. From sources, Deno may forbid it, or no build may have made them. */
 async function mayServe({ files, paths, setting }: Page, logger: Logger): Promise<boolean> {
   const isLet = await mayRead(files);
   if (isLet && files.every((file) => existsSync(file))) return true;

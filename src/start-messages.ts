@@ -8,11 +8,11 @@ import type { Log } from "./observability/log.ts";
 import { NotAllowed } from "./permissions.ts";
 import { notifySupervisor, WorkersFailed, worker } from "./worker.ts";
 
-/** What lets somebody in who has set nothing, beside the embedded store. */
+/** The tokens that a start makes for development, where none are set. */
 export interface ForDevelopment {
   /** The API tokens that were generated because none were set. */
   readonly generatedTokens: readonly ApiTokenSetting[];
-  /** The ADMIN_TOKEN that was generated for the console, likewise; undefined: there was no need. */
+  /** The ADMIN_TOKEN that was generated for the console; undefined: none was. */
   readonly adminToken?: string | undefined;
 }
 
@@ -100,7 +100,7 @@ function refusal(index: number, arg: string): string {
   return `argument ${index + 1}${shown} is unknown: settings are variables of the environment, such as PORT=8080 before the command; --help lists them`;
 }
 
-/** How wide the words of a setting are in the help, in characters: as the terminal lets them be within these. */
+/** How wide the words of a setting are in the help, in characters: what the terminal leaves, within these bounds. */
 const WORDS_WIDTH = { least: 40, most: 80 };
 
 function help(): string {

@@ -179,7 +179,7 @@ export class Supervisor {
 interface Forks {
   /** Starts a worker process. Failures are its `error` event; then it has no pid. */
   fork(number: number): ChildProcess;
-  /** Leaves the ports to the workers. Call it once all of them listen, or will not, and before it is told of. */
+  /** Leaves the ports to the workers. Call it once all of them listen or the start has failed, before the announcement. */
   release(): Promise<unknown>;
 }
 

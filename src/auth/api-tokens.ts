@@ -10,7 +10,7 @@ interface Identity {
   readonly displayName: string;
 }
 
-/** The bearer of an API token. The environment that its token is bound to alone decides what a call acts on. */
+/** The bearer of an API token. A call acts on the environment that its token is bound to, and on no other. */
 export interface BoundPrincipal extends Identity {
   readonly role: Role;
   readonly environment: Environment;
@@ -95,7 +95,7 @@ async function learned(fixed: StaticToken): Promise<Principal> {
 /** How many API tokens are cached, and how many digests of unknown ones. A worker serves far fewer of the former. */
 const MAX_CACHED = 10_000;
 
-/** How many of the API tokens that end soonest are told of. */
+/** How many API tokens `endingFirst` gives at most. */
 const MAX_ENDING = 100;
 
 /** A cached API token. Times are of `performance.now()`. */
@@ -146,12 +146,12 @@ export class IssuedTokens implements RevocationListener {
   look(digest: string): Authenticated | Promise<Authenticated> {
     const until = this.#unknown.get(digest);
     if (until !== undefined && performance.now() < until) return undefined;
-    // A read that began before this call may be older than the call, which is too old where nothing may be cached.
+    // With `cacheMs` 0 no call joins a read that began before it.
     const reading = this.#deps.cacheMs === 0 ? undefined : this.#readings.get(digest);
     return reading ?? this.#share(digest);
   }
 
-  /** Of the API tokens that were used here: those that end first in their environments, the soonest 100 of them. */
+  /** For each environment the API token that ends first, of those used here; at most the 100 that end soonest. */
   endingFirst(): BoundPrincipal[] {
     const found = new Map<string, BoundPrincipal>();
     const now = Date.now();

@@ -15,7 +15,7 @@ export interface Misspelled {
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly faults: readonly string[];
-  /** @param misspelled may be why */
+  /** @param misspelled variables that may explain the faults */
   constructor(faults: readonly string[], misspelled: readonly Misspelled[] = []) {
     const hints = misspelled.map(({ name, setting }) => `${name} is set, but is no setting: is ${setting} meant?`);
     const lines = [...faults, ...hints].map((line) => `\n  ${line}`);

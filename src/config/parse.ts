@@ -215,7 +215,7 @@ export function onOff(text: string): boolean {
   return text === "on";
 }
 
-/** Validates a URL of HTTP. A password in it would not be a secret to whoever reads the settings. @throws SettingError */
+/** Validates a URL of HTTP. It may hold no password: settings that are URLs are not kept secret. @throws SettingError */
 export function httpUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^https?:$/.test(url.protocol)) {
@@ -281,7 +281,7 @@ function oneOf<const Word extends string>(...words: readonly Word[]) {
   };
 }
 
-/** Parses a log level, of which these are from most to least output. It throws SettingError. */
+/** Parses a log level: from most output to least. It throws SettingError. */
 export const logLevel = oneOf("trace", "debug", "info", "warn", "error", "fatal", "silent");
 
 /** Parses the name of a sampler of OpenTelemetry. It throws SettingError. */

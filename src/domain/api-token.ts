@@ -46,7 +46,7 @@ export interface ApiTokenRotation {
   readonly graceMs: number;
   /** The id of the principal that rotates it. */
   readonly rotator: string;
-  /** The token must not last longer than that; undefined: it may last as long as it likes. */
+  /** When the API token must end at the latest, in milliseconds since 1970; undefined: it need not end. */
   readonly notBeyond: number | undefined;
 }
 
@@ -63,14 +63,14 @@ export interface ApiTokenFilter {
 /** The most API tokens that an environment has. */
 export const MAX_API_TOKENS = 1000;
 
-/** How many replaced texts an API token has at most that are on their grace. */
+/** The most replaced texts of an API token that are in their grace at once. */
 export const MAX_GRACED = 2;
 
 /** An issued API token that is valid, with what authentication needs. */
 export interface ValidApiToken {
-  /** As the text that was looked for has it: its end, its last use. */
+  /** Its expiry and last use are those of the text that was looked for. */
   readonly apiToken: ApiToken;
-  /** Whether a rotation replaced the text, so that it is on its grace. */
+  /** Whether a rotation replaced the text, which is then in its grace. */
   readonly isReplaced: boolean;
   readonly environment: Environment;
   /** How long it remains valid, in milliseconds; Infinity when it does not expire. */
@@ -177,7 +177,7 @@ export const USE_INTERVAL_MS = 60_000;
 
 /** Told when API tokens are revoked or changed, wherever that is done, so that a cache can forget them. */
 export interface RevocationListener {
-  /** The API token with this digest was revoked or changed. Other texts may come, and mean nothing here. */
+  /** The API token with this digest was revoked or changed. The text may be no digest: then nothing is to be done. */
   revoked(digest: string): void;
   /** Any API token may have been. */
   missed(): void;

@@ -1,4 +1,4 @@
-/** Sets a key of a map behind all others. When the map has more than so many then, the first makes room. */
+/** Sets a key of a map as its last one, and removes the first one when there are then more than `max`. */
 export function setBounded<K, V>(map: Map<K, V>, key: K, value: V, max: number): void {
   map.delete(key);
   map.set(key, value);

@@ -27,7 +27,7 @@ export abstract class DomainError extends Error {
   readonly outcome: ChangeOutcome | undefined = undefined;
 }
 
-/** What the caller is told of each failure, by its reason: when it happens, and what to do. */
+/** When each failure below happens, and what to do: what the caller is told, by the reason. */
 const TEXTS = {
   USER_GROUP_NOT_FOUND:
     "no user group has this user_group_id in the environment of the API token; GetUserGroup creates it for an API token of role manage",

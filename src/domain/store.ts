@@ -130,7 +130,7 @@ export interface UserGroupAdminStore {
   revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy): Promise<UserGroupInfo>;
 
   /**
-   * Ends the viewer sessions of a group atomically, or those of one viewer, that were made until now.
+   * Ends atomically the viewer sessions that were made so far of a group, or of one viewer.
    *
    * @throws UserGroupNotFound, TooManyEndedViewers, and nothing has changed; TooFewReplicas after the change
    */
@@ -207,7 +207,7 @@ export interface EnvironmentDeletion {
 /** The contract of a store of audit events. It throws what a user group store throws. */
 export interface AuditStore {
   /**
-   * Writes the event of an export of tokens, with which no change goes, into the trail of the environment.
+   * Writes the event of an export of tokens into the audit trail of the environment.
    *
    * @throws TooFewReplicas after it was written
    */

@@ -7,7 +7,7 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 /** A JSON object, such as `properties`. */
 export type JsonObject = { [key: string]: Json };
 
-/** The maximum length of an id, in UTF-16 units: it has at most 256 characters, of two each. */
+/** The maximum length of an id, in UTF-16 units: it has at most 256 characters, of at most two units each. */
 export const MAX_ID_LENGTH = 512;
 
 /** A user group as it is stored, with its current token. Times are milliseconds since 1970. */
@@ -73,7 +73,7 @@ export interface ListedUserGroup
   readonly lastRotationTime: number | undefined;
   /** Until when the token before the current one is valid; undefined when it is not. */
   readonly graceExpireTime: number | undefined;
-  /** Whether its current token was imported, and names no partition of the environment, or another one. */
+  /** Whether its current token was imported, and does not name the group's own partition. */
   readonly hasForeignToken: boolean;
 }
 

@@ -30,7 +30,7 @@ export class WorkerMetrics {
     this.#ended.push(told.filter(({ type }) => (type as unknown) !== "gauge"));
   }
 
-  /** The metrics of those that told theirs since the last end, as text. */
+  /** As text: what the running workers last told, and what those that ended had counted, added up. */
   async expose(): Promise<string> {
     const merged = await AggregatorRegistry.aggregate(this.#ended.splice(0)).getMetricsAsJSON();
     this.#ended.push(merged);

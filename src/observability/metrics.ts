@@ -86,7 +86,7 @@ export class Metrics {
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
-  /** The metrics of this process alone, for `aggregate`. */
+  /** The metrics of this process alone, as `WorkerMetrics` takes them. */
   async own(): Promise<string> {
     return JSON.stringify(await this.#registry.getMetricsAsJSON());
   }

@@ -145,7 +145,7 @@ export function messageOf<D extends DescMessage>(desc: D, fields: JsonObject): M
   }
 }
 
-/** Refuses JSON of which protobuf-es takes a duration or a time that is none. @throws ConnectError InvalidArgument */
+/** Refuses JSON that protobuf-es accepts although it is invalid. @throws ConnectError InvalidArgument */
 export function requireStrict({ input }: DescMethodUnary, body: JsonObject): void {
   try {
     requireStrictJson(input, body);

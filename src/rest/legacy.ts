@@ -51,7 +51,7 @@ const NOUNS: readonly Noun[] = [
   },
 ];
 
-/** Fields that decide what a viewer sees, or under which id, and that mean nothing here. Without them it would be another. */
+/** Fields that decide which id a group has, or what a viewer sees. They mean nothing here, but must not be ignored. */
 const REFUSED = {
   new_provided_id:
     "must be left out: an id does not change here; create a group under the new one, and delete this one",
@@ -103,7 +103,7 @@ const DELETE = jsonMethod(deleteUserGroup, async (request, call) => {
 /** What a JWT is to let its viewer do: whoever renders the dashboard finds it in the session's claims. */
 const EMBED_FIELDS = ["chart_id", "rb_allowed_features", "disable_editable_section_editing"] as const;
 
-/** Makes a viewer session for the dashboard, `embed_id`. A time that is longer than a session may last becomes that. */
+/** Makes a viewer session for the dashboard, `embed_id`. A longer time than a session may last is cut to that. */
 function sessionMethod(maxSeconds: number): EndpointMethod {
   return jsonMethod(createViewerSession, async (request, call) => {
     const body = readBody(request);

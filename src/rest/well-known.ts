@@ -17,7 +17,7 @@ const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.j
 /** What the endpoints of published keys need. */
 export interface WellKnownDeps {
   readonly sessions: Pick<ViewerSessions, "published">;
-  /** Bounds what strangers can have the store be asked for environments that have no keys. */
+  /** Limits how often strangers have the store look for keys that do not exist. */
   readonly strangers: StrangerLimit;
   /** How long the documents may be cached, in seconds. */
   readonly maxAgeS: number;

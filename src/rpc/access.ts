@@ -143,8 +143,7 @@ export function authorization({ authenticator, rateLimiters, trustedProxies }: A
     return limitedError(name, by);
   };
 
-  // Every token that may be good is looked up: only then is it known whether to refuse it, and callers behind one address
-  // must not be locked out by the guesses of one of them.
+  // Failures are counted once the token was looked up: one caller's guesses must not lock out others at its address.
   const unauthenticated = (reason: keyof typeof FAULTS, caller: Caller) => {
     const by = rateLimiters.failures?.take(clientKey(originOf(caller), trustedProxies));
     if (by) return limited("address", by);

@@ -27,8 +27,8 @@ export function allRulesInterceptor(): Interceptor {
 }
 
 /**
- * Adds this service's own rules to a validator. It throws the error for the caller: of violations that it returned the
- * interceptor would make another one.
+ * Adds this service's own rules to a validator. It throws the caller's error instead of returning violations, of which the
+ * interceptor would make an error of its own.
  */
 function withOwnRules(validator: Validator): Validator {
   return {

@@ -10,7 +10,7 @@ const MAX_TEXT = 256;
 
 /**
  * What protobuf-es says about JSON that it refuses, and what callers are told. Where it names no field it throws plain
- * Errors that differ in their texts alone, so these have to be matched; refusals.test.ts compares them with the library.
+ * Errors that differ in their texts alone, so these have to be matched; refusal-errors.test.ts compares them with the library.
  */
 const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
   // Lower limits refuse the content of such messages anyway. The last limit is the call stack.
@@ -120,8 +120,8 @@ function retryLater(message: string, reason: string): ConnectError {
 let overloaded: SharedError | undefined;
 
 /**
- * The error of calls beyond those that a worker takes. All of them share it. It is made once the service listens: the
- * first error of a process has its runtime load the fetch API, for the headers of errors, a tenth of the start.
+ * The one error of all calls for which a worker has no room. It is made once the service listens, because the first error
+ * of a process loads the fetch API, for its headers: a tenth of the start.
  */
 export function sharedOverloaded(): SharedError {
   overloaded ??= new SharedError(

@@ -33,7 +33,7 @@ const CONNECTED_MS = 5;
 /** How many commands may wait for a node that has been silent for a while. */
 const MAX_OF_SILENT_NODE = 256;
 
-/** What a node refuses with that has fewer slots than it had, or none, or is not sure of it. */
+/** The refusals by which a node shows that what is known of the slots may be out of date. */
 const OUTDATED: ReadonlySet<string | undefined> = new Set(["CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY"]);
 
 /** How long a node may take to say who has which slots, in milliseconds. */

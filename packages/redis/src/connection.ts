@@ -152,7 +152,7 @@ const OVER_MS = 10_000;
  * to the new primary by now. The first time at once, then with pauses that double, because reads are answered meanwhile
  * and each attempt interrupts them.
  *
- * @returns what is to be told every error that Redis answers, and never has ioredis connect again by itself
+ * @returns ioredis' option `reconnectOnError`, which always says no: the connection is made anew here
  */
 function onDemotion(reconnect: () => void): NonNullable<RedisOptions["reconnectOnError"]> {
   let pauseMs = 0;

@@ -78,7 +78,7 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPo
   };
 }
 
-/** Makes a client of Redis that proves itself by what the password is when a connection begins. */
+/** Makes a client of Redis. Each of its connections logs in with the password of that moment. */
 export function newRedis(options: RedisOptions, passwordOf: () => string | undefined): Redis {
   const password = passwordOf();
   const redis = new Redis({ ...options, ...(password !== undefined && { password }) });

@@ -1,4 +1,4 @@
-/* The public interface of the transport. Nothing outside imports any other file of it. See README.md. */
+/* The public interface of the transport; see README.md. Other files of it are imported by tests and the benchmark alone. */
 export { requireStrictJson } from "./codec/strict-json.ts";
 export {
   acceptsEncoding,

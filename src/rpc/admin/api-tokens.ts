@@ -121,8 +121,8 @@ function isPopulated(request: UpdateApiTokenRequest, field: (typeof UPDATED_FIEL
 }
 
 /**
- * When an API token is to end, in whole milliseconds since 1970: no later than the one that makes it so, or a credential
- * that was meant for a while could be turned into one that lasts.
+ * When an API token is to end, in whole milliseconds since 1970: no later than the caller's own. A credential for a while
+ * must not make one that lasts.
  *
  * @throws ConnectError InvalidArgument
  */

@@ -32,7 +32,7 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens, 
     async deleteEnvironment({ environment, force }, { values }) {
       // Validation requires it.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
-      // Other workers hear of it from Redis, and the embedded store tells nobody.
+      // Redis tells the workers of a deletion, but the embedded store tells nobody.
       const left = await environmentDeletion
         .delete(name, force, callOf(values))
         .finally(() => signingKeys.forget(environmentPath(name)));

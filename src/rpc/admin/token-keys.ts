@@ -19,7 +19,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
       };
     },
 
-    /** The audit trail has one event of all pages. */
+    /** The first page writes the one audit event of the whole pass. */
     async reencryptUserGroupTokens(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];

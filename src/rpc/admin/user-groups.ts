@@ -84,7 +84,7 @@ export function userGroupRpcs({ environments, userGroups, audit, logger, metrics
       };
     },
 
-    /** Each group is made for itself. A call is well though groups of it failed, so those are counted and logged apart. */
+    /** The call succeeds even if single groups fail, so these are counted and logged by themselves. */
     async importUserGroups(request, { values }) {
       requireDifferent(request.userGroups);
       const environment = await targetOf(environments, values, request.environment);

@@ -62,7 +62,7 @@ export class ClientBudget {
   readonly #clients = new Map<string | undefined, Client>();
   /** The clients by the units that they hold. Proxies are not among them: they give way to nobody. */
   readonly #byUnits = new Map<number, Set<Client>>();
-  /** No client holds more units than this; it may be that none holds so many. */
+  /** No client holds more units than this. It may be too high: `#largest` counts it down. */
   #mostUnits = 0;
   #total = 0;
   #timer: NodeJS.Timeout | undefined;

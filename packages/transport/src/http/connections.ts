@@ -26,7 +26,7 @@ class Connection implements Holding {
   /** The socket that HTTP/1.1 is read from; undefined for HTTP/2, and until the protocol is known. */
   http1: Socket | undefined;
   session: Http2Session | undefined;
-  /** How many bytes had arrived at the last call of `isIdle`, and which call first saw so many. */
+  /** How many bytes had arrived at the last call of `isIdle`, and when a call first saw so many. */
   #bytesRead = -1;
   #silentSince = 0;
 

@@ -100,8 +100,8 @@ const PARTIAL_LOOKS = 2;
 
 /**
  * Ends an HTTP/2 connection that sends the bytes of its first request so slowly that it does not arrive in time: they could
- * come one by one, without end. A client that has only connected early is left alone. It sends nothing, or PINGs, which
- * cannot stand within the headers of a request; or it acknowledges a PING of ours, but not before each of two looks.
+ * come one by one, without end. A client that has only connected early is left alone: it sends nothing, or PINGs, which
+ * cannot stand within the headers of a request, or one acknowledgement of our PING, which is seen by one look alone.
  */
 function endWithoutRequest(session: Http2Session, { headerTimeoutMs }: Limits): void {
   // The bytes that a client sends as it connects do not count: the first look only notes how many they were.
