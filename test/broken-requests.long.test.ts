@@ -70,23 +70,6 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
   });
 
   it.each([
-    ["a length that is no number", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"],
-    ["two lengths", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"],
-    [
-      "a length and chunks",
-      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    ],
-    ["TLS", Buffer.from("16030100c8010000c40303", "hex")],
-    ["NULs", Buffer.alloc(1000)],
-  ])("of HTTP/1.1: %s", async (_title, bytes) => {
-    const { bytes: received, ended } = await rawBytes(server.url, bytes);
-    const answer = received.toString("latin1");
-    expect(ended).toBe(true);
-    expect(answer).toMatch(/^(HTTP\/1\.1 4\d\d |$)/);
-    expect(answer).not.toMatch(/\bat |node:|Error:/);
-  });
-
-  it.each([
     ["no settings", [frame(1, 5, 1, Buffer.from([0x82, 0x86, 0x84]))]],
     ["fields that are no HPACK", [frame(4, 0, 0), frame(1, 5, 1, Buffer.alloc(40, 0xff))]],
     ["a frame that is too large", [frame(4, 0, 0), frame(0, 0, 1, Buffer.alloc(100_000))]],
@@ -105,30 +88,6 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
     const { bytes } = await rawBytes(server.url, sent, (soFar) => isAnswered(soFar) || isPonged(soFar));
     expect(isAnswered(bytes) || isPonged(bytes)).toBe(true);
     expect(bytes.toString("latin1")).not.toMatch(/\bat |node:|Error:/);
-  });
-
-  it.each([
-    ["a header that is cut", Buffer.from([0, 0, 0]), "3"],
-    ["a message that is cut", envelope(Buffer.from("\n\u0001a")).subarray(0, 6), "3"],
-    ["no message", Buffer.alloc(0), "12"],
-    ["two messages", Buffer.concat([envelope(Buffer.from("\n\u0001a")), envelope(Buffer.from("\n\u0001a"))]), "12"],
-    ["a message that is no protobuf", envelope(Buffer.from([0xff, 0xff, 0xff])), "3"],
-    ["a field of another type", envelope(Buffer.from([8, 1])), "3"],
-    ["text that is not UTF-8", envelope(Buffer.from([10, 1, 0xff])), "3"],
-    ["a length of 4 GiB", Buffer.from([0, 255, 255, 255, 255, 1, 2, 3]), "8"],
-    ["compression that was not named", envelope(Buffer.from("x"), 1), "13"],
-  ])("of gRPC: %s", async (_title, body, code) => {
-    const headers = {
-      authorization: `Token ${server.tokens.customer}`,
-      "content-type": "application/grpc",
-      te: "trailers",
-    };
-    const answer = await http2(server.url, GET_PATH, { method: "POST", headers, body });
-    const status = { ...answer.headers, ...answer.trailers };
-    expect(status["grpc-status"]).toBe(code);
-    expect(decodeURIComponent(String(status["grpc-message"]))).not.toMatch(
-      /\bat \w+ \(|node:|\.js|RangeError|TypeError|undefined/,
-    );
   });
 });
 

@@ -3,10 +3,9 @@ import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
-import type { StoreClient } from "../src/store/redis/client.ts";
-import { describeWithRedis, newProxy, newRedis, newServer, newStoreClient } from "./support/opened.ts";
+import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import { healthOf, waitUntilReady } from "./support/operations.ts";
-import { redisOf } from "./support/redis-of.ts";
+import type { TestRedis } from "./support/redis.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
@@ -57,29 +56,20 @@ async function expectRecovery(server: TestServer): Promise<void> {
 }
 
 describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
-  const start = (redis: { readonly url: string }, REDIS_TIMEOUT = `${TIMEOUT_MS}ms`) =>
-    newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT } });
+  const start = (redis: TestRedis) =>
+    newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: `${TIMEOUT_MS}ms` } });
 
-  it("refuses calls while Redis is down, and recovers when it is back", async () => {
+  it.each([
+    ["down", (redis: TestRedis) => redis.kill(), (redis: TestRedis) => redis.restart()],
+    ["frozen", (redis: TestRedis) => redis.freeze(), (redis: TestRedis) => redis.thaw()],
+  ] as const)("refuses calls while Redis is %s, and recovers when it is back", async (_state, end, begin) => {
     const redis = await newRedis();
     const server = await start(redis);
     const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
     for (let round = 0; round < 2; round++) {
-      await redis.kill();
+      await end(redis);
       await expectOutage(server, userGroup?.token ?? "");
-      await redis.restart();
-      await expectRecovery(server);
-    }
-  });
-
-  it("refuses calls while Redis is frozen, and recovers when it is thawed", async () => {
-    const redis = await newRedis();
-    const server = await start(redis);
-    const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
-    for (let round = 0; round < 2; round++) {
-      redis.freeze();
-      await expectOutage(server, userGroup?.token ?? "");
-      redis.thaw();
+      await begin(redis);
       await expectRecovery(server);
     }
   });
@@ -103,39 +93,4 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     abort.abort();
     await watching;
   });
-
-  it.each([
-    ["without a request id", undefined],
-    ["under a request id", "r"],
-  ])("does not make a rotation twice whose answer was cut off, %s", async (_, requestId) => {
-    const redis = await newRedis();
-    const proxy = await newProxy(redis);
-    const server = await start(proxy, "2s");
-    const { groups, viewers } = grpcClients(server);
-    const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
-    const token = userGroup?.token ?? "";
-    const direct = await newStoreClient(redis);
-    const before = await changesIn(direct);
-    const rotate = () => groups.rotateUserGroupToken({ group: { case: "currentToken", value: token }, requestId });
-    // Under a request id the first reply is that of its claim.
-    proxy.cutReply(requestId === undefined ? 1 : 2);
-    expect(await failureOf(rotate())).toEqual(UNAVAILABLE);
-    await waitUntilReady(server);
-    // It was made once: the old token has ended, and the group has another.
-    expect(await changesIn(direct)).toBe(before + 1);
-    expect(await failureOf(viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
-    const { userGroup: after } = await groups.getUserGroup({ userGroupId: "a" });
-    expect(after?.token).not.toBe(token);
-    expect((await viewers.resolveViewer({ token: after?.token ?? "" })).providedId).toBe("a");
-    // A caller with a request id may retry, and gets the answer that was lost.
-    if (requestId === undefined) expect(await failureOf(rotate())).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
-    else expect((await rotate()).userGroup?.token).toBe(after?.token);
-  });
 });
-
-/** How many changes but updates the audit trails of a Redis hold. Each script that makes one writes its event. */
-async function changesIn(client: StoreClient): Promise<number> {
-  const redis = redisOf(client);
-  const lengths = await Promise.all((await redis.keys("*:audit")).map((trail) => redis.xlen(trail)));
-  return lengths.reduce((sum, length) => sum + length, 0);
-}

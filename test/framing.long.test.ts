@@ -28,6 +28,13 @@ describe.each(VARIANTS)("requests over HTTP/1.1 whose framing is in doubt, on $r
 
   const refused: readonly (readonly [what: string, status: number, request: string])[] = [
     ["HTTP/1.0 with chunks", 400, `POST /api/user HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n${chunked}`],
+    ["a length that is no number", 400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"],
+    ["two lengths", 400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"],
+    [
+      "a length and chunks",
+      400,
+      `POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n${chunked}`,
+    ],
     ["two hosts", 400, "GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"],
     ["the same host twice", 400, "GET /healthz HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n"],
     ["no host", 400, "GET /healthz HTTP/1.1\r\n\r\n"],

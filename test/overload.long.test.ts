@@ -109,21 +109,4 @@ describeWithRedis.each(RUNTIMES)("with more calls under way than %s takes", (run
     expect(status).toBe(200);
     for (const session of waiting) session.destroy();
   });
-
-  it("gives places back of callers that leave before they are answered", async () => {
-    proxy.allow(0);
-    const before = sessions.length;
-    const answered = begin(MAX_CALLS + 1, '{"userGroupId":"a"}');
-    await waitFor("the places are taken", () => answered.length === 1);
-    expect(answered[0]?.status).toBe(429);
-    for (const session of sessions.splice(before)) session.destroy();
-    proxy.allow(Number.POSITIVE_INFINITY);
-    await waitFor("they are given back", async () => {
-      const { status } = await http1(server.url, "/api/user?user_group_id=a", { headers: { authorization: bearer() } });
-      return status === 200;
-    });
-    const again = begin(MAX_CALLS, '{"userGroupId":"a"}');
-    await waitFor("as many are answered again", () => again.length === MAX_CALLS);
-    expect(new Set(again.map(({ status }) => status))).toEqual(new Set([200]));
-  });
 });
