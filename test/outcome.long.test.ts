@@ -8,6 +8,7 @@ import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
 import { foreignToken } from "./support/contract/context.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServer } from "./support/opened.ts";
 import { waitForSubscriptions, waitUntilReady } from "./support/operations.ts";
+import type { TestRedis } from "./support/redis.ts";
 import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
@@ -48,14 +49,11 @@ async function outcomes(server: TestServer, token: string) {
 /** Long enough that calls made at once are all under way before the first of them has waited for it. */
 const REDIS_TIMEOUT = "2s";
 
-const NOT_MADE = {
-  create: "not_made",
-  update: "not_made",
-  rotate: "not_made",
-  claimed: "not_made",
-  put: "not_made",
-  post: "not_made",
+/** What every change is told. */
+const all = (outcome: string) => {
+  return { create: outcome, update: outcome, rotate: outcome, claimed: outcome, put: outcome, post: outcome };
 };
+const [NOT_MADE, UNKNOWN] = [all("not_made"), all("unknown")];
 
 describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) => {
   const start = async (redis: { readonly url: string }) => {
@@ -64,28 +62,28 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
     return { server, token: userGroup?.token ?? "" };
   };
 
-  it("is that it was not made, when it was never sent", async () => {
-    const redis = await newRedis();
-    const { server, token } = await start(redis);
-    await redis.kill();
-    await waitUntilReady(server, false);
-    expect(await outcomes(server, token)).toEqual({ ...NOT_MADE, resolve: "nothing" });
-  });
-
-  it("is that it may have been made, when nothing is known; and of one that follows another, that it was not", async () => {
-    const redis = await newRedis();
-    const { server, token } = await start(redis);
-    redis.freeze();
-    expect(await outcomes(server, token)).toEqual({
+  it.each<[what: string, befall: (redis: TestRedis, server: TestServer) => unknown, told: object]>([
+    [
+      "that it was not made, when it was never sent",
+      (redis, server) => redis.kill().then(() => waitUntilReady(server, false)),
+      { ...NOT_MADE, resolve: "nothing" },
+    ],
+    [
+      "that it may have been made, when nothing is known; and of one that follows another, that it was not",
+      (redis) => redis.freeze(),
       // Whether the group is there is asked first, and the claim of a request id is no change that was asked for.
-      create: "not_made",
-      claimed: "not_made",
-      update: "unknown",
-      rotate: "unknown",
-      put: "unknown",
-      post: "unknown",
-      resolve: "nothing",
-    });
+      { ...UNKNOWN, create: "not_made", claimed: "not_made", resolve: "nothing" },
+    ],
+    [
+      "that it was not made, when Redis refuses it",
+      (redis) => newOperator(redis).config("SET", "maxmemory", "1"),
+      { ...NOT_MADE, resolve: "answered" },
+    ],
+  ])("is %s", async (_what, befall, told) => {
+    const redis = await newRedis();
+    const { server, token } = await start(redis);
+    await befall(redis, server);
+    expect(await outcomes(server, token)).toEqual(told);
   });
 
   it("is that it may have been made, when its answer was lost", async () => {
@@ -135,13 +133,6 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
     expect((await viewers.resolveViewer({ token })).providedId).toBe("a");
   });
 
-  it("is that it was not made, when Redis refuses it", async () => {
-    const redis = await newRedis();
-    const { server, token } = await start(redis);
-    await newOperator(redis).config("SET", "maxmemory", "1");
-    expect(await outcomes(server, token)).toEqual({ ...NOT_MADE, resolve: "answered" });
-  });
-
   it("is that it may have been made, when a script fails behind its first write, and not made when it fails before", async () => {
     const redis = await newRedis();
     const url = await withRights(redis, documentedRights());
@@ -159,7 +150,7 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
     // The event of a change is written behind it. What makes no event, the claim of a request id, is made.
     const { told, isMade } = await withoutRight("-xadd");
     expect({ ...told, claimed: "" }).toEqual({
-      ...Object.fromEntries(Object.keys(NOT_MADE).map((call) => [call, "unknown"])),
+      ...UNKNOWN,
       claimed: "",
       // Which of the three rotations came first is open.
       rotate: expect.stringMatching(/^(unknown|TOKEN_NOT_FOUND)$/),

@@ -1,100 +1,66 @@
 /** A group as the older documents of the hosted service have it. */
-export interface HostedUserGroup {
+interface HostedUserGroup {
   readonly team_id: number;
   readonly token: string;
-  readonly name: string;
-  readonly provided_id: string;
-  readonly is_demo_group: boolean;
 }
 
-/** A group as the newer documents have it. */
-export interface HostedCustomer extends Omit<HostedUserGroup, "team_id"> {
-  readonly emails: readonly string[];
-  readonly group_tags: readonly string[];
-  readonly properties: object;
-  readonly computed_properties: object;
-  readonly parent_schema_datasource_mapping: object;
-  readonly computed_parent_schema_datasource_mapping: object;
-}
-
-/** What every answer of the hosted service says. */
+/** What the hosted service answers, of which each call has some. */
 interface Answer {
   readonly success: number;
+  readonly new_customer?: boolean;
+  readonly new_user_group?: boolean;
+  readonly user_group: HostedUserGroup;
+  /** A group as the newer documents have it. */
+  readonly customer: { readonly token: string };
+  readonly jwt: string;
 }
 
 /** A call of the hosted service was not successful. */
 export class HostedError extends Error {
   override readonly name = "HostedError";
   readonly status: number;
-  readonly body: Answer;
+  readonly body: unknown;
 
-  constructor(status: number, body: Answer) {
+  constructor(status: number, body: unknown) {
     super(`the hosted service answered ${status}: ${JSON.stringify(body)}`);
     this.status = status;
     this.body = body;
   }
 }
 
+/** The calls by their names in code. */
+const CALLS = {
+  createUserGroup: ["POST", "create_user_group"],
+  updateUserGroup: ["POST", "update_user_group"],
+  refreshUserGroupToken: ["POST", "refresh_user_group_token"],
+  deleteUserGroup: ["DELETE", "delete_user_group"],
+  createCustomer: ["POST", "create_customer"],
+  updateCustomer: ["POST", "update_customer"],
+  refreshCustomerToken: ["POST", "refresh_customer_token"],
+  deleteCustomer: ["DELETE", "delete_customer"],
+  generateJwt: ["POST", "generate_jwt"],
+} as const;
+
 /**
  * A client of the hosted service, made of its public documents (https://docs.explo.co/api-reference) and of nothing else:
  * their paths, header, fields and answers, by `fetch`.
  */
-export class HostedClient {
-  readonly #baseUrl: string;
-  readonly #token: string;
-  readonly #slash: string;
+export type HostedClient = { readonly [call in keyof typeof CALLS]: (body: object) => Promise<Answer> };
 
-  /** @param slash what ends each path: the examples of the documents have a slash, some of their code has none */
-  constructor(baseUrl: string, token: string, slash = "/") {
-    this.#baseUrl = baseUrl;
-    this.#token = token;
-    this.#slash = slash;
-  }
-
-  createUserGroup(body: object): Promise<Answer & { new_user_group: boolean; user_group: HostedUserGroup }> {
-    return this.#send("POST", "create_user_group", body);
-  }
-
-  updateUserGroup(body: object): Promise<Answer & { user_group: HostedUserGroup }> {
-    return this.#send("POST", "update_user_group", body);
-  }
-
-  refreshUserGroupToken(body: object): Promise<Answer & { user_group: HostedUserGroup }> {
-    return this.#send("POST", "refresh_user_group_token", body);
-  }
-
-  deleteUserGroup(body: object): Promise<Answer> {
-    return this.#send("DELETE", "delete_user_group", body);
-  }
-
-  createCustomer(body: object): Promise<Answer & { new_customer: boolean; customer: HostedCustomer }> {
-    return this.#send("POST", "create_customer", body);
-  }
-
-  updateCustomer(body: object): Promise<Answer & { customer: HostedCustomer }> {
-    return this.#send("POST", "update_customer", body);
-  }
-
-  refreshCustomerToken(body: object): Promise<Answer & { customer: HostedCustomer }> {
-    return this.#send("POST", "refresh_customer_token", body);
-  }
-
-  deleteCustomer(body: object): Promise<Answer> {
-    return this.#send("DELETE", "delete_customer", body);
-  }
-
-  generateJwt(body: object): Promise<Answer & { jwt: string }> {
-    return this.#send("POST", "generate_jwt", body);
-  }
-
-  async #send<T extends Answer>(method: string, path: string, body: object): Promise<T> {
-    const response = await fetch(`${this.#baseUrl}/api/${path}${this.#slash}`, {
-      method,
-      headers: { "Content-Type": "application/json", "Explo-Authorization": `Token ${this.#token}` },
-      body: JSON.stringify(body),
-    });
-    const answer = (await response.json()) as T;
-    if (!response.ok || answer.success !== 1) throw new HostedError(response.status, answer);
-    return answer;
-  }
+/** Makes a client. @param slash what ends each path: the examples of the documents have a slash, some of their code none */
+export function hostedClient(baseUrl: string, token: string, slash = "/"): HostedClient {
+  const calls = Object.entries(CALLS).map(([call, [method, path]]) => {
+    const send = async (body: object): Promise<Answer> => {
+      const response = await fetch(`${baseUrl}/api/${path}${slash}`, {
+        method,
+        headers: { "Content-Type": "application/json", "Explo-Authorization": `Token ${token}` },
+        body: JSON.stringify(body),
+      });
+      const answer = (await response.json()) as Answer;
+      if (!response.ok || answer.success !== 1) throw new HostedError(response.status, answer);
+      return answer;
+    };
+    return [call, send];
+  });
+  return Object.fromEntries(calls) as HostedClient;
 }
