@@ -64,7 +64,7 @@ export function maskedFields<Field extends string, Request extends { readonly up
   if (paths.length === 1 && paths[0] === "*") return fields;
   return paths.map((path) => {
     const field = fields.find((known) => known === path);
-    if (!field) throw new InvalidUpdateMask(fields);
+    if (!field) throw new InvalidUpdateMask(...fields);
     return field;
   });
 }

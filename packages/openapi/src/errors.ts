@@ -17,7 +17,7 @@ export interface ErrorComponents {
 
 /** Makes the errors of the table of reasons: a response for each status that calls have, and one for all others. */
 export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
-  const forms = { Connect: byStatus(reasons.map(overConnect)), Rest: byStatus(reasons.map(overRest)) };
+  const forms = { Connect: byStatus(reasons.map(overConnect)), Rest: byStatus(reasons) };
   const responses = (["Connect", "Rest"] as const).flatMap((form) =>
     [...forms[form]].map(([status, group]) => [nameOf(form, status), responseOf(form, group)] as const),
   );
@@ -34,11 +34,6 @@ const nameOf = (form: ErrorForm, status: string) => `${form}Error${status === "d
 
 function overConnect(reason: Reason): Reason {
   return { ...reason, status: reason.connectStatus };
-}
-
-/** The reason in the words of REST, where only `If-Match` names an etag. */
-function overRest(reason: Reason): Reason {
-  return reason.reason === "ETAG_MISMATCH" ? { ...reason, status: 412 } : reason;
 }
 
 function byStatus(reasons: readonly Reason[]): Map<string, Reason[]> {
