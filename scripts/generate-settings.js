@@ -21,7 +21,7 @@ await build({
 /** @type {import("../src/config/settings.ts")} */
 const { SETTINGS } = await import(outfile);
 
-const rows = Object.entries(SETTINGS).map(([name, [byDefault, , , words]]) => {
+const rows = Object.entries(SETTINGS).map(([name, [, , words, byDefault = ""]]) => {
   return `| \`${name}\` |${byDefault && ` \`${byDefault}\``} | ${words} |\n`;
 });
 await rewrite("README.md", /(?<=^\| variable \| default \| \|\n\|---\|---\|---\|\n)(?:\|.*\n)+/m, rows.join(""));

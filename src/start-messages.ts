@@ -104,7 +104,7 @@ function refusal(index: number, arg: string): string {
 const WORDS_WIDTH = { least: 40, most: 80 };
 
 function help(): string {
-  const rows = Object.entries(SETTINGS).map(([name, [byDefault, , , words]]) => ({ name, byDefault, words }));
+  const rows = Object.entries(SETTINGS).map(([name, [, , words, byDefault = ""]]) => ({ name, byDefault, words }));
   const widthOf = (column: "name" | "byDefault") => Math.max(...rows.map((row) => row[column].length));
   const [nameWidth, defaultWidth] = [widthOf("name"), widthOf("byDefault")];
   const indent = nameWidth + defaultWidth + 6;

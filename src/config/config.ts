@@ -2,7 +2,7 @@ import { createSecureContext } from "node:tls";
 import { readRedisUrl } from "@user-group-service/redis";
 import { distance } from "fastest-levenshtein";
 import * as parse from "./parse.ts";
-import { type FileSetting, SETTINGS, type Setting } from "./settings.ts";
+import { defaultOf, type FileSetting, SETTINGS, type Setting } from "./settings.ts";
 
 /** A variable of the environment that looks like a setting and is none. */
 export interface Misspelled {
@@ -34,7 +34,7 @@ export interface SettingFile {
   readonly text: string;
 }
 
-type Values = { readonly [Name in Setting as (typeof SETTINGS)[Name][1]]: ReturnType<(typeof SETTINGS)[Name][2]> };
+type Values = { readonly [Name in Setting as (typeof SETTINGS)[Name][0]]: ReturnType<(typeof SETTINGS)[Name][1]> };
 
 /** Certificates in PEM. */
 interface TlsConfig {
@@ -64,14 +64,14 @@ export type FileTexts = { readonly [name in FileSetting]?: string };
  * @throws ConfigError naming every fault
  */
 export function loadConfig(environ: Environ, texts: FileTexts = {}): Readonly<Config> {
-  const given = (name: Setting): string => environ[name] || SETTINGS[name][0];
+  const given = (name: Setting): string => environ[name] || defaultOf(name);
   /** The settings whose values are in files. */
   const inFiles = new Set<Setting>();
   const files: SettingFile[] = [];
   const faults: string[] = [];
   const wrong = new Set<Setting>();
   const read: { [field: string]: unknown } = {};
-  for (const [name, [, field, parser]] of Object.entries(SETTINGS) as [Setting, (typeof SETTINGS)[Setting]][]) {
+  for (const [name, [field, parser]] of Object.entries(SETTINGS) as [Setting, (typeof SETTINGS)[Setting]][]) {
     try {
       if (!isFile(name)) {
         read[field] = parser(given(name));

@@ -95,7 +95,8 @@ function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
 }
 
 /** Requires that no two entries of a list are the same in something. @throws SettingError that names two that are */
-function requireDifferent(values: readonly string[], fault: string): void {
+function requireDifferent<T>(entries: readonly T[], by: (entry: T, i: number) => string, fault: string): void {
+  const values = entries.map(by);
   values.forEach((value, i) => {
     const first = values.indexOf(value);
     if (first < i) throw new SettingError(`entries ${first + 1} and ${i + 1} ${fault}`);
@@ -135,10 +136,7 @@ export function tokenKeys(text: string): RingKey[] {
     }
     return { id: match[1] as string, secret: Buffer.from(match[2] as string, "base64") };
   });
-  requireDifferent(
-    keys.map(({ id }) => id),
-    "have the same ID",
-  );
+  requireDifferent(keys, ({ id }) => id, "have the same ID");
   return keys;
 }
 
@@ -165,21 +163,17 @@ export function apiTokens(text: string): ApiTokenSetting[] {
     }
     return { environment, token: credential(token), name };
   });
-  requireDifferent(
-    tokens.map(({ token }) => token),
-    "have the same token; a token is bound to exactly one environment",
-  );
-  requireDifferent(
-    tokens.map(({ name, environment }, i) => (name === undefined ? `${i}` : `${name}@${environmentPath(environment)}`)),
-    "have the same NAME in one environment",
-  );
+  requireDifferent(tokens, ({ token }) => token, "have the same token; a token is bound to exactly one environment");
+  const named = ({ name, environment }: ApiTokenSetting, i: number) =>
+    name === undefined ? `${i}` : `${name}@${environmentPath(environment)}`;
+  requireDifferent(tokens, named, "have the same NAME in one environment");
   return tokens;
 }
 
 /** Parses one token or two, separated by a comma. @throws SettingError */
 export function adminTokens(text: string): string[] {
   const tokens = list(text, credential);
-  requireDifferent(tokens, "have the same token");
+  requireDifferent(tokens, String, "have the same token");
   if (tokens.length <= 2) return tokens;
   throw new SettingError("must be one token, or two separated by a comma while one replaces the other");
 }
