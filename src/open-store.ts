@@ -11,7 +11,7 @@ import { Audit } from "./store/audit/audit.ts";
 import { redisAuditTrail } from "./store/audit/audit-trail.ts";
 import { openEmbedded } from "./store/embedded/embedded.ts";
 import type { TokenCipher } from "./store/encryption/encryption.ts";
-import { RedisEnvironmentDeletion } from "./store/environments/environment-deletion.ts";
+import { redisEnvironmentDeletion } from "./store/environments/environment-deletion.ts";
 import { redisEnvironments } from "./store/environments/environments.ts";
 import { redisUserGroupAdmin } from "./store/groups/user-group-admin.ts";
 import { redisUserGroups } from "./store/groups/user-groups.ts";
@@ -75,7 +75,7 @@ export function openStores(
   return {
     store: redisUserGroups({ client, cipher, audit }),
     environments,
-    environmentDeletion: new RedisEnvironmentDeletion({ client, audit, environments, apiTokens }),
+    environmentDeletion: redisEnvironmentDeletion({ client, audit, environments, apiTokens }),
     apiTokens,
     userGroups: redisUserGroupAdmin({ client, cipher, audit }),
     audit: redisAuditTrail(client, audit),

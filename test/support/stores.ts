@@ -15,7 +15,7 @@ import { Audit } from "../../src/store/audit/audit.ts";
 import { type RingKey, TokenCipher } from "../../src/store/encryption/encryption.ts";
 import {
   type EnvironmentDeletionDeps,
-  RedisEnvironmentDeletion,
+  redisEnvironmentDeletion,
 } from "../../src/store/environments/environment-deletion.ts";
 import { redisEnvironments } from "../../src/store/environments/environments.ts";
 import { redisUserGroupAdmin } from "../../src/store/groups/user-group-admin.ts";
@@ -105,15 +105,9 @@ export function testApiTokens(
   };
 }
 
-/** Deletions of environments, likewise. */
-export class TestEnvironmentDeletion extends RedisEnvironmentDeletion {
-  /** @param given in place of the test stores of the client */
-  constructor(client: StoreClient, given: Partial<EnvironmentDeletionDeps> = {}) {
-    const [environments, apiTokens] = [testEnvironments(client), testApiTokens(client)];
-    super({ client, audit: AUDIT, environments, apiTokens, ...given });
-  }
-
-  override delete(name: EnvironmentName, force: boolean, by = BY) {
-    return super.delete(name, force, by);
-  }
+/** Deletions of environments, likewise. @param given in place of the test stores of the client */
+export function testEnvironmentDeletion(client: StoreClient, given: Partial<EnvironmentDeletionDeps> = {}) {
+  const [environments, apiTokens] = [testEnvironments(client), testApiTokens(client)];
+  const deletion = redisEnvironmentDeletion({ client, audit: AUDIT, environments, apiTokens, ...given });
+  return { delete: (name: EnvironmentName, force: boolean, by = BY) => deletion.delete(name, force, by) };
 }

@@ -1,12 +1,6 @@
 import type { ApiTokenStore } from "../../domain/api-token.ts";
 import type { ChangeBy } from "../../domain/audit.ts";
-import {
-  type Environment,
-  type EnvironmentName,
-  environmentPath,
-  TEAM_IDS,
-  teamIdsOf,
-} from "../../domain/environment.ts";
+import { type Environment, environmentPath, TEAM_IDS, teamIdsOf } from "../../domain/environment.ts";
 import { ApiTokenNotFound, EnvironmentNotEmpty, EnvironmentNotFound } from "../../domain/errors.ts";
 import type { EnvironmentDeletion, EnvironmentStore } from "../../domain/store.ts";
 import { type Audit, auditedScript } from "../audit/audit.ts";
@@ -167,43 +161,33 @@ export interface EnvironmentDeletionDeps {
  * - Its record says that it is deleted, for good. A later environment of the same name has another number, so workers that
  *   still know the old one create no group in it.
  */
-export class RedisEnvironmentDeletion implements EnvironmentDeletion {
-  readonly #deps: EnvironmentDeletionDeps;
+export function redisEnvironmentDeletion(deps: EnvironmentDeletionDeps): EnvironmentDeletion {
+  const { client, audit, environments, apiTokens, maxGroups = MAX_GROUPS } = deps;
 
-  constructor(deps: EnvironmentDeletionDeps) {
-    this.#deps = deps;
-  }
+  /** @param sendBy default: this ends the deletion. @throws EnvironmentNotFound when another call has ended it meanwhile */
+  const mark = async (environment: Environment, by: ChangeBy, sendBy?: number): Promise<void> => {
+    const args = {
+      ...{ key: environmentKey(environment), number: environment.number, ends: sendBy === undefined },
+      ...{ signingKeys: signingKeysKey(environment), message: signingKeysMessage(environment) },
+      ...audit.ofEnvironment(environment, by),
+    };
+    const [state] = await client.change("delete-environment", MARK, args, sendBy);
+    if (state === "missing") throw new EnvironmentNotFound();
+  };
 
-  async delete(name: EnvironmentName, force: boolean, by: ChangeBy): Promise<number> {
-    const { environments } = this.#deps;
-    const environment = await environments.get(name);
-    if (!force && (await environments.countUserGroups(environment)) > 0) throw new EnvironmentNotEmpty();
-    const sendBy = performance.now() + EMPTY_MS / 3;
-    if (!force && environment.deleteTime === undefined) await this.#closeEmpty(environment);
-    await this.#mark(environment, { ends: false, by, sendBy: force ? undefined : sendBy });
-    await this.#endApiTokens(environment, by);
-    const left = await this.#clear(environment, force);
-    if (left > 0) return left;
-    await this.#mark(environment, { ends: true, by });
-    // A path that stays listed because this fails leads to nothing. One that is not listed again works all the same.
-    await this.#unlist(environment).catch(() => {});
-    return 0;
-  }
-
-  async #unlist(environment: Environment): Promise<void> {
-    const { client } = this.#deps;
+  const unlist = async (environment: Environment): Promise<void> => {
     const listed = { key: ENVIRONMENTS_KEY, member: environmentPath(environment) };
     await client.change("list-environment", REMOVE_MEMBER, listed);
     // It may have been made anew before, and been found on the list.
     const record = await client.run("environment", "hgetall", [environmentKey(environment)]);
     if (record[isDeleted] === undefined) await client.change("list-environment", ADD_MEMBER, listed);
-  }
+  };
 
   /** Closes an environment without user groups for a moment. @throws EnvironmentNotEmpty */
-  async #closeEmpty(environment: Environment): Promise<void> {
+  const closeEmpty = async (environment: Environment): Promise<void> => {
     const close = async (partition: number, lastsMs: number) => {
       const { key, closed } = keysOf(environment, partition);
-      const [state] = await this.#deps.client.change("hold-partition", CLOSE_EMPTY, { key, closed, lastsMs });
+      const [state] = await client.change("hold-partition", CLOSE_EMPTY, { key, closed, lastsMs });
       if (state === "filled") throw new EnvironmentNotEmpty();
     };
     try {
@@ -215,11 +199,10 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
         await eachOf(partitionsOf(environment), (partition) => close(partition, 0).catch(() => {}));
       throw error;
     }
-  }
+  };
 
   /** @throws EnvironmentNotFound when another call has deleted the environment meanwhile */
-  async #endApiTokens(environment: Environment, by: ChangeBy): Promise<void> {
-    const { apiTokens, environments } = this.#deps;
+  const endApiTokens = async (environment: Environment, by: ChangeBy): Promise<void> => {
     for (;;) {
       const { items } = await apiTokens.list(environment, {}, { after: "", size: 1000 });
       if (items.length === 0) return;
@@ -233,15 +216,14 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
         }),
       );
     }
-  }
+  };
 
   /** Closes all partitions and, by force, deletes groups of them. @returns how many are left */
-  async #clear(environment: Environment, force: boolean): Promise<number> {
-    const { client, maxGroups = MAX_GROUPS } = this.#deps;
+  const clear = async (environment: Environment, force: boolean): Promise<number> => {
     const most = force ? Math.max(1, Math.min(GROUPS_AT_ONCE, Math.floor(maxGroups / environment.partitions))) : 0;
     const end = performance.now() + MAX_MS;
     let budget = force ? maxGroups : 0;
-    const clear = async ({ partition }: { readonly partition: number }) => {
+    const clearOne = async ({ partition }: { readonly partition: number }) => {
       const args = { ...keysOf(environment, partition), closedMs: CLOSED_MS, most };
       const [, , count, ...ended] = await client.change("clear-partition", CLEAR, args);
       for (let i = 0; i + 1 < ended.length; i += 2) {
@@ -253,28 +235,27 @@ export class RedisEnvironmentDeletion implements EnvironmentDeletion {
     // Each partition is closed by every call, whatever the call has time for.
     do {
       budget -= left.length * most;
-      left = (await eachOf(left, clear)).filter(({ count }) => count > 0);
+      left = (await eachOf(left, clearOne)).filter(({ count }) => count > 0);
     } while (left.length > 0 && budget > 0 && performance.now() <= end);
     return left.reduce((sum, { count }) => sum + count, 0);
-  }
+  };
 
-  /** @throws EnvironmentNotFound when another call has deleted the environment meanwhile */
-  async #mark(
-    environment: Environment,
-    { ends, by, sendBy }: { readonly ends: boolean; readonly by: ChangeBy; readonly sendBy?: number | undefined },
-  ): Promise<void> {
-    const { client, audit } = this.#deps;
-    const { number } = environment;
-    const ofSigningKeys = { signingKeys: signingKeysKey(environment), message: signingKeysMessage(environment) };
-    const args = { key: environmentKey(environment), number, ends, ...ofSigningKeys };
-    const [state] = await client.change(
-      "delete-environment",
-      MARK,
-      { ...args, ...audit.ofEnvironment(environment, by) },
-      sendBy,
-    );
-    if (state === "missing") throw new EnvironmentNotFound();
-  }
+  return {
+    async delete(name, force, by) {
+      const environment = await environments.get(name);
+      if (!force && (await environments.countUserGroups(environment)) > 0) throw new EnvironmentNotEmpty();
+      const sendBy = performance.now() + EMPTY_MS / 3;
+      if (!force && environment.deleteTime === undefined) await closeEmpty(environment);
+      await mark(environment, by, force ? Number.POSITIVE_INFINITY : sendBy);
+      await endApiTokens(environment, by);
+      const left = await clear(environment, force);
+      if (left > 0) return left;
+      await mark(environment, by);
+      // A path that stays listed because this fails leads to nothing. One that is not listed again works all the same.
+      await unlist(environment).catch(() => {});
+      return 0;
+    },
+  };
 }
 
 /** The arguments of scripts for a partition: the key of its ids, the key that closes it, and the parts of that key. */

@@ -107,7 +107,7 @@ interface GivenToken {
  */
 export async function importGroups(groups: readonly ImportedUserGroup[], how: Import): Promise<ImportOutcome[]> {
   const outcomes: ImportOutcome[] = [];
-  for await (const ended of inBatches(groups, AT_ONCE, (group) => new GroupImport(group, how).run())) {
+  for await (const ended of inBatches(groups, AT_ONCE, (group) => importGroup(group, how))) {
     outcomes.push(...ended);
     // Each batch would wait for as long as this one did.
     if (ended.every((each) => each.outcome === "failed" && each.error instanceof StoreUnavailable)) break;
@@ -118,68 +118,24 @@ export async function importGroups(groups: readonly ImportedUserGroup[], how: Im
   return outcomes;
 }
 
-/** The import of one group. */
-class GroupImport {
-  readonly #group: ImportedUserGroup;
-  readonly #how: Import;
-  readonly #location: ReturnType<typeof locateGroup>;
+/** Imports one group. */
+async function importGroup(group: ImportedUserGroup, how: Import): Promise<ImportOutcome> {
+  const { client, cipher, audit, environment, snapshotTime, graceMs, by, validateOnly = false } = how;
+  const { providedId, name, mapping, properties } = group;
+  const { partition, prefix, key } = locateGroup(environment, providedId);
   /** The token that the import brings. */
-  #token: GivenToken | undefined;
+  let token: GivenToken | undefined;
   /** The entry that was made for that token, as long as the group does not get the token. */
-  #unusedEntry = "";
-
-  constructor(group: ImportedUserGroup, how: Import) {
-    this.#group = group;
-    this.#how = how;
-    this.#location = locateGroup(how.environment, group.providedId);
-  }
-
-  async run(): Promise<ImportOutcome> {
-    try {
-      const { token } = this.#group;
-      this.#token = token === undefined ? undefined : givenToken(token, this.#location.partition);
-      return await this.#try();
-    } catch (error) {
-      if (error instanceof DomainError) return { outcome: "failed", error };
-      throw error;
-    } finally {
-      this.#forget(this.#unusedEntry);
-    }
-  }
-
-  async #try(): Promise<ImportOutcome> {
-    const { client, environment, mode, validateOnly = false } = this.#how;
-    const { providedId } = this.#group;
-    const token = this.#token;
-    for (let tries = 0; tries < TRIES; tries++) {
-      const record = await client.run("import-read", "hgetall", [this.#location.key], "not_made");
-      // Another import gave the group the token.
-      if (record[FIELD.digest] === token?.digest) this.#unusedEntry = "";
-      const plan = this.#planOf(record);
-      if (!plan.isChanged) {
-        // The entry of a token that the group has may be lost, and nobody would find the group by it.
-        if (!validateOnly && token !== undefined && !token.isIndexed && record[FIELD.digest] === token.digest)
-          await claimToken(client, environment, providedId, { ...token, isGiven: false });
-        return { outcome: plan.outcome, changedFields: [] };
-      }
-      if (!isEmpty(record) && mode === "create-only") throw new UserGroupExists();
-      const isDone = validateOnly || (await this.#write(record, plan));
-      if (isDone) return { outcome: plan.outcome, changedFields: namesOf(plan) };
-    }
-    throw new StoreUnavailable(new Error("import: others change the group all the time"), "not_made");
-  }
+  let unusedEntry = "";
 
   /** What of a group is not as it is given. A token that is younger than the import stays, unless it is to be replaced. */
-  #planOf(record: StoredRecord): Plan {
-    const { name, mapping, properties } = this.#group;
-    const token = this.#token;
+  const planOf = (record: StoredRecord): Plan => {
     if (isEmpty(record)) {
-      const { partition } = this.#location;
       const given = token ?? givenToken(newUserGroupToken(partition), partition);
-      return { change: this.#group, given, outcome: "created", isChanged: true };
+      return { change: group, given, outcome: "created", isChanged: true };
     }
     const isOther = token !== undefined && record[FIELD.digest] !== token.digest;
-    const isKept = isOther && !this.#how.replaceNewerTokens && tokenTimeOf(record) > this.#how.snapshotTime;
+    const isKept = isOther && !how.replaceNewerTokens && tokenTimeOf(record) > snapshotTime;
     const change = {
       ...(record[FIELD.name] !== name && { name }),
       ...(!isSame(joinPieces(record, PIECES.mapping), mapping) && { mapping }),
@@ -188,63 +144,81 @@ class GroupImport {
     const given = isOther && !isKept ? token : undefined;
     const isChanged = given !== undefined || Object.keys(change).length > 0;
     return { change, given, isChanged, outcome: isKept ? "token-newer" : isChanged ? "updated" : "unchanged" };
-  }
-
-  /** Makes the entry of the token, then writes the group. @returns false when the group has changed meanwhile */
-  async #write(record: StoredRecord, plan: Plan): Promise<boolean> {
-    const { client, audit, environment, graceMs, by } = this.#how;
-    const { providedId } = this.#group;
-    const { partition, prefix, key } = this.#location;
-    const { given } = plan;
-    const sendBy = performance.now() + CLAIM_MS;
-    let entry = "";
-    if (given && given === this.#token) {
-      entry = await claimToken(client, environment, providedId, { ...given, isGiven: true });
-      this.#unusedEntry = `${entry}:${given.digest}`;
-    }
-    const args = {
-      ...{ key, prefix, id: providedId, updateTime: record[FIELD.updateTime] ?? record[FIELD.createTime] },
-      ...{ digest: given?.digest, isIndexed: given?.isIndexed, graceMs },
-      ...teamIdsOf(environment, partition),
-      ...this.#fieldsOf(record, plan, entry),
-      ...audit.ofPartition(prefix, by),
-    };
-    const answer = await client.change("import", WRITE_GROUP, args, sendBy).catch((error: unknown) => {
-      const isRefused = error instanceof StoreUnavailable && error.outcome === "not_made";
-      if (!isRefused) this.#unusedEntry = "";
-      throw error;
-    });
-    const [state, , ended = ""] = requireDone("import", answer);
-    if (state === "changed") return false;
-    if (given && !given.isIndexed) this.#unusedEntry = "";
-    // Otherwise it is the team id of a new group.
-    if (state === "done") this.#forget(ended, keptFor(graceMs));
-    return true;
-  }
+  };
 
   /** What changes, as the script takes it. @param entry of the token that is given */
-  #fieldsOf(record: StoredRecord, { change, given }: Plan, entry: string) {
+  const fieldsOf = (record: StoredRecord, { change, given }: Plan, entry: string) => {
     const fields = changedFields(change);
     const { names, replaced, set } = fields;
     if (given !== undefined) {
-      const encrypted = this.#how.cipher.encrypt(this.#how.environment, given.text, given.digest);
+      const encrypted = cipher.encrypt(environment, given.text, given.digest);
       const ofToken = tokenFields(encrypted);
       names.push("token");
       set.push(...ofToken);
       replaced.push(PIECES.foreignToken, String(encrypted.isPacked ? 0 : ofToken.length / 2 - 1));
       if (!given.isIndexed) set.push(FIELD.entry, entry);
-      if (given === this.#token) {
+      if (given === token) {
         // No group's token ever dates from earlier than the one before, so that what was replaced once stays so.
         const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
-        if (before > this.#how.snapshotTime) names.push("replace_newer_tokens");
-        set.push(FIELD.tokenCreateTime, String(Math.max(this.#how.snapshotTime, before)));
+        if (before > snapshotTime) names.push("replace_newer_tokens");
+        set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));
       }
     }
     return changeArgs(fields);
-  }
+  };
 
-  #forget(entry: string, keepMs = 0): void {
-    forgetLater(this.#how.client, this.#how.environment, { id: this.#group.providedId, entry, keepMs });
+  /** Makes the entry of the token, then writes the group. @returns false when the group has changed meanwhile */
+  const write = async (record: StoredRecord, plan: Plan): Promise<boolean> => {
+    const { given } = plan;
+    const sendBy = performance.now() + CLAIM_MS;
+    let entry = "";
+    if (given && given === token) {
+      entry = await claimToken(client, environment, providedId, { ...given, isGiven: true });
+      unusedEntry = `${entry}:${given.digest}`;
+    }
+    const args = {
+      ...{ key, prefix, id: providedId, updateTime: record[FIELD.updateTime] ?? record[FIELD.createTime] },
+      ...{ digest: given?.digest, isIndexed: given?.isIndexed, graceMs },
+      ...teamIdsOf(environment, partition),
+      ...fieldsOf(record, plan, entry),
+      ...audit.ofPartition(prefix, by),
+    };
+    const answer = await client.change("import", WRITE_GROUP, args, sendBy).catch((error: unknown) => {
+      const isRefused = error instanceof StoreUnavailable && error.outcome === "not_made";
+      if (!isRefused) unusedEntry = "";
+      throw error;
+    });
+    const [state, , ended = ""] = requireDone("import", answer);
+    if (state === "changed") return false;
+    if (given && !given.isIndexed) unusedEntry = "";
+    // Otherwise it is the team id of a new group.
+    if (state === "done") forgetLater(client, environment, { id: providedId, entry: ended, keepMs: keptFor(graceMs) });
+    return true;
+  };
+
+  try {
+    token = group.token === undefined ? undefined : givenToken(group.token, partition);
+    for (let tries = 0; tries < TRIES; tries++) {
+      const record = await client.run("import-read", "hgetall", [key], "not_made");
+      // Another import gave the group the token.
+      if (record[FIELD.digest] === token?.digest) unusedEntry = "";
+      const plan = planOf(record);
+      if (!plan.isChanged) {
+        // The entry of a token that the group has may be lost, and nobody would find the group by it.
+        if (!validateOnly && token !== undefined && !token.isIndexed && record[FIELD.digest] === token.digest)
+          await claimToken(client, environment, providedId, { ...token, isGiven: false });
+        return { outcome: plan.outcome, changedFields: [] };
+      }
+      if (!isEmpty(record) && how.mode === "create-only") throw new UserGroupExists();
+      const isDone = validateOnly || (await write(record, plan));
+      if (isDone) return { outcome: plan.outcome, changedFields: namesOf(plan) };
+    }
+    throw new StoreUnavailable(new Error("import: others change the group all the time"), "not_made");
+  } catch (error) {
+    if (error instanceof DomainError) return { outcome: "failed", error };
+    throw error;
+  } finally {
+    forgetLater(client, environment, { id: providedId, entry: unusedEntry });
   }
 }
 

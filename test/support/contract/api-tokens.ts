@@ -19,7 +19,7 @@ import { LIST, WRITE } from "../../../src/store/api-tokens/new-text.ts";
 import { followRevocations } from "../../../src/store/api-tokens/revocation-feed.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
 import { sendBy } from "../redis-of.ts";
-import { AUDIT, BY, TestEnvironmentDeletion, testApiTokens, testEnvironments } from "../stores.ts";
+import { AUDIT, BY, testApiTokens, testEnvironmentDeletion, testEnvironments } from "../stores.ts";
 import { type ContractContext, failingAt, fails, heldUpAt, newEnvironment, oneWins } from "./context.ts";
 
 const VALUES: NewApiToken = { displayName: "Back end é{x}", role: "manage", expireTime: undefined, creator: "root" };
@@ -189,7 +189,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
     it("are not made for an environment that was deleted and made anew meanwhile", async () => {
       const { environment } = await create();
       const anew = async () => {
-        await new TestEnvironmentDeletion(client(1)).delete(environment, true);
+        await testEnvironmentDeletion(client(1)).delete(environment, true);
         await environments().create(environment);
       };
       const late = testApiTokens(heldUpAt(client(), LIST.name, anew), newListener());

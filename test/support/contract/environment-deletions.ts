@@ -20,7 +20,7 @@ import {
 } from "../../../src/store/environments/environment-deletion.ts";
 import { MAKE } from "../../../src/store/environments/environments.ts";
 import { ENVIRONMENTS_KEY, KEY, partitionPrefix } from "../../../src/store/keys.ts";
-import { AUDIT, BY, TestEnvironmentDeletion, testApiTokens, testEnvironments } from "../stores.ts";
+import { AUDIT, BY, testApiTokens, testEnvironmentDeletion, testEnvironments } from "../stores.ts";
 import {
   byId,
   type ContractContext,
@@ -41,7 +41,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
   const environments = (worker = 0) => testEnvironments(client(worker));
   const tokens = (worker = 0) => testApiTokens(client(worker));
   const deletion = ({ worker = 0, ...given }: { worker?: number } & Partial<EnvironmentDeletionDeps> = {}) =>
-    new TestEnvironmentDeletion(client(worker), given);
+    testEnvironmentDeletion(client(worker), given);
   const create = (partitions = 3) => environments().create({ name: newEnvironment().name, tag: undefined, partitions });
   const ids = (count: number) => Array.from({ length: count }, (_, i) => `group ${i}`);
   const isNowhere = async (name: EnvironmentName) => {

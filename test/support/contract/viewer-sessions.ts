@@ -17,7 +17,7 @@ import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY, signingKeysKey } from "../../../src/store/keys.ts";
 import { redisSigningKeys } from "../../../src/store/secret-keys/signing-keys.ts";
 import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
-import { AUDIT, BY, TestEnvironmentDeletion, testEnvironments } from "../stores.ts";
+import { AUDIT, BY, testEnvironmentDeletion, testEnvironments } from "../stores.ts";
 import {
   byId,
   byToken,
@@ -294,7 +294,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
     it("go with their environment, and none are made in one that is deleted", async () => {
       const environment = await created();
       await keysWith().replace(environment, [await newKey()], { was: "", by: BY });
-      await new TestEnvironmentDeletion(client()).delete(environment, true);
+      await testEnvironmentDeletion(client()).delete(environment, true);
       expect(await redis().exists(signingKeysKey(environment))).toBe(0);
       await fails(keysWith().replace(environment, [await newKey()], { was: "", by: BY }), EnvironmentNotFound);
       const again = await testEnvironments(client()).create(environment);
