@@ -41,14 +41,10 @@ export class RateLimiter {
 
   /** Whether the limit of a key is reached. It counts nothing. */
   look(key: string): Limited | undefined {
-    const { counted, sent, waiting, resetAt } = this.#usages.get(key) ?? {
-      counted: 0,
-      sent: 0,
-      waiting: 0,
-      resetAt: 0,
-    };
-    const leftMs = resetAt - performance.now();
-    const isReached = leftMs > 0 && counted + sent + waiting >= this.#limit.max;
+    const usage = this.#usages.get(key);
+    if (!usage) return undefined;
+    const leftMs = usage.resetAt - performance.now();
+    const isReached = leftMs > 0 && usage.counted + usage.sent + usage.waiting >= this.#limit.max;
     return isReached ? { limit: this.#limit, retryAfterMs: leftMs } : undefined;
   }
 

@@ -2,7 +2,7 @@ import { type Duration, durationMs, type FieldMask, type Timestamp } from "@bufb
 import { ApiEnvironmentTag, type UserGroup as UserGroupMessage } from "../../gen/usergroup/v1/user_group_pb.ts";
 import type { EnvironmentTag } from "../domain/environment.ts";
 import { InvalidUpdateMask } from "../domain/errors.ts";
-import type { UserGroup } from "../domain/user-group.ts";
+import type { UserGroup, UserGroupTarget } from "../domain/user-group.ts";
 import { invalidField } from "./errors.ts";
 
 /*
@@ -84,6 +84,17 @@ export function timeOf(field: string, time: Timestamp | undefined): number | und
   const ms = Number(seconds) * 1000 + nanos / 1_000_000;
   if (nanos >= 0 && nanos < 1_000_000_000 && ms >= MIN_TIME && ms <= MAX_TIME) return ms;
   throw invalidField(field, "must be a valid time of the years 1 to 9999");
+}
+
+/** The group that a request names by its id or by a token. Validation requires one of both. */
+export function groupTarget({
+  case: by,
+  value = "",
+}: {
+  readonly case?: string;
+  readonly value?: string;
+}): UserGroupTarget {
+  return by === "userGroupId" ? { by: "id", providedId: value } : { by: "token", token: value };
 }
 
 /** Milliseconds of a grace, rounded down, so that it never lasts longer than requested. */

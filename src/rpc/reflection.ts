@@ -9,45 +9,61 @@ import { memoize } from "./plain-text-rules.ts";
 type Request = Pick<ServerReflectionRequest, "host" | "messageRequest">;
 type Answer = ServerReflectionResponse["messageResponse"];
 
-/** The schema, indexed by what reflection clients ask for. */
-class SchemaIndex {
-  readonly #services: readonly DescService[];
-  readonly #files = new Map<string, DescFile>();
-  readonly #registry: ReturnType<typeof createRegistry>;
-  readonly #bytesOf = memoize((file: DescFile) => toBinary(FileDescriptorProtoSchema, file.proto));
+/**
+ * Answers questions about the schema.
+ *
+ * @param further files, which error details use but no service imports; they take precedence over files of the same name
+ */
+function answererOf(services: readonly DescService[], further: readonly DescFile[]) {
+  const files = new Map(further.map((file) => [nameOf(file), file]));
+  const add = (file: DescFile): void => {
+    if (files.has(nameOf(file))) return;
+    files.set(nameOf(file), file);
+    for (const dependency of file.dependencies) add(dependency);
+  };
+  for (const { dependencies } of further) for (const file of dependencies) add(file);
+  for (const { file } of services) add(file);
+  const registry = createRegistry(...files.values());
+  const bytesOf = memoize((file: DescFile) => toBinary(FileDescriptorProtoSchema, file.proto));
 
-  /**
-   * @param files further files, which error details use but no service imports; they take precedence over files of the
-   *   same name
-   */
-  constructor(services: readonly DescService[], files: readonly DescFile[]) {
-    this.#services = services;
-    for (const file of files) this.#files.set(nameOf(file), file);
-    for (const { dependencies } of files) for (const file of dependencies) this.#add(file);
-    for (const { file } of services) this.#add(file);
-    this.#registry = createRegistry(...this.#files.values());
-  }
+  const fileAnswer = (file: DescFile | undefined, asked: string): Answer => {
+    if (!file) return unknown(asked);
+    return { case: "fileDescriptorResponse", value: { fileDescriptorProto: [bytesOf(file)] } } as Answer;
+  };
 
-  answer(request: Request["messageRequest"]): Answer {
+  /** The file that defines a type, service, method, field or extension. */
+  const fileOfSymbol = (symbol: string): DescFile | undefined => {
+    const desc = registry.get(symbol);
+    if (desc) return desc.file;
+    const dot = symbol.lastIndexOf(".");
+    const parent = dot < 0 ? undefined : registry.get(symbol.slice(0, dot));
+    const member = symbol.slice(dot + 1);
+    if (parent?.kind === "service" && parent.methods.some(({ name }) => name === member)) return parent.file;
+    if (parent?.kind === "message" && parent.members.some(({ name }) => name === member)) return parent.file;
+    if (parent?.kind === "enum" && parent.values.some(({ name }) => name === member)) return parent.file;
+    return undefined;
+  };
+
+  return (request: Request["messageRequest"]): Answer => {
     switch (request.case) {
       case "listServices": {
-        const service = this.#services.map(({ typeName: name }) => ({ name }));
+        const service = services.map(({ typeName: name }) => ({ name }));
         return { case: "listServicesResponse", value: { service } } as Answer;
       }
       case "fileByFilename":
-        return this.#fileAnswer(this.#files.get(request.value), request.value);
+        return fileAnswer(files.get(request.value), request.value);
       case "fileContainingSymbol":
-        return this.#fileAnswer(this.#fileOfSymbol(request.value), request.value);
+        return fileAnswer(fileOfSymbol(request.value), request.value);
       case "fileContainingExtension": {
         const { containingType: type, extensionNumber } = request.value;
-        const extendee = this.#registry.getMessage(type);
-        const extension = extendee && this.#registry.getExtensionFor(extendee, extensionNumber);
-        return this.#fileAnswer(extension?.file, `${type} ${extensionNumber}`);
+        const extendee = registry.getMessage(type);
+        const extension = extendee && registry.getExtensionFor(extendee, extensionNumber);
+        return fileAnswer(extension?.file, `${type} ${extensionNumber}`);
       }
       case "allExtensionNumbersOfType": {
         const baseTypeName = request.value;
-        if (!this.#registry.getMessage(baseTypeName)) return unknown(baseTypeName);
-        const extensions = [...this.#registry].filter((desc) => desc.kind === "extension");
+        if (!registry.getMessage(baseTypeName)) return unknown(baseTypeName);
+        const extensions = [...registry].filter((desc) => desc.kind === "extension");
         const ofType = extensions.filter(({ extendee }) => extendee.typeName === baseTypeName);
         const extensionNumber = ofType.map(({ number }) => number);
         return { case: "allExtensionNumbersResponse", value: { baseTypeName, extensionNumber } } as Answer;
@@ -55,32 +71,7 @@ class SchemaIndex {
       default:
         return failure(Code.InvalidArgument, "the request is empty");
     }
-  }
-
-  #fileAnswer(file: DescFile | undefined, asked: string): Answer {
-    if (!file) return unknown(asked);
-    return { case: "fileDescriptorResponse", value: { fileDescriptorProto: [this.#bytesOf(file)] } } as Answer;
-  }
-
-  /** The file that defines a type, service, method, field or extension. */
-  #fileOfSymbol(symbol: string): DescFile | undefined {
-    const desc = this.#registry.get(symbol);
-    if (desc) return desc.file;
-    const dot = symbol.lastIndexOf(".");
-    const parent = dot < 0 ? undefined : this.#registry.get(symbol.slice(0, dot));
-    const member = symbol.slice(dot + 1);
-    if (parent?.kind === "service" && parent.methods.some(({ name }) => name === member)) return parent.file;
-    if (parent?.kind === "message" && parent.members.some(({ name }) => name === member)) return parent.file;
-    if (parent?.kind === "enum" && parent.values.some(({ name }) => name === member)) return parent.file;
-    return undefined;
-  }
-
-  #add(file: DescFile): void {
-    const name = nameOf(file);
-    if (this.#files.has(name)) return;
-    this.#files.set(name, file);
-    for (const dependency of file.dependencies) this.#add(dependency);
-  }
+  };
 }
 
 function nameOf(file: DescFile): string {
@@ -119,16 +110,16 @@ function tooMuch() {
  *   once, when a client first asks
  */
 export function reflection(services: readonly DescService[], loadFiles: () => Promise<readonly DescFile[]>) {
-  let indexing: Promise<SchemaIndex> | undefined;
+  let indexing: Promise<ReturnType<typeof answererOf>> | undefined;
   return {
     async *serverReflectionInfo(requests: AsyncIterable<Request>) {
-      indexing ??= loadFiles().then((files) => new SchemaIndex(services, files));
-      const index = await indexing;
+      indexing ??= loadFiles().then((files) => answererOf(services, files));
+      const answer = await indexing;
       let questions = 0;
       let bytes = 0;
       for await (const originalRequest of requests) {
         const { host, messageRequest } = originalRequest;
-        const messageResponse = index.answer(messageRequest);
+        const messageResponse = answer(messageRequest);
         if (messageResponse.case === "fileDescriptorResponse") {
           for (const file of messageResponse.value.fileDescriptorProto) bytes += file.byteLength;
         }

@@ -2,7 +2,7 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import type { UpdateUserGroupRequest, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { Rotation, UserGroupChange } from "../domain/user-group.ts";
-import { graceMsOf, maskedFields, userGroupMessage } from "./messages.ts";
+import { graceMsOf, groupTarget, maskedFields, userGroupMessage } from "./messages.ts";
 import { callOf } from "./observed-call.ts";
 
 type Field = keyof UserGroupChange;
@@ -39,21 +39,18 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
     },
 
     /** Gives a group a new token. */
-    async rotateUserGroupToken({ group: target, previousTokenTtl, requestId }, { values }) {
+    async rotateUserGroupToken({ group, previousTokenTtl, requestId }, { values }) {
       const call = callOf(values);
       // Rounded down, so that a grace never lasts longer than requested.
       const askedGraceMs = graceMsOf(previousTokenTtl);
       const rotation: Rotation = {
-        target:
-          target.case === "userGroupId"
-            ? { by: "id", providedId: target.value }
-            : { by: "token", token: target.value ?? "" },
+        target: groupTarget(group),
         graceMs: askedGraceMs ?? defaultGraceMs,
         askedGraceMs,
         requestId: requestId || undefined,
       };
-      const group = await store.rotate(call.environment, rotation, call);
-      return { $typeName: "usergroup.v1.RotateUserGroupTokenResponse", userGroup: userGroupMessage(group) };
+      const rotated = await store.rotate(call.environment, rotation, call);
+      return { $typeName: "usergroup.v1.RotateUserGroupTokenResponse", userGroup: userGroupMessage(rotated) };
     },
   } satisfies ServiceImpl<typeof UserGroupService>;
 }

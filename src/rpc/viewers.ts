@@ -10,7 +10,7 @@ import type { Metrics } from "../observability/metrics.ts";
 import type { ViewerSessionClaims, ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { denial } from "./access.ts";
 import { invalidField } from "./errors.ts";
-import { TAG_MESSAGES, timestamp } from "./messages.ts";
+import { groupTarget, TAG_MESSAGES, timestamp } from "./messages.ts";
 import { callOf } from "./observed-call.ts";
 
 /** What ViewerService depends on. */
@@ -60,10 +60,7 @@ export function viewerService({ store, sessions, metrics }: ViewerDeps) {
       if (ttlMs !== undefined && ttlMs > sessions.maxMs)
         throw invalidField("ttl", `must be ${sessions.maxMs / 1000} s at most, as VIEWER_SESSION_MAX says`);
       const session = await sessions.create(store, call.environment, {
-        target:
-          group.case === "userGroupId"
-            ? { by: "id", providedId: group.value }
-            : { by: "token", token: group.value ?? "" },
+        target: groupTarget(group),
         ...{ audience, ttlMs, origin, propertyKeys, claims, viewerId: viewerId || undefined },
       });
       return {
