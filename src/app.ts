@@ -1,6 +1,5 @@
 import { consoleEndpoints } from "@user-group-service/console";
 import { docsEndpoints } from "@user-group-service/openapi";
-import { DOCUMENT_MAX_AGE_S } from "@user-group-service/sessions";
 import type { Traces } from "@user-group-service/traces";
 import {
   acceptsEncoding,
@@ -116,7 +115,7 @@ export function createApp(deps: AppDeps): App {
     ...common,
     ...calls,
     endpoints: deps.metricsPort === undefined ? new Map([...callerEndpoints, ...operatorEndpoints]) : callerEndpoints,
-    endpointAt: wellKnownEndpoints({ sessions, strangers: strangerLimit(deps), maxAgeS: DOCUMENT_MAX_AGE_S }),
+    endpointAt: wellKnownEndpoints({ sessions, strangers: strangerLimit(deps) }),
     cors: {
       origins: deps.corsOrigins,
       requestHeaders: [...CREDENTIAL_HEADERS, REQUEST_ID_HEADER, ...TRACE_HEADERS],

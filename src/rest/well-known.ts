@@ -1,4 +1,5 @@
 import { Code } from "@connectrpc/connect";
+import { DOCUMENT_MAX_AGE_S } from "@user-group-service/sessions";
 import {
   type Endpoint,
   type HttpRequest,
@@ -19,15 +20,13 @@ export interface WellKnownDeps {
   readonly sessions: Pick<ViewerSessions, "published">;
   /** Limits how often strangers have the store look for keys that do not exist. */
   readonly strangers: StrangerLimit;
-  /** How long the documents may be cached, in seconds. */
-  readonly maxAgeS: number;
 }
 
 /**
  * Finds the endpoint of a path at which the keys of an environment are published; undefined for any other path. It is open:
  * pages of every origin may read it. It makes no difference between an environment without keys and none.
  */
-export function wellKnownEndpoints({ sessions, strangers, maxAgeS }: WellKnownDeps) {
+export function wellKnownEndpoints({ sessions, strangers }: WellKnownDeps) {
   const headers = { "access-control-allow-origin": "*" };
 
   const documentsOf = async (environment: EnvironmentName, request: HttpRequest) => {
@@ -43,7 +42,7 @@ export function wellKnownEndpoints({ sessions, strangers, maxAgeS }: WellKnownDe
   const serve = (environment: EnvironmentName, name: WellKnown) => async (request: HttpRequest) => {
     const document = (await documentsOf(environment, request))?.[name];
     if (!document) throw callError(Code.NotFound, NONE, { reason: "KEYS_NOT_FOUND" });
-    const cached = { ...headers, etag: document.etag, "cache-control": `public, max-age=${maxAgeS}` };
+    const cached = { ...headers, etag: document.etag, "cache-control": `public, max-age=${DOCUMENT_MAX_AGE_S}` };
     if (isKnown(document.etag, request.headers)) return { status: 304, headers: cached, body: "" };
     const type = name === "jwks.json" ? "application/jwk-set+json" : "application/json";
     return { status: 200, headers: { ...cached, "content-type": type }, body: document.text } satisfies HttpResponse;

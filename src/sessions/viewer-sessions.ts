@@ -43,14 +43,6 @@ export interface NewViewerSession {
   readonly claims: JsonObject | undefined;
 }
 
-/** A session that was made. Times are in milliseconds since 1970. */
-export interface CreatedViewerSession {
-  readonly text: string;
-  readonly id: string;
-  readonly expireTime: number;
-  readonly refreshTime: number;
-}
-
 /** What a session says beside its group. */
 export type ViewerSessionClaims = Pick<SessionClaims, "jti" | "iss" | "aud" | "vid" | "origin" | "ext" | "iat" | "exp">;
 
@@ -80,13 +72,14 @@ export class ViewerSessions {
   /**
    * Makes a session. Its group and, where it is not known, the key are read at the same time.
    *
+   * @returns the session itself and what it says of its times, in milliseconds since 1970
    * @throws PublicUrlMissing, ViewerSessionTooLarge; as `ViewerSessionStore.sessionSubject`, and as the store does
    */
   async create(
     store: ViewerSessionStore,
     environment: Environment,
     { target, audience, ttlMs = DEFAULT_TTL_MS, viewerId, origin, propertyKeys, claims }: NewViewerSession,
-  ): Promise<CreatedViewerSession> {
+  ) {
     const { keys, maxMs } = this.#deps;
     const iss = this.#issuerOf(environment);
     const [subject, { kid, key }] = await bothOf(store.sessionSubject(environment, target), keys.signing(environment));

@@ -7,14 +7,8 @@ declare module "fengari" {
   const fengari: {
     to_luastring(text: string): Uint8Array;
     readonly lua: {
-      readonly LUA_REGISTRYINDEX: number;
-      readonly LUA_OK: number;
-      readonly LUA_YIELD: number;
-      readonly LUA_TNIL: number;
-      readonly LUA_TBOOLEAN: number;
-      readonly LUA_TNUMBER: number;
-      readonly LUA_TSTRING: number;
-      readonly LUA_TTABLE: number;
+      readonly [constant in `LUA_${"OK" | "REGISTRYINDEX" | "YIELD" | `T${"NIL" | "BOOLEAN" | "NUMBER" | "STRING" | "TABLE"}`}`]: number;
+    } & {
       lua_call(state: LuaState, args: number, results: number): void;
       lua_createtable(state: LuaState, elements: number, fields: number): void;
       lua_gettop(state: LuaState): number;
