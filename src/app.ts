@@ -30,7 +30,7 @@ import { observeRefusals } from "./rpc/refusal-errors.ts";
 import { type RouteDeps, routes } from "./rpc/routes.ts";
 
 /** What the service depends on. */
-export interface AppDeps
+interface AppDeps
   extends RouteDeps,
     Authentication,
     Pick<Config, "corsOrigins" | "docs" | "legacyPaths" | "maxConnections" | "metricsPort" | "viewerSessionMaxMs"> {

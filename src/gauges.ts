@@ -7,7 +7,7 @@ import type { RingKey } from "./store/encryption/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 
 /** What the gauges are read from. */
-export interface GaugeSources {
+interface GaugeSources {
   /** Those that are in use. */
   readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
   readonly client: StoreClient;

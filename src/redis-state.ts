@@ -24,7 +24,7 @@ const RETRY_MS = 1000;
 const CHECK_MS = 60_000;
 
 /** What the state of Redis is kept with. */
-export interface RedisStateDeps {
+interface RedisStateDeps {
   readonly config: Pick<Config, "minReplicasAck" | "redisUrl">;
   /** The ring that is in use. */
   readonly ring: () => readonly RingKey[];

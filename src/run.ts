@@ -34,7 +34,7 @@ import { answer, ask, isReporter, notifySupervisor, worker } from "./worker.ts";
 const METRICS_TIMEOUT_MS = 6000;
 
 /** A listening service. */
-export interface RunningService extends Omit<Listening, "workers"> {
+interface RunningService extends Omit<Listening, "workers"> {
   /** Stops accepting connections, finishes the calls in flight and closes everything within the shutdown timeout. */
   close(): Promise<void>;
 }

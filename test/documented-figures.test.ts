@@ -1,7 +1,6 @@
 import { type DescMessage, getOption } from "@bufbuild/protobuf";
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import { figuresByRow, figuresOf, rowsOf, textOf } from "@user-group-service/testing/documents";
-import { MAX_HEADER_BYTES, REFUSAL_STATUS } from "@user-group-service/transport";
 import { describe, expect, it } from "vitest";
 import { type FieldRules, field } from "../gen/buf/validate/validate_pb.ts";
 import {
@@ -18,11 +17,13 @@ import {
   BODY_BYTES,
   DEFAULT_LIMITS,
   MAX_DISCARDED_BYTES,
+  MAX_HEADER_BYTES,
   MAX_HTTP2_STREAMS,
   MAX_PIPELINED,
   RESPONSE_BYTES,
   UNANSWERED_LOOKS,
 } from "../packages/transport/src/limits.ts";
+import { REFUSAL_STATUS } from "../packages/transport/src/protocol/refusals.ts";
 import { MAX_KEYS } from "../src/auth/rate-limiter.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/capacity.ts";
 import { loadConfig } from "../src/config/config.ts";

@@ -4,10 +4,12 @@ import { type Code, ConnectError } from "@connectrpc/connect";
 import { codeFromString, codeToString } from "@connectrpc/connect/protocol-connect";
 import { rowsOf, sectionsOf, textOf } from "@user-group-service/testing/documents";
 import { ROOT } from "@user-group-service/testing/process";
-import { httpStatusOf, REFUSAL_STATUS, type Refusal } from "@user-group-service/transport";
+import type { Refusal } from "@user-group-service/transport";
 import { describe, expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { ViewerService } from "../gen/usergroup/v1/viewer_service_pb.ts";
+import { httpStatusOf } from "../packages/transport/src/protocol/error-responses.ts";
+import { REFUSAL_STATUS } from "../packages/transport/src/protocol/refusals.ts";
 import { SETTINGS } from "../src/config/settings.ts";
 import * as domainErrors from "../src/domain/errors.ts";
 import { errorResponse } from "../src/rest/json.ts";
@@ -202,7 +204,7 @@ describe.each(DOCUMENTS)("%s", (name) => {
 });
 
 describe("docs/architecture.md", () => {
-  const FOLDERS = ["", "packages/transport/src/", "packages/redis/src/"];
+  const FOLDERS = ["", "packages/transport/src/", "packages/redis/src/", "src/store/"];
 
   it("names files and folders that there are, in the folder that it says or that its text is about", () => {
     const named = read("docs/architecture.md").matchAll(/`([\w./-]+(?:\.(?:tsx?|json|md|yaml)|\/))`/g);

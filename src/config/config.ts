@@ -5,7 +5,7 @@ import * as parse from "./parse.ts";
 import { defaultOf, type FileSetting, SETTINGS, type Setting } from "./settings.ts";
 
 /** A variable of the environment that looks like a setting and is none. */
-export interface Misspelled {
+interface Misspelled {
   readonly name: string;
   /** The setting that it looks like. */
   readonly setting: Setting;
@@ -28,7 +28,7 @@ export class ConfigError extends Error {
 export type Environ = { readonly [name: string]: string | undefined };
 
 /** A file that a setting names, and the text that it held when the settings were read. */
-export interface SettingFile {
+interface SettingFile {
   readonly setting: FileSetting;
   readonly path: string;
   readonly text: string;
@@ -55,7 +55,7 @@ export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa
 }
 
 /** What files of settings hold. */
-export type FileTexts = { readonly [name in FileSetting]?: string };
+type FileTexts = { readonly [name in FileSetting]?: string };
 
 /**
  * Reads the settings. An unset and an empty variable both mean the default.

@@ -13,7 +13,7 @@ const TOGETHER: readonly (readonly FileSetting[])[] = [
 ];
 
 /** What becomes of files that change. */
-export interface FilesListener {
+interface FilesListener {
   /**
    * Makes the service use the new contents of changed files. When it rejects, the service keeps the contents before, and
    * this is called again, less and less often as long as the files stay as they are.

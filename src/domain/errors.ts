@@ -2,7 +2,7 @@ import { MAX_API_TOKENS } from "./api-token.ts";
 import { MAX_ENDED_VIEWERS } from "./viewer-session.ts";
 
 /** What kind of failure it is, by the name of its gRPC code. */
-export type FailureKind =
+type FailureKind =
   | "NotFound"
   | "AlreadyExists"
   | "InvalidArgument"

@@ -153,7 +153,7 @@ export interface UserGroupAdminStore {
 }
 
 /** A page of groups with all they hold. */
-export interface ExportedPage extends Page<UserGroup> {
+interface ExportedPage extends Page<UserGroup> {
   /** A time before any of them was read, in milliseconds since 1970 by the store's clock: whatever changes later is younger. */
   readonly snapshotTime: number;
 }

@@ -24,7 +24,7 @@ export const PAIRS = Array.from({ length: TWO }, (_, i) => BASE62.charAt(Math.fl
  * - `malformed`: begins like one of ours, but is truncated, mistyped or an API token.
  * - `foreign`: of another form, as an imported token may be.
  */
-export type TokenShape =
+type TokenShape =
   | { readonly kind: "ours"; readonly partition: number }
   | { readonly kind: "malformed" }
   | { readonly kind: "foreign" };

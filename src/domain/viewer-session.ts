@@ -9,7 +9,7 @@ export const MAX_SESSION_MS = 3_600_000;
 export const MAX_ENDED_VIEWERS = 1000;
 
 /** The group that a viewer session is to be made for. */
-export interface SessionSubject {
+interface SessionSubject {
   readonly viewer: Viewer;
   /** The generation that its sessions are of now. */
   readonly generation: number;

@@ -47,7 +47,7 @@ export interface Log {
 }
 
 /** Options of the log. */
-export interface LogOptions {
+interface LogOptions {
   readonly level: string;
   /** Credentials to redact that do not look like tokens of this service. */
   readonly secrets: readonly string[];

@@ -170,7 +170,7 @@ interface Value {
 }
 
 /** The options of a gauge. */
-export interface GaugeOptions {
+interface GaugeOptions {
   readonly name: string;
   readonly help: string;
   /** What the series of several workers become. */

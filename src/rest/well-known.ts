@@ -16,7 +16,7 @@ import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
 const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.json)$/;
 
 /** What the endpoints of published keys need. */
-export interface WellKnownDeps {
+interface WellKnownDeps {
   readonly sessions: Pick<ViewerSessions, "published">;
   /** Limits how often strangers have the store look for keys that do not exist. */
   readonly strangers: StrangerLimit;

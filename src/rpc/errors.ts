@@ -12,7 +12,7 @@ export interface FieldViolation {
 }
 
 /** The details of an error, beside its code and message. */
-export interface ErrorDetail {
+interface ErrorDetail {
   readonly reason: string;
   readonly violations?: readonly FieldViolation[];
   /** What the error says to programs beside its reason: `google.rpc.ErrorInfo.metadata`. */

@@ -16,7 +16,7 @@ import { compilePlainTextCheck } from "./plain-text-rules.ts";
 import { refusedError } from "./refusal-errors.ts";
 
 /** What every call passes. */
-export interface InterceptorDeps extends Observers {
+interface InterceptorDeps extends Observers {
   /** Aborts when the service begins to shut down. */
   readonly shutdownSignal: AbortSignal;
 }

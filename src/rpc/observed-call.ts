@@ -16,7 +16,7 @@ import { environmentNameFromMessage } from "./admin/messages.ts";
 import { toCallError } from "./errors.ts";
 
 /** The protocol of a call, as metrics name it. */
-export type WireProtocol = "grpc" | "grpc-web" | "connect" | "rest";
+type WireProtocol = "grpc" | "grpc-web" | "connect" | "rest";
 
 /** The header with the id of a request. A caller may send one; the response repeats it. */
 export const REQUEST_ID_HEADER = "x-request-id";

@@ -17,7 +17,7 @@ export const EXIT = {
 } as const;
 
 /** What is known of a failure beside its message. */
-export interface FailureDetail {
+interface FailureDetail {
   readonly exitCode: number;
   /** What to do, in a sentence or two without a full stop. */
   readonly hint?: string | undefined;

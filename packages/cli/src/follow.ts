@@ -14,7 +14,7 @@ const MAX_PAUSE_MS = 30_000;
 const OVERLAP_MS = 5000;
 
 /** What to follow. */
-export interface FollowOptions {
+interface FollowOptions {
   /** Reads a page of events, the newest first. */
   readonly read: (request: {
     readonly pageSize: number;

@@ -16,7 +16,7 @@ export interface Profile {
 }
 
 /** The name of the profile that is used when none is named and none was chosen. */
-export const DEFAULT_PROFILE = "default";
+const DEFAULT_PROFILE = "default";
 
 /** The fields of a profile; the required ones come first. */
 const FIELDS = ["url", "token", "caFile", "certFile", "keyFile", "serverName"] as const;

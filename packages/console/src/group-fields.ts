@@ -2,7 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { NotRight } from "./session/failures.ts";
 
 /** The fields of a user group that can be changed. */
-export interface GroupFields {
+interface GroupFields {
   readonly name: string;
   readonly mapping: { readonly [schema: string]: string };
   readonly properties?: JsonObject | undefined;

@@ -22,7 +22,7 @@ addEventListener("hashchange", () => {
 export const route = computed((): Route => parseHash(hash.value));
 
 /** Parses the part of an address from `#` on. */
-export function parseHash(text: string): Route {
+function parseHash(text: string): Route {
   const [path = "", query = ""] = text.replace(/^#\/?/, "").split("?", 2);
   return { path, params: Object.fromEntries(new URLSearchParams(query)) };
 }

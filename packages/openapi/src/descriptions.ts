@@ -2,7 +2,7 @@ import type { AnyDesc, DescFile } from "@bufbuild/protobuf";
 import { getComments } from "@bufbuild/protoplugin";
 
 /** The description of a schema or an operation. */
-export interface Description {
+interface Description {
   readonly description?: string;
   readonly deprecated?: true;
 }

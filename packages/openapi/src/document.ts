@@ -7,7 +7,7 @@ import { type JsonSchema, Schemas } from "./schemas.ts";
 import { readTables } from "./tables.ts";
 
 /** The sources of a document. */
-export interface DocumentSources {
+interface DocumentSources {
   /** The services whose methods it describes, in this order. */
   readonly services: readonly DescService[];
   readonly registry: Registry;

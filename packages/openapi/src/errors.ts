@@ -5,7 +5,7 @@ import type { Reason } from "./tables.ts";
 const OF_CALLS = [400, 401, 403, 404, 409, 412, 429, 500, 503, 504];
 
 /** The forms that errors have: that of Connect, and that of REST. */
-export type ErrorForm = "Connect" | "Rest";
+type ErrorForm = "Connect" | "Rest";
 
 /** The schemas and responses of errors. */
 export interface ErrorComponents {

@@ -16,7 +16,7 @@ import { allows, type Choice, type FieldRulesReader, keywordsOf } from "./rules.
 export type JsonSchema = { readonly [keyword: string]: unknown };
 
 /** The name of the component for a JSON value of a google.protobuf.Struct. */
-export const JSON_VALUE = "JsonValue";
+const JSON_VALUE = "JsonValue";
 
 /** The largest number: larger ones would not be stored exactly, and are refused. */
 const MAX_NUMBER = Number.MAX_SAFE_INTEGER;

@@ -18,7 +18,7 @@ type Encoding = keyof typeof ENCODINGS;
 const COMPRESS_MIN_BYTES = 1024;
 
 /** A file in an encoding. */
-export interface EncodedFile {
+interface EncodedFile {
   /** Undefined: not encoded. */
   readonly encoding: Encoding | undefined;
   /** The etag of the file in this encoding. */

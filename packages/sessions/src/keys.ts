@@ -15,7 +15,7 @@ export interface KeyTimes {
 export type KeyState = "standby" | "active" | "retired";
 
 /** A key and its state at a time. */
-export interface KeyAt<Key extends KeyTimes> {
+interface KeyAt<Key extends KeyTimes> {
   readonly key: Key;
   readonly state: KeyState;
   /** When the next key takes over; undefined while there is none. */

@@ -14,7 +14,7 @@ import {
 import { loadJose } from "./signing.ts";
 
 /** The issuer and keys that a session is checked against. */
-export interface Expected {
+interface Expected {
   readonly issuer: string;
   /** The key with an id, among those that may have signed a session of the issuer; undefined when there is none. */
   readonly keyOf: (kid: string) => Promise<CryptoKey> | undefined;

@@ -51,7 +51,7 @@ export function settings(...pairs: readonly (readonly [number, number])[]): Buff
 }
 
 /** A number of HPACK behind a prefix of so many bits (RFC 7541, 5.1). */
-export function hpackNumber(value: number, prefixBits: number, first = 0): Buffer {
+function hpackNumber(value: number, prefixBits: number, first = 0): Buffer {
   const most = (1 << prefixBits) - 1;
   if (value < most) return Buffer.from([first | value]);
   const bytes = [first | most];

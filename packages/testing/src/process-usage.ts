@@ -15,7 +15,7 @@ const COLLECTOR = `${ROOT}/packages/testing/src/collect.js`;
 const FRUGAL_MALLOC = { MALLOC_ARENA_MAX: "1", MALLOC_MMAP_THRESHOLD_: "131072", MALLOC_TRIM_THRESHOLD_: "131072" };
 
 /** Further settings of a process, and further flags of Deno. */
-export interface Collectable {
+interface Collectable {
   readonly env: { readonly [name: string]: string };
   readonly denoFlags?: readonly string[];
 }

@@ -1,7 +1,7 @@
 import { pause } from "./wait.ts";
 
 /** Calls that are made again and again. */
-export interface Repeated {
+interface Repeated {
   /** Why calls failed so far. */
   readonly failures: readonly string[];
   /** Makes no further calls, and waits for those under way. @returns why calls failed */

@@ -10,7 +10,7 @@ declare module "vitest" {
 }
 
 /** A runtime, with TLS or without. */
-export interface Variant {
+interface Variant {
   readonly runtime: Runtime;
   readonly secure: boolean;
   /** The certificates, where `secure`. */

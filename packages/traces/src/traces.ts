@@ -53,7 +53,7 @@ export interface CallFailure {
 }
 
 /** A completed round trip to Redis. */
-export interface TracedRoundTrip {
+interface TracedRoundTrip {
   /** What it is for, as the metrics name it. */
   readonly operation: string;
   readonly seconds: number;

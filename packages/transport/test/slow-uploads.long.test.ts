@@ -2,7 +2,7 @@ import { connect as connectHttp2 } from "node:http2";
 import { closeLater } from "@user-group-service/testing/opened";
 import { pause } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { openPort, type Port } from "../src/http/port.ts";
+import { type NodeServer, openPort } from "../src/http/port.ts";
 import { bareRefusal, type Refusal } from "../src/protocol/refusals.ts";
 
 /** A port that gives a body so long to arrive, and what became of requests. */
@@ -30,7 +30,7 @@ async function newPort(arrivalTimeoutMs: number) {
 }
 
 /** Sends two pieces of a body, and its end if it is to have one; resolves with the status of the answer. */
-async function upload({ url }: Port, isWhole: boolean): Promise<number | undefined> {
+async function upload({ url }: NodeServer, isWhole: boolean): Promise<number | undefined> {
   const session = connectHttp2(url);
   session.on("error", () => {});
   const stream = session.request({ ":method": "POST", ":path": "/" }, { endStream: false });

@@ -9,7 +9,7 @@ import { isObject } from "./group-row.ts";
  */
 
 /** A page of the list. */
-export interface ExploPage {
+interface ExploPage {
   readonly customers: readonly unknown[];
   /** How many customers there are in all; undefined when the page does not say. */
   readonly total: number | undefined;

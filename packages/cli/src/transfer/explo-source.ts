@@ -20,7 +20,7 @@ export interface ExploFlags {
 }
 
 /** The list of the hosted service. */
-export interface ExploList {
+interface ExploList {
   readonly source: GroupSource;
   /** How many groups it has, once that is known. */
   readonly total: () => number | undefined;

@@ -27,7 +27,7 @@ export interface Done {
 }
 
 /** Some records that follow each other, all dealt with. */
-export interface DoneChunk {
+interface DoneChunk {
   readonly done: readonly Done[];
   /** How many records the input had up to here, including those that were skipped. */
   readonly records: number;

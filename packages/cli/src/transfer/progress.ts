@@ -5,7 +5,7 @@ const TERMINAL_MS = 200;
 const LINES_MS = 10_000;
 
 /** How far a transfer is. */
-export interface Position {
+interface Position {
   /** How many groups were dealt with by this run. */
   readonly groups: number;
   /** The part that is done, from 0 to 1; undefined when it is not known. */

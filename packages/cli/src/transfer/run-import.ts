@@ -26,7 +26,7 @@ export interface ImportState {
 }
 
 /** What is imported, where and how. */
-export interface ImportBinding {
+interface ImportBinding {
   readonly url: string;
   readonly environment: string;
   /** The settings that decide on the fate of groups, as JSON. */
@@ -35,7 +35,7 @@ export interface ImportBinding {
 }
 
 /** How an import runs. */
-export interface RunImportOptions extends Omit<ImportRecordsOptions, "skip"> {
+interface RunImportOptions extends Omit<ImportRecordsOptions, "skip"> {
   readonly progress: Progress;
   /** The size of the input, in the unit of `GroupRecord.end`. */
   readonly total: () => number | undefined;

@@ -3,7 +3,7 @@ import type { SeenIds } from "./seen-ids.ts";
 import type { Target } from "./target.ts";
 
 /** How to look for groups that only the service has. */
-export interface OnlyHereOptions extends PatienceOptions {
+interface OnlyHereOptions extends PatienceOptions {
   /** The prefix of the ids. */
   readonly prefix: string;
   readonly onFound: (providedId: string) => Promise<void>;

@@ -13,7 +13,7 @@ const INTERVAL_MS = 2000;
 const MAX_PAUSE_MS = 30_000;
 
 /** An audit trail that is followed. */
-export interface Following {
+interface Following {
   /** The events, the newest first; undefined before the first look. */
   readonly events: readonly AuditEvent[] | undefined;
   readonly isPaused: boolean;

@@ -136,7 +136,7 @@ function most<T extends readonly [string, number]>(counts: readonly T[]): T[] {
  * A quantile of the times in a histogram: linear within a bucket, as Prometheus' `histogram_quantile`. Undefined when
  * nothing was timed.
  */
-export function quantileOf(buckets: readonly Series[], share: number): Quantile | undefined {
+function quantileOf(buckets: readonly Series[], share: number): Quantile | undefined {
   const cumulative = [...byLabel(buckets, "le")]
     .map(([le, count]) => ({ le: parseValue(le), count }))
     .sort((a, b) => a.le - b.le);

@@ -97,7 +97,7 @@ export function useAction<Arguments extends readonly unknown[]>(
 }
 
 /** A page of a list of the API (https://google.aip.dev/158). */
-export interface ListPage<T> {
+interface ListPage<T> {
   readonly items: readonly T[];
   /** Empty on the last page. */
   readonly nextPageToken: string;

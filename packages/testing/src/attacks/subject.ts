@@ -15,7 +15,7 @@ export interface SubjectServer extends Pick<RunningProcess, "pid" | "output" | "
 }
 
 /** A call over one version of HTTP. */
-export interface OrdinaryCall extends Omit<HttpRequest, "agent"> {
+interface OrdinaryCall extends Omit<HttpRequest, "agent"> {
   readonly target: string;
 }
 

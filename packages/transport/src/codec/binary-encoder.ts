@@ -25,7 +25,7 @@ interface Writer {
  *
  * @param headroom how many bytes to leave free before the message, default 0; their content is undefined
  */
-export type BinaryEncoder = (message: Message, headroom?: number) => Buffer<ArrayBuffer>;
+type BinaryEncoder = (message: Message, headroom?: number) => Buffer<ArrayBuffer>;
 
 const VARINT = 0;
 const FIXED64 = 1;

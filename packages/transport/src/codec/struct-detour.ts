@@ -3,7 +3,7 @@ import { reflect } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo, holdsJsonObject } from "./fields.ts";
 
 /** A variant of a message type to decode in place of it, and the conversion back. */
-export interface StructDetour {
+interface StructDetour {
   readonly desc: DescMessage;
   /** Converts a message of `desc` to the type itself, in place. */
   readonly restore: (message: Message) => void;

@@ -48,7 +48,7 @@ export interface PortOptions extends RequestHandlers, ListenOptions {
 }
 
 /** A listening port. */
-export interface Port {
+export interface NodeServer {
   readonly url: string;
   /**
    * Stops accepting connections. Resolves when the requests in flight are answered and all connections are closed.
@@ -109,7 +109,7 @@ export interface ServeOptions extends RouterOptions {
  *
  * @throws the error of `listen`
  */
-export function serveNode({ limits, onError, ...options }: ServeOptions, listen: ListenOptions): Promise<Port> {
+export function serveNode({ limits, onError, ...options }: ServeOptions, listen: ListenOptions): Promise<NodeServer> {
   const { find, refuse } = new Router(options);
   const report = (error: unknown) => {
     try {
@@ -129,7 +129,7 @@ export function serveNode({ limits, onError, ...options }: ServeOptions, listen:
  * a server drops connections of another listener after one request. And node:http2's own `allowHTTP1` ignores the
  * limits of HTTP/1.1.
  */
-export async function openPort(options: PortOptions): Promise<Port> {
+export async function openPort(options: PortOptions): Promise<NodeServer> {
   const isSet = ([, value]: [name: string, value: unknown]) => value !== undefined;
   const limits: Limits = {
     ...DEFAULT_LIMITS,

@@ -325,7 +325,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
 }
 
 /** Something that is charged only if it is not over when its turn of the event loop ends. */
-export interface Unfinished {
+interface Unfinished {
   /** How often it was added in this turn and the one before. */
   turns: number;
   /** Charges it, unless it is over. */
