@@ -45,6 +45,10 @@ const other = (answer: Answer) => call("get", answer, { group: "one/b", value: "
 const shownB = { id: "b", token: "t9" };
 const final = (name: string) => at([10, 12], get({ name }, FINAL));
 
+/** Changes that are all under way for long. */
+const many = (answer: (seen: { name: string }) => Answer) =>
+  Array.from({ length: 12 }, (_, n) => at([1, 99], update(`n ${n}`, answer({ name: `n ${n}` }))));
+
 type Case = [what: string, calls: readonly Told[], more?: Partial<History>];
 
 describe("passes", () => {
@@ -63,6 +67,10 @@ describe("passes", () => {
         at([9, 11], update("n3")),
         at([13, 14], get({ name: "n2" })),
       ],
+    ],
+    [
+      "changes at once, in the order that reads show",
+      [...many(shown), ...[7, 2, 5, 0].map((n) => get({ name: `n ${n}` }))],
     ],
     ["a change of unknown outcome that was not made", [update("n1", UNKNOWN), get()]],
     ["one that was made", [update("n1", UNKNOWN), get({ name: "n1" })]],
@@ -211,6 +219,10 @@ describe("finds no order with", () => {
       "one that is lost with a change before it",
       [update("n1", UNKNOWN), get({ name: "n1" }), update("n2"), get()],
       FORGETS,
+    ],
+    [
+      "many changes at once",
+      [...many(() => UNKNOWN), get({ name: "n 1" }), get({ name: "n 2" }), get({ name: "n 1" })],
     ],
     ["a change that was said not to be made", [update("n1", NOT_MADE), get({ name: "n1" })]],
     ["a change that is made after it failed", [update("n1", UNKNOWN), get(), get({ name: "n1" })]],
