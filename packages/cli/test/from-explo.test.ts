@@ -98,7 +98,7 @@ describe("ugs import --from-explo", () => {
     let i = 0;
     const times: number[] = [];
     hosted.before = (page, response) => {
-      times.push(Date.now());
+      times.push(performance.now());
       const next = page === 2 ? answers[i++] : undefined;
       if (!next) return false;
       response.writeHead(next[0], next[1]);

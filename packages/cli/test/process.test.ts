@@ -55,7 +55,9 @@ describe("ugs, built", () => {
       code: 2,
       stderr: expect.stringMatching(/standard output: its disk is full \(ENOSPC\)/),
     });
-    const closed = await bash("{ sleep 0.3; ugs token create --role read --name lost; } | true");
+    // It begins when nobody reads any longer.
+    const waiting = "trap '' PIPE; while echo; do sleep 0.01; done 2> /dev/null";
+    const closed = await bash(`{ ${waiting}; ugs token create --role read --name lost; } | true`);
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringMatching(/is lost\n {2}run: ugs token rotate/)]);
   });
 
