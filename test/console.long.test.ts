@@ -1,3 +1,4 @@
+import { closeLater } from "@user-group-service/testing/opened";
 import { waitFor } from "@user-group-service/testing/wait";
 import type { Locator, Page } from "playwright-core";
 import { expect, it } from "vitest";
@@ -87,8 +88,9 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await signIn(ADMIN_TOKEN);
     const opener = `Delete ${server.environment}/Customer …`;
     await page.getByRole("button", { name: opener }).waitFor();
-    // Without time there are no frames.
+    // Without time there are no frames. It is one clock for all pages.
     await stopClock(page);
+    closeLater(() => browser.context.clock.resume());
     await press("button", opener);
     await expectFocus(page.getByRole("dialog").getByRole("checkbox"), "the dialog");
     await page.keyboard.press("Escape");

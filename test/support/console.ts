@@ -118,7 +118,10 @@ export async function openConsole(
       // By arrows: a choice that is typed takes any pause between two letters for the beginning of another.
       await page.keyboard.press("Home");
       const chosen = page.locator(":focus").locator("option:checked");
-      while (!(await chosen.innerText()).startsWith(text)) await page.keyboard.press("ArrowDown");
+      await waitFor(`${text} is chosen`, async () => {
+        if ((await chosen.innerText()).startsWith(text)) return true;
+        return page.keyboard.press("ArrowDown");
+      });
     },
     async press(role, name) {
       await tested.tabTo(role, name);
