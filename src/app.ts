@@ -11,6 +11,7 @@ import {
   readEndpoint,
   type ServeOptions,
 } from "@user-group-service/transport";
+import type { ApiTokens } from "./auth/api-tokens.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./capacity.ts";
 import type { Config } from "./config/config.ts";
 import { clientKey, connectionKey } from "./domain/client-address.ts";
@@ -34,6 +35,7 @@ interface AppDeps
   extends RouteDeps,
     Authentication,
     Pick<Config, "corsOrigins" | "docs" | "legacyPaths" | "maxConnections" | "metricsPort" | "viewerSessionMaxMs"> {
+  readonly authenticator: ApiTokens;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Undefined: nothing is traced. */

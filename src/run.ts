@@ -191,7 +191,6 @@ export async function open(config: Config, options: { write?: (line: string) => 
       tracedStores: traces && ((trace) => storesOf(client.observedBy((roundTrip) => trace.roundTrip(roundTrip)))),
       probe: client,
       authenticator,
-      credentials: authenticator,
       logger: log.logger,
       metrics,
       shutdownSignal: shutdown.signal,

@@ -55,7 +55,7 @@ function formFields({ body }: Pick<HttpRequest, "body">): JsonObject {
 }
 
 /** The fields of a CreateViewerSession over REST. */
-const SESSION_FIELDS = "token user_group_id audience ttl viewer_id origin property_keys claims".split(" ");
+const SESSION_FIELDS = createViewerSession.input.fields.map(({ name }) => name);
 
 /** `/api/viewer/session`: CreateViewerSession. */
 export function viewerSessionEndpoint(): Endpoint {

@@ -20,9 +20,6 @@ const ROTATE = "usergroup.v1.RotateUserGroupTokenRequest";
 const RESOLVE = "usergroup.v1.ResolveViewerRequest";
 const SESSION = "usergroup.v1.CreateViewerSessionRequest";
 
-/** The fields of a viewer session over REST. */
-const SESSION_FIELDS = ["token", "user_group_id", "audience", "ttl", "viewer_id", "origin", "property_keys", "claims"];
-
 const TAGS = ["Customer", "Testing", null];
 
 /** The components that the paths below need. */
@@ -89,7 +86,9 @@ export function restSchemas(components: Components, registry: Registry): { reado
       type: "object",
       description: "Which group, by its token or by its id, and what the session is to say.",
       required: ["audience"],
-      properties: Object.fromEntries(SESSION_FIELDS.map((name) => [name, field(SESSION, name)])),
+      properties: Object.fromEntries(
+        registry.getMessage(SESSION)?.fields.map(({ name }) => [name, field(SESSION, name)]) ?? [],
+      ),
       oneOf: [{ required: ["token"] }, { required: ["user_group_id"] }],
     },
     RestSession: {

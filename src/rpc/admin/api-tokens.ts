@@ -17,7 +17,7 @@ import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetOf } 
 const UPDATED_FIELDS = ["display_name", "expire_time"] as const;
 
 /** The RPCs on API tokens. The answers of CreateApiToken and RotateApiToken are the only ones that show a token. */
-export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminDeps) {
+export function apiTokenRpcs({ environments, apiTokens, authenticator }: AdminDeps) {
   return {
     async getCaller(_request, { values }) {
       const { id, displayName, role, environment, expireTime } = callOf(values).caller;
@@ -69,7 +69,7 @@ export function apiTokenRpcs({ environments, apiTokens, credentials }: AdminDeps
         if (!isOwn) throw new ApiTokenNotFound();
         return environment && { environment: environmentNameMessage(environment) };
       };
-      const fixed = credentials.ofSettings(token);
+      const fixed = authenticator.ofSettings(token);
       if (fixed) {
         const source = fixed.role === "root" ? Source.ADMIN_TOKEN : Source.API_TOKENS;
         return { apiToken: settingsTokenMessage(fixed), ...requireOwn(fixed.environment), source };

@@ -26,7 +26,7 @@ export interface AdminDeps {
   readonly environments: EnvironmentStore;
   readonly environmentDeletion: EnvironmentDeletion;
   readonly apiTokens: ApiTokenStore;
-  readonly credentials: Pick<ApiTokens, "ofSettings">;
+  readonly authenticator: Pick<ApiTokens, "ofSettings">;
   readonly userGroups: UserGroupAdminStore;
   readonly audit: AuditStore;
   readonly tokenKeys: TokenKeyStore;

@@ -60,7 +60,7 @@ class Connection implements Holding {
   }
 
   /** Closes once the calls under way are answered. With HTTP/1.1 and none under way, it closes after the next one. */
-  drain(): void {
+  announceEnd(): void {
     // GOAWAY tells the client which of its calls were not begun.
     if (this.session) this.session.close();
     else if (this.http1) Http1Connection.of(this.http1).closeAfterNext();
@@ -111,7 +111,7 @@ export class Connections {
       connection.session = session;
       connection.http1 = session ? undefined : socket;
     }
-    if (this.#isDraining) connection?.drain();
+    if (this.#isDraining) connection?.announceEnd();
   }
 
   /**
@@ -124,7 +124,7 @@ export class Connections {
    */
   drain(quietMs: number): () => void {
     this.#isDraining = true;
-    for (const connection of this.#open.values()) connection.drain();
+    for (const connection of this.#open.values()) connection.announceEnd();
     const closeSilent = () => {
       for (const connection of this.#open.values()) {
         if (!connection.session && connection.isIdle(quietMs)) connection.socket.destroy();
