@@ -21,6 +21,13 @@ const nginx = orLeaveOut("nginx", "the tests behind nginx are");
 const haproxy = orLeaveOut("haproxy", "the tests behind HAProxy are");
 const programs = deployPrograms();
 
+/** The proxies that are installed, and at which ports of their settings they take gRPC and HTTP. */
+const PROXIES = [
+  { name: "nginx", program: nginx, begin: newNginx, grpc: 8081, http: 8082 },
+  { name: "HAProxy", program: haproxy, begin: newHaproxy, grpc: 8083, http: 8084 },
+  { name: "Envoy", program: programs && join(programs, "envoy"), begin: newEnvoy, grpc: 8085, http: 8085 },
+].flatMap(({ program, ...proxy }) => (program === undefined ? [] : [{ ...proxy, program }]));
+
 /** More than the 511 that wait by default, on each of two workers. */
 const WAITING = 1500;
 const CONNECTIONS = 20;
@@ -117,28 +124,12 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
     expect(await failure("198.51.100.2")).toBe(401);
   };
 
-  it.skipIf(nginx === undefined)("answers every gRPC call, and HTTP: nginx", async () => {
+  it.each(PROXIES)("answers every gRPC call, and HTTP: $name", async ({ program, begin, grpc, http }) => {
     const server = await start();
-    const at = await newNginx(nginx ?? "", server.url);
-    await waitUntilListening(at(8081));
-    const calls = runtime === "node" ? LONG_LOAD : SHORT_LOAD;
-    expect(await load(at(8081), server, calls)).toEqual({ 0: calls });
-    await takesHttp(at(8082), server);
-  });
-
-  it.skipIf(haproxy === undefined)("answers every gRPC call, and HTTP: HAProxy", async () => {
-    const server = await start();
-    const at = await newHaproxy(haproxy ?? "", server.url);
-    await waitUntilListening(at(8083));
-    expect(await load(at(8083), server, SHORT_LOAD)).toEqual({ 0: SHORT_LOAD });
-    await takesHttp(at(8084), server);
-  });
-
-  it.skipIf(programs === undefined)("answers every gRPC call, and HTTP: Envoy", async () => {
-    const server = await start();
-    const at = await newEnvoy(join(programs ?? "", "envoy"), server.url);
-    await waitUntilListening(at(8085));
-    expect(await load(at(8085), server, SHORT_LOAD)).toEqual({ 0: SHORT_LOAD });
-    await takesHttp(at(8085), server);
+    const at = await begin(program, server.url);
+    await waitUntilListening(at(grpc));
+    const calls = runtime === "node" && program === nginx ? LONG_LOAD : SHORT_LOAD;
+    expect(await load(at(grpc), server, calls)).toEqual({ 0: calls });
+    await takesHttp(at(http), server);
   });
 });

@@ -64,21 +64,6 @@ describe.each(VARIANTS)("on $runtime, TLS $secure, the error log keeps out", ({ 
     expect(unforeseenIn(server)).toEqual([]);
   });
 
-  it("header fields without end", async () => {
-    const raw = await rawConnect(server.url, "http/1.1");
-    raw.send("GET /healthz HTTP/1.1\r\nHost: x\r\n");
-    // A client that does not read does not see the refusal, and goes on sending.
-    raw.socket.pause();
-    for (let i = 0; i < 50; i++) {
-      raw.send("X-Many: a\r\nY: 1\r\n".repeat(1000));
-      await pause(5);
-    }
-    raw.socket.resume();
-    await waitFor("it is refused", () => raw.received().toString("latin1").startsWith("HTTP/1.1 431"));
-    await waitFor("it is closed", () => raw.isClosed());
-    expect(unforeseenIn(server)).toEqual([]);
-  });
-
   it.each(PATHS)("callers of %s who are gone", async (path) => {
     const types = ["application/connect+proto", "application/grpc-web+proto", "application/grpc"];
     const bodies = [Buffer.alloc(0), Buffer.of(0, 0), envelope(Buffer.alloc(0)), MALFORMED];
