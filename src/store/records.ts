@@ -50,6 +50,7 @@ return {'found', stamp, spread(record)}`,
 
 const setIfAbsent = {
   isAlone: true,
+  made: [],
   args: ["text", "lastsMs"],
   lua: `local first = redis.call('GET', key)
 if not first then
@@ -68,13 +69,13 @@ export const SET_IF_ABSENT = changeScript("ugSetIfAbsent", setIfAbsent);
 /** As `SET_IF_ABSENT`, also when Redis' memory is full: a leaked token has to be revoked then, too. */
 export const SET_IF_ABSENT_EVEN_IF_FULL = changeScript("ugSetIfAbsentEvenIfFull", { ...setIfAbsent, evenIfFull: true });
 
-/** Adds a member to a sorted set whose scores are all 0. Answers `made`, or `found` when it is there already. */
+/** Adds a member to a sorted set whose scores are all 0. Answers `done`, or `found` when it is there already. */
 export const ADD_MEMBER = changeScript("ugList", {
   isAlone: true,
   args: ["member"],
   lua: `if redis.call('ZSCORE', key, member) then return {'found', stamp} end
 redis.call('ZADD', key, '0', member)
-return {'made', stamp}`,
+return {'done', stamp}`,
 });
 
 /** How many records are read at once, so that a long page does not keep Redis from its other callers. */

@@ -34,6 +34,7 @@ import { makeText } from "./new-text.ts";
  */
 export const NOTE_USE = changeScript("ugNoteApiTokenUse", {
   isAlone: true,
+  made: [],
   args: ["intervalMs"],
   lua: `local id = redis.call('HGET', key, '${API_TOKEN_FIELD.id}')
 if not id then return {'missing', stamp} end

@@ -22,13 +22,13 @@ import { type ApiTokenDeps, type ApiTokenTexts, LISTED, memberOf } from "./api-t
 /** How long the record of a new text lasts until it is confirmed, in milliseconds: longer than any call. */
 const UNCONFIRMED_MS = 60_000;
 
-/** Writes the record of a new text, its fields and values. It expires unless it is confirmed. Answers `made`. */
+/** Writes the record of a new text, its fields and values. It expires unless it is confirmed. Answers `done`. */
 export const WRITE = changeScript("ugWriteApiToken", {
   isAlone: true,
   args: ["lastsMs"],
   lua: `redis.call('HSET', key, '${API_TOKEN_FIELD.tokenCreateTime}', stamp, spread(ARGV, rest))
 redis.call('PEXPIRE', key, lastsMs)
-return {'made', stamp}`,
+return {'done', stamp}`,
 });
 
 /**
@@ -36,7 +36,7 @@ return {'made', stamp}`,
  * listed under the id so far, separated by commas; `mostIds` is how many ids may be listed; the event has `subject` and
  * `names`.
  * Answers `missing` when the environment is gone, or is another one by now; `stale` when other members than `known` are listed
- * under the id; `full`; or `made`.
+ * under the id; `full`; or `done`.
  */
 export const LIST = auditedScript("ugListApiToken", {
   args: ["number", "list", "id", "digest", "known", "mostIds", "subject", "names"],
@@ -55,7 +55,7 @@ if known == '' and redis.call('ZCARD', list) >= tonumber(mostIds) then
 end
 redis.call('ZADD', list, '0', id .. ' ' .. digest)
 audit(subject, names)
-return {'made', stamp}`,
+return {'done', stamp}`,
 });
 
 /** A text to make. */

@@ -44,12 +44,12 @@ interface Found {
   readonly event: AuditEvent;
 }
 
-/** Writes an audit event that no change goes with: what it is about, and names of fields. Answers `made`. */
+/** Writes an audit event that no change goes with: what it is about, and names of fields. Answers `done`. */
 export const RECORD = auditedScript("ugRecord", {
   isAlone: true,
   args: ["subject", "names"],
   lua: `audit(subject, names)
-return {'made', stamp}`,
+return {'done', stamp}`,
 });
 
 /** The audit trail of environments in Redis. */

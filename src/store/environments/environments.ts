@@ -52,7 +52,7 @@ const TRIES = 12;
 /**
  * Makes an environment, or completes one of an earlier version: sets the fields behind the arguments that it lacks. One that is
  * deleted is made `anew`, if that is asked for. Its generation must be `generation`, as it was read before.
- * Answers `deleted` when it is deleted, or of another generation by now; or `made`, when a field was missing, or `found`, and
+ * Answers `deleted` when it is deleted, or of another generation by now; or `done`, when a field was missing, or `found`, and
  * the hash.
  */
 export const MAKE = auditedScript("ugMakeEnvironment", {
@@ -72,7 +72,7 @@ if is_deleted then
   redis.call('HDEL', key, spread(fields))
 end
 if #missing > 0 then audit('', '') end
-return {#missing > 0 and 'made' or 'found', stamp, spread(redis.call('HGETALL', key))}`,
+return {#missing > 0 and 'done' or 'found', stamp, spread(redis.call('HGETALL', key))}`,
 });
 
 /**
@@ -147,7 +147,7 @@ export function redisEnvironments(client: StoreClient, audit: Audit): Environmen
       if (record[ENVIRONMENT_FIELD.partitions] !== undefined) throw new EnvironmentExists();
       const answer = await make(name, record, by, true);
       // Another caller may have made it meanwhile.
-      if (answer[0] !== "made") throw new EnvironmentExists();
+      if (answer[0] !== "done") throw new EnvironmentExists();
       // It is listed, but the end of an earlier one's deletion may have taken it off the list since.
       await addToList(name).catch(() => {});
       return listedFromRecord(name, recordFromAnswer(answer));

@@ -36,11 +36,12 @@ const SLACK_MS = 60 * 1000;
 /**
  * Makes the entry of a token for a group, with a later time than any entry before it. An entry of another group is only
  * replaced if it is `replaced`; one of the same group is kept, unless it is to be made `anew`.
- * Answers `taken` when a group of this partition has the token; `other` and the entry of another group; `made` and the entry
+ * Answers `taken` when a group of this partition has the token; `other` and the entry of another group; `done` and the entry
  * that is there now; or `shared` and that entry, when it was made anew: the group may have the token by the entry before, or
  * be about to be given it.
  */
 export const CLAIM_TOKEN = changeScript("ugClaimToken", {
+  made: ["done", "shared"],
   args: ["prefix", "digest", "id", "replaced", "anew"],
   lua: `${INDEXED}${GRACE}${ENTRY}
 local function has(holder)
@@ -53,23 +54,23 @@ if has(redis.call('GET', prefix .. '${KEY.grace}' .. digest)) then return {'take
 local entry = redis.call('GET', key)
 local is_own = entry and holder_of(entry) == id
 if entry and not is_own and entry ~= replaced then return {'other', stamp, entry} end
-if is_own and anew == '' then return {'made', stamp, entry} end
+if is_own and anew == '' then return {'done', stamp, entry} end
 local last = tonumber(entry and string.match(entry, '^%d+') or '0')
 entry = string.format('%.0f', now > last and now or last + 1.0) .. ':' .. id
 redis.call('SET', key, entry)
-return {is_own and 'shared' or 'made', stamp, entry}`,
+return {is_own and 'shared' or 'done', stamp, entry}`,
 });
 
 /**
  * Removes the entry of a token, at once or later, unless it was made anew: its group no longer has the token, or is found by
- * the index. Answers `kept` or `made`.
+ * the index. Answers `kept` or `done`.
  */
 export const FORGET_TOKEN = changeScript("ugForgetToken", {
   isAlone: true,
   args: ["entry", "keepMs"],
   lua: `if redis.call('GET', key) ~= entry then return {'kept', stamp} end
 if keepMs == '0' then redis.call('DEL', key) else redis.call('PEXPIRE', key, keepMs) end
-return {'made', stamp}`,
+return {'done', stamp}`,
 });
 
 /**
@@ -132,7 +133,7 @@ export async function claimToken(
     const args = { key, prefix, digest, id, replaced, anew: isGiven };
     const [state, now, entry = ""] = await client.prepare("claim-token", CLAIM_TOKEN, args);
     const [time = "", holder] = divided(entry);
-    if (state === "made") return `${partition}:${time}`;
+    if (state === "done") return `${partition}:${time}`;
     if (state === "shared") return `${partition}:0`;
     // Another caller has replaced the old entry first.
     if (state === "taken" || replaced !== "" || Number(now) - Number(time) <= OLD_MS) throw new TokenTaken();

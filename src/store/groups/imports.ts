@@ -42,6 +42,7 @@ const TRIES = 10;
  * `endedEntry` holds.
  */
 export const WRITE_GROUP = auditedScript("ugWriteGroup", {
+  made: ["created", "done"],
   args: ["prefix", "id", "updateTime", "digest", "isIndexed", "graceMs", "first", "step", "count", "names", "replaced"],
   lua: `${INDEXED}${REPLACE}${DROP}${CHANGED}
 local is_indexed = isIndexed ~= ''

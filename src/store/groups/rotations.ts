@@ -17,6 +17,7 @@ import { changeAt, FIND, searchFor } from "./targets.ts";
 export const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
 
 const rotation = {
+  made: ["done", "replayed"],
   args: ["prefix", "old", "id", "digest", "text", "keyId", "graceMs", "request", "fingerprint", "keepMs"],
   lua: `${INDEXED}${ENTRY}${REPLACE}${DROP}${CHANGED}
 local answer_key = prefix .. '${KEY.request}' .. request

@@ -34,6 +34,7 @@ import { resolveSession } from "./viewer-sessions.ts";
  * already; `done` and the record; or `crowded`, as a field how many older events were dropped, and the record.
  */
 export const UPDATE = auditedScript("ugUpdate", {
+  made: ["done", "crowded"],
   args: ["id", "updateTime", "names", "replaced"],
   lua: `${DROP}${CHANGED}
 local before = last_change(key)

@@ -23,7 +23,7 @@ import {
   TooFewReplicas,
 } from "../../domain/errors.ts";
 import type { StoreProbe } from "../../domain/store.ts";
-import { argumentsOf, MADE, type Script, type ScriptArgs } from "./script.ts";
+import { argumentsOf, type Script, type ScriptArgs } from "./script.ts";
 
 /** Told of every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
@@ -280,7 +280,7 @@ class Change extends RoundTrip<string[]> {
       }
       clock.learn(Number(answer[1]), sent, performance.now());
       if (answer[0] !== "late") {
-        this.isMade = MADE.has(answer[0]);
+        this.isMade = script.made.includes(answer[0]);
         if (this.isMade && replicas) await replicas.confirm(this.timeouts.left(this));
         return answer;
       }

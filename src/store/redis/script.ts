@@ -13,16 +13,6 @@
  * it has changed anything.
  */
 
-/** The outcomes of changes that are made: by this call or, for `replayed`, by an earlier one. */
-export const MADE: ReadonlySet<string | undefined> = new Set([
-  "created",
-  "done",
-  "crowded",
-  "made",
-  "shared",
-  "replayed",
-]);
-
 /** A script in Lua, and what its arguments are called. */
 export interface Script<Name extends string = string> {
   /** The name that it has as a command of a connection. */
@@ -30,6 +20,8 @@ export interface Script<Name extends string = string> {
   readonly lua: string;
   readonly args: readonly Name[];
   readonly isChange: boolean;
+  /** Of its answers, those by which the change is made, by this call or an earlier one: replicas are waited for then. */
+  readonly made: readonly (string | undefined)[];
   /** Whether it touches no other key than its first. */
   readonly isAlone: boolean;
 }
@@ -50,6 +42,8 @@ export interface ScriptDefinition<Name extends string> {
   /** Uses, beside its arguments: `key`; `rest`, the index in ARGV of what is behind them; `spread`; and what `CLOCK` gives. */
   readonly lua: string;
   readonly isAlone?: boolean;
+  /** As `Script.made`; default: `done`. */
+  readonly made?: readonly string[];
   /** Whether a change is carried out even when Redis' memory is full: it ends what may have leaked, and takes little. */
   readonly evenIfFull?: boolean;
 }
@@ -81,16 +75,16 @@ export function readScript<const Name extends string = never>(
   { args = [], lua, isAlone = false }: ScriptDefinition<Name>,
   clock = CLOCK,
 ): Script<Name> {
-  return { name, args, lua: clock + withArgs(args, 1, lua), isAlone, isChange: false };
+  return { name, args, lua: clock + withArgs(args, 1, lua), isAlone, isChange: false, made: [] };
 }
 
 /** A script that makes a change. */
 export function changeScript<const Name extends string = never>(
   name: string,
-  { args = [], lua, isAlone = false, evenIfFull = false }: ScriptDefinition<Name>,
+  { args = [], lua, isAlone = false, made = ["done"], evenIfFull = false }: ScriptDefinition<Name>,
 ): Script<Name> {
   const head = (evenIfFull ? ALLOW_OOM : "") + CLOCK + UNLESS_LATE;
-  return { name, args, lua: head + withArgs(args, 2, lua), isAlone, isChange: true };
+  return { name, args, lua: head + withArgs(args, 2, lua), isAlone, isChange: true, made };
 }
 
 /** The arguments of a script as Redis takes them, the key first. @param deadline of a change */

@@ -17,12 +17,12 @@ redis.call('HSET', uses, id, stamp)
 return {'done', stamp}`,
 });
 
-/** Sets a field of a hash unless it is there. Answers `made` or `found`, and the hash. */
+/** Sets a field of a hash unless it is there. Answers `done` or `found`, and the hash. */
 export const ADOPT = changeScript("ugAdopt", {
   isAlone: true,
   args: ["field", "value"],
-  lua: `local outcome = redis.call('HEXISTS', key, field) == 1 and 'found' or 'made'
-if outcome == 'made' then redis.call('HSET', key, field, value) end
+  lua: `local outcome = redis.call('HEXISTS', key, field) == 1 and 'found' or 'done'
+if outcome == 'done' then redis.call('HSET', key, field, value) end
 return {outcome, stamp, spread(redis.call('HGETALL', key))}`,
 });
 

@@ -18,7 +18,7 @@ const VERSION = "version";
  * Replaces all that the hash `keys` has beside its version by the fields and values behind the arguments, if its version is
  * `was`, which is empty when there is none. The first key is that of the environment, which must have this `number`. An
  * event is written unless `names` is empty.
- * Answers `missing` when the environment is deleted, or another one by now; `changed` or `made`, and the hash.
+ * Answers `missing` when the environment is deleted, or another one by now; `changed` or `done`, and the hash.
  */
 export const SET_SIGNING_KEYS = auditedScript("ugSetSigningKeys", {
   args: ["keys", "number", "was", "message", "names"],
@@ -38,7 +38,7 @@ redis.call('HSET', keys, '${VERSION}', version, spread(ARGV, rest))
 if #dropped > 0 then redis.call('HDEL', keys, spread(dropped)) end
 if names ~= '' then audit('', names) end
 redis.pcall('PUBLISH', '${REVOKED_CHANNEL}', message)
-return {'made', stamp, spread(redis.call('HGETALL', keys))}`,
+return {'done', stamp, spread(redis.call('HGETALL', keys))}`,
 });
 
 /** The keys that sign viewer sessions, in Redis, their private keys encrypted under `TOKEN_KEYS`. */
@@ -93,7 +93,7 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
     const change = { ...args, ...told, ...audit.ofEnvironment(environment, by) };
     const answer = await client.change("signing-keys", SET_SIGNING_KEYS, change);
     if (answer[0] === "missing") throw new EnvironmentNotFound();
-    return { ...setOf(environment, answer), isMade: answer[0] === "made" };
+    return { ...setOf(environment, answer), isMade: answer[0] === "done" };
   };
 
   return {
