@@ -1,3 +1,4 @@
+import { MAX_STORE_CALL_MS } from "../domain/store.ts";
 import * as parse from "./parse.ts";
 
 const { DAY_MS, duration, integer, optional } = parse;
@@ -174,7 +175,7 @@ export const SETTINGS = {
   ],
   REDIS_TIMEOUT: [
     "redisTimeoutMs",
-    duration(10, 60_000),
+    duration(10, MAX_STORE_CALL_MS),
     "when Redis takes longer, a call fails as unavailable, and its change is not made later",
     "1s",
   ],

@@ -15,6 +15,9 @@ import type {
 } from "./user-group.ts";
 import type { SessionOwner } from "./viewer-session.ts";
 
+/** How long a call to the store takes at most, in milliseconds: no `REDIS_TIMEOUT` is longer. */
+export const MAX_STORE_CALL_MS = 60_000;
+
 /**
  * The contract of a user group store. Every method throws `StoreUnavailable` when the store does not answer in time,
  * and `RecordUnreadable` when a stored record cannot be read. No method answers from a cache. A change is never made

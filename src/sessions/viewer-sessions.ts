@@ -82,9 +82,10 @@ export class ViewerSessions {
   ) {
     const { keys, maxMs } = this.#deps;
     const iss = this.#issuerOf(environment);
+    // From before its group is read: what ends sessions after that is noted for as long as this one may live.
+    const iat = Math.floor(Date.now() / 1000);
     const [subject, { kid, key }] = await bothOf(store.sessionSubject(environment, target), keys.signing(environment));
     const { viewer, generation } = subject;
-    const iat = Math.floor(Date.now() / 1000);
     const ends = iat + Math.floor(Math.min(ttlMs, maxMs) / 1000);
     const exp = Math.min(ends, Math.floor((viewer.tokenExpireTime ?? Number.POSITIVE_INFINITY) / 1000));
     const jti = randomBytes(16).toString("base64url");

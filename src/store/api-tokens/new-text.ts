@@ -2,6 +2,7 @@ import { type ApiToken, isApiTokenId, MAX_API_TOKENS } from "../../domain/api-to
 import type { ChangeBy } from "../../domain/audit.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenChanged, ApiTokenNotFound, EnvironmentNotFound, TooManyApiTokens } from "../../domain/errors.ts";
+import { MAX_STORE_CALL_MS } from "../../domain/store.ts";
 import { apiTokenDigest, newApiToken } from "../../domain/token.ts";
 import { auditedScript } from "../audit/audit.ts";
 import { ENVIRONMENT_FIELD } from "../environments/environments.ts";
@@ -19,8 +20,8 @@ import {
 } from "./api-token-record.ts";
 import { type ApiTokenDeps, type ApiTokenTexts, LISTED, memberOf } from "./api-token-texts.ts";
 
-/** How long the record of a new text lasts until it is confirmed, in milliseconds: longer than any call. */
-const UNCONFIRMED_MS = 60_000;
+/** How long the record of a new text lasts until it is confirmed, in milliseconds: as the six calls may take until then. */
+export const UNCONFIRMED_MS = 6 * MAX_STORE_CALL_MS;
 
 /** Writes the record of a new text, its fields and values. It expires unless it is confirmed. Answers `done`. */
 export const WRITE = changeScript("ugWriteApiToken", {

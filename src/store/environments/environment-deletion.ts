@@ -2,7 +2,7 @@ import type { ApiTokenStore } from "../../domain/api-token.ts";
 import type { ChangeBy } from "../../domain/audit.ts";
 import { type Environment, environmentPath, TEAM_IDS, teamIdsOf } from "../../domain/environment.ts";
 import { ApiTokenNotFound, EnvironmentNotEmpty, EnvironmentNotFound } from "../../domain/errors.ts";
-import type { EnvironmentDeletion, EnvironmentStore } from "../../domain/store.ts";
+import { type EnvironmentDeletion, type EnvironmentStore, MAX_STORE_CALL_MS } from "../../domain/store.ts";
 import { type Audit, auditedScript } from "../audit/audit.ts";
 import { FIELD } from "../groups/fields.ts";
 import { forgetLater } from "../groups/foreign-tokens.ts";
@@ -29,9 +29,10 @@ export const CLOSED_MS = 25 * 60 * 60 * 1000;
 
 /**
  * How long an environment that has to be empty stays closed before its deletion has begun, in milliseconds: the process
- * may end in between. Its deletion begins in the first third of it, and the longest call to Redis takes less than another.
+ * may end in between. Its record is marked by a call that is sent in the first third of it, and takes no more than another;
+ * the clocks of nodes may differ by the last.
  */
-const EMPTY_MS = 180_000;
+const EMPTY_MS = 3 * MAX_STORE_CALL_MS;
 
 /** How many groups a call deletes, and a script at once, and how long a call goes on, in milliseconds. */
 const MAX_GROUPS = 10_000;
@@ -193,8 +194,8 @@ export function redisEnvironmentDeletion(deps: EnvironmentDeletionDeps): Environ
     try {
       await eachOf(partitionsOf(environment), (partition) => close(partition, EMPTY_MS));
     } catch (error) {
-      // Partitions that stay closed, for Redis is away or this fails, open by themselves. Another deletion may have closed them too;
-      // where a partition has groups it is as good as sure to find them as well.
+      // Partitions that stay closed, because Redis is away or this fails, open by themselves. This may open those that another
+      // deletion has closed; but that one almost surely finds the groups that this one found.
       if (error instanceof EnvironmentNotEmpty)
         await eachOf(partitionsOf(environment), (partition) => close(partition, 0).catch(() => {}));
       throw error;
@@ -251,7 +252,7 @@ export function redisEnvironmentDeletion(deps: EnvironmentDeletionDeps): Environ
       const left = await clear(environment, force);
       if (left > 0) return left;
       await mark(environment, by);
-      // A path that stays listed because this fails leads to nothing. One that is not listed again works all the same.
+      // If this fails, the list has a path that leads to nothing, or lacks an environment made anew, which works all the same.
       await unlist(environment).catch(() => {});
       return 0;
     },

@@ -1,5 +1,6 @@
 import { type Environment, partitionOf } from "../../domain/environment.ts";
 import { TokenNotFound, TokenTaken } from "../../domain/errors.ts";
+import { MAX_STORE_CALL_MS } from "../../domain/store.ts";
 import { userGroupTokenShape } from "../../domain/token.ts";
 import { KEY, locateGroup, partitionPrefix } from "../keys.ts";
 import type { StoreClient } from "../redis/client.ts";
@@ -17,18 +18,18 @@ import { ENTRY, FIELD, GRACE, INDEXED } from "./fields.ts";
  * `OLD_MS`.
  *
  * An entry is removed when its group no longer has the token. But an entry that was made anew, because there was one of the
- * same group already, is never removed: another group has to take it over. For there are two reasons why the group may have
- * the token, two imports, or an import and a grace. When one of them ends, the other one still needs the entry.
+ * same group already, is never removed: another group has to take it over. For two may need it, two imports, or an import and
+ * a grace, and who removed it for one would take it from the other.
  */
 
 /** For how long after its entry was made a group may begin to be given a token, in milliseconds. */
 export const CLAIM_MS = 60 * 1000;
 
 /**
- * From which age on nothing gives a group a token under its entry any more, in milliseconds: longer than `CLAIM_MS` and the
- * longest time that a call to Redis may take together, and some minutes by which the clocks of nodes may jump.
+ * From which age on an entry gives no group its token any more, in milliseconds: the call that does is sent within `CLAIM_MS`,
+ * and the clocks of nodes may differ by three minutes.
  */
-const OLD_MS = 5 * 60 * 1000;
+const OLD_MS = CLAIM_MS + MAX_STORE_CALL_MS + 3 * 60 * 1000;
 
 /** How much longer an entry is kept than a grace, in milliseconds: two nodes need not agree on the time. */
 const SLACK_MS = 60 * 1000;

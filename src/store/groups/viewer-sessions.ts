@@ -1,6 +1,7 @@
 import type { ChangeBy } from "../../domain/audit.ts";
 import type { Environment } from "../../domain/environment.ts";
 import { ViewerSessionEnded } from "../../domain/errors.ts";
+import { MAX_STORE_CALL_MS } from "../../domain/store.ts";
 import type { Viewer } from "../../domain/user-group.ts";
 import {
   MAX_ENDED_VIEWERS,
@@ -17,8 +18,11 @@ import { readScript } from "../redis/script.ts";
 import { FIELD, GENERATION } from "./fields.ts";
 import { type GroupDeps, generationOf, requireDone, viewerFromRecord } from "./group-record.ts";
 
-/** How long it is noted that the sessions of a viewer are ended, in milliseconds: a minute longer than any session lasts. */
-const KEPT_MS = MAX_SESSION_MS + 60_000;
+/**
+ * How long it is noted that the sessions of a viewer are ended, in milliseconds: until the last of them has expired and a call
+ * that took it before that is over, and a minute longer, by which clocks may differ.
+ */
+const KEPT_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + 60_000;
 
 /** How many characters of a viewer's digest are kept: enough to tell those of a group apart. */
 const VIEWER_CHARACTERS = 16;

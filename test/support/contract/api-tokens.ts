@@ -15,7 +15,7 @@ import {
 import { apiTokenDigest, newApiToken } from "../../../src/domain/token.ts";
 import { CHANGE, END, UNLIST } from "../../../src/store/api-tokens/api-token-texts.ts";
 import { NOTE_USE } from "../../../src/store/api-tokens/api-tokens.ts";
-import { LIST, WRITE } from "../../../src/store/api-tokens/new-text.ts";
+import { LIST, UNCONFIRMED_MS, WRITE } from "../../../src/store/api-tokens/new-text.ts";
 import { followRevocations } from "../../../src/store/api-tokens/revocation-feed.ts";
 import { apiTokenKey, apiTokensKey, environmentAuditKey, environmentKey } from "../../../src/store/keys.ts";
 import { sendBy } from "../redis-of.ts";
@@ -367,7 +367,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         for (const key of await redis().keys("ug:api-token:*")) {
           if (before.includes(key)) continue;
           expect(await redis().pttl(key)).toBeGreaterThan(0);
-          expect(await redis().pttl(key)).toBeLessThanOrEqual(60_000);
+          expect(await redis().pttl(key)).toBeLessThanOrEqual(UNCONFIRMED_MS);
           await redis().del(key);
         }
         expect((await listed(environment)).length).toBe(1);
