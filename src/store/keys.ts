@@ -45,8 +45,8 @@ export const KEY = {
    */
   foreign: "foreign:",
   /**
-   * Hash that expires: by the digest of a viewer's id, the first generation of sessions that is not ended for them, a colon
-   * and when that was. By the team id of the group, which no other group gets.
+   * Hash that expires, by the team id of the group, which no other group gets: the digest of a viewer's id to the oldest
+   * generation of their sessions that is still valid, a colon and when those before it were ended.
    */
   endedSessions: "ended-sessions:",
   /** Stream: the changes of the partition's groups but updates, by the fields of `EVENT_FIELD`. It expires with its last event. */

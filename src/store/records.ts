@@ -5,10 +5,10 @@ import { changeScript, readScript } from "./redis/script.ts";
 /** A hash as Redis holds it. */
 export type StoredRecord = Record<string, string | undefined>;
 
-/** The record in an answer: fields and values in turn, behind values of another kind, of which a script has two. */
-export function recordFromAnswer(answer: readonly string[], behind = 2): StoredRecord {
+/** The record in an answer: fields and values in turn. @param start of them: a script's outcome and clock come before */
+export function recordFromAnswer(answer: readonly string[], start = 2): StoredRecord {
   const record: StoredRecord = {};
-  for (let i = behind; i + 1 < answer.length; i += 2) record[answer[i] as string] = answer[i + 1];
+  for (let i = start; i + 1 < answer.length; i += 2) record[answer[i] as string] = answer[i + 1];
   return record;
 }
 
@@ -108,10 +108,7 @@ export async function* recordsOf<T>(
     yield* batch;
 }
 
-/**
- * Works on items, some at once, and yields what became of each batch, in their order. An error is told once nothing is under
- * way any more.
- */
+/** Works on items, some at once, and yields the results of each batch, in order. Throws once the batch has settled. */
 export async function* inBatches<T, R>(
   items: readonly T[],
   atOnce: number,

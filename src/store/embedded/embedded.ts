@@ -14,7 +14,7 @@ import { luaCompiler } from "./lua.ts";
 /** A command of ioredis-mock, by itself or as it is emulated here. */
 type MockCommand = (...args: readonly never[]) => Promise<unknown>;
 
-/** How long before its first key expires no script begins, in milliseconds: longer than nearly all take. */
+/** A script whose first key expires within so many milliseconds waits until it has: nearly all take less. */
 const EXPIRING_MS = 20;
 
 /** The embedded store: in the memory of this process, empty at first. */

@@ -24,13 +24,13 @@ export const FIELD = {
   graceDigest: "x",
   graceUntil: "y",
   /**
-   * Only when the partition's index does not lead to the current token: the partition of the token's entry (`KEY.foreign`), a
-   * colon and the time of that entry, or 0 when the entry must not be removed.
+   * Only where the partition's index lacks the current token: the partition in which the token has its entry (`KEY.foreign`), a
+   * colon and the time of that entry; 0: the entry must not be removed.
    */
   entry: "e",
   /** The generation of new viewer sessions: the time when sessions of the group were last ended. Missing: never. */
   generation: "s",
-  /** The first generation of viewer sessions that is not ended; missing: all are not. */
+  /** The oldest generation of viewer sessions that is still valid; missing: all are. */
   firstGeneration: "b",
   /** Only in what is kept for a request id: digest of the request's parameters. */
   fingerprint: "q",

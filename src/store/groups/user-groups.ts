@@ -28,8 +28,8 @@ import { resolveSession } from "./viewer-sessions.ts";
 
 /**
  * Changes a group that has this `updateTime`, or any where it is empty. `names` are those of the fields that are replaced,
- * `replaced` how many of these are kept in pieces; behind them come the fields of these with the number of the first piece
- * that they have no more, then fields to set with their values.
+ * `replaced` how many of these are kept in pieces. Behind the arguments come, for each of these, its field and how many pieces
+ * it has from now on; then fields to set with their values.
  * Answers `missing`; `unreadable` when the record is not whole; `stale`; `same` and the record when it has these values
  * already; `done` and the record; or `crowded`, as a field how many older events were dropped, and the record.
  */
