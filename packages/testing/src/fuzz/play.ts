@@ -1,5 +1,5 @@
-import { connect as connectTcp, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
+import type { Socket } from "node:net";
+import { openWire } from "../attacks/wire.ts";
 import { FLAG, FRAME, FrameReader } from "../http2-frames.ts";
 import { pause } from "../wait.ts";
 import type { Script } from "./script.ts";
@@ -11,23 +11,12 @@ const LINGER_MS = 30;
 
 /** Plays a script on a connection of its own; gives why it failed, if an answer was due. */
 export async function play(url: string, script: Script): Promise<string | undefined> {
-  const socket = open(url, script.protocol);
+  const wire = await Promise.race([openWire(url, script.protocol).catch(() => {}), pause(PATIENCE_MS)]);
+  if (!wire) return "no connection was made";
+  const { socket } = wire;
   const answers = countAnswers(socket, script.protocol);
-  let isClosed = false;
-  socket.on("error", () => {});
-  const closed = new Promise<void>((resolve) => {
-    socket.once("close", () => {
-      isClosed = true;
-      resolve();
-    });
-  });
-  const isReady = await Promise.race([ready(socket), closed.then(() => false), pause(PATIENCE_MS).then(() => false)]);
-  if (!isReady) {
-    socket.destroy();
-    return "no connection was made";
-  }
   for (const step of script.steps) {
-    if (isClosed) break;
+    if (wire.isClosed) break;
     if (step.kind === "send") await written(socket, step.bytes);
     else if (step.kind === "wait") await pause(step.ms);
     else if (step.kind === "end") socket.end();
@@ -35,30 +24,13 @@ export async function play(url: string, script: Script): Promise<string | undefi
   }
   const due = script.answers;
   const patience = due === undefined ? LINGER_MS : PATIENCE_MS;
-  const isDone = () => isClosed || (due !== undefined && answers() >= due);
+  const isDone = () => wire.isClosed || (due !== undefined && answers() >= due);
   const started = performance.now();
   while (!isDone() && performance.now() - started < patience) await pause(2);
   const came = answers();
   socket.destroy();
-  await closed;
+  if (!wire.isClosed) await new Promise((resolve) => socket.once("close", resolve));
   return due !== undefined && came < due ? `${came} of ${due} answers came` : undefined;
-}
-
-function open(url: string, protocol: Script["protocol"]): Socket {
-  const { hostname, port, protocol: scheme } = new URL(url);
-  const where = { host: hostname, port: Number(port) };
-  const socket =
-    scheme === "https:"
-      ? connectTls({ ...where, ALPNProtocols: [protocol], rejectUnauthorized: false })
-      : connectTcp(where);
-  socket.setNoDelay(true);
-  return socket;
-}
-
-function ready(socket: Socket): Promise<boolean> {
-  return new Promise((resolve) => {
-    socket.once("encrypted" in socket ? "secureConnect" : "connect", () => resolve(true));
-  });
 }
 
 /** Writes a packet, and lets it leave. */

@@ -133,42 +133,21 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     ours: { end: "complete", code: Code.NotFound, calls: 1 },
     connect: { end: "nothing came", calls: 1 },
   },
-  {
-    name: "the JSON of a duration ends where it ends",
+  lenientJson("the JSON of a duration ends where it ends", {
     reason: "Connect takes what begins with a duration for one, such as 1s of grace.",
-    requests: FORMS.filter(({ binary }) => !binary).map((form) =>
-      requestWith(form, Buffer.from('{"duration":"1s of grace"}')),
-    ),
-    covers: (_request, { ours, connect }) =>
-      [...ours.trailers, ours.body.toString()].some((text) => /Duration(%20| )from(%20| )JSON/.test(text)) &&
-      connect.effects.length > 0,
-    ours: { calls: 0 },
-    connect: { status: 200, calls: 1 },
-  },
-  {
-    name: "the JSON of a time is of a day that there is",
+    json: '{"duration":"1s of grace"}',
+    refusal: /Duration(%20| )from(%20| )JSON/,
+  }),
+  lenientJson("the JSON of a time is of a day that there is", {
     reason: "Connect takes the 30th of February for one of March.",
-    requests: FORMS.filter(({ binary }) => !binary).map((form) =>
-      requestWith(form, Buffer.from('{"time":"2026-02-30T00:00:00Z"}')),
-    ),
-    covers: (_request, { ours, connect }) =>
-      [...ours.trailers, ours.body.toString()].some((text) => /Timestamp(%20| )from(%20| )JSON/.test(text)) &&
-      connect.effects.length > 0,
-    ours: { calls: 0 },
-    connect: { status: 200, calls: 1 },
-  },
-  {
-    name: "the JSON of an enum names a value that there is",
+    json: '{"time":"2026-02-30T00:00:00Z"}',
+    refusal: /Timestamp(%20| )from(%20| )JSON/,
+  }),
+  lenientJson("the JSON of an enum names a value that there is", {
     reason: "Connect leaves the field out, so that the call means the default value.",
-    requests: FORMS.filter(({ binary }) => !binary).map((form) =>
-      requestWith(form, Buffer.from('{"mood":"MOOD_OTHER"}')),
-    ),
-    covers: (_request, { ours, connect }) =>
-      [...ours.trailers, ours.body.toString()].some((text) => /Mood(%20| )from(%20| )JSON/.test(text)) &&
-      connect.effects.length > 0,
-    ours: { calls: 0 },
-    connect: { status: 200, calls: 1 },
-  },
+    json: '{"mood":"MOOD_OTHER"}',
+    refusal: /Mood(%20| )from(%20| )JSON/,
+  }),
   {
     name: "a request that is refused need not send its body",
     reason: "Connect asks for the body, and refuses the request then.",
@@ -193,6 +172,21 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     connect: { end: "nothing came", calls: 1 },
   },
 ];
+
+/** JSON that Connect takes for something else. */
+function lenientJson(
+  name: string,
+  { reason, json, refusal }: { reason: string; json: string; refusal: RegExp },
+): KnownDifference {
+  return {
+    ...{ name, reason },
+    requests: FORMS.filter(({ binary }) => !binary).map((form) => requestWith(form, Buffer.from(json))),
+    covers: (_request, { ours, connect }) =>
+      [...ours.trailers, ours.body.toString()].some((text) => refusal.test(text)) && connect.effects.length > 0,
+    ours: { calls: 0 },
+    connect: { status: 200, calls: 1 },
+  };
+}
 
 /** The code that an answer tells, 0 for success; undefined where it tells none. */
 export function codeOf({ trailers, body }: Outcome): number | undefined {
