@@ -5,12 +5,11 @@ import type { ApiTokenSetting } from "./config/parse.ts";
 import type { RevocationListener } from "./domain/api-token.ts";
 import type { Environment } from "./domain/environment.ts";
 import { newApiToken } from "./domain/token.ts";
-import type { Lifecycle } from "./lifecycle.ts";
-import { errorFields, type Logger } from "./observability/log.ts";
+import { errorFields } from "./observability/log.ts";
+import type { OpenDeps } from "./open-sessions.ts";
 import type { RedisState } from "./redis-state.ts";
 import { redisApiTokens } from "./store/api-tokens/api-tokens.ts";
 import { followRevocations } from "./store/api-tokens/revocation-feed.ts";
-import type { Audit } from "./store/audit/audit.ts";
 import { deriveKey } from "./store/encryption/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 
@@ -25,16 +24,10 @@ export function generateDevelopmentTokens(): ApiTokenSetting[] {
 /** Opens the authentication of issued API tokens, and the subscription to revocations by other workers. */
 export function openIssuedTokens(
   { redisUrl, apiTokenCacheMs }: Config,
-  deps: {
-    readonly client: StoreClient;
-    readonly audit: Audit;
-    readonly lifecycle: Lifecycle;
-    readonly logger: Logger;
-    /** Makes the listener that also hears of what is not an API token. */
-    readonly hearing: (listener: RevocationListener) => RevocationListener;
-  },
+  { client, audit, lifecycle, logger }: OpenDeps,
+  /** Makes the listener that also hears of what is not an API token. */
+  hearing: (listener: RevocationListener) => RevocationListener,
 ) {
-  const { client, audit, lifecycle, logger, hearing } = deps;
   const listener = hearing({
     revoked: (digest) => issued.revoked(digest),
     missed: () => issued.missed(),

@@ -4,10 +4,8 @@ import type { Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import { SigningKeys } from "./sessions/signing-keys.ts";
 import { ViewerSessions } from "./sessions/viewer-sessions.ts";
-import type { Audit } from "./store/audit/audit.ts";
-import type { TokenCipher } from "./store/encryption/encryption.ts";
+import type { GroupDeps } from "./store/groups/group-record.ts";
 import { signingKeysPath } from "./store/keys.ts";
-import type { StoreClient } from "./store/redis/client.ts";
 import { redisSigningKeys } from "./store/secret-keys/signing-keys.ts";
 
 /** Addresses that no other machine reaches. */
@@ -18,11 +16,8 @@ export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host);
 }
 
-/** What sessions are opened with. */
-interface SessionDeps {
-  readonly client: StoreClient;
-  readonly cipher: TokenCipher;
-  readonly audit: Audit;
+/** What sessions and the authentication of API tokens are opened with. */
+export interface OpenDeps extends GroupDeps {
   readonly lifecycle: Lifecycle;
   readonly logger: Logger;
 }
@@ -30,7 +25,7 @@ interface SessionDeps {
 /** Opens what makes and checks viewer sessions. */
 export function openSessions(
   { publicUrl, host, viewerSessionMaxMs }: Config,
-  { client, cipher, audit, lifecycle, logger }: SessionDeps,
+  { client, cipher, audit, lifecycle, logger }: OpenDeps,
 ) {
   let listenUrl: string | undefined;
   const signingKeys = new SigningKeys({

@@ -136,7 +136,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const cipher = new TokenCipher(ring);
     const common = { client, cipher, audit, lifecycle, logger: log.logger };
     const { sessions, signingKeys, listensAt, hearing } = openSessions(config, common);
-    const { apiTokensOf, issued } = openIssuedTokens(config, { ...common, hearing });
+    const { apiTokensOf, issued } = openIssuedTokens(config, common, hearing);
     const storesOf = (client: StoreClient) => openStores(client, { cipher, audit, apiTokens: apiTokensOf(client) });
     const stores = storesOf(client);
     const checked = { config, client, ...stores, logger: log.logger, onUnusable: endUnusable };

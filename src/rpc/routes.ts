@@ -54,6 +54,7 @@ const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 
 /** Registers every RPC. */
 export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
+  const { rotationGraceMs, sessions, metrics } = deps;
   const services = [UserGroupService, ViewerService, AdminService];
   const names = services.map(({ typeName }) => typeName);
   const health = healthService(deps, names);
@@ -61,18 +62,19 @@ export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
   return (router) => {
     router.service(
       UserGroupService,
-      traced(deps, ({ store, rotationGraceMs }) => userGroupService(store, rotationGraceMs)),
+      traced(deps, ({ store }) => userGroupService(store, rotationGraceMs)),
     );
-    router.service(ViewerService, traced(deps, viewerService));
+    router.service(
+      ViewerService,
+      traced(deps, ({ store }) => viewerService({ store, sessions, metrics })),
+    );
     router.service(
       AdminService,
-      traced(deps, (deps) => ({
-        ...environmentRpcs(deps),
-        ...apiTokenRpcs(deps),
-        ...userGroupRpcs(deps),
-        ...tokenKeyRpcs(deps),
-        ...signingKeyRpcs(deps),
-      })),
+      traced(deps, (stores) => {
+        const all = { ...deps, ...stores };
+        const [tokens, groups] = [apiTokenRpcs(all), userGroupRpcs(all)];
+        return { ...environmentRpcs(all), ...tokens, ...groups, ...tokenKeyRpcs(all), ...signingKeyRpcs(all) };
+      }),
     );
     router.service(Health, health, OPEN_OPTIONS);
     if (!deps.reflection) return;
@@ -84,14 +86,16 @@ export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
 type Rpcs = { readonly [name: string]: (request: never, context: HandlerContext) => unknown };
 
 /** The RPCs of a service. A call that is sampled gets them with stores of its own, whose round trips its trace has. */
-function traced<S extends DescService>(deps: RouteDeps, make: (deps: RouteDeps) => Partial<ServiceImpl<S>>) {
-  const { tracedStores } = deps;
-  const plain = make(deps);
+function traced<S extends DescService>(
+  { tracedStores, ...stores }: Stores & Pick<RouteDeps, "tracedStores">,
+  make: (stores: Stores) => Partial<ServiceImpl<S>>,
+) {
+  const plain = make(stores);
   if (!tracedStores) return plain;
   const rpcs = Object.keys(plain).map((name) => {
     const rpc: Rpcs[string] = (request, context) => {
       const { trace } = callOf(context.values);
-      const all = trace ? make({ ...deps, ...tracedStores(trace) }) : plain;
+      const all = trace ? make(tracedStores(trace)) : plain;
       return (all as Rpcs)[name]?.(request, context);
     };
     return [name, rpc];
