@@ -158,14 +158,6 @@ describeServers((server) => {
     expectRestError(inQuery, { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] });
   });
 
-  it("refuses callers whose API token is another's, or the token that they ask for", async () => {
-    const { user_group } = await created();
-    for (const token of [newApiToken(), user_group.token]) {
-      const answer = await introspect({ token: user_group.token }, bearer(token));
-      expectRestError(answer, { status: 401, code: "unauthenticated", reason: "API_TOKEN_UNKNOWN" });
-    }
-  });
-
   it("is counted as ResolveViewer over REST", async () => {
     const labels = { grpc_method: "ResolveViewer", protocol: "rest", grpc_code: "OK" };
     const count = async () =>
