@@ -1,6 +1,7 @@
-import { type ApiTokenStore, type RevocationListener, type Role, USE_INTERVAL_MS } from "../domain/api-token.ts";
+import { type ApiTokenStore, type RevocationListener, USE_INTERVAL_MS } from "../domain/api-token.ts";
 import { setBounded } from "../domain/bounded.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
+import type { Role } from "../domain/role.ts";
 import { apiTokenDigest, isIntactApiToken, USER_GROUP_PREFIX } from "../domain/token.ts";
 
 /** Who an authenticated caller is, for logs and for what it creates. None of it is secret. */

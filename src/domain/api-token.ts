@@ -1,13 +1,8 @@
 import type { ChangeBy } from "./audit.ts";
 import type { Environment, EnvironmentName } from "./environment.ts";
-import type { Page, PageRequest } from "./store.ts";
+import type { Page, PageRequest } from "./page.ts";
+import type { Role } from "./role.ts";
 import { randomBase62 } from "./token.ts";
-
-/** The roles of API tokens. Each may do what those before it may, except that `read` does not create groups. */
-export const ROLES = ["resolve", "read", "manage", "admin"] as const;
-
-/** What the bearer of an API token may do in its environment. */
-export type Role = (typeof ROLES)[number];
 
 /** An issued API token, without the token itself, which is not stored. Times are milliseconds since 1970. */
 export interface ApiToken {
@@ -92,11 +87,6 @@ export function isApiTokenId(text: string): boolean {
   return /^[0-9A-Za-z]{16}$/.test(text);
 }
 
-/** Whether a text is the name of a role. */
-export function isRole(text: string | undefined): text is Role {
-  return (ROLES as readonly (string | undefined)[]).includes(text);
-}
-
 /**
  * The contract of a store of API tokens. It throws the same errors as a user group store, and knows tokens by their
  * digests. A token's record is the truth; the list of its environment is changed in a separate step. Creating, updating or
@@ -106,7 +96,7 @@ export function isRole(text: string | undefined): text is Role {
 export interface ApiTokenStore {
   /**
    * Creates an API token. Only the answer has the token itself. When the call fails before the token is confirmed, whatever
-   * was written expires within a minute.
+   * was written expires within six minutes.
    *
    * @throws EnvironmentNotFound, TooManyApiTokens; TooFewReplicas after the change
    */

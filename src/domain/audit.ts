@@ -1,4 +1,4 @@
-import type { Role } from "./api-token.ts";
+import type { Role } from "./role.ts";
 
 /**
  * Who makes a change, and by which call. Audit events are made of it, so none of it is secret. Properties may be

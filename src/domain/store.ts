@@ -1,9 +1,10 @@
 import type { AuditEvent, AuditFilter, ChangeBy, ExportedUserGroups } from "./audit.ts";
 import type { Environment, EnvironmentName, ListedEnvironment, NewEnvironment } from "./environment.ts";
+import type { DomainError } from "./errors.ts";
+import type { Page, PageRequest } from "./page.ts";
 import type {
   ImportedUserGroup,
   ImportOptions,
-  ImportOutcome,
   ListedUserGroup,
   NewUserGroup,
   Rotation,
@@ -76,21 +77,6 @@ export interface UserGroupStore {
   resolve(environment: Environment, token: string): Promise<Viewer>;
 }
 
-/** A part of a list that is in order of a key. */
-export interface Page<T> {
-  readonly items: readonly T[];
-  /** The key after which the next page begins; undefined on the last page. */
-  readonly next: string | undefined;
-}
-
-/** Which part of a list to return. */
-export interface PageRequest {
-  /** The key after which the page begins; `""` for the first page. */
-  readonly after: string;
-  /** How many items it has at most. It may have fewer though more pages follow. */
-  readonly size: number;
-}
-
 /** Which user groups to list. */
 export interface UserGroupRange extends PageRequest {
   /** What their ids begin with; `""`: all. */
@@ -154,6 +140,17 @@ export interface UserGroupAdminStore {
     by: ChangeBy,
   ): Promise<readonly ImportOutcome[]>;
 }
+
+/**
+ * What became of a user group in an import, and the names of its fields that have new values. `token-newer`: its token is
+ * younger than the import and stays; all else is now as given.
+ */
+export type ImportOutcome =
+  | {
+      readonly outcome: "created" | "updated" | "unchanged" | "token-newer";
+      readonly changedFields: readonly string[];
+    }
+  | { readonly outcome: "failed"; readonly error: DomainError };
 
 /** A page of groups with all they hold. */
 interface ExportedPage extends Page<UserGroup> {

@@ -1,6 +1,6 @@
 import type { ChangeBy } from "./audit.ts";
 import type { Environment } from "./environment.ts";
-import type { PageRequest } from "./store.ts";
+import type { PageRequest } from "./page.ts";
 
 /** A key of `TOKEN_KEYS`, without the key itself. Times are in milliseconds since 1970 by the store's clock. */
 export interface TokenKey {

@@ -1,5 +1,4 @@
 import type { EnvironmentTag } from "./environment.ts";
-import type { DomainError } from "./errors.ts";
 
 /** A JSON value. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -104,14 +103,3 @@ export interface ImportOptions {
 
 /** What an import does with a group that exists and differs from the given one: leave it alone, or change it. */
 export type ImportMode = "create-only" | "upsert";
-
-/**
- * What became of a user group in an import, and the names of its fields that have new values. `token-newer`: its token is
- * younger than the import and stays; all else is now as given.
- */
-export type ImportOutcome =
-  | {
-      readonly outcome: "created" | "updated" | "unchanged" | "token-newer";
-      readonly changedFields: readonly string[];
-    }
-  | { readonly outcome: "failed"; readonly error: DomainError };

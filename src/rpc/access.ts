@@ -10,9 +10,9 @@ import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { ApiTokens, Authenticated, Principal } from "../auth/api-tokens.ts";
 import type { RateLimiter } from "../auth/rate-limiter.ts";
-import type { Role } from "../domain/api-token.ts";
 import { clientKey, type Network } from "../domain/client-address.ts";
 import { environmentPath } from "../domain/environment.ts";
+import type { Role } from "../domain/role.ts";
 import type { Limited } from "../domain/store.ts";
 import type { RateLimitName } from "../observability/metrics.ts";
 import { callError, untraced } from "./errors.ts";

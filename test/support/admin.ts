@@ -6,7 +6,7 @@ import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { Role } from "../../gen/usergroup/admin/v1/api_token_pb.ts";
 import type { AuditEvent } from "../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { ApiEnvironmentTag } from "../../gen/usergroup/v1/user_group_pb.ts";
-import type { Role as RoleName } from "../../src/domain/api-token.ts";
+import type { Role as RoleName } from "../../src/domain/role.ts";
 import { type ConnectClientOptions, openTransport } from "./clients/connect.ts";
 import { openGrpcJsTransport } from "./clients/grpc-js-transport.ts";
 import { ADMIN_TOKEN } from "./server.ts";

@@ -2,8 +2,9 @@ import type { DescService, Registry } from "@bufbuild/protobuf";
 import { errorComponents } from "./errors.ts";
 import { API_TOKEN_SCHEMES, pathsOf } from "./operations.ts";
 import { restPaths, restSchemas } from "./rest.ts";
+import type { JsonSchema } from "./rules.ts";
 import { FieldRulesReader } from "./rules.ts";
-import { type JsonSchema, Schemas } from "./schemas.ts";
+import { Schemas } from "./schemas.ts";
 import { readTables } from "./tables.ts";
 
 /** The sources of a document. */

@@ -1,4 +1,5 @@
-import { type JsonSchema, refTo } from "./schemas.ts";
+import type { JsonSchema } from "./rules.ts";
+import { refTo } from "./schemas.ts";
 import type { Reason } from "./tables.ts";
 
 /** The statuses that errors of calls have. Errors with other statuses share one response. */

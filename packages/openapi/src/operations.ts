@@ -1,7 +1,8 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { describe } from "./descriptions.ts";
 import type { ErrorComponents } from "./errors.ts";
-import type { JsonSchema, Schemas } from "./schemas.ts";
+import type { JsonSchema } from "./rules.ts";
+import type { Schemas } from "./schemas.ts";
 import type { Tables } from "./tables.ts";
 
 /** The paths of a document, and of each the operations by HTTP method. */

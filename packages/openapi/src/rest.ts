@@ -1,6 +1,7 @@
 import type { DescField, Registry } from "@bufbuild/protobuf";
 import { type Components, type Paths, whoMayCall } from "./operations.ts";
-import { type JsonSchema, refTo } from "./schemas.ts";
+import type { JsonSchema } from "./rules.ts";
+import { refTo } from "./schemas.ts";
 
 /** The schema of a field of a proto message, with its rules. */
 type FieldSchema = (message: string, field: string) => JsonSchema;

@@ -25,7 +25,9 @@ import {
   StringRulesSchema,
   TimestampRulesSchema,
 } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
-import type { JsonSchema } from "./schemas.ts";
+
+/** A JSON schema of draft 2020-12, as OpenAPI 3.1 has it. */
+export type JsonSchema = { readonly [keyword: string]: unknown };
 
 /** Limits of a google.protobuf.Struct: usergroup.v1.JsonRules. */
 interface JsonRules {

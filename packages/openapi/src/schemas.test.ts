@@ -4,8 +4,9 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { file_usergroup_admin_v1_admin_service } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { file_usergroup_v1_user_group_service } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import type { JsonSchema } from "./rules.ts";
 import { FieldRulesReader, integersBelow, keywordsOf } from "./rules.ts";
-import { type JsonSchema, Schemas } from "./schemas.ts";
+import { Schemas } from "./schemas.ts";
 
 const registry = createRegistry(
   ...[file_usergroup_v1_user_group_service, file_usergroup_admin_v1_admin_service].flatMap(withDependencies),

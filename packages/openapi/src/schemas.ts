@@ -10,10 +10,7 @@ import {
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { oneof as oneofRules } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import { describe } from "./descriptions.ts";
-import { allows, type Choice, type FieldRulesReader, keywordsOf } from "./rules.ts";
-
-/** A JSON schema of draft 2020-12, as OpenAPI 3.1 has it. */
-export type JsonSchema = { readonly [keyword: string]: unknown };
+import { allows, type Choice, type FieldRulesReader, type JsonSchema, keywordsOf } from "./rules.ts";
 
 /** The name of the component for a JSON value of a google.protobuf.Struct. */
 const JSON_VALUE = "JsonValue";

@@ -4,9 +4,10 @@ import {
   type UpdateApiTokenRequest,
 } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { Principal } from "../../auth/api-tokens.ts";
-import { type ApiTokenChange, isApiTokenId, type Role } from "../../domain/api-token.ts";
+import { type ApiTokenChange, isApiTokenId } from "../../domain/api-token.ts";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";
+import type { Role } from "../../domain/role.ts";
 import { apiTokenDigest, isIntactApiToken, USER_GROUP_PREFIX } from "../../domain/token.ts";
 import { invalidField } from "../errors.ts";
 import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";

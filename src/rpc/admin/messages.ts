@@ -6,9 +6,10 @@ import type {
 } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { UserGroupInfo as UserGroupInfoMessage } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { Principal } from "../../auth/api-tokens.ts";
-import { type ApiToken, ROLES, type Role } from "../../domain/api-token.ts";
+import type { ApiToken } from "../../domain/api-token.ts";
 import type { AuditEvent } from "../../domain/audit.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
+import { ROLES, type Role } from "../../domain/role.ts";
 import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group.ts";
 import { TAG_MESSAGES, tagFromMessage, timestamp } from "../messages.ts";
 

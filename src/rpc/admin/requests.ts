@@ -6,13 +6,8 @@ import type { ApiTokens } from "../../auth/api-tokens.ts";
 import type { ApiTokenStore } from "../../domain/api-token.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { InvalidPageToken } from "../../domain/errors.ts";
-import type {
-  AuditStore,
-  EnvironmentDeletion,
-  EnvironmentStore,
-  PageRequest,
-  UserGroupAdminStore,
-} from "../../domain/store.ts";
+import type { PageRequest } from "../../domain/page.ts";
+import type { AuditStore, EnvironmentDeletion, EnvironmentStore, UserGroupAdminStore } from "../../domain/store.ts";
 import type { TokenKeyStore } from "../../domain/token-key.ts";
 import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";

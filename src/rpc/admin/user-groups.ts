@@ -12,11 +12,10 @@ import {
 } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import type { DomainError } from "../../domain/errors.ts";
-import type { UserGroupRange } from "../../domain/store.ts";
+import type { ImportOutcome, UserGroupRange } from "../../domain/store.ts";
 import {
   type ImportedUserGroup,
   type ImportOptions,
-  type ImportOutcome,
   MAX_ID_LENGTH,
   type UserGroupTarget,
 } from "../../domain/user-group.ts";

@@ -1,5 +1,6 @@
-import { type ApiToken, type ApiTokenFilter, isRole } from "../../domain/api-token.ts";
+import type { ApiToken, ApiTokenFilter } from "../../domain/api-token.ts";
 import { RecordUnreadable } from "../../domain/errors.ts";
+import { isRole } from "../../domain/role.ts";
 import { integerOf, isEmpty, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
 
 /** Names of the fields of an API token's hash. Times are milliseconds since 1970 by Redis' clock. */

@@ -1,4 +1,3 @@
-import { isRole } from "../../domain/api-token.ts";
 import {
   type AuditEvent,
   type AuditedApiToken,
@@ -8,6 +7,7 @@ import {
 } from "../../domain/audit.ts";
 import { type Environment, type EnvironmentName, partitionOf } from "../../domain/environment.ts";
 import { InvalidPageToken, RecordUnreadable } from "../../domain/errors.ts";
+import { isRole } from "../../domain/role.ts";
 import type { AuditStore } from "../../domain/store.ts";
 import { environmentAuditKey, KEY, partitionPrefix, partitionsOf } from "../keys.ts";
 import { inBatches, recordFromAnswer, textOf } from "../records.ts";

@@ -8,8 +8,9 @@ import {
   TokenNotImportable,
   UserGroupExists,
 } from "../../domain/errors.ts";
+import type { ImportOutcome } from "../../domain/store.ts";
 import { newUserGroupToken, userGroupTokenShape } from "../../domain/token.ts";
-import type { ImportedUserGroup, ImportOptions, ImportOutcome, UserGroupChange } from "../../domain/user-group.ts";
+import type { ImportedUserGroup, ImportOptions, UserGroupChange } from "../../domain/user-group.ts";
 import { auditedScript } from "../audit/audit.ts";
 import { tokenDigest } from "../encryption/encryption.ts";
 import { KEY, locateGroup } from "../keys.ts";

@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { UserGroupNotFound } from "../../../src/domain/errors.ts";
-import type { Page, UserGroupRange } from "../../../src/domain/store.ts";
+import type { Page } from "../../../src/domain/page.ts";
+import type { UserGroupRange } from "../../../src/domain/store.ts";
 import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY } from "../../../src/store/keys.ts";
 import { byId, type ContractContext, contents, fails, imported, keysOf, newEnvironment, newGroup } from "./context.ts";

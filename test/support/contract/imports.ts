@@ -8,8 +8,9 @@ import {
   TokenNotImportable,
   UserGroupExists,
 } from "../../../src/domain/errors.ts";
+import type { ImportOutcome } from "../../../src/domain/store.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
-import type { ImportedUserGroup, ImportOptions, ImportOutcome, Json } from "../../../src/domain/user-group.ts";
+import type { ImportedUserGroup, ImportOptions, Json } from "../../../src/domain/user-group.ts";
 import { redisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
 import { FIELD } from "../../../src/store/groups/fields.ts";
 import { KEY } from "../../../src/store/keys.ts";
