@@ -73,12 +73,12 @@ export function openStores(
 ) {
   const environments = redisEnvironments(client, audit);
   return {
-    store: redisUserGroups({ client, cipher, audit }),
+    userGroups: redisUserGroups({ client, cipher, audit }),
     environments,
     environmentDeletion: redisEnvironmentDeletion({ client, audit, environments, apiTokens }),
     apiTokens,
-    userGroups: redisUserGroupAdmin({ client, cipher, audit }),
-    audit: redisAuditTrail(client, audit),
+    userGroupAdmin: redisUserGroupAdmin({ client, cipher, audit }),
+    auditTrail: redisAuditTrail(client, audit),
     tokenKeys: new RedisTokenKeys({ client, cipher, audit, environments }),
   } satisfies Stores;
 }

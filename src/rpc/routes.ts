@@ -25,9 +25,8 @@ import { userGroupService } from "./user-groups.ts";
 import { viewerService } from "./viewers.ts";
 
 /** The stores that the RPCs use. */
-export interface Stores
-  extends Pick<AdminDeps, "environments" | "environmentDeletion" | "apiTokens" | "userGroups" | "audit" | "tokenKeys"> {
-  readonly store: UserGroupStore & ViewerSessionStore;
+export interface Stores extends Omit<AdminDeps, "authenticator" | "signingKeys" | "logger" | "metrics"> {
+  readonly userGroups: UserGroupStore & ViewerSessionStore;
 }
 
 /** What the RPCs depend on. */
@@ -62,11 +61,11 @@ export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
   return (router) => {
     router.service(
       UserGroupService,
-      traced(deps, ({ store }) => userGroupService(store, rotationGraceMs)),
+      traced(deps, ({ userGroups }) => userGroupService(userGroups, rotationGraceMs)),
     );
     router.service(
       ViewerService,
-      traced(deps, ({ store }) => viewerService({ store, sessions, metrics })),
+      traced(deps, ({ userGroups }) => viewerService({ userGroups, sessions, metrics })),
     );
     router.service(
       AdminService,

@@ -15,13 +15,13 @@ import { callOf } from "./observed-call.ts";
 
 /** What ViewerService depends on. */
 interface ViewerDeps {
-  readonly store: UserGroupStore & ViewerSessionStore;
+  readonly userGroups: UserGroupStore & ViewerSessionStore;
   readonly sessions: ViewerSessions;
   readonly metrics: Pick<Metrics, "viewer">;
 }
 
 /** ViewerService. Every call reads the store. */
-export function viewerService({ store, sessions, metrics }: ViewerDeps) {
+export function viewerService({ userGroups, sessions, metrics }: ViewerDeps) {
   return {
     /** Returns the group of a user group token or a viewer session. */
     async resolveViewer({ token, audience }, { values }) {
@@ -29,8 +29,8 @@ export function viewerService({ store, sessions, metrics }: ViewerDeps) {
       const by = isSession(token) ? "session" : "token";
       let resolved: { readonly viewer: Viewer; readonly claims?: ViewerSessionClaims };
       try {
-        if (by === "session") resolved = await sessions.resolve(store, environment, { session: token, audience });
-        else resolved = { viewer: await store.resolve(environment, token) };
+        if (by === "session") resolved = await sessions.resolve(userGroups, environment, { session: token, audience });
+        else resolved = { viewer: await userGroups.resolve(environment, token) };
       } catch (error) {
         metrics.viewer(by, error instanceof DomainError ? error.reason : "INTERNAL");
         throw error;
@@ -59,7 +59,7 @@ export function viewerService({ store, sessions, metrics }: ViewerDeps) {
       const ttlMs = ttl && durationMs(ttl);
       if (ttlMs !== undefined && ttlMs > sessions.maxMs)
         throw invalidField("ttl", `must be ${sessions.maxMs / 1000} s at most, as VIEWER_SESSION_MAX says`);
-      const session = await sessions.create(store, call.environment, {
+      const session = await sessions.create(userGroups, call.environment, {
         target: groupTarget(group),
         ...{ audience, ttlMs, origin, propertyKeys, claims, viewerId: viewerId || undefined },
       });

@@ -9,7 +9,7 @@ import { auditEventMessage, environmentMessage, environmentNameFromMessage } fro
 import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetName, targetOf } from "./requests.ts";
 
 /** The RPCs on environments and their audit trails. */
-export function environmentRpcs({ environments, environmentDeletion, apiTokens, signingKeys, audit }: AdminDeps) {
+export function environmentRpcs({ environments, environmentDeletion, apiTokens, signingKeys, auditTrail }: AdminDeps) {
   return {
     async createEnvironment({ environment, partitions }, { values }) {
       // Validation requires it.
@@ -52,7 +52,7 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens, 
       const environment = await targetOf({ find }, values, request.environment);
       const scope = ["ListAuditEvents", environmentPath(environment), JSON.stringify(filter)];
       const page = pageRequest(request, isAuditEventId, scope);
-      const { items, next } = await audit.list(environment, filter, page);
+      const { items, next } = await auditTrail.list(environment, filter, page);
       return { auditEvents: items.map(auditEventMessage), nextPageToken: nextPageToken(next, scope) };
     },
   } satisfies Partial<AdminRpcs>;

@@ -22,8 +22,8 @@ export interface AdminDeps {
   readonly environmentDeletion: EnvironmentDeletion;
   readonly apiTokens: ApiTokenStore;
   readonly authenticator: Pick<ApiTokens, "ofSettings">;
-  readonly userGroups: UserGroupAdminStore;
-  readonly audit: AuditStore;
+  readonly userGroupAdmin: UserGroupAdminStore;
+  readonly auditTrail: AuditStore;
   readonly tokenKeys: TokenKeyStore;
   readonly signingKeys: Pick<SigningKeys, "list" | "rotate" | "forget">;
   readonly logger: Pick<Logger, "info" | "warn">;

@@ -34,35 +34,35 @@ import {
 } from "./requests.ts";
 
 /** The RPCs on user groups. */
-export function userGroupRpcs({ environments, userGroups, audit, logger, metrics }: AdminDeps) {
+export function userGroupRpcs({ environments, userGroupAdmin, auditTrail, logger, metrics }: AdminDeps) {
   return {
     async listUserGroups(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
       const { range, scope } = userGroupPage("ListUserGroups", environment, request);
-      const { items, next } = await userGroups.list(environment, range);
+      const { items, next } = await userGroupAdmin.list(environment, range);
       return { userGroups: items.map(listedUserGroupMessage), nextPageToken: nextPageToken(next, scope) };
     },
 
     async lookupUserGroup(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
-      return { userGroup: userGroupInfoMessage(await userGroups.lookUp(environment, request.userGroupId)) };
+      return { userGroup: userGroupInfoMessage(await userGroupAdmin.lookUp(environment, request.userGroupId)) };
     },
 
     async deleteUserGroup(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
-      await userGroups.delete(environment, deletionTarget(request), request.etag, callOf(values));
+      await userGroupAdmin.delete(environment, deletionTarget(request), request.etag, callOf(values));
       return {};
     },
 
     async revokeUserGroupTokens({ environment: named, userGroupId, requestId }, { values }) {
       const environment = await targetOf(environments, values, named);
-      const group = await userGroups.revokeTokens(environment, userGroupId, requestId, callOf(values));
+      const group = await userGroupAdmin.revokeTokens(environment, userGroupId, requestId, callOf(values));
       return { userGroup: userGroupInfoMessage(group) };
     },
 
     async revokeViewerSessions({ environment: named, userGroupId: providedId, viewerId }, { values }) {
       const environment = await targetOf(environments, values, named);
-      await userGroups.endSessions(environment, { providedId, viewerId: viewerId || undefined }, callOf(values));
+      await userGroupAdmin.endSessions(environment, { providedId, viewerId: viewerId || undefined }, callOf(values));
       return {};
     },
 
@@ -71,10 +71,10 @@ export function userGroupRpcs({ environments, userGroups, audit, logger, metrics
       const { includeTokens } = request;
       const environment = await targetOf(environments, values, request.environment);
       const { range, scope } = userGroupPage("ExportUserGroups", environment, request);
-      const { items, next, snapshotTime } = await userGroups.export(environment, range);
+      const { items, next, snapshotTime } = await userGroupAdmin.export(environment, range);
       if (includeTokens && items.length > 0) {
         const exported = { prefix: range.prefix, count: items.length };
-        await audit.recordExport(environment, exported, callOf(values));
+        await auditTrail.recordExport(environment, exported, callOf(values));
       }
       return {
         userGroups: items.map((group) => userGroupMessage(includeTokens ? group : { ...group, token: "" })),
@@ -89,7 +89,7 @@ export function userGroupRpcs({ environments, userGroups, audit, logger, metrics
       const environment = await targetOf(environments, values, request.environment);
       const given = request.userGroups.map(importedFromMessage);
       const call = callOf(values);
-      const outcomes = await userGroups.import(environment, given, optionsOf(request), call);
+      const outcomes = await userGroupAdmin.import(environment, given, optionsOf(request), call);
       const failures: { [reason: string]: number } = {};
       for (const outcome of request.validateOnly ? [] : outcomes) {
         const { reason } = outcome.outcome === "failed" ? outcome.error : { reason: undefined };
