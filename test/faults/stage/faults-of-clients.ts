@@ -23,6 +23,8 @@ export const clientFaults: readonly Fault[] = [
   }),
   ...onEach("answers are late", {
     isNetworked: true,
+    // Those of a master to Sentinels and other nodes are late as well, and it is not to be taken for one that is down.
+    downAfterMs: 5000,
     act: async ({ shape, hasTime }) => {
       const random = new Random(1);
       // Now and then later than the service waits.
