@@ -115,6 +115,9 @@ async function strike<O, S extends SubjectServer>(
     if (attack.isRehearsed) {
       await attack.run(target);
       await idle(server.pid);
+      // What only waits takes about as long as a server keeps an idle connection: one of before may end as it is used.
+      bystander.close();
+      await bystander.call();
     }
     const slow = attack.bounds.cpuMs === undefined ? 1 : slowness();
     const before = { held: await heldBytesOf(server), cpu: cpuMsOf(server.pid) };
