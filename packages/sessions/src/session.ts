@@ -49,7 +49,9 @@ export class SessionRefused extends Error {
   }
 }
 
+/** The one algorithm that signs sessions (RFC 7518, 3.4). */
 export const ALGORITHM = "ES256";
+/** The `typ` that the header of a session has. */
 export const TYPE = "viewer+jwt";
 
 /** How the header of every session begins, and no other token does: `{"` in base64url. */

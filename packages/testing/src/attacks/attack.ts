@@ -12,7 +12,7 @@ import { openTcp, openWire, type Wire } from "./wire.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Whether of the faults and attacks only a part comes, and faults for a shorter time. */
+    /** Whether only a part of the faults and attacks is run, and the faults for a shorter time. */
     isShort: boolean;
   }
 }
@@ -30,9 +30,9 @@ export interface Target<S extends SubjectServer = SubjectServer> {
 
 /** What an attack took. */
 export interface Effort {
-  /** Over how many requests, or whatever else it repeats, its CPU time is spread. Default 1. */
+  /** How many requests it made, or whatever else it repeats: its CPU time is divided by them. Default 1. */
   readonly requests?: number;
-  /** Over how many connections the memory is spread. Default 1. */
+  /** How many connections it held: the memory is divided by them. Default 1. */
   readonly connections?: number;
   /** What became of it, in a few words. */
   readonly outcome: string;
@@ -42,7 +42,7 @@ export interface Effort {
 export interface Bounds {
   /** CPU time a request, in milliseconds. */
   readonly cpuMs?: number;
-  /** Memory a connection once the garbage is collected, in KiB. Of what does not grow: all of it counts as noise. */
+  /** Memory a connection once the garbage is collected, in KiB, beyond `NOISE_BYTES` of all connections. */
   readonly heldKiB?: number;
 }
 
@@ -52,8 +52,8 @@ export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
   readonly title: string;
   readonly bounds: Bounds;
   /**
-   * Whether it is run once before it is measured. What a runtime takes for such work the first time, it keeps for the
-   * next: the second time shows what is held.
+   * Whether it is run once before it is measured. A runtime keeps memory that it took for such work the first time: the
+   * second time shows what is held.
    */
   readonly isRehearsed?: boolean;
   /** How the server is started. */
@@ -66,10 +66,10 @@ export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
 const NOISE_BYTES = 24 * 1024 * 1024;
 const WARM_UP_CALLS = 60;
 
-/** Each runtime, and TLS or none, where a part has to do. */
+/** Where attacks are run: at every place, or in short runs on Node in cleartext and on Deno over TLS. */
 const ATTACKED = inject("isShort") ? PLACES.filter(({ runtime, tls }) => tls === (runtime === "deno")) : PLACES;
 
-/** Registers attacks on what is started so, at every place, each on a server of its own, which are held to their bounds. */
+/** Makes a function that registers attacks at every place, each on a server of its own, and holds them to their bounds. */
 export function attacksOn<O, S extends SubjectServer>(start: StartSubject<O, S>) {
   return (title: string, attacks: readonly Attack<O, S>[], { isConcurrent = false } = {}): void => {
     describe(title, () => {

@@ -1,10 +1,10 @@
-/** What the loop takes on a core that does nothing else, of the machine that the bounds were set on, in milliseconds. */
+/** What the loop takes on an idle core of the machine that the bounds were set on, in milliseconds. */
 const QUIET_MS = 30;
 const TIMES = 7;
 
 const TEXT = JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name: `n${id}`, tags: ["a", `${id}`] })));
 
-/** A bound that is wider than this would hold nothing: on a machine that is slower still, the attack fails. */
+/** Bounds are widened by no more, or they would hold nothing: on a machine that is slower still, the attack fails. */
 const MOST = 4;
 
 /**

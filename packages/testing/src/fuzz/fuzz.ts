@@ -6,13 +6,13 @@ import { play } from "./play.ts";
 import { describeScript, formatScripts, parseScripts, type Script } from "./script.ts";
 import { Watched } from "./watched.ts";
 
-/** Connections at once, and before all is looked at. */
+/** Connections at once, and connections between two looks at the server. */
 const AT_ONCE = 24;
 const PER_BATCH = 240;
 /** Share of the time that warms the server up, and seconds between looks at its memory. */
 const WARM_UP_SHARE = 0.2;
 const ROUND_SECONDS = 30;
-/** A finding may need luck: how often each suspect is played alone. */
+/** How often suspects are played by themselves: a fault may not show each time. */
 const TRIES = 3;
 
 /** What is fuzzed. */
@@ -108,14 +108,13 @@ async function playAll(subject: Watched, batch: readonly Script[]): Promise<{ sc
   return unanswered;
 }
 
-/** The one script of a batch that fails the server alone; all of them where none does. */
+/** What is left of a batch that is halved for as long as one half makes the server fail. */
 async function suspectsOf(
   start: Start,
   batch: readonly Script[],
   isEnding: Plan["isEnding"],
 ): Promise<readonly Script[]> {
   let suspects = batch;
-  // Halves, as long as one of them fails it.
   while (suspects.length > 1 && !isEnding()) {
     const middle = suspects.length >> 1;
     const halves = [suspects.slice(0, middle), suspects.slice(middle)];
@@ -154,7 +153,7 @@ async function leakersOf(
   try {
     for (const script of batch) {
       const before = subject.descriptors();
-      // What the server keeps of all of them is no accident.
+      // Many at once, so that one connection that is slow to close is no finding.
       await Promise.all(Array.from({ length: AT_ONCE }, () => play(subject.server.url, script)));
       if (isEnding() || !(await subject.isBackTo(before + AT_ONCE / 2))) return [script];
     }

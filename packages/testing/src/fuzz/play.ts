@@ -6,7 +6,7 @@ import type { Script } from "./script.ts";
 
 /** How long a connection may take to be made, and a valid exchange to be answered, in milliseconds. */
 const PATIENCE_MS = 20_000;
-/** How long what is not valid is waited for: an answer may come or not. */
+/** How long an answer to what is not valid is waited for, in milliseconds: it may come or not. */
 const LINGER_MS = 30;
 
 /** Plays a script on a connection of its own; gives why it failed, if an answer was due. */

@@ -7,7 +7,7 @@ import { pause, waitFor } from "../wait.ts";
 
 /** What the server keeps open for itself, and connections that are closing. */
 const SPARE_DESCRIPTORS = 12;
-/** Closing takes no time worth mentioning; what is ended by a timeout of the server is looked for as well. */
+/** How long connections may take to close, in milliseconds. */
 const SHORT_WHILE_MS = 5000;
 const SPARE_BYTES = 64 * 1024 * 1024;
 
@@ -87,7 +87,7 @@ export class Watched {
     await this.server.end();
   }
 
-  /** Connections of the past are closed when no more descriptors are given back. */
+  /** Waits until the server closes no more descriptors: until earlier connections are closed. */
   async #settled(): Promise<void> {
     let last = Number.POSITIVE_INFINITY;
     await waitFor("descriptors settle", async () => {
