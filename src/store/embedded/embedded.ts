@@ -85,14 +85,12 @@ function microseconds(): () => Promise<[string, string]> {
 
 /** ZRANGEBYLEX, which orders by bytes. The mock orders by UTF-16 units: a page could skip groups. */
 function rangeByBytes(redis: Redis) {
-  return async (key: string, min: string, max: string, _limit?: "LIMIT", _offset?: number, count?: number) => {
-    const isWithin = (member: string) => {
-      const [fromMin, fromMax] = [min, max].map((bound) => compareBytes(member, bound.slice(1))) as [number, number];
-      const isAbove = min === "-" || fromMin > 0 || (fromMin === 0 && min.startsWith("["));
-      return isAbove && (max === "+" || fromMax < 0 || (fromMax === 0 && max.startsWith("[")));
-    };
-    const members = (await redis.zrange(key, 0, -1)).filter(isWithin).sort(compareBytes);
-    return count === undefined ? members : members.slice(0, Number(count));
+  const order = (member: string, bound: string, ifExcluded: number) =>
+    compareBytes(member, bound.slice(1)) || (bound.startsWith("(") ? ifExcluded : 0);
+  return async (key: string, min: string, max: string, _limit?: "LIMIT", _offset?: number, count = Infinity) => {
+    const isWithin = (member: string) =>
+      (min === "-" || order(member, min, -1) >= 0) && (max === "+" || order(member, max, 1) <= 0);
+    return (await redis.zrange(key, 0, -1)).filter(isWithin).sort(compareBytes).slice(0, Number(count));
   };
 }
 

@@ -87,9 +87,8 @@ export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
 }
 
 /**
- * AES-256-GCM under a ring of keys: the first encrypts, all decrypt. Each
- * environment has keys of its own, derived from those of the ring, so that the
- * nonces of one key are those of one environment.
+ * AES-256-GCM under a ring of keys: the first encrypts, all decrypt. Each environment has keys of its own, derived from those
+ * of the ring, so that the nonces of one key are those of one environment.
  */
 export class TokenCipher {
   #ring: readonly RingKey[] = [];

@@ -28,9 +28,8 @@ import { ENVIRONMENT_FIELD } from "./environments.ts";
 export const CLOSED_MS = 25 * 60 * 60 * 1000;
 
 /**
- * How long an environment that has to be empty stays closed before its deletion has begun, in milliseconds: the process
- * may end in between. Its record is marked by a call that is sent in the first third of it, and takes no more than another;
- * the clocks of nodes may differ by the last.
+ * For how long an environment that has to be empty is closed until its record is marked, in milliseconds: by a call that is
+ * sent in the first third, and takes no longer than another; clocks may differ by the last. The process may end before that.
  */
 const EMPTY_MS = 3 * MAX_STORE_CALL_MS;
 

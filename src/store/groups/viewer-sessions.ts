@@ -18,10 +18,7 @@ import { readScript } from "../redis/script.ts";
 import { FIELD, GENERATION } from "./fields.ts";
 import { type GroupDeps, generationOf, requireDone, viewerFromRecord } from "./group-record.ts";
 
-/**
- * How long it is noted that the sessions of a viewer are ended, in milliseconds: until the last of them has expired and a call
- * that took it before that is over, and a minute longer, by which clocks may differ.
- */
+/** How long ended sessions of a viewer are noted, in milliseconds: until none is used by a call; clocks may differ by a minute. */
 const KEPT_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + 60_000;
 
 /** How many characters of a viewer's digest are kept: enough to tell those of a group apart. */

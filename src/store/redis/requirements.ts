@@ -29,8 +29,8 @@ export const TRIALS: readonly string[] = [
 
 /**
  * Tries commands as a script does, so that a refusal is no error of the connection. Redis looks at the rights of the
- * user before anything else, also on a replica, with its memory full, and for a slot of another node. It is no script of
- * `script.ts`: it names no key, so that any node of a Cluster runs it, and is sent once, to see that EVAL may be.
+ * user before anything else, also on a replica, with its memory full, and for a slot of another node. Unlike the scripts of
+ * `script.ts` it names no key, so that any node of a Cluster runs it.
  * ARGV: the commands. Answers the number and the error of each command that failed.
  */
 const TRY = `local failed = {}

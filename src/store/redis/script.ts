@@ -18,6 +18,7 @@ export interface Script<Name extends string = string> {
   /** The name that it has as a command of a connection. */
   readonly name: string;
   readonly lua: string;
+  /** Each is a local variable of the script. */
   readonly args: readonly Name[];
   readonly isChange: boolean;
   /** Of its answers, those by which the change is made, by this call or an earlier one: replicas are waited for then. */
@@ -35,15 +36,11 @@ export type ScriptArgs<Name extends string> = {
   readonly rest?: readonly string[];
 };
 
-/** What a script is made of. */
-export interface ScriptDefinition<Name extends string> {
-  /** What the arguments are called: each is a local variable of the script. */
-  readonly args?: readonly Name[];
+/** What a script is made of. Default: no arguments; not alone; `done` means that a change is made. */
+export interface ScriptDefinition<Name extends string>
+  extends Partial<Pick<Script<Name>, "args" | "isAlone" | "made">> {
   /** Uses, beside its arguments: `key`; `rest`, the index in ARGV of what is behind them; `spread`; and what `CLOCK` gives. */
   readonly lua: string;
-  readonly isAlone?: boolean;
-  /** As `Script.made`; default: `done`. */
-  readonly made?: readonly string[];
   /** Whether a change is carried out even when Redis' memory is full: it ends what may have leaked, and takes little. */
   readonly evenIfFull?: boolean;
 }

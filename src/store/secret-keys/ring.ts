@@ -32,8 +32,7 @@ export function checkValue(secret: Uint8Array): string {
 }
 
 /**
- * Compares the ring of keys with those that tokens in Redis were encrypted under, and records the key that will
- * encrypt.
+ * Compares the ring of keys with those that tokens in Redis were encrypted under, and records the key that will encrypt.
  *
  * Redis has a check value for each of those keys. A ring fits when it has at least one of them, or when Redis has none yet.
  *
