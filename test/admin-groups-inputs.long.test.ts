@@ -1,14 +1,15 @@
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
 import { http1 } from "@user-group-service/testing/http";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { AdminService } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { AdminService, ImportUserGroupsRequestSchema } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import { ADMIN_ENV, adminOf, allPages, bearer, customerOf } from "./support/admin.ts";
 import { suiteServer } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
-import { failureOf } from "./support/rpc.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
 
 const PATH = `/${AdminService.typeName}/`;
 const text = (length: number) => "x".repeat(length);
@@ -197,6 +198,23 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     expect(userGroups).toEqual([]);
   });
 
+  it("a request of repeated properties costs no more than its bytes", async () => {
+    const one = (properties: object): Uint8Array => {
+      const init: MessageInitShape<typeof ImportUserGroupsRequestSchema> = {
+        environment: customerOf(server),
+        userGroups: [{ providedId: "a", properties: properties as never }],
+      };
+      return toBinary(ImportUserGroupsRequestSchema, create(ImportUserGroupsRequestSchema, init));
+    };
+    const many = one(Object.fromEntries(Array.from({ length: 3000 }, (_, i) => [`k${i}`, i])));
+    // The same group again and again, with properties that are empty.
+    const body = Buffer.concat([many, ...Array.from({ length: 400 }, () => one({}))]);
+    const started = performance.now();
+    const answer = await send("ImportUserGroups", body, "application/proto");
+    expect(answer.status).toBe(400);
+    expect(performance.now() - started).toBeLessThan(10_000);
+  });
+
   it("takes what is at the bounds", async () => {
     const admin = adminOf(server.url);
     const environment = { name: `e${crypto.randomUUID().slice(0, 8)}` };
@@ -223,5 +241,16 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     expect((await admin.lookupUserGroup({ environment, userGroupId: "__proto__" })).userGroup?.mapping).toEqual({
       constructor: "x",
     });
+  });
+
+  it("a foreign token that nobody has is unknown, whatever it looks like", async () => {
+    const { groups: own, viewers } = grpcClients(server);
+    for (const value of ["-".repeat(12), "__proto__", "{}", "*", "foreign:x", "a".repeat(1024), "é"]) {
+      const unknown = { code: "NotFound", reason: "TOKEN_NOT_FOUND" };
+      expect(await failureOf(viewers.resolveViewer({ token: value }))).toEqual(unknown);
+      const group_ = { case: "currentToken", value } as const;
+      const requestId = crypto.randomUUID();
+      expect(await failureOf(own.rotateUserGroupToken({ group: group_, requestId }))).toEqual(unknown);
+    }
   });
 });

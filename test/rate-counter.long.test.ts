@@ -13,6 +13,7 @@ import {
   newStoreClient,
   suiteCluster,
   suiteRedis,
+  suiteSentinels,
 } from "./support/opened.ts";
 
 const LIMIT = { max: 10, windowSeconds: 60 };
@@ -97,5 +98,15 @@ describeWithRedis("counts in a Cluster", () => {
     await expectShared(clients.map((client) => rateCounter(client, { kind, limit: LIMIT })));
     const slots = new Set(Array.from({ length: 30 }, (_, i) => slotOf(`ug:rate:${kind}:key ${i}`)));
     expect(slots.size).toBeGreaterThan(20);
+  });
+});
+
+describeWithRedis("counts behind Sentinels", () => {
+  const sentinels = suiteSentinels();
+
+  it("are those of all workers together", async () => {
+    const kind = newKind();
+    const clients = [await newStoreClient(sentinels), await newStoreClient(sentinels)];
+    await expectShared(clients.map((client) => rateCounter(client, { kind, limit: LIMIT })));
   });
 });

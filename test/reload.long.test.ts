@@ -1,3 +1,4 @@
+import { renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:https";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
@@ -5,7 +6,7 @@ import { makeServerCertificate } from "@user-group-service/testing/certificates"
 import { closeLater } from "@user-group-service/testing/opened";
 import { repeat } from "@user-group-service/testing/repeat";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
-import { waitFor } from "@user-group-service/testing/wait";
+import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, inject, it } from "vitest";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
@@ -59,9 +60,32 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped unde
     await whenAll("before stays", () => mounted.swap({ api: `acme=${after},acme=${after}` }));
     await whenAll("are used", () => mounted.swap({ api: `acme=${after}` }));
 
-    const second = makeServerCertificate(certificates, `second-${runtime}`);
-    await whenAll("are used", () => mounted.swap({ cert: second.cert, certKey: second.key }));
+    const [second, third, fourth] = ["second", "third", "fourth"].map((name) =>
+      makeServerCertificate(certificates, `${name}-${runtime}`),
+    );
+    await whenAll("are used", () => mounted.swap({ cert: second?.cert ?? "", certKey: second?.key ?? "" }));
     expect(await shownBy(server.url, ca)).toBe(`second-${runtime}`);
+    // In place and one after the other, with the half of each in between.
+    for (const [name, text = ""] of [
+      ["cert", third?.cert],
+      ["certKey", third?.key],
+    ] as const) {
+      for (const length of [0, 100, text.length]) {
+        writeFileSync(mounted.pathOf(name), text.slice(0, length));
+        await pause(700);
+      }
+      if (name === "cert") await waitFor("it does not fit", () => told("before stays") >= 2 * WORKERS);
+      expect(await shownBy(server.url, ca)).toMatch(name === "cert" ? /^second/ : /^(second|third)/);
+    }
+    await waitFor("it fits", async () => (await shownBy(server.url, ca)) === `third-${runtime}`);
+    // By links of their own, one after the other, and the key first.
+    for (const name of ["certKey", "cert"] as const) {
+      const refused = told("before stays");
+      symlinkSync((name === "cert" ? fourth?.certFile : fourth?.keyFile) ?? "", `${mounted.pathOf(name)}-link`);
+      renameSync(`${mounted.pathOf(name)}-link`, mounted.pathOf(name));
+      if (name === "certKey") await waitFor("it does not fit", () => told("before stays") >= refused + WORKERS);
+      else await waitFor("it fits", async () => (await shownBy(server.url, ca)) === `fourth-${runtime}`);
+    }
 
     await whenAll("before stays", () => mounted.swap({ keys: `${NEW}\n${OLD}` }));
     await whenAll("are used", () => mounted.swap({ keys: `${OLD}\n${NEW}` }));
@@ -73,6 +97,11 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped unde
     await whenAll("are used", () => {});
     await operator.call("ACL", "SETUSER", "default", "<password-before");
     await load.some();
+    await whenAll("before stays", () => rmSync(mounted.pathOf("api")));
+    await whenAll("are used", () => {
+      writeFileSync(mounted.pathOf("api-new"), `acme=${after}`);
+      renameSync(mounted.pathOf("api-new"), mounted.pathOf("api"));
+    });
 
     expect(await load.end()).toEqual([]);
     for (const secret of [before, after, "password-", OLD.slice(4), NEW.slice(4)])

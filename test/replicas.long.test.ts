@@ -12,7 +12,7 @@ import { foreignToken, newEnvironment } from "./support/contract/context.ts";
 import { describeWithRedis, newServer, suiteRedis } from "./support/opened.ts";
 import type { TestRedis } from "./support/redis.ts";
 import { redisOf } from "./support/redis-of.ts";
-import { failureOf, grpcClients } from "./support/rpc.ts";
+import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
 const TOO_FEW = { code: "Unavailable", reason: "TOO_FEW_REPLICAS" };
@@ -161,6 +161,20 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).name).toBe("N");
       expect(waiting).toBe(true);
       expect(await change).toEqual(TOO_FEW);
+    });
+
+    it("refuses each of several changes that wait at once, and recovers", async () => {
+      const { groups } = await start();
+      const ids = ["a", "b", "c", "d"];
+      for (const userGroupId of ids) await groups.getUserGroup({ userGroupId });
+      replica.freeze();
+      const failures = ids.map((userGroupId) => failureOf(groups.updateUserGroup({ userGroupId, name: "N" })));
+      for (const { code } of await Promise.all(failures)) expect(code).toBe("Unavailable");
+      replica.thaw();
+      await connected();
+      await waitFor("changes are acknowledged again", () =>
+        succeeds(groups.updateUserGroup({ userGroupId: "a", name: "M" })),
+      );
     });
   });
 });

@@ -127,6 +127,14 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
     expect(await server.stop()).toBe(0);
   });
 
+  it("all end on a signal", async () => {
+    const server = await start();
+    const pids = workerPids(server);
+    expect(pids).toHaveLength(2);
+    expect(await server.stop()).toBe(0);
+    for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+  });
+
   it("do not start when one cannot", async () => {
     const server = await start();
     const port = new URL(server.url).port;

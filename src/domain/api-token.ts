@@ -96,7 +96,7 @@ export function isApiTokenId(text: string): boolean {
 export interface ApiTokenStore {
   /**
    * Creates an API token. Only the answer has the token itself. When the call fails before the token is confirmed, whatever
-   * was written expires within six minutes.
+   * was written expires within ten minutes.
    *
    * @throws EnvironmentNotFound, TooManyApiTokens; TooFewReplicas after the change
    */

@@ -20,8 +20,11 @@ import {
 } from "./api-token-record.ts";
 import { type ApiTokenDeps, type ApiTokenTexts, LISTED, memberOf } from "./api-token-texts.ts";
 
-/** How long the record of a new text lasts until it is confirmed, in milliseconds: as the six calls may take until then. */
-export const UNCONFIRMED_MS = 6 * MAX_STORE_CALL_MS;
+/**
+ * How long the record of a new text lasts until it is confirmed, in milliseconds: as the calls until then may take, which are
+ * ten where the list is full.
+ */
+export const UNCONFIRMED_MS = 10 * MAX_STORE_CALL_MS;
 
 /** Writes the record of a new text, its fields and values. It expires unless it is confirmed. Answers `done`. */
 export const WRITE = changeScript("ugWriteApiToken", {

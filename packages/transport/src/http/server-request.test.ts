@@ -79,7 +79,7 @@ class AnsweredRequest extends SourceRequest {
 }
 
 /** Collects bodies of one client; `ends` tells how they ended. */
-function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, responses = new ClientBudget()) {
+function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budgets: Partial<RequestContext> = {}) {
   const ends: string[] = [];
   const response: HttpResponse = { status: 200, headers: {}, body: "" };
   const bodies = new ClientBudget(maxBytes / UNIT_BYTES);
@@ -99,8 +99,9 @@ function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, resp
     limits: DEFAULT_LIMITS,
     turn: new Turn(),
     bodies,
-    responses,
+    responses: new ClientBudget(),
     lingering: new ClientBudget(),
+    ...budgets,
   };
   return { ends, bodies, context, receive: (source: Readable) => new SourceRequest(source, context).serve() };
 }
@@ -160,17 +161,19 @@ it("keeps nothing of bodies that are too long once they are handed over, while t
 });
 
 it("abandons a response for which there is no room, but a short one only if the kernel does not take it soon after", async () => {
-  const responses = new ClientBudget(0);
-  const { context } = receiver(MIB, MIB, responses);
-  const [taken, unread, long] = [1, 1, UNIT_BYTES + 1].map((bytes) => new AnsweredRequest(bytes, context));
-  vi.spyOn(responses, "charge").mockImplementation((_client, holding) => {
-    if (holding === taken) taken?.take();
-    return undefined;
-  });
-  for (const each of [taken, unread, long]) each?.serve();
-  // It began after the one that is taken.
-  await waitFor("the unread one is abandoned", () => unread?.isAbandoned);
-  expect([taken, unread, long].map((each) => each?.isAbandoned)).toEqual([false, true, true]);
+  const { context } = receiver(MIB, MIB, { responses: new ClientBudget(0), lingering: new ClientBudget(4) });
+  const charge = vi.spyOn(context.lingering, "charge");
+  const [long, taken, ...unread] = [UNIT_BYTES + 1, ...Array(10).fill(1)].map(
+    (bytes) => new AnsweredRequest(bytes, context),
+  );
+  for (const each of [taken, ...unread, long]) each?.serve();
+  await waitFor("they have outlived their turn", () => charge.mock.calls.length === 10);
+  taken?.take();
+  const abandoned = () => unread.filter(({ isAbandoned }) => isAbandoned).length;
+  // Few may wait.
+  expect(abandoned()).toBe(6);
+  await waitFor("the unread ones are abandoned", () => abandoned() === 9);
+  expect([taken, long].map((each) => each?.isAbandoned)).toEqual([false, true]);
 });
 
 it("tells what began in a turn once, when the next turn is over", async () => {

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Readable } from "node:stream";
-import { setTimeout } from "node:timers";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { Find, HeaderRecord, HttpRequest, HttpResponse, Route, StreamRoute } from "../http-types.ts";
@@ -40,7 +39,7 @@ export interface RequestContext extends RequestHandlers {
   readonly responses: ClientBudget;
   /**
    * For what may stay long and holds little memory: streaming calls, bodies of calls that anyone may make, and the rest of
-   * requests that are answered already.
+   * requests that are answered already. Also, for a moment, for short responses that found no room.
    */
   readonly lingering: ClientBudget;
 }
@@ -272,14 +271,14 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     this.charge = this.isWritten
       ? lingering.charge(this.client, this, { timeoutMs: limits.arrivalTimeoutMs })
       : responses.charge(this.client, this, { bytes, timeoutMs: limits.readTimeoutMs });
-    if (this.charge) {
-      for (const event of ["finish", "end", "close"]) this.response.on(event, () => this.settle());
-    } else if (bytes > UNIT_BYTES) {
+    // Deno over TLS passes even a short response to the kernel some turns later.
+    if (!this.charge && !this.isWritten && bytes <= UNIT_BYTES)
+      this.charge = lingering.charge(this.client, this, { timeoutMs: SHORT_WRITE_MS });
+    if (!this.charge) {
       this.abandon("over-budget");
-    } else {
-      // Deno over TLS passes even a short response to the kernel some turns later.
-      setTimeout(() => this.isOver() || this.abandon("over-budget"), SHORT_WRITE_MS).unref();
+      return;
     }
+    for (const event of ["finish", "end", "close"]) this.response.on(event, () => this.settle());
   }
 
   /** Releases what the client is charged once the request is finished. */
