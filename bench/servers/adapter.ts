@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { createServer as createHttp2Server } from "node:http2";
 import type { AddressInfo } from "node:net";
+import type { Interceptor } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { loadConfig } from "../../src/config/config.ts";
 import { callValues } from "../../src/rpc/observed-call.ts";
@@ -14,7 +15,17 @@ import { open } from "../../src/run.ts";
  */
 const config = loadConfig(process.env);
 const { app } = await open(config);
-const adapter = connectNodeAdapter({ ...app.service, contextValues: () => callValues("connect") });
+const { authorize, interceptors = [], ...service } = app.service;
+/** As the transport asks for it, by the headers. */
+const authorized: Interceptor = (next) => async (req) => {
+  await authorize?.({ ...req, protocolName: "connect", arrived: Date.now(), peerAddress: () => "" });
+  return next(req);
+};
+const adapter = connectNodeAdapter({
+  ...service,
+  interceptors: [authorized, ...interceptors],
+  contextValues: () => callValues("connect"),
+});
 const http1 = createServer(adapter as never);
 const http2 = createHttp2Server(adapter as never);
 http1.listen(config.port, config.host);
