@@ -41,7 +41,11 @@ export async function main(args: readonly string[]): Promise<void> {
   const runtimes = findRuntimes(["node"]);
   const ways: (readonly [Built, Way[]])[] = [];
   for (const build of builds) ways.push([build, await waysOf(build, runtimes, values.quick ? QUICK : CALLS)]);
-  const lists = (ways.at(-1)?.[1] ?? []).map(listOf);
+  // What is here, and then what was before it.
+  const lists = ways
+    .slice(-2)
+    .reverse()
+    .flatMap(([build, each]) => each.map((way) => listOf(way, build)));
   const text = [`${describeMachine(runtimes)}. ${EXPLANATION}`, overview(ways), ...lists].join("\n\n");
   report(text, values.quick ? undefined : "way");
 }
@@ -117,8 +121,9 @@ function overview(ways: readonly (readonly [Built, readonly Way[]])[]): string {
   return table(["functions of ours that a call passes", ...titles], rows);
 }
 
-function listOf({ title, passed }: Way): string {
+function listOf({ title, passed }: Way, build: Built): string {
   const [functions, files, runs] = sumOf(passed);
   const rows = filesPassed(passed).map(([file, names]) => [`\`${file}\``, names]);
-  return `## ${title}: ${functions} functions in ${files} files, run ${runs} times a call\n\n${table(["file", "functions"], rows)}`;
+  const of = build === HERE ? title : `At ${build.title}, ${title}`;
+  return `## ${of}: ${functions} functions in ${files} files, run ${runs} times a call\n\n${table(["file", "functions"], rows)}`;
 }
