@@ -86,6 +86,13 @@ export const BODY_BYTES = 64 * MIB;
  */
 export const RESPONSE_BYTES = { node: 64 * MIB, deno: 16 * MIB };
 
+/**
+ * How much memory node:http2 lets one connection hold, in its unit of 1,000,000 bytes. It has to lie above whatever the
+ * limits above let a client hold: at this limit node:http2 refuses all streams of the connection, also those of other
+ * clients behind the same proxy.
+ */
+export const SESSION_MEMORY_MB = Math.ceil((2 * (BODY_BYTES + RESPONSE_BYTES.node)) / 1_000_000);
+
 /** How many looks, `deadSessionCheckMs` apart, a PING may stay unanswered. A client may take a minute to read a response. */
 export const UNANSWERED_LOOKS = 6;
 

@@ -11,6 +11,7 @@ import {
   MAX_HTTP2_STREAMS,
   RESPONSE_BYTES,
   requestTimeoutMs,
+  SESSION_MEMORY_MB,
 } from "../limits.ts";
 import { Router, type RouterOptions } from "../router.ts";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
@@ -84,6 +85,9 @@ const QUIET_MS = 1000;
 const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: MAX_HTTP2_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   maxSettings: 16,
+  maxSessionMemory: SESSION_MEMORY_MB,
+  // By default node:http2 ends a connection, with all of its calls, once it has refused 100 streams.
+  maxSessionRejectedStreams: 2 ** 31 - 1,
 };
 const HTTP1_OPTIONS = {
   maxHeaderSize: MAX_HEADER_BYTES,
