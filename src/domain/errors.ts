@@ -217,4 +217,11 @@ export class EnvironmentFull extends failure("ResourceExhausted", "ENVIRONMENT_F
 /** A stored record cannot be read: it was tampered with, or its encryption key is missing. */
 export class RecordUnreadable extends failure("DataLoss", "RECORD_UNREADABLE", {
   text: "a stored record cannot be read; ask the operator to check TOKEN_KEYS and the store",
-}) {}
+}) {
+  override readonly outcome: ChangeOutcome | undefined;
+  /** @param outcome of a change; undefined: the caller only reads */
+  constructor(cause?: unknown, outcome?: ChangeOutcome) {
+    super(cause);
+    this.outcome = outcome;
+  }
+}

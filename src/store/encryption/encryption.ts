@@ -8,7 +8,7 @@ import {
   randomBytes,
 } from "node:crypto";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
-import { RecordUnreadable } from "../../domain/errors.ts";
+import { type ChangeOutcome, RecordUnreadable } from "../../domain/errors.ts";
 import { PACKED_TOKEN_BYTES, packToken, unpackToken } from "../../domain/token.ts";
 
 const ALGORITHM = "aes-256-gcm";
@@ -93,6 +93,7 @@ export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
 export class TokenCipher {
   #ring: readonly RingKey[] = [];
   #currentId = "";
+  #keyIdList = "";
   #environments = new WeakMap<EnvironmentName, EnvironmentCipher>();
 
   /** @param ring at least one key */
@@ -105,12 +106,18 @@ export class TokenCipher {
     if (ring[0] === undefined) throw new TypeError("a key ring needs a key");
     this.#ring = ring;
     this.#currentId = ring[0].id;
+    this.#keyIdList = `,${this.keyIds.join(",")},`;
     this.#environments = new WeakMap();
   }
 
   /** The ids of the ring, the one first that encrypts. */
   get keyIds(): readonly string[] {
     return this.#ring.map(({ id }) => id);
+  }
+
+  /** The ids of the ring as one text for scripts, with a comma before and after each id. Ids hold no commas. */
+  get keyIdList(): string {
+    return this.#keyIdList;
   }
 
   /**
@@ -137,7 +144,7 @@ export class TokenCipher {
   decrypt(environment: EnvironmentName, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
     const { keys, binding } = this.#of(environment, digest);
     const key = keys.get(keyId);
-    if (!key) throw new RecordUnreadable(new Error("a token is encrypted under a key that TOKEN_KEYS does not hold"));
+    if (!key) throw keyMissing(keyId);
     const bytes = isPacked ? PACKED : Buffer.from(text, "base64url");
     const isWhole = isPacked
       ? text.length === PACKED_CHARACTERS && PACKED.write(text, "base64url") === PACKED.length
@@ -173,7 +180,7 @@ export class TokenCipher {
   /** Decrypts what `seal` made. @throws RecordUnreadable when the key is not in the ring, or it is another secret's */
   unseal(environment: EnvironmentName, name: string, { keyId, text }: SealedSecret): string {
     const key = this.#ring.find(({ id }) => id === keyId);
-    if (!key) throw new RecordUnreadable(new Error("a secret is encrypted under a key that TOKEN_KEYS does not hold"));
+    if (!key) throw keyMissing(keyId, { what: "a secret" });
     const bytes = Buffer.from(text, "base64url");
     try {
       const nonce = bytes.subarray(0, NONCE_BYTES);
@@ -207,6 +214,19 @@ export class TokenCipher {
     found.binding.write(digest, found.binding.length - TOKEN_DIGEST_LENGTH, "latin1");
     return found;
   }
+}
+
+/**
+ * The error for a token, or for `what` else is encrypted, whose key is not in the ring.
+ *
+ * @param outcome of a change; undefined: the caller only reads
+ */
+export function keyMissing(
+  keyId: string,
+  { what = "a token", outcome }: { readonly what?: string; readonly outcome?: ChangeOutcome } = {},
+): RecordUnreadable {
+  const cause = new Error(`${what} is encrypted under the key ${JSON.stringify(keyId)}, which TOKEN_KEYS lacks`);
+  return new RecordUnreadable(cause, outcome);
 }
 
 function sealingKey(secret: Uint8Array, environment: EnvironmentName): KeyObject {

@@ -17,7 +17,7 @@ import type {
   Viewer,
 } from "../../domain/user-group.ts";
 import type { Audit } from "../audit/audit.ts";
-import type { EncryptedToken, TokenCipher } from "../encryption/encryption.ts";
+import { type EncryptedToken, keyMissing, type TokenCipher } from "../encryption/encryption.ts";
 import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
 import { FIELD, PIECES } from "./fields.ts";
@@ -40,10 +40,11 @@ const REFUSALS: ReadonlyMap<string | undefined, new () => Error> = new Map<strin
 
 /** The answer of a script to a change of a group. @throws the error of a refusal; RecordUnreadable */
 export function requireDone(operation: string, answer: readonly string[]): readonly string[] {
-  const [state] = answer;
+  const [state, , detail = ""] = answer;
   const Refusal = REFUSALS.get(state);
   if (Refusal) throw new Refusal();
-  if (state === "unreadable") throw new RecordUnreadable(new Error(`${operation}: a record is not whole`));
+  if (state === "unreadable") throw new RecordUnreadable(new Error(`${operation}: a record is not whole`), "not_made");
+  if (state === "locked") throw keyMissing(detail, { outcome: "not_made" });
   return answer;
 }
 
@@ -84,6 +85,19 @@ export function groupFromRecord(
     updateTime,
     tokenCreateTime: rotated === undefined ? createTime : integerOf(record, FIELD.tokenCreateTime),
   };
+}
+
+/**
+ * The group as a change has left it.
+ *
+ * @throws RecordUnreadable, with the outcome `unknown`: the record was damaged before, and the change may be made
+ */
+export function changedGroup(...[record, environment, cipher, providedId]: Parameters<typeof groupFromRecord>) {
+  try {
+    return groupFromRecord(record, environment, cipher, providedId);
+  } catch (error) {
+    throw error instanceof RecordUnreadable ? new RecordUnreadable(error.cause, "unknown") : error;
+  }
 }
 
 /**

@@ -114,7 +114,7 @@ export async function rotate(
       return rotated;
     }
     default:
-      throw new RecordUnreadable(new Error(`rotate: ${answer[0]}`));
+      throw new RecordUnreadable(new Error(`rotate: ${answer[0]}`), "not_made");
   }
 }
 

@@ -13,6 +13,7 @@ import { READ_HOLDER, tokenPartition } from "./foreign-tokens.ts";
 import {
   changeArgs,
   changedFields,
+  changedGroup,
   etagOf,
   type GroupDeps,
   generationOf,
@@ -30,17 +31,20 @@ import { resolveSession } from "./viewer-sessions.ts";
  * Changes a group that has this `updateTime`, or any where it is empty. `names` are those of the fields that are replaced,
  * `replaced` how many of these are kept in pieces. Behind the arguments come, for each of these, its field and how many pieces
  * it has from now on; then fields to set with their values.
- * Answers `missing`; `unreadable` when the record is not whole; `stale`; `same` and the record when it has these values
- * already; `done` and the record; or `crowded`, as a field how many older events were dropped, and the record.
+ * The caller must be able to decrypt the token of the answer, so the script checks first that `heldKeys` lists its key.
+ * Answers `missing`; `unreadable` when the record is not whole; `stale`; `locked` and the id of the token's key when
+ * `heldKeys` (`TokenCipher.keyIdList`) lacks that key; `same` and the record when it has these values already; `done` and the record; or `crowded`, as a field how many older events were dropped, and the record.
  */
 export const UPDATE = auditedScript("ugUpdate", {
   made: ["done", "crowded"],
-  args: ["id", "updateTime", "names", "replaced"],
+  args: ["id", "updateTime", "heldKeys", "names", "replaced"],
   lua: `${DROP}${CHANGED}
 local before = last_change(key)
 if not before then return {redis.call('EXISTS', key) == 1 and 'unreadable' or 'missing', stamp} end
 if not tonumber(before) then return {'unreadable', stamp} end
 if updateTime ~= '' and updateTime ~= before then return {'stale', stamp} end
+local key_id = redis.call('HGET', key, '${FIELD.keyId}') or ''
+if not string.find(heldKeys, ',' .. key_id .. ',', 1, true) then return {'locked', stamp, key_id} end
 local set = rest + 2 * tonumber(replaced)
 local function is_same()
   for i = set, #ARGV, 2 do
@@ -146,19 +150,19 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     async update(environment, providedId, change, etag, by) {
       const { prefix, key } = locateGroup(environment, providedId);
       const answer = await client.change("update", UPDATE, {
-        ...{ key, id: providedId, updateTime: updateTimeOf(etag) },
+        ...{ key, id: providedId, updateTime: updateTimeOf(etag), heldKeys: cipher.keyIdList },
         ...changeArgs(changedFields(change)),
         ...audit.ofUpdate(prefix, by, environment),
       });
       const [state, , , dropped] = requireDone("update", answer);
       if (state === "crowded") audit.onDropped(environment, Number(dropped));
-      return groupFromRecord(recordFromAnswer(answer), environment, cipher, providedId);
+      return changedGroup(recordFromAnswer(answer), environment, cipher, providedId);
     },
 
     async rotate(environment, rotation, by) {
       const { record } = await rotate(deps, environment, rotation, { by });
       const providedId = rotation.target.by === "id" ? rotation.target.providedId : undefined;
-      return groupFromRecord(record, environment, cipher, providedId);
+      return changedGroup(record, environment, cipher, providedId);
     },
 
     async resolve(environment, token) {

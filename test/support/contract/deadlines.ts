@@ -30,7 +30,8 @@ export function deadlineContract({ redis, withGroup }: ContractContext): void {
       const claimed = { prefix, digest: "d", id: "a", replaced: "", anew: true };
       type Send = ReturnType<typeof sendBy>;
       return {
-        "an update": (send: Send) => send(UPDATE, { key: group, id: "a", updateTime: "", replaced: 0, ...named }),
+        "an update": (send: Send) =>
+          send(UPDATE, { key: group, id: "a", updateTime: "", heldKeys: ",k1,", replaced: 0, ...named }),
         "a rotation": (send: Send) =>
           send(ROTATE, {
             ...{ key: prefix + KEY.tokens, ...rotated, old: tokenDigest(token), digest: "d", keepMs: 0 },

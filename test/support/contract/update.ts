@@ -1,7 +1,19 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { EtagMismatch, UserGroupNotFound } from "../../../src/domain/errors.ts";
-import { type ContractContext, contents, fails, newEnvironment, newGroup, oneWins } from "./context.ts";
+import { EtagMismatch, RecordUnreadable, UserGroupNotFound } from "../../../src/domain/errors.ts";
+import { FIELD } from "../../../src/store/groups/fields.ts";
+import {
+  byId,
+  type ContractContext,
+  contents,
+  fails,
+  keysOf,
+  NEXT,
+  newEnvironment,
+  newGroup,
+  oneWins,
+  RING,
+} from "./context.ts";
 
 const GIVEN = { name: "Acme", mapping: { s: "d" }, properties: { p: 1 } };
 
@@ -66,6 +78,49 @@ export function updateContract({ store, redis }: ContractContext): void {
       );
       const won = await oneWins(calls, EtagMismatch);
       expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(won);
+    });
+
+    it.each([
+      ["with a new name", { name: "New" }],
+      ["that changes nothing", {}],
+    ])("%s fails before it writes when the ring lacks the group's key", async (_, change) => {
+      const { environment, group } = await create();
+      const before = await contents(redis(), environment);
+      const update = store({ ring: [NEXT] }).update(environment, "a", change);
+      await expect(update).rejects.toMatchObject({ reason: "RECORD_UNREADABLE", outcome: "not_made" });
+      expect(await contents(redis(), environment)).toEqual(before);
+      // The position of the key in the ring does not matter.
+      expect((await store({ ring: [NEXT, ...RING] }).update(environment, "a", {})).token).toBe(group.token);
+    });
+
+    it("takes the whole id of a key, not a part of one", async () => {
+      const { environment } = await create();
+      for (const [keyId, ids] of [
+        ["k1", ["k11", "1k1"]],
+        ["k", ["k1"]],
+        ["", ["k1"]],
+      ] as const) {
+        await redis().hset(keysOf(environment, "a").group, FIELD.keyId, keyId);
+        const before = await contents(redis(), environment);
+        const ring = ids.map((id) => ({ ...NEXT, id }));
+        await fails(store({ ring }).update(environment, "a", { name: "New" }), RecordUnreadable);
+        expect(await contents(redis(), environment)).toEqual(before);
+      }
+    });
+
+    it("says that it may be made when the record is damaged elsewhere", async () => {
+      const { environment } = await create();
+      await redis().hset(keysOf(environment, "a").group, FIELD.token, "damaged");
+      const update = store().update(environment, "a", { name: "New" });
+      await expect(update).rejects.toMatchObject({ reason: "RECORD_UNREADABLE", outcome: "unknown" });
+    });
+
+    it("leaves a rotation by id to a ring that lacks the group's key", async () => {
+      const { environment, group } = await create();
+      const rotated = await store({ ring: [NEXT] }).rotate(environment, byId("a"));
+      expect(rotated).toMatchObject({ name: group.name, teamId: group.teamId });
+      expect(rotated.token).not.toBe(group.token);
+      expect((await store().resolve(environment, rotated.token)).providedId).toBe("a");
     });
 
     it("never creates", async () => {
