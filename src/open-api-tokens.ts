@@ -2,14 +2,13 @@ import { createHmac } from "node:crypto";
 import { type BoundPrincipal, IssuedTokens, ROOT, type StaticToken, TokenUses } from "./auth/api-tokens.ts";
 import type { Config } from "./config/config.ts";
 import type { ApiTokenSetting } from "./config/parse.ts";
-import type { RevocationListener } from "./domain/api-token.ts";
 import type { Environment } from "./domain/environment.ts";
 import { newApiToken } from "./domain/token.ts";
 import { errorFields } from "./observability/log.ts";
 import type { OpenDeps } from "./open-sessions.ts";
 import type { RedisState } from "./redis-state.ts";
 import { redisApiTokens } from "./store/api-tokens/api-tokens.ts";
-import { followRevocations } from "./store/api-tokens/revocation-feed.ts";
+import { type FeedListener, followRevocations } from "./store/api-tokens/revocation-feed.ts";
 import { deriveKey } from "./store/encryption/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 
@@ -26,11 +25,12 @@ export function openIssuedTokens(
   { redisUrl, apiTokenCacheMs }: Config,
   { client, audit, lifecycle, logger }: OpenDeps,
   /** Makes the listener that also hears of what is not an API token. */
-  hearing: (listener: RevocationListener) => RevocationListener,
+  hearing: (listener: FeedListener) => FeedListener,
 ) {
   const listener = hearing({
     revoked: (digest) => issued.revoked(digest),
     missed: () => issued.missed(),
+    refused: (error) => logger.warn(errorFields(error), REFUSED),
   });
   const apiTokensOf = (client: StoreClient) => redisApiTokens({ client, listener, audit });
   const apiTokenStore = apiTokensOf(client);
@@ -38,16 +38,12 @@ export function openIssuedTokens(
   lifecycle.onClose("last uses of API tokens", () => uses.flush());
   const issued = new IssuedTokens({ store: apiTokenStore, uses, cacheMs: apiTokenCacheMs });
   // The embedded store serves this process alone.
-  if (redisUrl !== undefined) {
-    const onRefused = (error: Error) =>
-      logger.warn(
-        errorFields(error),
-        "Redis does not let its user subscribe to the channel ug:revoked: a revoked API token may be believed for API_TOKEN_CACHE; give the user that channel",
-      );
-    lifecycle.onClose("subscription to revocations", followRevocations(client, { listener, onRefused }));
-  }
+  if (redisUrl !== undefined) lifecycle.onClose("subscription to revocations", followRevocations(client, listener));
   return { apiTokensOf, issued };
 }
+
+const REFUSED =
+  "Redis does not let its user subscribe to the channel ug:revoked, or publish there: revoked API tokens and changes of signing keys, also with end_sessions, reach the other workers within API_TOKEN_CACHE, not at once. Run at every node of Redis: ACL SETUSER NAME &ug:revoked +subscribe +publish";
 
 /** How many hexadecimal digits name a static API token without a name: enough that no two of a service are alike. */
 const STATIC_ID_DIGITS = 10;

@@ -1,9 +1,9 @@
 import type { Config } from "./config/config.ts";
-import type { RevocationListener } from "./domain/api-token.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import { SigningKeys } from "./sessions/signing-keys.ts";
 import { ViewerSessions } from "./sessions/viewer-sessions.ts";
+import type { FeedListener } from "./store/api-tokens/revocation-feed.ts";
 import type { GroupDeps } from "./store/groups/group-record.ts";
 import { signingKeysPath } from "./store/keys.ts";
 import { redisSigningKeys } from "./store/secret-keys/signing-keys.ts";
@@ -24,12 +24,13 @@ export interface OpenDeps extends GroupDeps {
 
 /** Opens what makes and checks viewer sessions. */
 export function openSessions(
-  { publicUrl, host, viewerSessionMaxMs }: Config,
+  { publicUrl, host, viewerSessionMaxMs, apiTokenCacheMs }: Config,
   { client, cipher, audit, lifecycle, logger }: OpenDeps,
 ) {
   let listenUrl: string | undefined;
   const signingKeys = new SigningKeys({
     store: redisSigningKeys({ client, cipher, audit }),
+    unheardMs: apiTokenCacheMs,
     onOverdue: (error) =>
       logger.warn(errorFields(error), "signing keys could not be changed though it is time; it is tried again"),
   });
@@ -47,7 +48,7 @@ export function openSessions(
       listenUrl = url.replace(/\/$/, "");
     },
     /** A listener that hears of signing keys, and passes on to another one what is said of API tokens. */
-    hearing(listener: RevocationListener): RevocationListener {
+    hearing(listener: FeedListener): FeedListener {
       return {
         revoked(message) {
           const path = signingKeysPath(message);
@@ -56,7 +57,12 @@ export function openSessions(
         },
         missed() {
           listener.missed();
+          signingKeys.hear(true);
           signingKeys.forget();
+        },
+        refused(error) {
+          listener.refused(error);
+          signingKeys.hear(false);
         },
       };
     },

@@ -1,11 +1,13 @@
+import { http1 } from "@user-group-service/testing/http";
 import { closeLater } from "@user-group-service/testing/opened";
+import { waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
 import { expect, it } from "vitest";
 import { requireUsable } from "../src/store/redis/requirements.ts";
-import { ADMIN_ENV, adminOf, issueToken } from "./support/admin.ts";
+import { ADMIN_ENV, adminOf, customerOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer, suiteRedis } from "./support/opened.ts";
 import { documentedRights, withRights } from "./support/rights.ts";
-import { grpcClients } from "./support/rpc.ts";
+import { grpcClients, succeeds } from "./support/rpc.ts";
 
 /** What the service does without. */
 const OPTIONAL = ["-@all", "&ug:revoked", "+info", "+config|get", "+subscribe", "+publish", "+select"];
@@ -61,4 +63,37 @@ describeWithRedis("the rights of docs/operations.md", () => {
     expect((await admin.listUserGroups({})).userGroups.length).toBe(1);
     expect(server.log().filter(({ level }) => level === "warn" || level === "error")).toEqual([]);
   });
+
+  it.each(["&ug:revoked", "+subscribe", "+publish"])(
+    "without %s let a change of signing keys reach other workers within API_TOKEN_CACHE, which a warning says",
+    async (right) => {
+      const own = await newRedis(["--appendonly", "yes"]);
+      const rights = documentedRights().filter((each) => each !== right);
+      const options = {
+        redisUrl: await withRights(own, rights),
+        env: { ...ADMIN_ENV, API_TOKEN_CACHE: "1s", PUBLIC_URL: "https://groups.example.com" },
+      };
+      const one = await newServer(options);
+      const other = await newServer({ ...options, like: one });
+      for (const server of [one, other]) {
+        const warning = await waitFor("it warns", () => server.log().find(({ msg }) => msg.includes("ug:revoked")));
+        expect(warning).toMatchObject({
+          level: "warn",
+          msg: expect.stringMatching(/end_sessions.* within API_TOKEN_CACHE/),
+        });
+      }
+      await grpcClients(one).groups.getUserGroup({ userGroupId: "a" });
+      const group = { case: "userGroupId", value: "a" } as const;
+      const { session } = await grpcClients(other).viewers.createViewerSession({ group, audience: "page" });
+      const resolve = () => succeeds(grpcClients(other).viewers.resolveViewer({ token: session }));
+      const published = async () =>
+        (await http1(other.url, `/e/${one.environment}/Customer/.well-known/jwks.json`)).body.toString();
+      const before = await published();
+      expect(await resolve()).toBe(true);
+      await adminOf(one.url).rotateSigningKey({ environment: customerOf(one), endSessions: true });
+      // Without a bound the other worker reads them after 45 seconds.
+      await waitFor("the session has ended", async () => !(await resolve()), 20_000);
+      await waitFor("the new keys are published", async () => (await published()) !== before, 20_000);
+    },
+  );
 });

@@ -72,7 +72,7 @@ export const SETTINGS = {
   API_TOKEN_CACHE: [
     "apiTokenCacheMs",
     duration(0, DAY_MS),
-    "for how long a worker believes what it read of an issued API token, also while Redis is away; `0s`: every call reads it, in two more round trips; up to `24h`. A revocation is told to all workers at once; this bounds it where that is lost",
+    "for how long a worker believes what it read of an issued API token, also while Redis is away; `0s`: every call reads it, in two more round trips; up to `24h`. Revocations reach all workers at once; if Redis does not let its user subscribe, they and changes of signing keys take up to this time",
     "5s",
   ],
   AUDIT_RETENTION: [

@@ -33,7 +33,7 @@ let keys: SigningKeys;
 beforeEach(() => {
   vi.spyOn(performance, "now").mockImplementation(() => time);
   store = new OneEnvironment();
-  keys = new SigningKeys({ store, onOverdue: (error) => expect.fail(String(error)) });
+  keys = new SigningKeys({ store, unheardMs: 5000, onOverdue: (error) => expect.fail(String(error)) });
 });
 
 afterEach(() => {
@@ -93,4 +93,35 @@ it("asks before it reads what may not be there, and not again while it is there"
   expect(await keys.published(ENVIRONMENT, refuse)).toEqual([]);
   time += 11_000;
   await expect(keys.published(ENVIRONMENT, refuse)).rejects.toThrow(RangeError);
+});
+
+it("reads the keys again after API_TOKEN_CACHE while it does not hear of changes, and keeps them longer when it does", async () => {
+  store.set = { ...store.set, keys: await newKeys() };
+  await keys.signing(ENVIRONMENT);
+  const readsAt = async (ms: number) => {
+    time += ms;
+    const before = store.reads;
+    await keys.checking(ENVIRONMENT);
+    await keys.signing(ENVIRONMENT);
+    return store.reads - before;
+  };
+  expect(await readsAt(6000)).toBe(0);
+  keys.hear(false);
+  expect(await readsAt(0)).toBe(1);
+  expect(await readsAt(4000)).toBe(0);
+  expect(await readsAt(2000)).toBe(1);
+  keys.hear(true);
+  expect(await readsAt(100_000)).toBe(0);
+});
+
+it("publishes keys that are no older than API_TOKEN_CACHE while it does not hear of changes", async () => {
+  store.set = { ...store.set, keys: await newKeys() };
+  keys.hear(false);
+  const [first] = await keys.published(ENVIRONMENT, () => {});
+  const changed = await newKeys();
+  store.set = { ...store.set, keys: changed };
+  time += 6000;
+  const [second] = await keys.published(ENVIRONMENT, () => {});
+  expect(second?.kid).toBe(changed[0]?.kid);
+  expect(second?.kid).not.toBe(first?.kid);
 });

@@ -79,6 +79,8 @@ interface Looked {
 /** What signing keys are used with. */
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
+  /** The maximum age of cached keys while this process does not receive the changes of other workers, in milliseconds. */
+  readonly unheardMs: number;
   /** Told when keys could not be changed though it was time; it is tried again within a minute. */
   readonly onOverdue: (error: unknown) => void;
 }
@@ -95,6 +97,8 @@ export class SigningKeys {
   /** What was read to be published of environments that are not in use here. */
   readonly #looked = new Map<string, Looked>();
   readonly #refreshing: ReturnType<typeof setInterval>;
+  /** The maximum age of cached keys when they are used, in milliseconds. */
+  #freshMs = FRESH_MS;
 
   constructor(deps: SigningKeysDeps) {
     this.#deps = deps;
@@ -103,6 +107,11 @@ export class SigningKeys {
 
   close(): void {
     clearInterval(this.#refreshing);
+  }
+
+  /** Sets whether this process receives the changes of other workers. Until it is called, the process does. */
+  hear(isHearing: boolean): void {
+    this.#freshMs = isHearing ? FRESH_MS : Math.min(FRESH_MS, this.#deps.unheardMs);
   }
 
   /** Drops what is known of an environment's keys, by its path, or of all. */
@@ -148,13 +157,13 @@ export class SigningKeys {
     const path = environmentPath(environment);
     const now = performance.now();
     const known = this.#known.get(path);
-    if (known && now - known.readAt <= FRESH_MS) return publishedOf(known.set);
+    if (known && now - known.readAt <= this.#freshMs) return publishedOf(known.set);
     const looked = this.#looked.get(path);
     if (looked && now < looked.until) return publishedOf(await looked.set);
     // Reads are limited by address. One who asks for keys that exist must not pay for a guesser at the same address.
     if (!looked?.hasKeys) onRead();
     const set = this.#deps.store.read(environment);
-    const read: Looked = { until: now + LOOKED_MS, set, hasKeys: false };
+    const read: Looked = { until: now + Math.min(LOOKED_MS, this.#freshMs), set, hasKeys: false };
     setBounded(this.#looked, path, read, MAX_LOOKED);
     set.catch(() => this.#looked.delete(path));
     const found = await set;
@@ -183,7 +192,7 @@ export class SigningKeys {
   async #find(environment: Environment): Promise<KnownKeys> {
     const path = environmentPath(environment);
     const known = this.#known.get(path);
-    if (known?.environment.number !== environment.number || performance.now() - known.readAt > FRESH_MS)
+    if (known?.environment.number !== environment.number || performance.now() - known.readAt > this.#freshMs)
       return this.#readings.get(path) ?? this.#read(environment);
     known.usedAt = performance.now();
     return known;

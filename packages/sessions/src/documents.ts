@@ -28,13 +28,16 @@ export function jwksDocument(keys: readonly (PublicKey & { readonly kid: string 
   return documentOf({ keys: members });
 }
 
-/** The URL of an issuer's keys, as a document of OpenID Connect Discovery 1.0, of which no flows are offered. */
+/**
+ * The URL of an issuer's keys, as a document of OpenID Connect Discovery 1.0. The issuer offers no flow of OAuth. Some readers
+ * refuse a document without response types; `id_token` is the one for issuers that only sign tokens, such as Kubernetes.
+ */
 export function discoveryDocument(issuer: string): PublishedDocument {
   return documentOf({
     issuer,
     jwks_uri: `${issuer}/.well-known/jwks.json`,
     id_token_signing_alg_values_supported: [ALGORITHM],
-    response_types_supported: [],
+    response_types_supported: ["id_token"],
     subject_types_supported: ["public"],
     claims_supported: "iss aud sub tid gen jti iat exp vid origin properties ext".split(" "),
   });

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 /** The maximum length of a session: it has to fit into headers, of which servers take 8 KiB at the least. */
 export const MAX_SESSION_LENGTH = 8192;
 
-/** The greatest difference between the clocks of those who make and those who check sessions, in seconds. */
+/** How far the `iat` of a session may lie in the future, in seconds: the clocks of two workers may differ by this much. */
 export const CLOCK_TOLERANCE_S = 5;
 
 /** The longest that any session lasts, in seconds. */
@@ -61,8 +61,9 @@ const PREFIX = "eyJ";
 const MAX_HEADER_LENGTH = 256;
 
 /**
- * 64 bytes in base64url, as ES256 makes them. The unused bits of the last character are zero, so that no session has
- * two texts.
+ * 64 bytes in base64url, as ES256 makes them. The unused bits of the last character are zero: one signature has one text.
+ * One session can have two signatures, because ECDSA accepts (r, n - s) wherever it accepts (r, s). Nothing may rely on the
+ * text of a session to recognize it; `jti` identifies it.
  */
 const SIGNATURE = /^[\w-]{85}[AQgw]$/;
 
@@ -113,24 +114,51 @@ export function claimedIssuer(session: string): unknown {
   return payload["iss"];
 }
 
+/** The deepest nesting of objects and arrays in `properties` and `ext`. The service accepts no deeper ones from callers. */
+const MAX_CLAIM_DEPTH = 32;
+
 /**
- * The claims of a session whose signature is right. @throws SessionRefused when this service would not make such claims
+ * The claims of a session whose signature is right. The key may be stolen, so the types of all claims are checked.
+ *
+ * @throws SessionRefused if this service would not make such claims
  */
 export function claimsOf(payload: { readonly [claim: string]: unknown }): SessionClaims {
   const { iss, aud, sub, tid, gen, jti, iat, exp, vid, origin, properties, ext } = payload;
-  const areTexts = [iss, aud, sub, jti, vid ?? "", origin ?? ""].every((claim) => typeof claim === "string");
-  const areIntegers = [tid, gen, iat, exp].every(Number.isSafeInteger);
-  const areObjects = [properties ?? {}, ext ?? {}].every((claim) => typeof claim === "object");
+  const isWhole =
+    [iss, aud, sub, jti].every(isText) &&
+    [tid, gen, iat, exp].every(Number.isSafeInteger) &&
+    [vid, origin].every((claim) => claim === undefined || isText(claim)) &&
+    [properties, ext].every((claim) => claim === undefined || (isObject(claim) && isJson(claim)));
   const claims = { iss, aud, sub, tid, gen, jti, iat, exp, vid, origin, properties, ext } as SessionClaims;
-  if (!areTexts || !areIntegers || !areObjects || claims.exp - claims.iat > MAX_LIFE_S)
-    throw new SessionRefused("malformed");
+  if (!isWhole || claims.exp - claims.iat > MAX_LIFE_S) throw new SessionRefused("malformed");
   return claims;
 }
 
-/** Refuses a session that is not valid at a time, in milliseconds since 1970. @throws SessionRefused */
+/** Whether a claim is a text that protobuf can carry: it has no lone surrogates. */
+function isText(claim: unknown): boolean {
+  return typeof claim === "string" && claim.isWellFormed();
+}
+
+function isObject(value: unknown): value is { readonly [name: string]: unknown } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Whether a parsed value can be written as JSON again: `JSON.parse` reads 1e999 as Infinity. */
+function isJson(value: unknown, depth = 0): boolean {
+  if (typeof value === "number") return Number.isFinite(value);
+  if (typeof value !== "object" || value === null) return true;
+  return depth < MAX_CLAIM_DEPTH && Object.values(value).every((each) => isJson(each, depth + 1));
+}
+
+/**
+ * Refuses a session that is not valid at a time, in milliseconds since 1970. There is no tolerance at its end: that may be
+ * the end of the grace period of a token, and whoever has the session must not outlast whoever has the token.
+ *
+ * @throws SessionRefused
+ */
 export function requireTime({ iat, exp }: SessionClaims, now: number): void {
   const seconds = now / 1000;
-  if (seconds >= exp + CLOCK_TOLERANCE_S) throw new SessionRefused("expired");
+  if (seconds >= exp) throw new SessionRefused("expired");
   if (iat > seconds + CLOCK_TOLERANCE_S) throw new SessionRefused("too-early");
 }
 
@@ -139,7 +167,7 @@ function decoded(part: string): { readonly [name: string]: unknown } | undefined
   if (!BASE64URL.test(part)) return undefined;
   try {
     const value: unknown = JSON.parse(Buffer.from(part, "base64url").toString());
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+    if (isObject(value)) return value;
   } catch {
     // Not JSON.
   }

@@ -1,5 +1,5 @@
 import { createHmac, randomBytes } from "node:crypto";
-import { exportJWK, exportSPKI, generateKeyPair, SignJWT } from "jose";
+import { CompactSign, exportJWK, exportSPKI, generateKeyPair, SignJWT } from "jose";
 import { beforeAll, describe, expect, it } from "vitest";
 import { discoveryDocument, issuerOf, jwksDocument } from "./documents.ts";
 import { isSession, MAX_SESSION_LENGTH, newKeyId, type SessionClaims, SessionRefused } from "./session.ts";
@@ -52,6 +52,18 @@ async function refusalOf(session: Promise<unknown>): Promise<string> {
   return (error as SessionRefused).refusal;
 }
 
+/** The order of the group of P-256. */
+const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
+
+/** Values that no claim has. */
+const ODD = [null, true, [], [1], {}, SECONDS + 0.5, Number.MAX_VALUE];
+
+const isRight = (claim: string, value: unknown) =>
+  (claim === "properties" || claim === "ext") && JSON.stringify(value) === "{}";
+
+/** Objects in one another, as JSON. */
+const nested = (depth: number) => `${'{"a":'.repeat(depth)}0${"}".repeat(depth)}`;
+
 const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
 it("says what was signed", async () => {
@@ -80,8 +92,9 @@ it.each([
 describe("time", () => {
   it.each([
     [0, undefined],
-    [604.9, undefined],
-    [605, "expired"],
+    [599.9, undefined],
+    // No tolerance: it would outlast the grace period of its token.
+    [600, "expired"],
     [-5, undefined],
     [-5.1, "too-early"],
     [1e6, "expired"],
@@ -216,11 +229,42 @@ describe("what somebody else made", () => {
     ["vid", 1],
     ["ext", "text"],
     ["nbf", SECONDS + 60],
+    ...["iss", "aud", "sub", "tid", "gen", "jti", "iat", "exp", "vid", "origin", "properties", "ext"].flatMap((claim) =>
+      ODD.filter((value) => !isRight(claim, value)).map((value): [string, unknown] => [claim, value]),
+    ),
+    ...["aud", "sub", "jti", "vid", "origin"].map((claim): [string, unknown] => [claim, "\ud800"]),
   ])("is refused: a claim %s of %j, though the key is right", async (claim, value) => {
     const session = await new SignJWT({ ...CLAIMS, [claim]: value })
       .setProtectedHeader({ alg: "ES256", typ: "viewer+jwt", kid: KID })
       .sign(key);
-    expect(await refusalOf(verify(session))).toBe("malformed");
+    expect(["malformed", "other-environment"]).toContain(await refusalOf(verify(session)));
+  });
+
+  it.each([
+    ["a number that JSON.parse reads as Infinity", '{"a":[1e999]}'],
+    ["33 levels", nested(33)],
+    ["900 levels", nested(900)],
+  ])("is refused: a claim that no answer can carry, of %s", async (_what, value) => {
+    for (const claim of ["properties", "ext"]) {
+      const text = JSON.stringify({ ...CLAIMS, [claim]: "HERE" }).replace('"HERE"', value);
+      const session = await new CompactSign(Buffer.from(text))
+        .setProtectedHeader({ alg: "ES256", typ: "viewer+jwt", kid: KID })
+        .sign(key);
+      expect(await refusalOf(verify(session)), claim).toBe("malformed");
+    }
+  });
+});
+
+describe("the other signature that ECDSA accepts of the same session", () => {
+  it("is of the same session, which its jti identifies", async () => {
+    const session = await sign();
+    const [head, payload, signature = ""] = session.split(".");
+    const bytes = Buffer.from(signature, "base64url");
+    const s = ORDER - BigInt(`0x${bytes.subarray(32).toString("hex")}`);
+    const other = Buffer.concat([bytes.subarray(0, 32), Buffer.from(s.toString(16).padStart(64, "0"), "hex")]);
+    const twin = `${head}.${payload}.${other.toString("base64url")}`;
+    expect(twin).not.toBe(session);
+    expect((await verify(twin)).jti).toBe(CLAIMS.jti);
   });
 });
 
@@ -271,6 +315,8 @@ describe("what is published", () => {
     expect(JSON.parse(text)).toMatchObject({
       issuer: "https://groups.example.com/e/acme/Customer",
       jwks_uri: "https://groups.example.com/e/acme/Customer/.well-known/jwks.json",
+      // OpenID Connect Discovery requires it, and some readers refuse an empty list.
+      response_types_supported: ["id_token"],
     });
   });
 });

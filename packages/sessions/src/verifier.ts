@@ -2,7 +2,6 @@ import { hash } from "node:crypto";
 import type { CryptoKey } from "jose";
 import {
   ALGORITHM,
-  CLOCK_TOLERANCE_S,
   claimedIssuer,
   claimsOf,
   keyIdOf,
@@ -78,7 +77,7 @@ export class SessionVerifier {
     this.#bytes += entry.bytes;
     // The first entries are the oldest; expired ones among them are removed even while there is room.
     for (const [first, { claims }] of this.#verified) {
-      if (this.#bytes <= this.#maxBytes && claims.exp + CLOCK_TOLERANCE_S > now / 1000) break;
+      if (this.#bytes <= this.#maxBytes && claims.exp > now / 1000) break;
       this.#forget(first);
     }
   }
@@ -100,7 +99,6 @@ async function verified(session: string, key: CryptoKey, issuer: string, now: nu
       typ: TYPE,
       issuer,
       requiredClaims: ["aud", "sub", "jti", "iat", "exp"],
-      clockTolerance: CLOCK_TOLERANCE_S,
       currentDate: new Date(now),
     });
     return claimsOf(payload);

@@ -17,11 +17,10 @@ const CHECK_MS = 5000;
 /** How long Redis may take to answer that check, in milliseconds. */
 const SILENCE_MS = 1000;
 
-/** What a feed tells, and whom. */
-export interface RevocationFeedOptions {
-  readonly listener: RevocationListener;
-  /** Told why Redis refuses to let this user subscribe, once. */
-  readonly onRefused: (error: Error) => void;
+/** The listener of a feed. */
+export interface FeedListener extends RevocationListener {
+  /** Redis does not let its user subscribe or publish. Nothing is reported until `missed` is called. */
+  refused(error: Error): void;
 }
 
 /**
@@ -31,7 +30,7 @@ export interface RevocationFeedOptions {
  *
  * @returns what ends it
  */
-export function followRevocations(client: StoreClient, { listener, onRefused }: RevocationFeedOptions): () => void {
+export function followRevocations(client: StoreClient, listener: FeedListener): () => void {
   const closed = new AbortController();
   const { signal } = closed;
   let isRefused = false;
@@ -55,13 +54,15 @@ export function followRevocations(client: StoreClient, { listener, onRefused }: 
     try {
       await redis.connect();
       await redis.subscribe(REVOKED_CHANNEL);
+      // An empty message, which concerns nothing: scripts ignore it when Redis refuses to publish.
+      await node.reads.redis.publish(REVOKED_CHANNEL, "");
       isRefused = false;
       listener.missed();
       await keep(redis, node, client.nodes);
       return false;
     } catch (error) {
       if (!isRefusal(error)) return false;
-      if (!isRefused) onRefused(error);
+      if (!isRefused) listener.refused(error);
       isRefused = true;
       return true;
     } finally {

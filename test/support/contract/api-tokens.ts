@@ -489,7 +489,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
     if (!feeds) return;
     it("are known to be revoked wherever a feed listens", async () => {
       const listener = newListener();
-      const end = followRevocations(client(1), { listener, onRefused: (error) => expect.fail(error.message) });
+      const end = followRevocations(client(1), { ...listener, refused: (error) => expect.fail(error.message) });
       try {
         await waitFor("it has subscribed", () => listener.told.includes("missed"));
         for (let i = 0; i < 5; i++) {

@@ -224,7 +224,11 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const environment = await created();
       const workers = [0, 1, 0].map(
         (worker) =>
-          new SigningKeys({ store: keysWith(RING, worker), onOverdue: (error) => expect.fail(String(error)) }),
+          new SigningKeys({
+            store: keysWith(RING, worker),
+            unheardMs: 5000,
+            onOverdue: (error) => expect.fail(String(error)),
+          }),
       );
       const signing = await Promise.all(workers.map((worker) => worker.signing(environment)));
       expect(new Set(signing.map(({ kid }) => kid)).size).toBe(1);
@@ -248,7 +252,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const keys = [await newKey({ createTime: old, activeTime: old }), await newKey({ createTime: old })];
       const second = { ...keys[1], activeTime: Date.now() - 1000 } as SigningKey;
       await keysWith().replace(environment, [keys[0] as SigningKey, second], { was: "", by: BY });
-      const worker = new SigningKeys({ store: keysWith(), onOverdue: () => {} });
+      const worker = new SigningKeys({ store: keysWith(), unheardMs: 5000, onOverdue: () => {} });
       expect((await worker.signing(environment)).kid).toBe(second.kid);
       const read = await keysWith().read(environment);
       expect(read.keys).toHaveLength(3);
