@@ -8,6 +8,7 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import type { Path } from "@bufbuild/protobuf/reflect";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { createValidator, type Validator, Violation, violationsToProto } from "@bufbuild/protovalidate";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { createValidateInterceptor } from "@connectrpc/validate";
@@ -21,7 +22,10 @@ import type { Json, JsonObject } from "../domain/user-group.ts";
 import { callError } from "./errors.ts";
 import { memoize, regexMatch } from "./plain-text-rules.ts";
 
-/** Checks requests against all rules: protovalidate's, and this service's own, `json` and `no_token`. */
+/**
+ * Checks requests against all rules: protovalidate's; this service's own, `json` and `no_token`; and the limits of
+ * durations and times, which protobuf's binary format does not enforce.
+ */
 export function allRulesInterceptor(): Interceptor {
   return createValidateInterceptor({ validator: withOwnRules(createValidator({ regexMatch })) });
 }
@@ -34,9 +38,10 @@ function withOwnRules(validator: Validator): Validator {
   return {
     validate(desc, message) {
       const result = validator.validate(desc, message);
-      if (result.kind === "error") return result;
       const violations = result.kind === "invalid" ? [...result.violations] : [];
       addViolations(violations, desc, message, []);
+      // protovalidate fails at times that are too large for it.
+      if (result.kind === "error" && violations.length === 0) return result;
       if (violations.length > 0) throw validationError(violations);
       return { kind: "valid", message: message as never, error: undefined, violations: undefined };
     },
@@ -79,6 +84,13 @@ function checkOf(field: DescField): AddViolations | undefined {
     };
   }
   const { message: type } = field;
+  const wellKnown = WELL_KNOWN.get(type?.typeName ?? "");
+  if (wellKnown) {
+    return (violations, value, parent) => {
+      if (!wellKnown.isValid(value as Duration | Timestamp))
+        violations.push(new Violation(wellKnown.message, wellKnown.id, [...parent, field], [], false));
+    };
+  }
   if (!type || type.typeName.startsWith("google.protobuf.")) return undefined;
   if (field.fieldKind === "message")
     return (violations, message, parent) => addViolations(violations, type, message as Message, [...parent, field]);
@@ -100,8 +112,48 @@ function fieldValue(message: Message, { localName, oneof }: DescField): unknown 
   return chosen === localName ? value : undefined;
 }
 
+const NANOS = 1_000_000_000;
+
+/** 10,000 years in seconds: the limit of a Duration. */
+const MAX_DURATION = 315_576_000_000n;
+
+/** The first second of the year 1 and the last second of the year 9999: the limits of a Timestamp. */
+const MIN_TIME = -62_135_596_800n;
+const MAX_TIME = 253_402_300_799n;
+
+/** What the JSON format enforces for messages of protobuf, and the binary format does not. */
+const WELL_KNOWN: ReadonlyMap<
+  string,
+  { readonly id: string; readonly message: string; readonly isValid: (value: Duration | Timestamp) => boolean }
+> = new Map([
+  [
+    "google.protobuf.Duration",
+    {
+      id: "duration.valid",
+      message: "must be a valid duration: nanos between -10^9 and 10^9, of the same sign as seconds",
+      isValid: ({ seconds, nanos }) =>
+        Math.abs(nanos) < NANOS &&
+        !(seconds > 0n && nanos < 0) &&
+        !(seconds < 0n && nanos > 0) &&
+        seconds >= -MAX_DURATION &&
+        seconds <= MAX_DURATION,
+    },
+  ],
+  [
+    "google.protobuf.Timestamp",
+    {
+      id: "timestamp.valid",
+      message: "must be a valid time of the years 1 to 9999, with nanos from 0 to 999999999",
+      isValid: ({ seconds, nanos }) => nanos >= 0 && nanos < NANOS && seconds >= MIN_TIME && seconds <= MAX_TIME,
+    },
+  ],
+]);
+
 /** Why a JSON value is invalid. The id is stable; the message says what to do. */
-type JsonFault = { readonly id: `json.${"max_depth" | "max_bytes" | "number" | "text"}`; readonly message: string };
+type JsonFault = {
+  readonly id: `json.${"finite" | "max_depth" | "max_bytes" | "number" | "text"}`;
+  readonly message: string;
+};
 
 /** Checks a JSON object against its rules, and whether it can be stored exactly. Returns the first fault. */
 function jsonFault(value: JsonObject, rules: JsonRules): JsonFault | undefined {
@@ -116,6 +168,8 @@ function walk(value: Json, levelsLeft: number, maxDepth: number): JsonFault | un
   // A lone half of a surrogate pair cannot be stored as UTF-8. protobuf-es refuses it everywhere else.
   if (typeof value === "string" && !value.isWellFormed())
     return { id: "json.text", message: "must be well-formed Unicode, but holds half of a surrogate pair" };
+  if (typeof value === "number" && !Number.isFinite(value))
+    return { id: "json.finite", message: "must hold neither NaN nor infinite numbers, because JSON has none" };
   if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER)
     return {
       id: "json.number",

@@ -3,7 +3,6 @@ import { ApiEnvironmentTag, type UserGroup as UserGroupMessage } from "../../gen
 import type { EnvironmentTag } from "../domain/environment.ts";
 import { InvalidUpdateMask } from "../domain/errors.ts";
 import type { UserGroup, UserGroupTarget } from "../domain/user-group.ts";
-import { invalidField } from "./errors.ts";
 
 /*
  * Messages are written as object literals, because `create` would look up every field of each. The types make sure that
@@ -69,21 +68,9 @@ export function maskedFields<Field extends string, Request extends { readonly up
   });
 }
 
-/** The first and the last second that a Timestamp can stand for, of the years 1 to 9999, in milliseconds since 1970. */
-const MIN_TIME = -62_135_596_800_000;
-const MAX_TIME = Date.UTC(10_000, 0) - 1;
-
-/**
- * Converts a time of a request to milliseconds since 1970, with its fraction; undefined when it is unset.
- *
- * @throws ConnectError InvalidArgument when it is out of range, which protobuf's binary format does not prevent
- */
-export function timeOf(field: string, time: Timestamp | undefined): number | undefined {
-  if (!time) return undefined;
-  const { seconds, nanos } = time;
-  const ms = Number(seconds) * 1000 + nanos / 1_000_000;
-  if (nanos >= 0 && nanos < 1_000_000_000 && ms >= MIN_TIME && ms <= MAX_TIME) return ms;
-  throw invalidField(field, "must be a valid time of the years 1 to 9999");
+/** Converts a time of a request to milliseconds since 1970, with its fraction; undefined when it is unset. */
+export function timeOf(time: Timestamp | undefined): number | undefined {
+  return time && Number(time.seconds) * 1000 + time.nanos / 1_000_000;
 }
 
 /** The group that a request names by its id or by a token. Validation requires one of both. */

@@ -51,8 +51,8 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator }: AdminDe
       const filter = {
         creator: request.creator || undefined,
         role: roleFromMessage(request.role),
-        usedSince: timeOf("used_since", request.usedSince),
-        unusedSince: timeOf("unused_since", request.unusedSince),
+        usedSince: timeOf(request.usedSince),
+        unusedSince: timeOf(request.unusedSince),
       };
       const scope = ["ListApiTokens", environmentPath(environment), ...Object.values(filter).map(String)];
       const { items, next } = await apiTokens.list(environment, filter, pageRequest(request, isApiTokenId, scope));
@@ -128,7 +128,7 @@ function isPopulated(request: UpdateApiTokenRequest, field: (typeof UPDATED_FIEL
  * @throws ConnectError InvalidArgument
  */
 function endOf(time: Timestamp | undefined, { expireTime }: Principal): number | undefined {
-  const end = timeOf("expire_time", time);
+  const end = timeOf(time);
   if (expireTime !== undefined && (end ?? Number.POSITIVE_INFINITY) > expireTime) {
     const latest = new Date(expireTime).toISOString();
     throw invalidField("expire_time", `must not be later than ${latest}, when the API token of the caller ends`);

@@ -64,8 +64,8 @@ function filterOf(request: ListAuditEventsRequest): AuditFilter {
     userGroupId: request.userGroupId || undefined,
     actorId: request.actorId || undefined,
     method: request.method || undefined,
-    from: wholeMs(timeOf("start_time", request.startTime)),
-    before: wholeMs(timeOf("end_time", request.endTime)),
+    from: wholeMs(timeOf(request.startTime)),
+    before: wholeMs(timeOf(request.endTime)),
   };
 }
 

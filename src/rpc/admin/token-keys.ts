@@ -43,7 +43,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
 
     async retireTokenKey({ tokenKeyId, reencryptStartTime }, { values }) {
       // Validation requires the time.
-      await tokenKeys.retire(tokenKeyId, Math.floor(timeOf("reencrypt_start_time", reencryptStartTime) ?? 0));
+      await tokenKeys.retire(tokenKeyId, Math.floor(timeOf(reencryptStartTime) ?? 0));
       const call = callOf(values);
       const fields = { request_id: call.id, ...call.callerFields(), keys: [tokenKeyId] };
       logger.info(fields, "a key of TOKEN_KEYS is retired");

@@ -140,7 +140,7 @@ const CLOCK_SLACK_MS = 5000;
 /** @throws ConnectError InvalidArgument */
 function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
   const { mode, userGroups, replaceNewerTokens, previousTokenTtl, validateOnly } = request;
-  const time = timeOf("snapshot_time", request.snapshotTime);
+  const time = timeOf(request.snapshotTime);
   if (time === undefined && userGroups.some(({ token }) => token !== undefined)) {
     throw invalidField("snapshot_time", "must say of when the groups are, where tokens are given");
   }
