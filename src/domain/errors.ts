@@ -190,14 +190,47 @@ export class TokenKeyInUse extends failure("FailedPrecondition", "TOKEN_KEY_IN_U
   field: "token_key_id",
 }) {}
 
+/** Why the store is unavailable, in words for an operator. */
+const STORE_FAULTS = {
+  memory_full: "Redis refuses changes because its memory is full (OOM)",
+  cannot_save: "Redis refuses changes because it cannot save to disk (MISCONF)",
+  read_only: "Redis refuses changes because it is a read-only replica (READONLY)",
+  too_few_replicas: "Redis refuses changes because too few replicas are connected (NOREPLICAS)",
+  timeout: "Redis did not answer in time",
+  not_connected: "there is no connection to Redis",
+  loading: "Redis is loading its data (LOADING)",
+  busy: "Redis is busy with a long script (BUSY)",
+  cluster_down: "the Redis Cluster does not serve these keys (CLUSTERDOWN)",
+  master_down: "Redis is a replica that has lost its master (MASTERDOWN)",
+  denied: "Redis denies its user a command or a key (NOPERM)",
+  refused: "Redis refused a command",
+} as const;
+
+/** Why the store is unavailable. */
+export type StoreFault = keyof typeof STORE_FAULTS;
+
 /** The store did not answer in time, or refused. A change may have been made before this error, but not after it. */
 export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE", {
   text: "the store does not answer; try again",
 }) {
   override readonly outcome: ChangeOutcome | undefined;
-  constructor(cause?: unknown, outcome?: ChangeOutcome) {
+  /** Undefined: not known. */
+  readonly fault: StoreFault | undefined;
+
+  constructor(cause?: unknown, outcome?: ChangeOutcome, fault?: StoreFault) {
     super(cause);
     this.outcome = outcome;
+    this.fault = fault;
+  }
+
+  /** The same failure of a change with another outcome. */
+  withOutcome(outcome: ChangeOutcome): StoreUnavailable {
+    return new StoreUnavailable(this.cause, outcome, this.fault);
+  }
+
+  /** The message for operators, which names the fault. */
+  get messageForOperators(): string {
+    return this.fault === undefined ? this.message : `the store is unavailable: ${STORE_FAULTS[this.fault]}`;
   }
 }
 

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import { DomainError } from "../domain/errors.ts";
+import { DomainError, StoreUnavailable } from "../domain/errors.ts";
 
 /** The namespace of this service's error reasons: `google.rpc.ErrorInfo.domain`. */
 const ERROR_DOMAIN = "user-group-service";
@@ -71,14 +71,18 @@ export function invalidField(field: string, description: string): ConnectError {
 /**
  * Converts a failure to the error for the caller. An unexpected failure becomes Internal with a fixed text, and stays
  * as `cause`, which is never sent.
+ *
+ * @param options `isForOperator`: whether the caller may learn why the store is unavailable; default: no
  */
-export function toCallError(error: unknown): ConnectError {
+export function toCallError(error: unknown, { isForOperator = false } = {}): ConnectError {
   if (error instanceof DomainError) {
-    const { message, reason, field, outcome } = error;
+    const { reason, field, outcome } = error;
+    const unavailable = isForOperator && error instanceof StoreUnavailable ? error : undefined;
+    const message = unavailable?.messageForOperators ?? error.message;
     return callError(Code[error.kind], message, {
       reason,
       violations: field === undefined ? [] : [{ field, description: message }],
-      metadata: outcome && { outcome },
+      metadata: { ...(outcome && { outcome }), ...(unavailable?.fault && { cause: unavailable.fault }) },
       cause: error,
     });
   }

@@ -102,7 +102,8 @@ export class ObservedCall implements ContextValues, ChangeBy {
 
   /** Ends the call with a failure. @returns the error for the caller */
   fail(failure: unknown): ConnectError {
-    const error = toCallError(failure);
+    const role = this.principal?.role;
+    const error = toCallError(failure, { isForOperator: role === "admin" || role === "root" });
     error.metadata.set(REQUEST_ID_HEADER, this.id);
     this.end(error);
     return error;

@@ -33,11 +33,10 @@ const bucket = (metric: string, le: string, values: string): Input => {
   const labels = metric.startsWith("ugs_") ? { operation: "environment" } : GET;
   return { metric: `${metric}_bucket`, labels: { ...labels, le }, values };
 };
-const encrypting = (key_id: string): Input => ({
+const holding = (key_id: string, use: "encrypt" | "decrypt", workers = 1): Input => ({
   metric: "ugs_token_key_workers",
-  labels: { use: "encrypt" },
-  as: { key_id },
-  values: "1x90",
+  as: { key_id, use },
+  values: `${workers}x90`,
 });
 const lost = (cause: string, values: string): Input => ({ metric: "ugs_spans_lost_total", labels: { cause }, values });
 const tokenEnds = (seconds: number) => plain("ugs_api_token_expire_time_seconds", `${seconds}x40`);
@@ -264,11 +263,26 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: [plain("ugs_config_last_reload_successful", "0x2 1x20")],
   },
   {
-    ...{ alert: "UserGroupsKeysDiffer", when: "two keys encrypt for an hour", at: "75m" },
-    series: [encrypting("k1"), encrypting("k2")],
+    ...{ alert: "UserGroupsKeysDiffer", when: "a worker lacks the key of another one", at: "1m" },
+    series: [holding("k2", "encrypt"), holding("k1", "decrypt"), holding("k1", "encrypt"), plain("ugs_workers", "2x5")],
+    fires: {
+      description: "Workers encrypt tokens under the key k2, and others lack it: they answer RECORD_UNREADABLE.",
+      labels: ["key_id"],
+    },
+  },
+  {
+    ...{ alert: "UserGroupsKeysDiffer", when: "every worker holds both keys", at: "1m" },
+    series: [
+      ...[holding("k1", "encrypt"), holding("k2", "encrypt"), holding("k1", "decrypt"), holding("k2", "decrypt")],
+      plain("ugs_workers", "2x5"),
+    ],
+  },
+  {
+    ...{ alert: "UserGroupsKeysMixed", when: "two keys encrypt for an hour", at: "75m" },
+    series: [holding("k1", "encrypt"), holding("k2", "encrypt")],
     fires: { description: "Tokens have been encrypted under 2 keys at once for an hour." },
   },
-  { alert: "UserGroupsKeysDiffer", when: "all use one", at: "75m", series: [encrypting("k1")] },
+  { alert: "UserGroupsKeysMixed", when: "all use one", at: "75m", series: [holding("k1", "encrypt")] },
   {
     ...{ alert: "UserGroupsSpansLost", when: "the collector is away", at: "25m" },
     series: [lost("export", "0+120x40"), lost("rate", "0x40")],

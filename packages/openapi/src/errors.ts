@@ -88,6 +88,10 @@ function schemasOf(reasons: readonly Reason[]): ErrorComponents["schemas"] {
         enum: ["not_made", "unknown"],
         description: "Of `unavailable`: what became of the change.",
       },
+      cause: {
+        type: "string",
+        description: "Of `STORE_UNAVAILABLE`, for API tokens of role `admin`: why the store is unavailable.",
+      },
       field_violations: { type: "array", items: violation },
     },
   };

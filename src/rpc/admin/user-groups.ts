@@ -189,7 +189,8 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
 
 /** The failure of one group, as a call for that group alone would report it. */
 function failureMessage(failure: DomainError): ImportResult_Failure {
-  const error = toCallError(failure);
+  // Only operators import.
+  const error = toCallError(failure, { isForOperator: true });
   const [info] = error.findDetails(ErrorInfoSchema);
   return {
     $typeName: "usergroup.admin.v1.ImportResult.Failure",

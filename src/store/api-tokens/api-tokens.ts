@@ -232,6 +232,6 @@ function endOf({ record }: TokenText): number {
 /** A step of a change. When an earlier step was made, a failure leaves open how much of the change was made. */
 function stepOf<T>(step: Promise<T>, isBegun: boolean): Promise<T> {
   return step.catch((error: unknown) => {
-    throw isBegun && error instanceof StoreUnavailable ? new StoreUnavailable(error.cause, "unknown") : error;
+    throw isBegun && error instanceof StoreUnavailable ? error.withOutcome("unknown") : error;
   });
 }

@@ -119,6 +119,17 @@ describe("the key ring", () => {
     expect(encrypt(new TokenCipher([NEW, OLD]), token).keyId).toBe("new");
   });
 
+  it("names the missing key in the error for the log", () => {
+    const thrown = () => {
+      try {
+        return read([NEW]);
+      } catch (error) {
+        return error;
+      }
+    };
+    expect(String((thrown() as Error).cause)).toContain(`under the key "old", which TOKEN_KEYS lacks`);
+  });
+
   it("refuses what is encrypted under a key that it does not hold, or holds under another name", () => {
     for (const ring of [[NEW], [{ ...NEW, id: "old" }], [{ ...OLD, id: "renamed" }]]) {
       expect(() => read(ring)).toThrow(RecordUnreadable);

@@ -19,6 +19,7 @@ import {
   type ChangeOutcome,
   DomainError,
   RecordUnreadable,
+  type StoreFault,
   StoreUnavailable,
   TooFewReplicas,
 } from "../../domain/errors.ts";
@@ -134,8 +135,8 @@ export class StoreClient implements StoreProbe {
    */
   prepare<Name extends string>(operation: string, script: Script<Name>, args: ScriptArgs<Name>): Promise<string[]> {
     return this.change(operation, script, args).catch((error: unknown) => {
-      const isUnsure = error instanceof StoreUnavailable || error instanceof TooFewReplicas;
-      throw isUnsure ? new StoreUnavailable(error.cause, "not_made") : error;
+      if (error instanceof StoreUnavailable) throw error.withOutcome("not_made");
+      throw error instanceof TooFewReplicas ? new StoreUnavailable(error.cause, "not_made", "too_few_replicas") : error;
     });
   }
 
@@ -162,7 +163,7 @@ export class StoreClient implements StoreProbe {
    */
   async ping(): Promise<void> {
     const masters = this.nodes.masters().filter((node) => node.isReady());
-    if (masters.length === 0) throw new StoreUnavailable(new Error("not connected"));
+    if (masters.length === 0) throw new StoreUnavailable(new Error("not connected"), undefined, "not_connected");
     const asked = masters.map((node) => this.run("ping", "set", [this.nodes.keyOf(node, PROBE_KEY), "1", "XX"]));
     await Promise.any(asked).catch(({ errors }: AggregateError) => {
       throw errors[0];
@@ -235,7 +236,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   expire(): void {
     this.finish(true);
     const cause = new Error(`${this.operation}: no answer in time`);
-    this.reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome));
+    this.reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome, "timeout"));
   }
 
   /** @returns false after the timeout: the round trip has already been counted as a failure */
@@ -312,7 +313,27 @@ function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainE
     refusal === "MOVED"
       ? `this is a node of a Cluster, which REDIS_URL names as redis-cluster:// (${message})`
       : message;
-  return new StoreUnavailable(new Error(explained), outcome);
+  return new StoreUnavailable(new Error(explained), outcome, faultOf(error, refusal));
+}
+
+/** The faults that Redis reports by the first word of its refusal. */
+const FAULT_OF_WORD: { readonly [word: string]: StoreFault } = {
+  OOM: "memory_full",
+  MISCONF: "cannot_save",
+  READONLY: "read_only",
+  NOREPLICAS: "too_few_replicas",
+  LOADING: "loading",
+  BUSY: "busy",
+  CLUSTERDOWN: "cluster_down",
+  MASTERDOWN: "master_down",
+  NOPERM: "denied",
+  NOAUTH: "denied",
+};
+
+/** Why a round trip failed. @param refusal the word by which Redis refused it */
+function faultOf(error: unknown, refusal: string | undefined): StoreFault {
+  if (!isRefusal(error)) return "not_connected";
+  return FAULT_OF_WORD[refusal ?? ""] ?? "refused";
 }
 
 /** Commands, whatever they take. */

@@ -1,0 +1,80 @@
+import { rmSync } from "node:fs";
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { ConnectError } from "@connectrpc/connect";
+import { waitFor } from "@user-group-service/testing/wait";
+import { expect, it } from "vitest";
+import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
+import { ADMIN_ENV, adminOf, customerOf, issueToken } from "./support/admin.ts";
+import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
+import type { TestRedis } from "./support/redis.ts";
+import { grpcClients } from "./support/rpc.ts";
+
+/** The cause and the message that a failed call reports, once the service has reconnected to a Redis that was demoted. */
+async function toldOf(call: () => Promise<unknown>): Promise<{ reason?: string; cause?: string; message: string }> {
+  const error = await call().then(
+    () => expect.fail("the call was answered"),
+    (thrown: unknown) => ConnectError.from(thrown),
+  );
+  const [info] = error.findDetails(ErrorInfoSchema);
+  const cause = info?.metadata["cause"];
+  if (cause === "not_connected") return toldOf(call);
+  return { reason: info?.reason, cause, message: error.rawMessage };
+}
+
+/** Prevents Redis from writing to disk, which makes it refuse changes. */
+async function failToSave(redis: TestRedis): Promise<void> {
+  const operator = newOperator(redis);
+  rmSync(redis.folder, { recursive: true });
+  await operator.config("SET", "save", "3600 1");
+  await operator.bgsave();
+  await waitFor("Redis refuses changes", () =>
+    operator.set("key", "value").then(
+      () => false,
+      (error: Error) => error.message.startsWith("MISCONF"),
+    ),
+  );
+}
+
+describeWithRedis("an error of an unavailable store", () => {
+  it.each<[cause: string, words: string, befall: (redis: TestRedis) => unknown]>([
+    ["memory_full", "its memory is full", (redis) => newOperator(redis).config("SET", "maxmemory", "1")],
+    ["cannot_save", "it cannot save to disk", failToSave],
+    ["read_only", "it is a read-only replica", (redis) => newOperator(redis).replicaof("127.0.0.1", redis.port + 1)],
+    ["timeout", "Redis did not answer in time", (redis) => redis.freeze()],
+  ])("reports %s to root and admin, and to no other role", async (cause, words, befall) => {
+    const redis = await newRedis(["--replica-serve-stale-data", "yes"]);
+    // The API tokens are not read again.
+    const env = { ...ADMIN_ENV, REDIS_TIMEOUT: "2s", API_TOKEN_CACHE: "1m" };
+    const server = await newServer({ redisUrl: redis.url, env });
+    const environment = customerOf(server);
+    const admin = adminOf(server.url, (await issueToken(server, "admin")).token);
+    await admin.getCaller({});
+    const { groups } = grpcClients(server);
+    await groups.getUserGroup({ userGroupId: "a" });
+    await befall(redis);
+
+    const values = { displayName: "new", role: Role.READ };
+    const userGroups = [{ providedId: "new" }];
+    const put = {
+      method: "PUT",
+      headers: { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" },
+      body: JSON.stringify({ user_group_id: "a", name: "N" }),
+    };
+    const [byRoot, byAdmin, byOther, imported] = await Promise.all([
+      toldOf(() => adminOf(server.url).createEnvironment({ environment: { name: "new" } })),
+      toldOf(() => admin.createApiToken(values)),
+      toldOf(() => groups.updateUserGroup({ userGroupId: "a", name: "N" })),
+      admin.importUserGroups({ userGroups, environment, snapshotTime: timestampNow() }),
+    ]);
+    const overRest = (await fetch(`${server.url}/api/user`, put).then((answer) => answer.json())) as { error: object };
+    const told = { reason: "STORE_UNAVAILABLE", cause, message: expect.stringContaining(words) };
+    expect(byRoot).toEqual(told);
+    expect(byAdmin).toEqual(told);
+    const text = "the store does not answer; try again";
+    expect(byOther).toEqual({ reason: "STORE_UNAVAILABLE", cause: undefined, message: text });
+    expect(overRest.error).toMatchObject({ reason: "STORE_UNAVAILABLE", message: text });
+    expect(overRest.error).not.toHaveProperty("cause");
+    expect(imported.results[0]?.failure?.message).toContain("the store is unavailable: ");
+  });
+});
