@@ -11,6 +11,22 @@ export function stopRequested(isWorker: boolean): Promise<undefined> {
   });
 }
 
+/** Work of Node's thread pool, as `getActiveResourcesInfo` names it: files and host names. */
+const IN_THREADS = /^(?:FSReq|CloseReq|GetAddrInfoReq|GetNameInfoReq)/;
+
+/**
+ * Ends this process, even if a thread hangs in the file system or in a host name lookup. `process.exit` of Node waits for
+ * such threads, so a signal ends the process then. Deno's does not wait.
+ */
+export function endProcess(): void {
+  const isInThreads = process.getActiveResourcesInfo().some((name) => IN_THREADS.test(name));
+  if ("Deno" in globalThis || !isInThreads) process.exit();
+  process.removeAllListeners("SIGTERM");
+  process.kill(process.pid, process.exitCode ? "SIGKILL" : "SIGTERM");
+  // The first process of a container cannot end itself by a signal.
+  process.abort();
+}
+
 /** Called with each closer that failed. */
 export type CloseFailure = (name: string, error: unknown) => void;
 

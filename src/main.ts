@@ -1,6 +1,6 @@
 import "./runtime.ts";
 import { loadConfig } from "./config/config.ts";
-import { stopRequested } from "./lifecycle.ts";
+import { endProcess, stopRequested } from "./lifecycle.ts";
 import { run, supervise } from "./run.ts";
 import { answerCommandLine, reportStartFailure } from "./start-messages.ts";
 import { worker } from "./worker.ts";
@@ -8,9 +8,7 @@ import { worker } from "./worker.ts";
 if (worker || !answerCommandLine(process.argv.slice(2))) {
   const stopped = stopRequested(worker !== undefined);
   try {
-    const config = loadConfig(process.env);
-    const starting = !worker && config.workers > 1 ? supervise(config) : run(config);
-    const service = await Promise.race([starting, stopped]);
+    const service = await Promise.race([start(), stopped]);
     if (service === undefined && !worker) console.error("stopped before the service was ready");
     await stopped;
     await service?.close();
@@ -18,5 +16,11 @@ if (worker || !answerCommandLine(process.argv.slice(2))) {
     reportStartFailure(error);
   }
   // Exits even if something still keeps the process alive.
-  setTimeout(() => process.exit(), 1000).unref();
+  setTimeout(endProcess, 1000).unref();
+}
+
+/** Reads the settings and starts the service, or the supervisor of several workers. */
+async function start(): Promise<{ close(): Promise<void> }> {
+  const config = await loadConfig(process.env);
+  return !worker && config.workers > 1 ? supervise(config) : run(config);
 }

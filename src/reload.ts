@@ -46,7 +46,7 @@ export function watchFiles(
       const fault = error instanceof ConfigError ? error.faults.join("; ") : explainStartFailure(error);
       logger.warn(
         { settings, error: fault },
-        "the files of settings have changed, but cannot be used; what they held before stays",
+        "files of settings cannot be used; the service keeps what they held before",
       );
     },
   });

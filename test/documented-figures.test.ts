@@ -56,7 +56,7 @@ const {
   idleTimeoutMs,
   deadSessionCheckMs,
 } = DEFAULT_LIMITS;
-const { maxConnections, authFailureLimit } = loadConfig({});
+const { maxConnections, authFailureLimit } = await loadConfig({});
 
 describe("every figure is that of the code", () => {
   it("in the limits of docs/api.md", () => {

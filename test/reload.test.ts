@@ -73,7 +73,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (ru
       key: next.key,
     };
     mounted.swap(broken);
-    const refused = () => server.log().filter(({ level, msg }) => level === "warn" && msg.endsWith("before stays"));
+    const refused = () => server.log().filter(({ level, msg }) => level === "warn" && msg.endsWith("held before"));
     await waitFor("all of them are refused", () => refused().length === 4);
     expect(
       refused()

@@ -13,7 +13,7 @@ import { open } from "../../src/run.ts";
  * and store, but every request goes through connectNodeAdapter. HTTP/2 has a
  * port of its own.
  */
-const config = loadConfig(process.env);
+const config = await loadConfig(process.env);
 const { app } = await open(config);
 const { authorize, interceptors = [], ...service } = app.service;
 /** As the transport asks for it, by the headers. */

@@ -1,6 +1,7 @@
 import { createSecureContext } from "node:tls";
 import { readRedisUrl } from "@user-group-service/redis";
 import { distance } from "fastest-levenshtein";
+import { type FileContent, FileReader } from "./file-reader.ts";
 import * as parse from "./parse.ts";
 import { defaultOf, type FileSetting, SETTINGS, type Setting } from "./settings.ts";
 
@@ -49,21 +50,30 @@ export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa
   readonly tls: TlsConfig | undefined;
   /** The files that settings name. */
   readonly files: readonly SettingFile[];
-  /** The same settings, where these files hold other texts. @throws ConfigError */
-  readonly withTexts: (texts: FileTexts) => Readonly<Config>;
+  /** The same settings with other texts of these files. @throws ConfigError */
+  readonly withTexts: (texts: FileContents) => Readonly<Config>;
   readonly misspelled: readonly Misspelled[];
 }
 
-/** What files of settings hold. */
+/** The texts of files that settings name. */
 type FileTexts = { readonly [name in FileSetting]?: string };
 
+/** The contents of the files that settings name. */
+type FileContents = { readonly [name in FileSetting]?: FileContent };
+
 /**
- * Reads the settings. An unset and an empty variable both mean the default.
+ * Reads the settings and the files that they name. An unset and an empty variable both mean the default.
  *
- * @param texts of files that have been read; the others are read
  * @throws ConfigError naming every fault
  */
-export function loadConfig(environ: Environ, texts: FileTexts = {}): Readonly<Config> {
+export async function loadConfig(environ: Environ): Promise<Readonly<Config>> {
+  const settings = (Object.keys(SETTINGS) as Setting[]).filter(isFile);
+  const paths = settings.flatMap((name) => (environ[name] ? [[name, environ[name]] as const] : []));
+  return parseConfig(environ, Object.fromEntries(await new FileReader().readAll(paths)));
+}
+
+/** @param contents of all files that the settings name @throws ConfigError naming every fault */
+function parseConfig(environ: Environ, contents: FileContents): Readonly<Config> {
   const given = (name: Setting): string => environ[name] || defaultOf(name);
   /** The settings whose values are in files. */
   const inFiles = new Set<Setting>();
@@ -84,7 +94,8 @@ export function loadConfig(environ: Environ, texts: FileTexts = {}): Readonly<Co
         if (given(direct) !== "") throw new parse.SettingError(`is set beside ${direct}: unset one of them`);
         inFiles.add(direct);
       }
-      const text = path === "" ? "" : (texts[name] ?? parse.fileText(path));
+      const text = contents[name] ?? "";
+      if (text instanceof parse.SettingError) throw text;
       if (path !== "") files.push({ setting: name, path, text });
       read[field] = parser(path === "" ? "" : parse.fileValue(text));
     } catch (error) {
@@ -169,7 +180,7 @@ export function loadConfig(environ: Environ, texts: FileTexts = {}): Readonly<Co
   faults.push(...rules.flatMap(([isBroken, fault]) => (isBroken ? [fault] : [])));
   const misspelled = misspelledIn(environ);
   if (faults.length > 0) throw new ConfigError(faults, misspelled);
-  const withTexts = (others: FileTexts) => loadConfig(environ, { ...textsOf(files), ...others });
+  const withTexts = (others: FileContents) => parseConfig(environ, { ...textsOf(files), ...others });
   return Object.freeze({ ...(others as Values), tls, files, withTexts, misspelled });
 }
 

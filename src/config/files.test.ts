@@ -1,8 +1,9 @@
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, inject, it, onTestFinished } from "vitest";
 import { type Config, ConfigError, type Environ, loadConfig } from "./config.ts";
+import { FileReader } from "./file-reader.ts";
 import { SettingFiles } from "./files.ts";
 import type { FileSetting } from "./settings.ts";
 
@@ -13,19 +14,23 @@ const { cert: OTHER_CERT, key: OTHER_KEY } = certificates.client;
 const TOKENS = "a=0123456789abcdef\nb=fedcba9876543210\n";
 
 /** Files of settings in a folder of their own, what is in use, and what was told. */
-function watched(texts: { readonly [setting in FileSetting]?: string }, environ: Environ = {}) {
+async function watched(
+  texts: { readonly [setting in FileSetting]?: string },
+  environ: Environ = {},
+  reader = new FileReader(),
+) {
   const folder = mkdtempSync(join(tmpdir(), "ugs-files-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const pathOf = (setting: string) => join(folder, setting);
   for (const [setting, text] of Object.entries(texts)) writeFileSync(pathOf(setting), text);
   const paths = Object.fromEntries(Object.keys(texts).map((setting) => [setting, pathOf(setting)]));
   const state = {
-    used: loadConfig({ ...paths, ...environ }),
+    used: await loadConfig({ ...paths, ...environ }),
     told: [] as string[],
     refusal: undefined as Error | undefined,
     tries: 0,
   };
-  const files = new SettingFiles(state.used, {
+  const listener: ConstructorParameters<typeof SettingFiles>[1] = {
     async use(config: Config) {
       state.tries += 1;
       if (state.refusal) throw state.refusal;
@@ -36,7 +41,8 @@ function watched(texts: { readonly [setting in FileSetting]?: string }, environ:
         error instanceof ConfigError ? error.faults.join("; ") : error === undefined ? "used" : String(error);
       state.told.push(`${[...changed].join("+")}: ${fault}`);
     },
-  });
+  };
+  const files = new SettingFiles(state.used, listener, reader);
   const look = async (times = 2) => {
     for (let i = 0; i < times; i++) await files.look();
   };
@@ -45,7 +51,7 @@ function watched(texts: { readonly [setting in FileSetting]?: string }, environ:
 
 describe("the files of settings", () => {
   it("tell nothing while they stay as they are, whatever is done to them", async () => {
-    const { pathOf, state, look } = watched({ API_TOKENS_FILE: TOKENS });
+    const { pathOf, state, look } = await watched({ API_TOKENS_FILE: TOKENS });
     await look();
     writeFileSync(pathOf("API_TOKENS_FILE"), TOKENS);
     await look();
@@ -53,7 +59,7 @@ describe("the files of settings", () => {
   });
 
   it("are used when another file takes their place, once they are read twice", async () => {
-    const { pathOf, state, look, tokens } = watched({ API_TOKENS_FILE: TOKENS });
+    const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     writeFileSync(pathOf("new"), "c=00000000000000000\n");
     renameSync(pathOf("new"), pathOf("API_TOKENS_FILE"));
     await look(1);
@@ -64,7 +70,7 @@ describe("the files of settings", () => {
   });
 
   it("are used when the link of their folder leads to another one, as Kubernetes does it", async () => {
-    const { folder, look, tokens } = watched({});
+    const { folder, look, tokens } = await watched({});
     const version = (name: string, text: string) => {
       mkdirSync(join(folder, name));
       writeFileSync(join(folder, name, "tokens"), text);
@@ -73,7 +79,7 @@ describe("the files of settings", () => {
     };
     version("..2026_01", TOKENS);
     symlinkSync("..data/tokens", join(folder, "tokens"));
-    const mounted = watched({}, { API_TOKENS_FILE: join(folder, "tokens") });
+    const mounted = await watched({}, { API_TOKENS_FILE: join(folder, "tokens") });
     version("..2026_02", "c=00000000000000000");
     rmSync(join(folder, "..2026_01"), { recursive: true });
     await mounted.look();
@@ -83,7 +89,7 @@ describe("the files of settings", () => {
   });
 
   it("are left alone while they are written", async () => {
-    const { pathOf, state, look, tokens } = watched({ API_TOKENS_FILE: TOKENS });
+    const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     const next = "c=0000000000000000000000\nd=1111111111111111111111\n";
     for (const length of [0, 18, 20, 40]) {
       writeFileSync(pathOf("API_TOKENS_FILE"), next.slice(0, length));
@@ -96,7 +102,7 @@ describe("the files of settings", () => {
   });
 
   it("stay in use when they are deleted, emptied or faulty, which is told once for each content", async () => {
-    const { pathOf, state, look, tokens } = watched({ API_TOKENS_FILE: TOKENS });
+    const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     const path = pathOf("API_TOKENS_FILE");
     rmSync(path);
     await look(5);
@@ -118,7 +124,7 @@ describe("the files of settings", () => {
   });
 
   it("are used only as a certificate and its key, whichever comes first", async () => {
-    const { pathOf, state, look } = watched({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: KEY });
+    const { pathOf, state, look } = await watched({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: KEY });
     const steps: [FileSetting, string][] = [
       ["TLS_KEY_FILE", OTHER_KEY],
       ["TLS_CERT_FILE", OTHER_CERT],
@@ -142,7 +148,7 @@ describe("the files of settings", () => {
   });
 
   it("do not wait for another that is faulty", async () => {
-    const { pathOf, state, look, tokens } = watched({
+    const { pathOf, state, look, tokens } = await watched({
       API_TOKENS_FILE: TOKENS,
       ADMIN_TOKEN_FILE: "0123456789abcdef-root",
     });
@@ -154,7 +160,7 @@ describe("the files of settings", () => {
   });
 
   it("are tried again while the service cannot use them", async () => {
-    const { pathOf, state, look, tokens } = watched({ API_TOKENS_FILE: TOKENS });
+    const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     state.refusal = new Error("Redis is away");
     writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
     await look(4);
@@ -165,7 +171,7 @@ describe("the files of settings", () => {
   });
 
   it("are tried less and less often, but at once when they change", async () => {
-    const { pathOf, state, look, tokens } = watched({ API_TOKENS_FILE: TOKENS });
+    const { pathOf, state, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS });
     state.refusal = new Error("Redis is away");
     writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
     await look(200);
@@ -175,5 +181,24 @@ describe("the files of settings", () => {
     writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-better-token-of-27-chars");
     await look();
     expect(tokens()).toEqual(["a-better-token-of-27-chars"]);
+  });
+
+  it("are used though the read of another one hangs, which is told once", async () => {
+    const hung = new Set<string>();
+    const read = async (path: string) => {
+      const device = Number(path.endsWith("ADMIN_TOKEN_FILE"));
+      return hung.has(path) ? new Promise<never>(() => {}) : { text: readFileSync(path, "utf8"), device };
+    };
+    const texts = { ADMIN_TOKEN_FILE: "0123456789abcdef-root", API_TOKENS_FILE: TOKENS };
+    const { pathOf, state, look, tokens } = await watched(texts, {}, new FileReader(read, 20));
+    await look();
+    hung.add(pathOf("ADMIN_TOKEN_FILE"));
+    writeFileSync(pathOf("API_TOKENS_FILE"), "a=a-new-token-of-24-chars");
+    await look(5);
+    expect(tokens()).toEqual(["a-new-token-of-24-chars"]);
+    expect(state.told).toEqual([
+      "API_TOKENS_FILE: used",
+      expect.stringMatching(/^ADMIN_TOKEN_FILE: ADMIN_TOKEN_FILE cannot be read: no answer from the file system at/),
+    ]);
   });
 });

@@ -1,6 +1,5 @@
-import { readFile } from "node:fs/promises";
 import { type Config, ConfigError } from "./config.ts";
-import { type SettingError, unreadable } from "./parse.ts";
+import { type FileContent, FileReader } from "./file-reader.ts";
 import type { FileSetting } from "./settings.ts";
 
 /** How often the files of settings are read, in milliseconds. What has changed is used when it is the same the next time. */
@@ -27,9 +26,6 @@ interface FilesListener {
   readonly onResult: (changed: ReadonlySet<FileSetting>, error?: unknown) => void;
 }
 
-/** What a file holds, or why it cannot be read. */
-type Content = string | SettingError;
-
 /** The most looks between two tries of contents that cannot be used: a try may cost Redis much. */
 const MAX_WAIT = 30;
 
@@ -48,7 +44,8 @@ export class SettingFiles {
   readonly #listener: FilesListener;
   readonly #groups: readonly ReadonlySet<FileSetting>[];
   #config: Config;
-  #contents: ReadonlyMap<FileSetting, Content>;
+  readonly #reader: FileReader;
+  #contents: ReadonlyMap<FileSetting, FileContent>;
   /** What was told last of the groups whose files cannot be used. */
   readonly #told = new Map<ReadonlySet<FileSetting>, string>();
   /** How many looks pass until contents that cannot be used are tried again. */
@@ -56,9 +53,10 @@ export class SettingFiles {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isClosed = false;
 
-  constructor(config: Config, listener: FilesListener) {
+  constructor(config: Config, listener: FilesListener, reader = new FileReader()) {
     this.#config = config;
     this.#listener = listener;
+    this.#reader = reader;
     this.#contents = new Map(config.files.map(({ setting, text }) => [setting, text]));
     const settings = new Set(config.files.map(({ setting }) => setting));
     const groupOf = (setting: FileSetting) => TOGETHER.find((group) => group.includes(setting)) ?? [setting];
@@ -80,8 +78,7 @@ export class SettingFiles {
   /** Reads them once. */
   async look(): Promise<void> {
     const before = this.#contents;
-    const reading = this.#config.files.map(async ({ setting, path }) => [setting, await contentOf(path)] as const);
-    this.#contents = new Map(await Promise.all(reading));
+    this.#contents = await this.#reader.readAll(this.#config.files.map(({ setting, path }) => [setting, path]));
     for (const group of this.#groups) {
       const isSettled = [...group].every((setting) => isSame(this.#contents.get(setting), before.get(setting)));
       if (isSettled) await this.#take(group);
@@ -121,14 +118,6 @@ export class SettingFiles {
   }
 }
 
-async function contentOf(path: string): Promise<Content> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    return unreadable(path, error);
-  }
-}
-
-function isSame(one: Content | undefined, other: Content | undefined): boolean {
+function isSame(one: FileContent | undefined, other: FileContent | undefined): boolean {
   return typeof one === typeof other && String(one) === String(other);
 }

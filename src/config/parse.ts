@@ -1,5 +1,4 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { type Network, parseNetwork } from "../domain/client-address.ts";
 import { type EnvironmentName, environmentPath, parseEnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/store.ts";
@@ -70,18 +69,26 @@ export function rateLimit(text: string): RateLimit | undefined {
   );
 }
 
-/** What separates the entries of a list: a comma, the end of a line, or both. */
-const SEPARATOR = /\s*,?[ \t]*\r?\n\s*|,/;
+/** The entries of a list. A comma, the end of a line, or both separate them. */
+function entriesOf(text: string): string[] {
+  const lines = text.split("\n").flatMap((line) => line.trim() || []);
+  const isLast = (i: number) => i === lines.length - 1;
+  const entries = lines.flatMap((line, i) => (line.endsWith(",") && !isLast(i) ? line.slice(0, -1) : line).split(","));
+  return entries.length > 0 ? entries : [""];
+}
+
+/** How many faults of one list an error names. */
+const MAX_FAULTS = 20;
 
 /**
  * Parses each entry of a list; an empty text has none.
  *
- * @throws SettingError that names every entry at fault by its place; the entry itself may be a secret
+ * @throws SettingError that names each entry at fault by its place, up to `MAX_FAULTS`; the entry itself may be a secret
  */
 function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
   if (text === "") return [];
   const faults: string[] = [];
-  const values = text.split(SEPARATOR).flatMap((entry, i) => {
+  const values = entriesOf(text).flatMap((entry, i) => {
     try {
       return [parseEntry(entry.trim())];
     } catch (error) {
@@ -90,16 +97,19 @@ function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
       return [];
     }
   });
-  if (faults.length > 0) throw new SettingError(...faults);
+  const [shown, others] = [faults.slice(0, MAX_FAULTS), faults.length - MAX_FAULTS];
+  if (others > 0) shown.push(`has ${others} more faults in its entries`);
+  if (shown.length > 0) throw new SettingError(...shown);
   return values;
 }
 
 /** Requires that no two entries of a list are the same in something. @throws SettingError that names two that are */
 function requireDifferent<T>(entries: readonly T[], by: (entry: T, i: number) => string, fault: string): void {
-  const values = entries.map(by);
-  values.forEach((value, i) => {
-    const first = values.indexOf(value);
-    if (first < i) throw new SettingError(`entries ${first + 1} and ${i + 1} ${fault}`);
+  const places = new Map<string, number>();
+  entries.map(by).forEach((value, i) => {
+    const first = places.get(value);
+    if (first !== undefined) throw new SettingError(`entries ${first + 1} and ${i + 1} ${fault}`);
+    places.set(value, i);
   });
 }
 
@@ -297,29 +307,15 @@ export function host(text: string): string {
   return text;
 }
 
-/** Reads the file of a setting. @throws SettingError */
-export function fileText(path: string): string {
-  if (path.includes("-----BEGIN")) throw new SettingError("holds the text of a file; give the path of the file");
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    throw unreadable(path, error);
-  }
-}
-
-/** Why the file of a setting cannot be read. A path is repeated only if it is surely one, and not the secret itself. */
-export function unreadable(path: string, error: unknown): SettingError {
-  const shown = /^\.{0,2}\/[\w./@-]*$|^[A-Za-z]:\\/.test(path) ? path : "the path that is given; is it one?";
-  return new SettingError(`cannot be read: ${(error as { code?: string }).code ?? "unknown error"} at ${shown}`);
-}
-
 /**
  * The value in a file: its text without what ends the last line.
  *
  * @throws SettingError when there is none, for the file may be about to be written
  */
 export function fileValue(text: string): string {
-  const value = text.replace(/[\r\n]+$/, "");
+  let end = text.length;
+  while (end > 0 && "\r\n".includes(text[end - 1] as string)) end--;
+  const value = text.slice(0, end);
   if (value === "") throw new SettingError("must hold something: the file is empty");
   return value;
 }

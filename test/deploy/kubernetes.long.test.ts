@@ -53,7 +53,7 @@ describe.skipIf(kustomize === undefined || programs === undefined).each(["single
       expect([status, `${stdout}${stderr}`.match(/passed for resource/g)?.length]).toEqual([0, 6]);
     });
 
-    it("has settings that a start takes, with the files of the secret", () => {
+    it("has settings that a start takes, with the files of the secret", async () => {
       expect(container["envFrom"]).toEqual([{ configMapRef: { name: configMap["metadata"]?.["name"] } }]);
       const folder = String(container["volumeMounts"]?.[0]?.["mountPath"]);
       const here = newFolder();
@@ -65,7 +65,7 @@ describe.skipIf(kustomize === undefined || programs === undefined).each(["single
         writeFileSync(join(here, basename(value)), `${SECRETS[basename(value)] ?? expect.fail(value)}\n`);
         return [name, join(here, basename(value))];
       });
-      const config = loadConfig(Object.fromEntries(settings));
+      const config = await loadConfig(Object.fromEntries(settings));
       expect(config.misspelled).toEqual([]);
       expect(config.metricsPort).toBe(9090);
       // preStop, then what is under way, then what the supervisor allows beyond.

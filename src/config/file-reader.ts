@@ -1,0 +1,120 @@
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
+import { SettingError } from "./parse.ts";
+
+/** The largest file of a setting, in bytes: as large as a Secret of Kubernetes may be. */
+export const MAX_FILE_BYTES = 1_048_576;
+
+/** How long one read may take, in milliseconds. */
+const READ_MS = 3000;
+
+/**
+ * The number of reads that may hang at once. A read cannot be cancelled. On Node it holds one of the four threads that
+ * also look up hosts, compress and sign.
+ */
+const MAX_HANGING = 2;
+
+/** How many bytes are read at once. */
+const CHUNK_BYTES = 65_536;
+
+/** The text of a file, or why it cannot be read. */
+export type FileContent = string | SettingError;
+
+/** A file that was read. */
+interface ReadFile {
+  readonly text: string;
+  /** The number of the device, which is one for each mount. */
+  readonly device: number;
+}
+
+/**
+ * Reads files of settings, one after another, each within a deadline. While the read of a file hangs, the reader does not
+ * read that file again, nor another file of the same mount.
+ */
+export class FileReader {
+  readonly #read: typeof readRegularFile;
+  readonly #readMs: number;
+  readonly #hanging = new Set<string>();
+  readonly #devices = new Map<string, number>();
+
+  /** @param read how to read a file; default: from disk @param readMs how long one read may take, in milliseconds */
+  constructor(read = readRegularFile, readMs = READ_MS) {
+    this.#read = read;
+    this.#readMs = readMs;
+  }
+
+  /** Reads files, by the names of their settings. Call it again only after it has resolved. */
+  async readAll<Name>(files: Iterable<readonly [Name, string]>): Promise<Map<Name, FileContent>> {
+    const contents = new Map<Name, FileContent>();
+    for (const [name, path] of files) contents.set(name, await this.#contentOf(path));
+    return contents;
+  }
+
+  async #contentOf(path: string): Promise<FileContent> {
+    if (path.includes("-----BEGIN")) return new SettingError("holds the text of a file; give the path of the file");
+    if (this.#isBlocked(path)) return hangs(path);
+    this.#hanging.add(path);
+    const reading = this.#read(path).finally(() => this.#hanging.delete(path));
+    try {
+      const file = await within(this.#readMs, reading);
+      if (file === undefined) return hangs(path);
+      this.#devices.set(path, file.device);
+      return file.text;
+    } catch (error) {
+      return error instanceof SettingError ? error : unreadable(path, (error as { code?: string }).code);
+    }
+  }
+
+  #isBlocked(path: string): boolean {
+    const device = this.#devices.get(path);
+    const isOfSameMount = (other: string) => device !== undefined && device === this.#devices.get(other);
+    return this.#hanging.has(path) || this.#hanging.size >= MAX_HANGING || [...this.#hanging].some(isOfSameMount);
+  }
+}
+
+/**
+ * Reads a regular file. A pipe would block its reader until somebody writes, and a device may never end.
+ *
+ * @throws SettingError for anything else and for a file of more than `MAX_FILE_BYTES`; the error of the system
+ */
+async function readRegularFile(path: string): Promise<ReadFile> {
+  // Without O_NONBLOCK, opening a pipe that nobody writes to would block.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const stats = await file.stat();
+    if (!stats.isFile()) throw new SettingError(`cannot be read: no regular file ${at(path)}`);
+    const chunks: Buffer[] = [];
+    for (let bytes = 0; bytes <= MAX_FILE_BYTES; ) {
+      const { bytesRead, buffer } = await file.read(Buffer.alloc(CHUNK_BYTES), 0, CHUNK_BYTES, null);
+      if (bytesRead === 0) return { text: Buffer.concat(chunks).toString("utf8"), device: stats.dev };
+      chunks.push(buffer.subarray(0, bytesRead));
+      bytes += bytesRead;
+    }
+    throw new SettingError(`is too large: more than ${MAX_FILE_BYTES} bytes ${at(path)}`);
+  } finally {
+    await file.close();
+  }
+}
+
+/** What a promise resolves with; undefined when it has not settled after so many milliseconds. */
+async function within<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, ms, undefined);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+function hangs(path: string): SettingError {
+  return new SettingError(`cannot be read: no answer from the file system ${at(path)}`);
+}
+
+function unreadable(path: string, code = "unknown error"): SettingError {
+  return new SettingError(`cannot be read: ${code} ${at(path)}`);
+}
+
+/** Shows a path in an error only if it certainly is one, and not the secret itself. */
+function at(path: string): string {
+  const isPath = /^\.{0,2}\/[\w./@-]*$|^[A-Za-z]:\\/.test(path);
+  return isPath ? `at ${path}` : "at the path that is given; is it one?";
+}

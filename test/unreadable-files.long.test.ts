@@ -1,0 +1,129 @@
+import { execFileSync } from "node:child_process";
+import { renameSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { newFolder } from "@user-group-service/testing/opened";
+import { ROOT } from "@user-group-service/testing/process";
+import { RUNTIMES, type Runtime } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
+import { describe, expect, it } from "vitest";
+import { adminOf } from "./support/admin.ts";
+import { newLaunched, newServer } from "./support/opened.ts";
+import { metricOf } from "./support/operations.ts";
+import { grpcClients, succeeds } from "./support/rpc.ts";
+import type { LaunchedServer } from "./support/server.ts";
+
+const PRELOAD = join(ROOT, "test/fixtures/hanging-file/preload.mjs");
+const ROOT_TOKEN = `root-${crypto.randomUUID()}`;
+const [TOKEN, LEAKED, NEW] = ["kept", "leaked", "new"].map((name) => `${name}-${crypto.randomUUID()}`);
+
+const makePipe = (path: string) => execFileSync("mkfifo", [path]);
+
+/** Two files of settings in a folder of their own. */
+function newFiles() {
+  const folder = newFolder();
+  const pathOf = (name: string) => join(folder, name);
+  const files = { ADMIN_TOKEN_FILE: pathOf("admin"), API_TOKENS_FILE: pathOf("api") };
+  writeFileSync(files.ADMIN_TOKEN_FILE, ROOT_TOKEN);
+  writeFileSync(files.API_TOKENS_FILE, `acme=${TOKEN}\nacme=${LEAKED}`);
+  /** Replaces a file by one that is made beside it. */
+  const replace = (path: string, make: (path: string) => unknown) => {
+    make(`${path}-next`);
+    renameSync(`${path}-next`, path);
+  };
+  return { folder, pathOf, files, replace };
+}
+
+async function startWith({ folder, files }: ReturnType<typeof newFiles>, runtime: Runtime, env = {}) {
+  const denoFlags = [`--allow-read=${folder}`];
+  const server = await newServer({ runtime, denoFlags, env: { API_TOKENS: "", ...files, ...env } });
+  const { groups } = grpcClients(server, LEAKED);
+  const isTaken = (setting: string) => metricOf(server, "ugs_config_last_reload_successful", { setting });
+  return {
+    server,
+    isTaken,
+    isLeakedValid: () => succeeds(groups.getUserGroup({ userGroupId: "a" })),
+    isRootValid: (token: string) => succeeds(adminOf(server.url, token).listEnvironments({})),
+    isRefused: async () => {
+      await waitFor("the metric is 0", async () => (await isTaken("ADMIN_TOKEN_FILE")) === 0);
+      const warned = server.log().filter(({ level, msg }) => level === "warn" && msg.startsWith("files of settings"));
+      return String(warned.at(-1)?.["error"]);
+    },
+  };
+}
+
+/** Ends a server. It must be gone within seconds of its last line. @returns its exit code */
+async function end(server: LaunchedServer): Promise<number | null> {
+  server.signal("SIGTERM");
+  await waitFor("it says that it has closed", () => server.log().some(({ msg }) => msg === "closed"));
+  await waitFor("its process is gone", () => !server.isRunning(), 15_000);
+  return server.exited();
+}
+
+describe.each(RUNTIMES)("a file of a setting that cannot be read, on %s", (runtime) => {
+  it("leaves the other files in use, is reported, and is used once it can be read", async () => {
+    const files = newFiles();
+    const { ADMIN_TOKEN_FILE: admin, API_TOKENS_FILE: api } = files.files;
+    const { server, isTaken, isLeakedValid, isRootValid, isRefused } = await startWith(files, runtime);
+    expect(await isLeakedValid()).toBe(true);
+
+    files.replace(admin, makePipe);
+    expect(await isRefused()).toBe(`ADMIN_TOKEN_FILE cannot be read: no regular file at ${admin}`);
+    files.replace(api, (path) => writeFileSync(path, `acme=${TOKEN}`));
+    await waitFor("the token that was taken out has ended", async () => !(await isLeakedValid()));
+    expect(await isTaken("API_TOKENS_FILE")).toBe(1);
+
+    files.replace(admin, (path) => writeFileSync(path, ROOT_TOKEN));
+    await waitFor("the metric is 1", async () => (await isTaken("ADMIN_TOKEN_FILE")) === 1);
+    files.replace(admin, (path) => {
+      writeFileSync(path, "");
+      truncateSync(path, 600_000_000);
+    });
+    expect(await isRefused()).toBe(`ADMIN_TOKEN_FILE is too large: more than 1048576 bytes at ${admin}`);
+    expect(await isRootValid(ROOT_TOKEN)).toBe(true);
+
+    files.replace(admin, (path) => writeFileSync(path, `${NEW}-root`));
+    await waitFor("the new token is valid", () => isRootValid(`${NEW}-root`));
+    files.replace(admin, makePipe);
+    await isRefused();
+    expect(await end(server)).toBe(0);
+  });
+
+  it("ends the start with its name", async () => {
+    const { folder, pathOf, files } = newFiles();
+    makePipe(pathOf("pipe"));
+    const env = { ...files, API_TOKENS: "", API_TOKENS_FILE: pathOf("pipe") };
+    const server = newLaunched({ runtime, env, denoFlags: [`--allow-read=${folder}`] });
+    expect(await server.exited()).toBe(1);
+    expect(server.output()).toContain(`API_TOKENS_FILE cannot be read: no regular file at ${pathOf("pipe")}`);
+  });
+});
+
+// Only Node has a few threads for all files, and waits for them at its end.
+describe("a file of a setting whose mount does not answer", () => {
+  const hanging = ({ files, pathOf }: ReturnType<typeof newFiles>) => ({
+    ...{ NODE_OPTIONS: `--import=${PRELOAD}`, HANGING_FILE: files.ADMIN_TOKEN_FILE, HANGING_PIPE: pathOf("pipe") },
+  });
+
+  it("stays in use, as do others of its mount, is reported, and does not keep the process alive", async () => {
+    const files = newFiles();
+    const { server, isTaken, isLeakedValid, isRootValid, isRefused } = await startWith(files, "node", hanging(files));
+    files.replace(files.files.ADMIN_TOKEN_FILE, (path) => writeFileSync(path, `${NEW}-root`));
+    await waitFor("the new token is valid", () => isRootValid(`${NEW}-root`));
+    makePipe(files.pathOf("pipe"));
+    expect(await isRefused()).toMatch(/^ADMIN_TOKEN_FILE cannot be read: no answer from the file system at/);
+    files.replace(files.files.API_TOKENS_FILE, (path) => writeFileSync(path, `acme=${TOKEN}`));
+    await waitFor("the other file of the mount is reported", async () => (await isTaken("API_TOKENS_FILE")) === 0);
+    expect([await isLeakedValid(), await isRootValid(`${NEW}-root`)]).toEqual([true, true]);
+    // Ended by a signal.
+    expect(await end(server)).toBeNull();
+  });
+
+  it("ends the start with its name", async () => {
+    const files = newFiles();
+    makePipe(files.pathOf("pipe"));
+    const server = newLaunched({ env: { ...files.files, ...hanging(files) } });
+    await waitFor("its process is gone", () => !server.isRunning(), 15_000);
+    expect(await server.exited()).not.toBe(0);
+    expect(server.output()).toContain("ADMIN_TOKEN_FILE cannot be read: no answer from the file system");
+  });
+});
