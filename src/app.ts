@@ -18,6 +18,7 @@ import { clientKey, connectionKey } from "./domain/client-address.ts";
 import { formatOf } from "./observability/exposition.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
+import type { UnknownCallers } from "./observability/unknown-callers.ts";
 import { errorResponse } from "./rest/json.ts";
 import { legacyEndpoints } from "./rest/legacy.ts";
 import { userEndpoint } from "./rest/user.ts";
@@ -40,6 +41,7 @@ interface AppDeps
   readonly metrics: Metrics;
   /** Undefined: nothing is traced. */
   readonly traces: Traces | undefined;
+  readonly unknownCallers: UnknownCallers;
   /** Whether the console is served. */
   readonly console: boolean;
   /** Aborts when the service begins to shut down; streams then end. */

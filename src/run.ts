@@ -15,6 +15,7 @@ import { addGauges } from "./gauges.ts";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Logger, openLog } from "./observability/log.ts";
 import { Metrics } from "./observability/metrics.ts";
+import { UnknownCallers } from "./observability/unknown-callers.ts";
 import { generateDevelopmentTokens, openIssuedTokens, staticTokens } from "./open-api-tokens.ts";
 import { isLoopback, openSessions } from "./open-sessions.ts";
 import { openAudit, openRateLimiters, openStore, openStores } from "./open-store.ts";
@@ -176,6 +177,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
     state.onGone = (environment) => authenticator.forget(environment);
     state.watch();
     if (config.redisUrl !== undefined) onReconnected = () => state.restore();
+    const unknownCallers = new UnknownCallers(log.logger);
+    lifecycle.onClose("failures of unknown callers", () => unknownCallers.report());
     const shutdown = new AbortController();
     // Every open stream adds a listener.
     setMaxListeners(0, shutdown.signal);
@@ -193,6 +196,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       authenticator,
       logger: log.logger,
       metrics,
+      unknownCallers,
       shutdownSignal: shutdown.signal,
       isClosing: () => lifecycle.isClosing,
     });

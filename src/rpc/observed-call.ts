@@ -12,6 +12,7 @@ import { type Environment, formatEnvironmentName, parseEnvironmentName } from ".
 import { MAX_ID_LENGTH } from "../domain/user-group.ts";
 import { errorFields, type Logger, REDACTED, SESSION_IN_TEXT, TOKEN_IN_TEXT } from "../observability/log.ts";
 import { type CallSeries, CODE_OK, type Metrics } from "../observability/metrics.ts";
+import type { UnknownCallers } from "../observability/unknown-callers.ts";
 import { environmentNameFromMessage } from "./admin/messages.ts";
 import { toCallError } from "./errors.ts";
 
@@ -30,8 +31,10 @@ const SERVER_FAULTS: ReadonlySet<Code> = new Set([Code.Unknown, Code.Internal, C
 export interface Observers {
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, "calls">;
-  /** Undefined: nothing is traced. */
+  /** Omit to disable tracing. */
   readonly traces?: Pick<Traces, "begin"> | undefined;
+  /** Counts failed calls whose caller is not authenticated. */
+  readonly unknownCallers: Pick<UnknownCallers, "count">;
 }
 
 /** A request that becomes a call. */
@@ -77,7 +80,7 @@ export class ObservedCall implements ContextValues, ChangeBy {
   trustedProxies: readonly Network[] | undefined = undefined;
   /** Of a call that is sampled; set by `begin`. */
   trace: CallTrace | undefined = undefined;
-  private logger: Logger | undefined = undefined;
+  private observers: Observers | undefined = undefined;
   private series: CallSeries | undefined = undefined;
   private desc: DescMethod | undefined = undefined;
 
@@ -86,7 +89,8 @@ export class ObservedCall implements ContextValues, ChangeBy {
   }
 
   /** Counts the start of the call, and of each further one that an endpoint makes for the same request. */
-  begin({ logger, metrics, traces }: Observers, request: Begun): void {
+  begin(observers: Observers, request: Begun): void {
+    const { metrics, traces } = observers;
     const { method, header } = request;
     const given = header.get(REQUEST_ID_HEADER);
     this.id = given !== null && REQUEST_ID.test(given) ? given : randomUUID();
@@ -94,7 +98,7 @@ export class ObservedCall implements ContextValues, ChangeBy {
     this.started = performance.now();
     this.input = undefined;
     this.isRefused = false;
-    this.logger = logger;
+    this.observers = observers;
     this.series = metrics.calls.begin(method, this.protocol);
     this.desc = method;
     if (traces) this.trace = this.beginTrace(traces, request);
@@ -115,9 +119,12 @@ export class ObservedCall implements ContextValues, ChangeBy {
     this.series?.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
     this.trace?.end(error && { code: error.code, codeName: codeToString(error.code) });
     const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRefused;
-    const logger = this.logger;
+    if (!this.observers) return;
+    const { logger, unknownCallers } = this.observers;
+    // Anyone could fill the log with failures if each unauthenticated call had a line.
+    const hasLine = isFault && (this.bearer !== undefined || unknownCallers.count(codeToString(error.code)));
     // Most calls are not logged, so their fields are put together only when they are.
-    if (!logger || !(isFault || logger.isLevelEnabled("debug"))) return;
+    if (!(hasLine || logger.isLevelEnabled("debug"))) return;
     const method = this.desc;
     const peer = error && this.peer;
     const fields = {
@@ -131,7 +138,7 @@ export class ObservedCall implements ContextValues, ChangeBy {
       ...this.groupFields(output),
       ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
     };
-    if (!isFault) logger.debug(fields, error ? "call refused" : "call");
+    if (!hasLine) logger.debug(fields, isFault ? "call failed" : error ? "call refused" : "call");
     // An outage of Redis or its replicas mostly passes by itself; any other fault needs somebody to look at it.
     else if (error.code === Code.Unavailable) logger.warn(fields, "call failed");
     else logger.error(fields, "call failed");

@@ -1,0 +1,47 @@
+import { http1 } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { expect, it } from "vitest";
+import { newApiToken } from "../src/domain/token.ts";
+import { bearer } from "./support/admin.ts";
+import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
+import { waitUntilReady } from "./support/operations.ts";
+
+const REQUESTS = 100;
+const TARGET = "/api/user?user_group_id=a";
+
+describeWithRedis.each(RUNTIMES)("while Redis is away, a server on %s", (runtime) => {
+  it("logs the number of failed calls of unknown callers, and not each of them", async () => {
+    const redis = await newRedis();
+    const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
+    await redis.stop();
+    await waitUntilReady(server, false);
+    const linesOf = (message: string) => server.log().filter(({ msg }) => msg === message);
+    const known = linesOf("call failed").length;
+    const lines = server.log().length;
+    for (let i = 0; i < REQUESTS; i++) {
+      const answers = await Promise.all([
+        http1(server.url, `/e/guess${i}/.well-known/jwks.json`),
+        http1(server.url, TARGET, { headers: bearer(newApiToken()) }),
+      ]);
+      expect(answers.map(({ status }) => status)).toEqual([503, 503]);
+    }
+    // Nothing else fills the log either: a few lines are about Redis.
+    expect(server.log().length - lines).toBeLessThan(20);
+    const [first, ...others] = linesOf("call failed").slice(known);
+    expect(others).toEqual([]);
+    expect(first).toMatchObject({
+      level: "warn",
+      code: "unavailable",
+      error: expect.stringContaining("StoreUnavailable"),
+    });
+    // A caller whose token the server knows keeps a line for each failed call.
+    const headers = bearer(server.tokens.customer);
+    for (let i = 0; i < 3; i++) expect((await http1(server.url, TARGET, { headers })).status).toBe(503);
+    expect(linesOf("call failed").slice(known + 1)).toHaveLength(3);
+    // What no line has reported yet is reported when the server ends.
+    await server.stop();
+    const counted = linesOf("calls of unknown callers failed");
+    expect(counted.map(({ code }) => code)).toEqual(["unavailable"]);
+    expect(counted[0]?.["calls"]).toBe(2 * REQUESTS - 1);
+  });
+});
