@@ -17,6 +17,8 @@ export interface Disturbance {
   readonly delayMs?: () => number;
   /** After how many of so many bytes of an answer the connection breaks; undefined: it does not. */
   readonly cutAt?: (bytes: number) => number | undefined;
+  /** What a client gets in place of an answer. */
+  readonly rewrite?: (answer: Buffer) => Buffer;
 }
 
 interface Connection {
@@ -97,8 +99,9 @@ export class Network {
     this.#flow(connection);
   }
 
-  #answer({ from, ends: [client, node] }: Connection, answer: Buffer): void {
-    const { delayMs, cutAt } = this.#disturbance;
+  #answer({ from, ends: [client, node] }: Connection, given: Buffer): void {
+    const { delayMs, cutAt, rewrite } = this.#disturbance;
+    const answer = from === CLIENT && rewrite ? rewrite(given) : given;
     const bytes = from === CLIENT ? cutAt?.(answer.length) : undefined;
     if (bytes !== undefined) {
       client.end(answer.subarray(0, bytes), () => client.destroy());

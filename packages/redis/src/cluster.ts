@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import crc16xmodem from "crc/crc16xmodem";
 import type { NodeOptions } from "./connection.ts";
-import { NotSent, type Redirection, redirectionOf, refusalWordOf } from "./errors.ts";
+import { NotSent, type Redirection, redirectionOf, showsOutdatedSlots } from "./errors.ts";
 import { type NodeCall, openNode, type StoreNode, type StoreNodes } from "./nodes.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 
@@ -33,20 +33,20 @@ const CONNECTED_MS = 5;
 /** How many commands may wait for a node that has been silent for a while. */
 const MAX_OF_SILENT_NODE = 256;
 
-/** The refusals by which a node shows that what is known of the slots may be out of date. */
-const OUTDATED: ReadonlySet<string | undefined> = new Set(["CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY"]);
-
 /** How long a node may take to say who has which slots, in milliseconds. */
 const ANSWER_MS = 300;
 
-/** The pause before asking again while a slot has no connected node, in milliseconds. */
-const RETRY_MS = 100;
-
-/** The shortest pause before asking again, in milliseconds, however many calls are redirected. */
+/** The pause before a first question, in milliseconds: calls that fail at the same time share it. */
 const SHORTEST_MS = 20;
 
+/** The shortest time from one question to the next, in milliseconds, however many calls fail. */
+const INTERVAL_MS = 500;
+
+/** How many nodes are asked at once. */
+const ASKED_NODES = 3;
+
 /** After so many questions in a row without an answer, the nodes of REDIS_URL are connected to again. */
-const UNANSWERED = 3;
+const UNANSWERED = 2;
 
 /** A range of slots and the node that has them. */
 interface Range {
@@ -70,7 +70,9 @@ export class ClusterNodes implements StoreNodes {
   #unanswered = 0;
   #isAsking = false;
   #isAskedFor = false;
-  #retry: ReturnType<typeof setTimeout> | undefined;
+  /** When nodes were asked last, by `performance.now()`, and how many were so far. */
+  #lastAsked = Number.NEGATIVE_INFINITY;
+  #asked = 0;
   #isClosed = false;
 
   constructor(target: RedisTarget, options: Omit<NodeOptions, "onClose">) {
@@ -104,7 +106,6 @@ export class ClusterNodes implements StoreNodes {
 
   close(): void {
     this.#isClosed = true;
-    clearTimeout(this.#retry);
     for (const node of this.#nodes.values()) node.close();
   }
 
@@ -128,11 +129,9 @@ export class ClusterNodes implements StoreNodes {
     let error = first;
     let { node } = from;
     for (let hops = 1; ; hops++) {
+      if (showsOutdatedSlots(error)) this.#refreshSoon();
       const redirection = redirectionOf(error);
-      if (redirection === undefined) {
-        if (OUTDATED.has(refusalWordOf(error))) this.#refreshSoon();
-        throw error;
-      }
+      if (redirection === undefined) throw error;
       if (redirection.kind === "wait" || hops > QUICK_HOPS) await pause(PAUSE_MS);
       if (redirection.kind === "wait") node = this.#slots[from.slot];
       else node = await this.#follow(redirection, node);
@@ -150,10 +149,7 @@ export class ClusterNodes implements StoreNodes {
     // A node leaves the host out when the other node has the same one.
     const host = to.host || (from?.reads.redis.options.host ?? "");
     const node = this.#open({ host, port: to.port });
-    if (kind === "moved") {
-      this.#slots[slot] = node;
-      this.#refreshSoon();
-    }
+    if (kind === "moved") this.#slots[slot] = node;
     const until = performance.now() + CONNECT_MS;
     while (!node.isReady() && performance.now() < until) await pause(CONNECTED_MS);
     return node;
@@ -193,25 +189,28 @@ export class ClusterNodes implements StoreNodes {
 
   async #refresh(): Promise<void> {
     this.#isAsking = true;
-    for (let pauseMs = SHORTEST_MS; this.#isAskedFor; pauseMs = RETRY_MS) {
-      await pause(pauseMs, undefined, { ref: false });
+    while (this.#isAskedFor || !this.isReady()) {
+      const due = this.#lastAsked + INTERVAL_MS - performance.now();
+      await pause(Math.max(due, SHORTEST_MS), undefined, { ref: false });
+      if (this.#isClosed) return;
       this.#isAskedFor = false;
+      this.#lastAsked = performance.now();
       const ranges = await this.#ask();
       if (this.#isClosed) return;
       if (ranges) this.#adopt(ranges);
       else if (++this.#unanswered % UNANSWERED === 0) this.#openSeeds();
     }
     this.#isAsking = false;
-    clearTimeout(this.#retry);
-    if (!this.isReady()) this.#retry = setTimeout(() => this.#refreshSoon(), RETRY_MS).unref();
   }
 
   /**
-   * Asks all connected nodes, and takes the answer that most of them give: a single node may be cut off from the
-   * others.
+   * Asks some connected nodes, others each time, and takes the answer that most of them give: a single node may be cut off
+   * from the others.
    */
   async #ask(): Promise<readonly Range[] | undefined> {
-    const nodes = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);
+    const connected = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);
+    const count = Math.min(ASKED_NODES, connected.length);
+    const nodes = Array.from({ length: count }, () => connected[this.#asked++ % connected.length] as StoreNode);
     const answers = await Promise.all(nodes.map((node) => askOne(node).catch(() => undefined)));
     const votes = new Map<string, { ranges: readonly Range[]; count: number }>();
     for (const ranges of answers) {

@@ -7,11 +7,22 @@ function refusal(text: string): Error {
 }
 
 describe("a refusal of Redis", () => {
-  it("is told by its first word, and no other error is one", () => {
-    expect(refusalWordOf(refusal("NOAUTH Authentication required."))).toBe("NOAUTH");
-    expect(refusalWordOf(new Error("NOAUTH"))).toBeUndefined();
-    expect(refusalWordOf(refusal("a script failed"))).toBeUndefined();
-  });
+  it.each([
+    ["NOAUTH Authentication required.", "NOAUTH"],
+    ["ERR MOVED 1 127.0.0.1:6381", "MOVED"],
+    ["ERR upstream: CLUSTERDOWN The cluster is down", "CLUSTERDOWN"],
+    ["ERR Error running script (call to f_0a): @user_script:3: -READONLY You can't write", "READONLY"],
+    ["ERR syntax error", "ERR"],
+    ["NOGROUP No such key", "NOGROUP"],
+    ["a script failed", undefined],
+    ["ERR REMOVED 1 127.0.0.1:6381", "ERR"],
+    // What callers sent is no word of Redis.
+    ["ERR unknown command 'x', with args beginning with: 'a' MOVED 1 10.0.0.1:6379 ", "ERR"],
+    ["ERR unknown command `x`, with args beginning with: `MOVED 1 10.0.0.1:6379`, ", "ERR"],
+    ["WRONGPASS invalid username-password pair or user is disabled.", "WRONGPASS"],
+  ])("%s has the word %s", (text, word) => expect(refusalWordOf(refusal(text))).toBe(word));
+
+  it("has a word if it is an answer of Redis", () => expect(refusalWordOf(new Error("NOAUTH"))).toBeUndefined());
 
   it.each([
     ["MOVED 3999 127.0.0.1:6381", { kind: "moved", slot: 3999, to: { host: "127.0.0.1", port: 6381 } }],
@@ -19,7 +30,19 @@ describe("a refusal of Redis", () => {
     ["MOVED 1 :6381", { kind: "moved", slot: 1, to: { host: "", port: 6381 } }],
     ["TRYAGAIN Multiple keys request during rehashing of slot", { kind: "wait" }],
     ["ERR Script attempted to access a non local key in a cluster node", { kind: "wait" }],
+    [
+      "ERR MOVED 1 redis-1.example.com:6381",
+      { kind: "moved", slot: 1, to: { host: "redis-1.example.com", port: 6381 } },
+    ],
+    ["MOVED 1 ::1:6381", { kind: "moved", slot: 1, to: { host: "::1", port: 6381 } }],
+    [
+      "ERR Error running script: @user_script:1: ASK 1 10.0.0.1:6381 script: 1, on @user_script:1.",
+      { kind: "ask", slot: 1, to: { host: "10.0.0.1", port: 6381 } },
+    ],
+    ["ERR MOVED to another node", { kind: "wait" }],
+    ["ERR TRYAGAIN Multiple keys request during rehashing of slot", { kind: "wait" }],
     ["CLUSTERDOWN The cluster is down", undefined],
+    ["ERR value is not an integer: 'MOVED 1 10.0.0.1:6379'", undefined],
   ])("%s leads elsewhere, or not", (text, redirection) => expect(redirectionOf(refusal(text))).toEqual(redirection));
 
   it.each([
@@ -42,6 +65,12 @@ describe("a refusal of Redis", () => {
     ["ERR syntax error. script: 1, on @user_script:1.", false],
     ["WRONGTYPE Operation against a key. script: 1, on @user_script:1.", false],
     ["ERR Script attempted to access a non local key. script: 1, on @user_script:1.", true],
+    ["ERR MOVED 1 127.0.0.1:6381", true],
+    ["ERR CLUSTERDOWN The cluster is down", true],
+    ["ERR LOADING Redis is loading the dataset in memory", true],
+    ["ERR Error running script (call to f_1): @user_script:2: MOVED 1 127.0.0.1:6381", true],
+    ["ERR Error running script (call to f_1): @user_script:2: -READONLY You can't write", true],
+    ["ERR Error running script (call to f_1): @user_script:2: -WRONGTYPE Operation against a key", false],
   ])("%s changed nothing: %s", (text, nothing) => expect(changedNothing(refusal(text))).toBe(nothing));
 });
 

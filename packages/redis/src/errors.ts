@@ -43,9 +43,22 @@ export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";
 }
 
+/**
+ * The words by which Redis says why it refuses a command. A managed service or a proxy may write them behind other words, as
+ * in `ERR MOVED 1 HOST:PORT`; so do errors of scripts.
+ */
+const WORDS = [
+  ...["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "BUSY", "NOSCRIPT"],
+  ...["OOM", "MISCONF", "NOREPLICAS", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM"],
+];
+
+/** One of them, or else the first word. Behind a quotation mark Redis repeats what callers sent. */
+const WORD = new RegExp(`^[^'"\`]*?\\b(${WORDS.join("|")})\\b|^([A-Z]+)\\b`);
+
 /** The word by which Redis says why it refuses a command, such as NOAUTH; undefined for every other error. */
 export function refusalWordOf(error: unknown): string | undefined {
-  return isRefusal(error) ? /^[A-Z]+\b/.exec(error.message)?.[0] : undefined;
+  const [, known, first] = (isRefusal(error) && WORD.exec(error.message)) || [];
+  return known ?? first;
 }
 
 /** Whether an error is the answer to a command. */
@@ -64,13 +77,19 @@ export function isPasswordRefusal(error: Error): boolean {
   return word === "WRONGPASS" || word === "NOAUTH";
 }
 
-/** What only the first write of a script can be refused with. */
-const FIRST_WRITE: readonly (string | undefined)[] = ["OOM", "READONLY", "MISCONF", "NOREPLICAS"];
+/** What Redis answers for keys that another node has, or that this one cannot serve now. */
+const ELSEWHERE = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY"];
+
+/**
+ * What a script can be refused with before its first write only: it looks for every key before it writes, and Redis
+ * checks before the first write whether writes are possible.
+ */
+const BEFORE_WRITES: ReadonlySet<string | undefined> = new Set([...ELSEWHERE, "OOM", "MISCONF", "NOREPLICAS"]);
 
 /** What Redis answers before it carries out a command or a script. */
 const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
-  ...FIRST_WRITE,
-  ...["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
+  ...BEFORE_WRITES,
+  ...["BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
 ]);
 
 /** Part of the error of a command that failed inside a script. */
@@ -84,14 +103,25 @@ function isKeyMoving({ message }: Error): boolean {
   return message.includes("non local key");
 }
 
-/**
- * Whether a refused command or script has changed nothing. Of a script, only the errors of its first write say so: any
- * other may come after a write.
- */
+/** Whether a refused command or script has changed nothing. Other errors of a script may come after a write. */
 export function changedNothing(refusal: Error): boolean {
   const word = refusalWordOf(refusal);
   if (!refusal.message.includes(IN_SCRIPT)) return NOT_BEGUN.has(word);
-  return FIRST_WRITE.includes(word) || isKeyMoving(refusal);
+  return BEFORE_WRITES.has(word) || isKeyMoving(refusal);
+}
+
+/** What a node answers when it has lost a slot for good, or its part in the Cluster has changed. */
+const OUTDATED: ReadonlySet<string | undefined> = new Set([
+  "MOVED",
+  "CLUSTERDOWN",
+  "MASTERDOWN",
+  "LOADING",
+  "READONLY",
+]);
+
+/** Whether a refusal shows that the known slots may be out of date. */
+export function showsOutdatedSlots(error: unknown): boolean {
+  return OUTDATED.has(refusalWordOf(error));
 }
 
 /** Where a command that was not carried out is to be sent instead; `wait`: to the same node or another one, later. */
@@ -104,11 +134,10 @@ export function redirectionOf(error: unknown): Redirection | undefined {
   if (error instanceof KeysMoving) return { kind: "wait" };
   if (!isRefusal(error)) return undefined;
   const word = refusalWordOf(error);
-  if (word === "MOVED" || word === "ASK") {
-    const [, slot, address = ""] = error.message.split(" ");
-    const colon = address.lastIndexOf(":");
-    const to = { host: address.slice(0, colon).replace(/^\[(.*)\]$/, "$1"), port: Number(address.slice(colon + 1)) };
-    return { kind: word === "MOVED" ? "moved" : "ask", slot: Number(slot), to };
-  }
-  return word === "TRYAGAIN" || isKeyMoving(error) ? { kind: "wait" } : undefined;
+  if (word === "TRYAGAIN" || isKeyMoving(error)) return { kind: "wait" };
+  if (word !== "MOVED" && word !== "ASK") return undefined;
+  // IPv6 addresses may stand in brackets.
+  const [, slot, host = "", port] = /(?:MOVED|ASK) (\d+) \[?(\S*?)\]?:(\d+)(?!\S)/.exec(error.message) ?? [];
+  if (port === undefined) return { kind: "wait" };
+  return { kind: word === "MOVED" ? "moved" : "ask", slot: Number(slot), to: { host, port: Number(port) } };
 }
