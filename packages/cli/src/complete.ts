@@ -1,49 +1,77 @@
-import root from "@bomb.sh/tab";
-import type { Command } from "commander";
+import type { Argument, Command, Option } from "commander";
+import { Output } from "./output/output.ts";
 import { Profiles } from "./profiles.ts";
 import type { Shell } from "./shell.ts";
 
+/** A word that can stand at the cursor, and its description; empty: none. */
+type Candidate = readonly [word: string, description: string];
+
 /**
- * Answers the script of `ugs completion`, on standard output.
+ * Answers the script of `ugs completion`: writes the words that can stand at the cursor to standard output. A word and
+ * its description are one line, with a tab between them.
  *
  * @param program with all of its commands loaded
- * @param words of the command line behind `ugs`; the last one is what is to be completed, and may be empty
+ * @param words of the command line behind `ugs`, not expanded; the last one is completed, and may be empty
  */
-export async function complete(program: Command, words: readonly string[], { env }: Pick<Shell, "env">): Promise<void> {
-  const profiles = await new Profiles(env).names();
-  addOptions(root, program, profiles);
-  for (const [path, command] of descendantsOf(program)) {
-    const known = root.command(path, command.description());
-    addOptions(known, command, profiles);
-    // Options of all commands are taken behind each.
-    addOptions(known, program, profiles);
-    for (const argument of command.registeredArguments) {
-      const choices = command.name() === "use" ? profiles : (argument.argChoices ?? []);
-      known.argument(
-        argument.name(),
-        (offer) => choices.forEach((choice) => void offer(choice, "")),
-        argument.variadic,
-      );
+export async function complete(program: Command, words: readonly string[], shell: Shell): Promise<void> {
+  const profiles = await new Profiles(shell.env).names();
+  const typed = words.at(-1) ?? "";
+  const found = candidatesFor(program, words, profiles).filter(([word]) => word.startsWith(typed));
+  const out = new Output(shell, false);
+  if (found.length > 0) await out.line(found.map((candidate) => candidate.join("\t")).join("\n"));
+}
+
+function candidatesFor(program: Command, words: readonly string[], profiles: readonly string[]): readonly Candidate[] {
+  const { command, position, option } = placeOf(program, words.slice(0, -1));
+  const typed = words.at(-1) ?? "";
+  const choices = (of: Option | Argument | undefined): readonly Candidate[] =>
+    (isProfile(of, command) ? profiles : (of?.argChoices ?? [])).map((choice) => [choice, ""]);
+  if (option) return choices(option);
+  const [name, ...value] = typed.split("=");
+  if (value.length > 0 && name?.startsWith("-"))
+    return choices(optionOf(program, command, name)).map(([choice]) => [`${name}=${choice}`, ""]);
+  if (typed.startsWith("-"))
+    return optionsOf(program, command).flatMap(({ long, short, description }) =>
+      [long, short].filter((flag) => flag !== undefined).map((flag): Candidate => [flag, description]),
+    );
+  const last = command.registeredArguments.at(-1);
+  const argument = command.registeredArguments[position] ?? (last?.variadic ? last : undefined);
+  return [...command.commands.map((child): Candidate => [child.name(), child.description()]), ...choices(argument)];
+}
+
+/** Whether the value of an option or argument is the name of a profile. */
+function isProfile(of: Option | Argument | undefined, command: Command): boolean {
+  if (!of) return false;
+  return of.name() === "profile" || (command.name() === "use" && command.registeredArguments.includes(of as Argument));
+}
+
+/** The place behind some words: the command, the number of its arguments so far, and the option that lacks its value. */
+function placeOf(program: Command, words: readonly string[]) {
+  let command = program;
+  let position = 0;
+  let option: Option | undefined;
+  for (const word of words) {
+    if (option) {
+      option = undefined;
+    } else if (word.startsWith("-")) {
+      const named = optionOf(program, command, word);
+      if (named?.required) option = named;
+    } else {
+      const child = command.commands.find((each) => each.name() === word);
+      if (child) command = child;
+      else position += 1;
     }
   }
-  root.parse([...words]);
+  return { command, position, option };
 }
 
-/** Tells what completes of the options of a command. */
-function addOptions(known: ReturnType<typeof root.command>, command: Command, profiles: readonly string[]): void {
-  for (const option of command.createHelp().visibleOptions(command)) {
-    const name = option.long?.slice(2) ?? "";
-    const alias = option.short?.slice(1);
-    const choices = name === "profile" ? profiles : (option.argChoices ?? []);
-    if (!option.required) known.option(name, option.description, alias);
-    else known.option(name, option.description, (offer) => choices.forEach((choice) => void offer(choice, "")), alias);
-  }
+function optionOf(program: Command, command: Command, flag: string): Option | undefined {
+  return optionsOf(program, command).find(({ long, short }) => flag === long || flag === short);
 }
 
-/** The commands below one, by their paths such as `env list`. */
-function descendantsOf(command: Command, before = ""): [path: string, command: Command][] {
-  return command.commands.flatMap((child) => {
-    const path = `${before}${child.name()}`;
-    return [[path, child], ...descendantsOf(child, `${path} `)] satisfies [string, Command][];
-  });
+/** The options that are accepted behind a command: its own, and those of all commands. */
+function optionsOf(program: Command, command: Command): readonly Option[] {
+  const help = command.createHelp();
+  const own = help.visibleOptions(command);
+  return command === program ? own : [...own, ...program.options.filter(({ long }) => long !== "--version")];
 }

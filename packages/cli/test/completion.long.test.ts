@@ -1,46 +1,122 @@
-import { existsSync, mkdirSync, symlinkSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { orLeaveOut } from "@user-group-service/testing/on-path";
 import { newFolder } from "@user-group-service/testing/opened";
-import { ROOT } from "@user-group-service/testing/process";
 import { waitFor } from "@user-group-service/testing/wait";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { newTerminal } from "../../../test/support/terminal.ts";
+import { UGS } from "./support/ugs.ts";
 
-/** What the package bash-completion has; the script for bash needs it. */
-const BASH_COMPLETION = "/usr/share/bash-completion/bash_completion";
-
-/** How each shell is started without its settings, and loads its completion. */
-const SHELLS: { readonly [shell: string]: readonly [start: string, load: string] } = {
-  bash: ["bash --norc", `source ${BASH_COMPLETION}; source <(ugs completion bash)`],
-  zsh: ["zsh -f", "autoload -U compinit; compinit -u; source <(ugs completion zsh)"],
+/** How each shell is started without its settings, and loads completion. */
+const SHELLS = {
+  bash: ["bash --norc", "source <(ugs completion bash)"],
+  // By default, Tab in zsh first expands the word at the cursor, whatever the command is.
+  zsh: ["zsh -f", "autoload -U compinit; compinit -u; source <(ugs completion zsh); bindkey '^I' complete-word"],
   fish: ["fish --no-config", "ugs completion fish | source"],
-};
+} as const;
 
-it.each(Object.entries(SHELLS))("%s completes commands, options and profiles", async (shell, [start, load]) => {
-  if (orLeaveOut(shell, `completion in ${shell} is`) === undefined) return;
-  if (shell === "bash" && !existsSync(BASH_COMPLETION)) {
-    expect(process.env["CI"], "bash-completion is not installed").not.toBe("true");
-    return;
-  }
-  const home = newFolder();
+/** Ctrl-U. Ctrl-C would discard keys that are typed behind it. */
+const KILL_LINE = "\u0015";
+
+type ShellName = keyof typeof SHELLS;
+
+const NAMES = Object.keys(SHELLS) as ShellName[];
+
+/** Records its words in a file, one a line, and offers one option. */
+const RECORDING = `printf '%s\\n' "$@" >> "$HOME/asked"
+case "$*" in *--en) printf '%s\\t%s\\n' --env 'an environment';; esac`;
+
+/**
+ * A shell on a terminal, with completion loaded; undefined if the shell is not installed.
+ *
+ * @param answer a script that answers `ugs complete`
+ */
+async function newShell(name: ShellName, answer = `exec '${UGS}' "$@"`) {
+  if (orLeaveOut(name, `completion in ${name} is`) === undefined) return undefined;
+  const [start, load] = SHELLS[name];
+  const [home, cwd] = [newFolder(), newFolder()];
   for (const folder of ["bin", "ugs/profiles"]) mkdirSync(join(home, folder), { recursive: true });
-  symlinkSync(`${ROOT}/dist/ugs.js`, join(home, "bin/ugs"));
   symlinkSync("/nowhere", join(home, "ugs/profiles/production.json"));
+  const program = `#!/bin/sh\nif [ "$1" != complete ]; then exec '${UGS}' "$@"; fi\n${answer}\n`;
+  writeFileSync(join(home, "bin/ugs"), program, { mode: 0o755 });
   const PATH = `${join(home, "bin")}:${process.env["PATH"]}`;
-  const session = newTerminal(start, { env: { PATH, HOME: home, XDG_CONFIG_HOME: home, PS1: "> " } });
-  session.type(`${load}; echo load''ed\r`);
-  await waitFor("it is loaded", () => session.screen().includes("loaded"));
-  // What is typed stands on the screen in pieces, with movements of the cursor between.
-  let seen = session.screen().length;
-  for (const [typed, completed] of [
-    ["ugs token rot\t", "rotate"],
-    [" --gr\t", "--grace"],
-    [" 1h --profile pro\t", "production"],
-  ] as const) {
-    session.type(typed);
-    await waitFor(`${typed} is completed`, () => session.screen().slice(seen).includes(completed));
-    seen = session.screen().length;
-  }
-  session.type("\u0003");
+  const env = { PATH, HOME: home, XDG_CONFIG_HOME: home, PS1: "> " };
+  const session = newTerminal(start, { env, cwd });
+  let steps = 0;
+  /** Runs a command line, and waits until the shell has run it. */
+  const run = async (line: string) => {
+    steps += 1;
+    session.type(`${line}; echo step''-${steps}-done\r`);
+    await waitFor(`${name} has run ${line}`, () => session.screen().includes(`step-${steps}-done`));
+  };
+  /** Types keys, and waits until the screen shows a text. What is typed appears there in pieces. */
+  const typeUntil = async (keys: string, shown: string) => {
+    const seen = session.screen().length;
+    session.type(keys);
+    await waitFor(`${name} shows ${shown} for ${keys}`, () => session.screen().slice(seen).includes(shown));
+  };
+  await run(load);
+  const asked = () => readFileSync(join(home, "asked"), "utf8");
+  return { ...session, cwd, run, typeUntil, asked };
+}
+
+describe.each(NAMES)("completion in %s", (name) => {
+  it("completes commands, options, their values, profiles and files", async () => {
+    const shell = await newShell(name);
+    if (!shell) return;
+    writeFileSync(join(shell.cwd, "groups.jsonl"), "");
+    for (const [typed, completed] of [
+      ["ugs token cre\t", "create"],
+      ["--expi\t", "--expires"],
+      ["1h --profile pro\t", "production"],
+      [`${KILL_LINE}ugs token create --name "a b" --role=res\t`, "resolve"],
+      [`${KILL_LINE}ugs --token-file gr\t`, "groups.jsonl"],
+      [`${KILL_LINE}ugs --url http://127.0.0.1:1 profile u\t`, "use"],
+      ["prod\t", "production"],
+    ] as const) {
+      await shell.typeUntil(typed, completed);
+    }
+  });
+
+  it("runs nothing of the command line and writes no file", async () => {
+    const shell = await newShell(name, RECORDING);
+    if (!shell) return;
+    writeFileSync(join(shell.cwd, "precious"), "precious\n");
+    for (const word of HOSTILE) {
+      for (const end of [" ", " --en", " --env=$(:>hit)="]) {
+        // The shell has answered Tab once it shows the next key; an answer to a question comes first.
+        await shell.typeUntil(`${KILL_LINE}ugs group get ${word}${end}\t\tnQ`, "Q");
+        expect(readdirSync(shell.cwd), `Tab behind ${word}${end}`).toEqual(["precious"]);
+        expect(readFileSync(join(shell.cwd, "precious"), "utf8"), `Tab behind ${word}${end}`).toBe("precious\n");
+      }
+    }
+    // The shell asks for the rest of the command, and completes the second line alone.
+    await shell.typeUntil(`${KILL_LINE}ugs group get 'a\rb;touch hit' \t\tnQ`, "Q");
+    expect(readdirSync(shell.cwd), "Tab in the second line").toEqual(["precious"]);
+    expect(shell.asked()).toMatch(/^group\nget\n\$\(touch hit\)\n--en$/m);
+  });
 });
+
+/** Words that a shell would run, or for which it would write a file, if a script evaluated them. */
+const HOSTILE = [
+  "$(touch hit)",
+  "`touch hit`",
+  '"$(touch hit)"',
+  "$" + "{x:=$(touch hit)}",
+  "a[$(touch hit)]",
+  "--env=$(touch hit)=x",
+  "-$(touch hit)=",
+  "';touch hit;'",
+  '";touch hit;"',
+  "\\;touch\\ hit",
+  "'\";touch hit;'",
+  "<(touch hit)",
+  ">precious",
+  "> precious",
+  ">> precious",
+  "2> precious",
+  "&> precious",
+  "| tee precious",
+  "; : > precious",
+  "&& : > precious",
+] as const;

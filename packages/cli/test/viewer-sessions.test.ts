@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { newFolder } from "@user-group-service/testing/opened";
 import { describe, expect, it } from "vitest";
 import { sharedServer } from "../../../test/support/opened.ts";
-import { jsonLinesIn, type RunOptions, TIME, ugsBuilt, usersOf } from "./support/ugs.ts";
+import { jsonLinesIn, type RunOptions, TIME, usersOf } from "./support/ugs.ts";
 
 describe("viewer sessions and the keys that sign them", () => {
   const server = sharedServer();
@@ -171,17 +171,5 @@ describe("viewer sessions and the keys that sign them", () => {
     });
     expect(await admin(`signing-key rotate --env ${env}`)).toMatchObject({ code: 4 });
     expect(await root("signing-key list --env nowhere")).toMatchObject({ code: 3 });
-  });
-
-  it.each([
-    [
-      ["viewer", "session", ""],
-      ["create", "revoke"],
-    ],
-    [["signing-key", "rotate", "--end"], ["--end-sessions"]],
-  ])("completes %j", async (words, offered) => {
-    const { stdout } = await ugsBuilt(["complete", "--", ...words]);
-    const names = stdout.split("\n").map((line) => line.split("\t")[0]);
-    expect(names).toEqual(expect.arrayContaining(offered));
   });
 });

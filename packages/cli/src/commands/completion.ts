@@ -1,11 +1,11 @@
-import { script } from "@bomb.sh/tab";
+import { COMPLETION_SCRIPTS } from "../completion-scripts.ts";
 import { type DefineCommand, runs } from "./command.ts";
 
 /** The shells that there is completion for. */
-const SHELLS = ["bash", "zsh", "fish"];
+const SHELLS = Object.keys(COMPLETION_SCRIPTS) as (keyof typeof COMPLETION_SCRIPTS)[];
 
 /** How each shell loads its completion at its start. */
-const INSTALL: { readonly [shell: string]: string } = {
+const INSTALL: { readonly [shell in keyof typeof COMPLETION_SCRIPTS]: string } = {
   bash: "echo 'source <(ugs completion bash)' >> ~/.bashrc",
   zsh: "echo 'source <(ugs completion zsh)' >> ~/.zshrc",
   fish: "ugs completion fish > ~/.config/fish/completions/ugs.fish",
@@ -16,8 +16,8 @@ export const completionCommand: DefineCommand = (command, shell) => {
   command.addArgument(command.createArgument("<shell>").choices(SHELLS)).addHelpText(
     "after",
     `
-It is a script for the shell, which asks ugs at each press of Tab. To have it in every new shell:
+The script for the shell asks ugs for candidates at each press of Tab. To load it in every new shell:
 ${SHELLS.map((name) => `  ${name.padEnd(5)} ${INSTALL[name]}`).join("\n")}`,
   );
-  runs(command, shell, async (_, name: string) => script(name, "ugs", "ugs"));
+  runs(command, shell, async ({ out }, name: keyof typeof COMPLETION_SCRIPTS) => out.text(COMPLETION_SCRIPTS[name]));
 };

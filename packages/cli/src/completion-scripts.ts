@@ -1,0 +1,80 @@
+/**
+ * The scripts of `ugs completion`, by shell. Each passes the words of the command line to `ugs complete` as arguments,
+ * exactly as the user typed them. No script may pass a word to `eval`, to `compgen -W` or to anything else that expands
+ * it, because that would run commands such as `$(…)` at the press of Tab.
+ */
+export const COMPLETION_SCRIPTS = {
+  bash: `# bash completion for ugs
+
+_ugs() {
+  # Bash splits words at "=" and ":" as well. The text between two words tells whether they are one.
+  local line=\${COMP_LINE:0:COMP_POINT} space word i
+  local -a words=()
+  for ((i = 0; i < COMP_CWORD; i++)); do
+    line=\${line#"\${COMP_WORDS[i]}"}
+    space=\${line%%[![:space:]]*}
+    line=\${line#"$space"}
+    word+=\${COMP_WORDS[i]}
+    if [[ -n $space ]]; then
+      words+=("$word")
+      word=
+    fi
+  done
+  word+=$line
+  # Readline replaces the text behind the last character of COMP_WORDBREAKS, not the whole word.
+  local kept=
+  if [[ $COMP_WORDBREAKS == *=* ]]; then kept=\${word%"\${word##*=}"}; fi
+  local found
+  COMPREPLY=()
+  while IFS= read -r found; do
+    found=\${found%%$'\\t'*}
+    COMPREPLY+=("\${found#"$kept"}")
+  done < <(ugs complete -- "\${words[@]:1}" "$word" 2>/dev/null)
+}
+
+# File names are completed where ugs has no candidate.
+complete -o default -F _ugs ugs
+`,
+  zsh: `#compdef ugs
+# zsh completion for ugs
+
+_ugs() {
+  local line
+  local -a lines found
+  # The flag Q removes quotes, and expands nothing.
+  lines=("\${(@f)$(ugs complete -- "\${(@Q)words[2,CURRENT-1]}" "\${(Q)PREFIX}" 2>/dev/null)}")
+  for line in $lines; do
+    found+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
+  done
+  if (( $#found )); then
+    _describe ugs found
+  elif [[ $PREFIX != *[\\$\\\`]* ]]; then
+    # _files would expand these characters.
+    _files
+  fi
+}
+
+# Zsh runs this file as the function itself if it is in fpath.
+if [[ $funcstack[1] == _ugs ]]; then
+  _ugs
+else
+  compdef _ugs ugs
+fi
+`,
+  fish: `# fish completion for ugs
+
+function __ugs_complete
+    set -l words (commandline -opc)
+    set -l word (commandline -ct)
+    set -l found (ugs complete -- $words[2..-1] "$word" 2>/dev/null)
+    if test (count $found) -gt 0
+        printf '%s\\n' $found
+    else
+        __fish_complete_path "$word"
+    end
+end
+
+complete -c ugs -e
+complete -c ugs -f -a '(__ugs_complete)'
+`,
+} as const;
