@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { type FileHandle, mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { usageFailure } from "./failures.ts";
-import { printable } from "./output/printable.ts";
 
 /**
  * Reads a file with a secret.
@@ -33,10 +32,7 @@ async function refuseShared(file: FileHandle, path: string): Promise<void> {
   const forbidden = stat.uid === process.getuid?.() ? 0o077 : 0o007;
   if (!stat.isFile() || (stat.mode & forbidden) === 0) return;
   const mode = (stat.mode & 0o777).toString(8).padStart(3, "0");
-  throw usageFailure(
-    `${printable(path)} holds a secret, and others can read it (mode ${mode})`,
-    `run: chmod 600 ${quoted(path)}`,
-  );
+  throw usageFailure(`${path} holds a secret, and others can read it (mode ${mode})`, `run: chmod 600 ${quoted(path)}`);
 }
 
 /** Reads a file without a secret. @throws Failure when it cannot be read */
@@ -56,7 +52,7 @@ export function unreadable(path: string, error: unknown): unknown {
     EISDIR: "it is a folder",
     ENOTDIR: "there is no such file",
   };
-  return usageFailure(`cannot read ${printable(path)}: ${words[code] ?? code}`);
+  return usageFailure(`cannot read ${path}: ${words[code] ?? code}`);
 }
 
 /**
@@ -104,7 +100,7 @@ export function unwritable(path: string, error: unknown, then: string): unknown 
   const { code } = error as { code?: unknown };
   if (typeof code !== "string") return error;
   const [words, hint] = WRITE_ERRORS[code] ?? ["it failed", "look at its folder and its disk"];
-  return usageFailure(`cannot write ${printable(path)}: ${words} (${code})`, `${hint}; ${then}`);
+  return usageFailure(`cannot write ${path}: ${words} (${code})`, `${hint}; ${then}`);
 }
 
 /** A text as a word of a shell. */

@@ -1,5 +1,4 @@
 import { Output } from "./output/output.ts";
-import { printable } from "./output/printable.ts";
 import { Settings } from "./settings.ts";
 import type { Shell } from "./shell.ts";
 
@@ -10,10 +9,9 @@ export async function welcome(shell: Shell): Promise<void> {
   const name = await settings.profileName();
   const profile = await settings.profiles.read(name);
   const url = settings.givenUrl()?.href ?? profile?.url;
-  const where =
-    url === undefined ? undefined : `${printable(url.replace(/\/$/, ""))}${profile ? ` (profile ${name})` : ""}`;
+  const where = url === undefined ? undefined : `${url.replace(/\/$/, "")}${profile ? ` (profile ${name})` : ""}`;
+  await out.heading("ugs, the command line of the User Group Service");
   const lines = [
-    `${out.bold("ugs")}, the command line of the User Group Service`,
     "",
     ...(where === undefined
       ? [

@@ -2,7 +2,7 @@ import type { Writable } from "node:stream";
 import { type DescMessage, type MessageShape, toJson } from "@bufbuild/protobuf";
 import { EXIT, Failure, OutputClosed } from "../failures.ts";
 import type { Shell } from "../shell.ts";
-import { jsonLine, printable } from "./printable.ts";
+import { jsonLine, printable, printableLines } from "./printable.ts";
 import { type Column, Table } from "./table.ts";
 
 /** A credential to write. */
@@ -43,7 +43,7 @@ export class Output {
       if (this.isJson) for (const message of page) await this.message(schema, message);
       else if (page.length > 0) {
         const lines = table.lines(page);
-        if (isFirst && this.isTerminal) lines[0] = this.bold(lines[0] ?? "");
+        if (isFirst) await this.heading(lines.shift() ?? "");
         isFirst = false;
         await this.line(lines.join("\n"));
       }
@@ -73,9 +73,19 @@ export class Output {
     return this.text(`${text}\n`);
   }
 
-  /** Writes a text to standard output without a line break of its own. Throws as `line` does. */
+  /**
+   * Writes a text to standard output without a line break of its own. Throws as `line` does. All results are written
+   * here: on a terminal unsafe characters are escaped, elsewhere the text is written unchanged.
+   */
   text(text: string): Promise<void> {
-    return write(this.#shell.stdout, text);
+    return write(this.#shell.stdout, this.isTerminal ? printableLines(text) : text);
+  }
+
+  /** Writes a line in bold to a terminal that is not asked for plain text (https://no-color.org). */
+  heading(text: string): Promise<void> {
+    const { NO_COLOR = "", TERM } = this.#shell.env;
+    if (!this.isTerminal || NO_COLOR !== "" || TERM === "dumb") return this.line(text);
+    return write(this.#shell.stdout, `\u001b[1m${printable(text)}\u001b[0m\n`);
   }
 
   /**
@@ -115,12 +125,6 @@ export class Output {
   /** Tells the user something beside the result, on standard error. By `--json` it says nothing. */
   note(text: string): void {
     if (!this.isJson) this.#shell.stderr.write(`${printable(text)}\n`);
-  }
-
-  /** A text in bold, where it is shown on a terminal that is not asked for plain text (https://no-color.org). */
-  bold(text: string): string {
-    const { NO_COLOR = "", TERM } = this.#shell.env;
-    return this.isTerminal && NO_COLOR === "" && TERM !== "dumb" ? `\u001b[1m${text}\u001b[0m` : text;
   }
 }
 

@@ -1,23 +1,26 @@
 /**
- * What a terminal may take for a command, or what changes the order of the text around it: control characters of ASCII
- * and ISO 6429, separators of lines, marks of direction (https://www.unicode.org/reports/tr9/), lone surrogates.
+ * The characters that a terminal executes, that change the order of the text around them, or that it does not show: the
+ * Unicode categories Cc, Cf, Cs, Zl and Zp, and all ignorable code points. They include ESC, BEL, the C1 controls, the
+ * bidirectional controls (https://www.unicode.org/reports/tr9/) and the zero-width characters.
  */
-const UNSAFE =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what has to be found
-  /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]|\p{Surrogate}/gu;
+const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
-/** A foreign text, made safe for a terminal: unsafe characters are written as `\x1b` or `\u202e`. */
+/** Escapes unsafe characters: `\x1b`, `\u202e` or `\u{e0001}`. The result is one line. */
 export function printable(text: string): string {
   return text.replace(UNSAFE, (unsafe) => {
     const hex = (unsafe.codePointAt(0) ?? 0).toString(16);
+    if (hex.length > 4) return `\\u{${hex}}`;
     return hex.length > 2 ? `\\u${hex.padStart(4, "0")}` : `\\x${hex.padStart(2, "0")}`;
   });
 }
 
-/** JSON on one line, which is safe for a terminal as well. */
+/** Escapes unsafe characters in each line, and keeps the line breaks. */
+export function printableLines(text: string): string {
+  return text.split("\n").map(printable).join("\n");
+}
+
+/** JSON on one line, with unsafe characters as escapes of JSON. */
 export function jsonLine(value: unknown): string {
-  return JSON.stringify(value).replace(
-    UNSAFE,
-    (unsafe) => `\\u${(unsafe.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`,
-  );
+  const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(value).replace(UNSAFE, (unsafe) => unsafe.split("").map(escaped).join(""));
 }

@@ -2,7 +2,7 @@ import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import type { ExportUserGroupsResponse } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { environmentOf } from "../commands/options.ts";
 import { usageFailure } from "../failures.ts";
-import { jsonLine, printable } from "../output/printable.ts";
+import { jsonLine } from "../output/printable.ts";
 import type { Session } from "../session.ts";
 import { csvFirstLines, csvOf } from "./csv.ts";
 import { type ExportedGroup, jsonOf } from "./group-row.ts";
@@ -82,7 +82,7 @@ export async function exportGroups(session: Session, path: string | undefined, f
 
 async function tell({ out }: Session, facts: { file: string; groups: number; environment: string }): Promise<void> {
   if (out.isJson) return out.line(jsonLine({ summary: facts }));
-  await out.line(`exported ${count(facts.groups)} groups of ${facts.environment} to ${printable(facts.file)}`);
+  await out.line(`exported ${count(facts.groups)} groups of ${facts.environment} to ${facts.file}`);
 }
 
 /** Writes all pages, and requests the next page while one is written. @returns how many groups there are */
@@ -167,7 +167,7 @@ async function stateToGoOnWith(
   if (!before || before.groups === 0) return undefined;
   if (before.export !== binding)
     throw usageFailure(
-      `${printable(state.path)} is of an export that was cut off, of ${printable(String(before.export))}`,
+      `${state.path} is of an export that was cut off, of ${before.export}`,
       "give --restart to begin anew",
     );
   return before;

@@ -2,7 +2,7 @@ import { type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protob
 import { ImportMode } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { environmentOf } from "../commands/options.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
-import { jsonLine, printable } from "../output/printable.ts";
+import { jsonLine } from "../output/printable.ts";
 import type { Session } from "../session.ts";
 import { ttlOf } from "../times.ts";
 import { type ExploFlags, openExplo } from "./explo-source.ts";
@@ -271,11 +271,11 @@ async function report(
     const title = ["imported into", "dry run against", "compared with"][column];
     await out.line(`${title} ${target.name}${resumed > 0 ? `, ${count(resumed)} of it by a run before` : ""}`);
     for (const [number, words] of rows) await out.line(`${number.padStart(width)}  ${words}`);
-    if (hasRejects) await out.line(`${printable(rejects.path)} says why: mend it and import it`);
+    if (hasRejects) await out.line(`${rejects.path} says why: mend it and import it`);
     if (Object.values(counts).every((number) => number === 0)) out.note("warning: what was given has no groups");
   }
   if (changed !== undefined)
-    throw new Failure(`${printable(changed)} changed while it was read`, {
+    throw new Failure(`${changed} changed while it was read`, {
       exitCode: EXIT.incomplete,
       hint: "run the same command again once nobody writes to it: what was imported is not done twice",
     });

@@ -3,7 +3,6 @@ import { type FileHandle, open } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { usageFailure } from "../failures.ts";
 import { unreadable } from "../files.ts";
-import { printable } from "../output/printable.ts";
 import { readCsv } from "./csv.ts";
 import { readJsonLines } from "./jsonl.ts";
 import { LineReader } from "./lines.ts";
@@ -52,7 +51,7 @@ export async function openInputFile(
   });
   try {
     const stat = await file.stat();
-    if (stat.isDirectory()) throw usageFailure(`cannot read ${printable(path)}: it is a folder`);
+    if (stat.isDirectory()) throw usageFailure(`cannot read ${path}: it is a folder`);
     const identity = stat.isFile() ? await identityOf(file, stat.size) : undefined;
     const named = format ?? formatOf(path);
     // A pipe has no position to read from. Of a file that grows, only what is there now is read, so its last line may

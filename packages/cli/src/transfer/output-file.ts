@@ -2,7 +2,6 @@ import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { unwritable } from "../files.ts";
-import { printable } from "../output/printable.ts";
 
 const AGAIN = "run the same command again to go on where it was cut off";
 
@@ -40,12 +39,12 @@ export class OutputFile {
       this.#file = await open(part, bytes === 0 ? "wx" : "r+", 0o600);
       await this.#file.chmod(0o600);
       const { size } = await this.#file.stat();
-      if (size < bytes) throw usageFailure(`${printable(part)} is shorter than it was`, "give --restart to begin anew");
+      if (size < bytes) throw usageFailure(`${part} is shorter than it was`, "give --restart to begin anew");
       await this.#file.truncate(bytes);
     } catch (error) {
       await this.close();
       if (bytes > 0 && (error as { code?: string }).code === "ENOENT")
-        throw usageFailure(`${printable(part)}, which an export began, is not there`, "give --restart to begin anew");
+        throw usageFailure(`${part}, which an export began, is not there`, "give --restart to begin anew");
       throw unwritable(part, error, AGAIN);
     }
     this.#bytes = bytes;
@@ -76,7 +75,7 @@ export class OutputFile {
       await this.#opened.sync();
       const [own, named] = [await this.#opened.stat(), await stat(this.#part)];
       if (own.ino !== named.ino)
-        throw new Failure(`${printable(this.#part)} is of another export, which began later`, {
+        throw new Failure(`${this.#part} is of another export, which began later`, {
           exitCode: EXIT.conflict,
           hint: "let that one go on",
         });
@@ -106,12 +105,9 @@ export class OutputFile {
 
   async #refusePresent(): Promise<void> {
     const present = await stat(this.path).catch(() => undefined);
-    if (present?.isDirectory()) throw usageFailure(`${printable(this.path)} is a folder`, "name a file in it");
+    if (present?.isDirectory()) throw usageFailure(`${this.path} is a folder`, "name a file in it");
     if (present && !this.#mayReplace)
-      throw usageFailure(
-        `${printable(this.path)} is there already`,
-        "name another file, or give --force to replace it",
-      );
+      throw usageFailure(`${this.path} is there already`, "name another file, or give --force to replace it");
   }
 }
 

@@ -1,3 +1,4 @@
+import { printable } from "../output/printable.ts";
 import type { Shell } from "../shell.ts";
 
 /** The pause between two lines of progress on a terminal, and elsewhere, in milliseconds. */
@@ -74,8 +75,9 @@ export class Progress {
   }
 
   #write(text: string): void {
-    if (!this.#isTerminal) return void this.#stream.write(`${text}\n`);
-    const line = text.slice(0, (this.#stream.columns ?? 80) - 1);
+    const safe = printable(text);
+    if (!this.#isTerminal) return void this.#stream.write(`${safe}\n`);
+    const line = safe.slice(0, (this.#stream.columns ?? 80) - 1);
     this.#stream.write(`\r${line.padEnd(this.#shown)}`);
     this.#shown = line.length;
   }

@@ -43,10 +43,10 @@ export class RejectsFile {
     try {
       const present = await lstat(this.path).catch(ignoreMissing);
       // A folder, or a device such as /dev/null, must not be given another name.
-      if (present && !present.isFile()) throw usageFailure(`${printable(this.path)} is not a file`, "name another one");
+      if (present && !present.isFile()) throw usageFailure(`${this.path} is not a file`, "name another one");
       if (bytes === 0) return present && (await rename(this.path, `${this.path}.old`));
       if ((present?.size ?? 0) < bytes)
-        throw usageFailure(`${printable(this.path)} is shorter than it was`, "give --restart to begin anew");
+        throw usageFailure(`${this.path} is shorter than it was`, "give --restart to begin anew");
       this.#file = await open(this.path, "r+");
       // What was written after the last saved state will be written again.
       await this.#file.truncate(bytes);

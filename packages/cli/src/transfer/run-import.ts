@@ -1,5 +1,4 @@
 import { EXIT, Failure, usageFailure } from "../failures.ts";
-import { printable } from "../output/printable.ts";
 import {
   type Counts,
   countMore,
@@ -100,7 +99,7 @@ export async function runImport(source: GroupSource, options: RunImportOptions):
 }
 
 function tooMany(rejected: number, most: number, rejects: RejectsFile | undefined): Failure {
-  const where = rejects ? `${printable(rejects.path)} says why` : "--rejects FILE says why";
+  const where = rejects ? `${rejects.path} says why` : "--rejects FILE says why";
   return new Failure(`${rejected} groups were rejected, more than ${most}`, {
     exitCode: EXIT.incomplete,
     hint: `${where}; run the same command with a higher --max-rejects to go on`,
@@ -113,7 +112,7 @@ async function stateToGoOnWith(
 ): Promise<ImportState | undefined> {
   const before = isAnew ? undefined : await state.read();
   if (!before || before.records === 0) return undefined;
-  const path = printable(state.path);
+  const path = state.path;
   const refuse = (what: string) =>
     usageFailure(
       `${path} is of an import that was cut off, ${what}`,
@@ -122,10 +121,10 @@ async function stateToGoOnWith(
   const { url, environment, settings, input } = before.import ?? {};
   if (!input || typeof before.records !== "number") throw refuse("but cannot be read");
   if (!isSameFile(input, binding.input)) throw refuse("and the file has changed since");
-  if (url !== binding.url) throw refuse(`to ${printable(url)}`);
-  if (environment !== binding.environment) throw refuse(`to the environment ${printable(environment)}`);
-  if (settings !== binding.settings) throw refuse(`with other options: ${printable(settings)}`);
+  if (url !== binding.url) throw refuse(`to ${url}`);
+  if (environment !== binding.environment) throw refuse(`to the environment ${environment}`);
+  if (settings !== binding.settings) throw refuse(`with other options: ${settings}`);
   if (before.rejects.bytes > 0 && before.rejects.path !== rejects?.path)
-    throw refuse(`whose rejects are in ${printable(before.rejects.path)}`);
+    throw refuse(`whose rejects are in ${before.rejects.path}`);
   return before;
 }

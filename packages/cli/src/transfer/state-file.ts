@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { open, readFile, rename, rm } from "node:fs/promises";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { unreadable, unwritable } from "../files.ts";
-import { printable } from "../output/printable.ts";
 
 /** The shortest pause between two writes of the state, in milliseconds. */
 const EVERY_MS = 250;
@@ -36,7 +35,7 @@ export class StateFile<T extends object> {
     try {
       return JSON.parse(text) as T & { readonly run?: string };
     } catch {
-      throw usageFailure(`${printable(this.path)} is not the state of a transfer`, "remove it to begin anew");
+      throw usageFailure(`${this.path} is not the state of a transfer`, "remove it to begin anew");
     }
   }
 
@@ -71,7 +70,7 @@ export class StateFile<T extends object> {
   /** @throws Failure when another run has claimed it */
   async requireOwn(): Promise<void> {
     if (await this.#isOwn()) return;
-    throw new Failure(`another run of the same command has taken over ${printable(this.path)}`, {
+    throw new Failure(`another run of the same command has taken over ${this.path}`, {
       exitCode: EXIT.conflict,
       hint: "let that one go on: it does what is left",
     });

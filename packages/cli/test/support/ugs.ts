@@ -27,6 +27,8 @@ export interface RunOptions {
   readonly input?: string;
   /** What is typed on a terminal, in place of `input`. */
   readonly keys?: string;
+  /** The width of standard output as a terminal. Default: it is not a terminal. */
+  readonly columns?: number;
   /** Whether standard input stays open. Default: it ends. */
   readonly isInputOpen?: boolean;
   /** Interrupts the run, as Ctrl-C does. */
@@ -38,11 +40,11 @@ export interface RunOptions {
 /** Runs `ugs` in this process. */
 export async function ugs(
   args: readonly string[],
-  { env, input = "", keys, isInputOpen = false, interrupt, onOutput }: RunOptions = {},
+  { env, input = "", keys, columns, isInputOpen = false, interrupt, onOutput }: RunOptions = {},
 ): Promise<Run> {
   const isTTY = keys !== undefined;
   const [stdin, stderr] = [Object.assign(new PassThrough(), { isTTY }), Object.assign(new PassThrough(), { isTTY })];
-  const stdout = new PassThrough();
+  const stdout = Object.assign(new PassThrough(), columns !== undefined && { isTTY: true, columns });
   stdin.write(keys ?? input);
   if (!isTTY && !isInputOpen) stdin.end();
   const controller = new AbortController();
