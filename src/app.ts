@@ -25,7 +25,6 @@ import { userEndpoint } from "./rest/user.ts";
 import { viewerEndpoint, viewerSessionEndpoint } from "./rest/viewer.ts";
 import { wellKnownEndpoints } from "./rest/well-known.ts";
 import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS, strangerLimit } from "./rpc/access.ts";
-import { sharedProbe } from "./rpc/health.ts";
 import { callInterceptor } from "./rpc/interceptors.ts";
 import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "./rpc/observed-call.ts";
 import { observeRefusals } from "./rpc/refusal-errors.ts";
@@ -67,8 +66,7 @@ export function createApp(deps: AppDeps): App {
   // Their counters start at zero.
   for (const method of ACCESS.keys())
     for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
-  const probe = sharedProbe(deps.probe, deps);
-  const { health, readiness, exposition } = operations({ ...deps, probe });
+  const { health, ready, exposition } = operations(deps);
 
   // The RPCs are served at their own paths: rpc/routes.ts has their handlers, and rpc/access.ts says who may call them.
   // Beside them are these endpoints. Callers need an API token.
@@ -88,7 +86,7 @@ export function createApp(deps: AppDeps): App {
   // Operators need none either. These endpoints may have a port of their own: METRICS_PORT.
   const operatorEndpoints = new Map([
     ["/healthz", health],
-    ["/readyz", readiness],
+    ["/readyz", ready],
     ["/metrics", exposition],
     ...(deps.console ? Object.entries(consoleEndpoints()) : []),
   ]);
@@ -104,7 +102,7 @@ export function createApp(deps: AppDeps): App {
       : connectionKey(peer, deps.trustedProxies);
   const limits = { maxConnections: deps.maxConnections, clientOf };
   const calls = {
-    routes: routes({ ...deps, probe }),
+    routes: routes(deps),
     authorize: authorization(deps),
     contextValues: callValues,
     interceptors: [callInterceptor(deps)],
@@ -136,17 +134,13 @@ export function createApp(deps: AppDeps): App {
 }
 
 /** `/healthz`, `/readyz` and `/metrics`. They need no API token. */
-function operations({ probe, isClosing, metrics }: Pick<AppDeps, "probe" | "isClosing" | "metrics">) {
+function operations({ readiness, isClosing, metrics }: Pick<AppDeps, "readiness" | "isClosing" | "metrics">) {
   return {
     health: readEndpoint(async () => text(200, "ok\n")),
-    readiness: readEndpoint(async () => {
+    ready: readEndpoint(async ({ target }) => {
       if (isClosing()) return text(503, "shutting down\n");
-      try {
-        await probe.ping();
-        return text(200, "ok\n");
-      } catch {
-        return text(503, "no change can be made\n");
-      }
+      const kind = new URLSearchParams(target.split("?")[1]).has("changes") ? "changes" : "reads";
+      return (await readiness.is(kind)) ? text(200, "ok\n") : text(503, `${kind} fail\n`);
     }),
     exposition: readEndpoint(({ headers }) => exposed(headers, metrics)),
   };

@@ -2,21 +2,31 @@ import type { IssuedTokens } from "./auth/api-tokens.ts";
 import type { Config } from "./config/config.ts";
 import { firstEndOf } from "./config/parse.ts";
 import { formatEnvironmentName } from "./domain/environment.ts";
+import { READY_KINDS } from "./domain/store.ts";
 import type { Metrics } from "./observability/metrics.ts";
+import type { Readiness } from "./rpc/readiness.ts";
 import type { RingKey } from "./store/encryption/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
+import { memoryOf, type NodeMemory } from "./store/redis/memory.ts";
 
 /** What the gauges are read from. */
 interface GaugeSources {
   /** Those that are in use. */
-  readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
+  readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "redisUrl" | "tls">;
+  /** A client whose timeout is shorter than that of a scrape. */
   readonly client: StoreClient;
   readonly ring: () => readonly RingKey[];
   readonly issued: Pick<IssuedTokens, "endingFirst">;
+  readonly readiness: Pick<Readiness, "is">;
 }
 
-/** Adds the gauges of what expires (API tokens, certificates), of the keys in use, and of the connections to Redis. */
-export function addGauges(metrics: Metrics, { settings, client, ring, issued }: GaugeSources): void {
+/** How long the memory of Redis is reused, in milliseconds. Metrics may be open to everybody, and INFO costs more than a read. */
+const MEMORY_KEPT_MS = 5000;
+
+/** Adds the gauges of expiry times (API tokens, certificates), of the keys in use, and of Redis. */
+export function addGauges(metrics: Metrics, { settings, client, ring, issued, readiness }: GaugeSources): void {
+  // Without METRICS_PORT unauthenticated clients read the metrics. They must not learn about customers or machines.
+  const isOpen = () => settings().metricsPort === undefined;
   metrics.gauge({
     name: "ugs_api_token_expire_time_seconds",
     help: "When the API token ends that ends first in its environment, of those that were issued and used, since 1970",
@@ -26,9 +36,7 @@ export function addGauges(metrics: Metrics, { settings, client, ring, issued }: 
         labels: { environment: formatEnvironmentName(environment), api_token_id: id },
         value: expireTime / 1000,
       }));
-      // Without a port of its own the page is open to strangers, who must not know the customers.
-      const isOpen = settings().metricsPort === undefined;
-      return isOpen ? ending.slice(0, 1).map((first) => ({ ...first, labels: {} })) : ending;
+      return isOpen() ? ending.slice(0, 1).map((first) => ({ ...first, labels: {} })) : ending;
     },
   });
   metrics.gauge({
@@ -62,4 +70,40 @@ export function addGauges(metrics: Metrics, { settings, client, ring, issued }: 
     ofWorkers: "min",
     read: () => [{ labels: {}, value: Number(client.nodes.isReady()) }],
   });
+  metrics.gauge({
+    name: "ugs_ready",
+    help: "Whether Redis answers reads (kind reads) and accepts changes (kind changes): 1, or 0",
+    ofWorkers: "min",
+    read: () =>
+      Promise.all(READY_KINDS.map(async (kind) => ({ labels: { kind }, value: Number(await readiness.is(kind)) }))),
+  });
+  if (settings().redisUrl === undefined) return;
+  const memory = kept(MEMORY_KEPT_MS, () => memoryOf(client));
+  const memoryGauge = (name: string, help: string, bytes: (node: NodeMemory) => number) =>
+    metrics.gauge({
+      name,
+      help,
+      ofWorkers: "max",
+      async read() {
+        const nodes = await memory();
+        if (!isOpen()) return nodes.map((node) => ({ labels: { node: node.name }, value: bytes(node) }));
+        const [fullest] = [...nodes].sort((a, b) => b.usedBytes / b.maxBytes - a.usedBytes / a.maxBytes);
+        return fullest ? [{ labels: {}, value: bytes(fullest) }] : [];
+      },
+    });
+  memoryGauge("ugs_redis_memory_used_bytes", "Memory that a node of Redis uses", ({ usedBytes }) => usedBytes);
+  memoryGauge("ugs_redis_memory_max_bytes", "Memory that a node of Redis may use", ({ maxBytes }) => maxBytes);
+}
+
+/** Reads something at most once in a while; concurrent callers share the result. @param keptMs in milliseconds */
+function kept<T>(keptMs: number, read: () => Promise<T>): () => Promise<T> {
+  let last: Promise<T> | undefined;
+  let until = 0;
+  return () => {
+    if (last === undefined || performance.now() >= until) {
+      until = performance.now() + keptMs;
+      last = read();
+    }
+    return last;
+  };
 }

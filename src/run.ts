@@ -24,15 +24,19 @@ import { mayRead, requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
 import { type Reload, requireSuccessor, watchFiles } from "./reload.ts";
 import { loadAllRules } from "./rpc/interceptors.ts";
+import { Readiness } from "./rpc/readiness.ts";
 import { sharedOverloaded } from "./rpc/refusal-errors.ts";
 import { announce, endUnusable, type ForDevelopment, type Listening } from "./start-messages.ts";
 import { type RingKey, TokenCipher } from "./store/encryption/encryption.ts";
-import type { StoreClient } from "./store/redis/client.ts";
+import { StoreClient } from "./store/redis/client.ts";
 import { openForks, Supervisor } from "./supervisor.ts";
 import { answer, ask, isReporter, notifySupervisor, worker } from "./worker.ts";
 
 /** How long the supervisor may take to collect metrics, in milliseconds: a little more than it waits for its workers. */
 const METRICS_TIMEOUT_MS = 6000;
+
+/** How long a check of Redis for `/readyz` and metrics may take, in milliseconds: less than probes and scrapes wait. */
+const PROBE_TIMEOUT_MS = 2000;
 
 /** A listening service. */
 interface RunningService extends Omit<Listening, "workers"> {
@@ -152,7 +156,12 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const adminToken = hasConsole && isForDevelopment && config.adminTokens.length === 0 ? newApiToken() : undefined;
     const adminTokens = adminToken === undefined ? config.adminTokens : [adminToken];
     const authenticator = new ApiTokens(await tokensOf({ adminTokens, apiTokens }), issued);
-    addGauges(metrics, { settings: () => current, client, ring: () => ring, issued });
+    const probe = new StoreClient(client.nodes, {
+      timeoutMs: Math.min(config.redisTimeoutMs, PROBE_TIMEOUT_MS),
+      observe: metrics.observeStore.bind(metrics),
+    });
+    const readiness = new Readiness({ probe, logger: log.logger });
+    addGauges(metrics, { settings: () => current, client: probe, ring: () => ring, issued, readiness });
     /** Uses settings whose files have changed, but for the certificates of a port. */
     const reload: Reload = async (next, changed) => {
       log.redact(secretsOf(next));
@@ -192,7 +201,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       signingKeys,
       traces,
       tracedStores: traces && ((trace) => storesOf(client.observedBy((roundTrip) => trace.roundTrip(roundTrip)))),
-      probe: client,
+      readiness,
       authenticator,
       logger: log.logger,
       metrics,

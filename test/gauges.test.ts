@@ -1,10 +1,11 @@
 import { X509Certificate } from "node:crypto";
+import { totalmem } from "node:os";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, inject, it } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ADMIN_ENV, adminOf, customerOf, newName } from "./support/admin.ts";
-import { newServer } from "./support/opened.ts";
+import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { metricsUrlOf } from "./support/operations.ts";
 import type { TestServer } from "./support/server.ts";
 
@@ -79,7 +80,42 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
       'setting="TLS_CLIENT_CA_FILE"': endOf(tls.ca.cert),
     });
     expect(await seriesOf(page, "ugs_redis_ready")).toEqual({ "": 1 });
+    expect(await seriesOf(page, "ugs_ready")).toEqual({ 'kind="reads"': 1, 'kind="changes"': 1 });
+    // The embedded store has no memory of its own.
+    expect(await seriesOf(page, "ugs_redis_memory_used_bytes")).toEqual({});
     expect(await seriesOf(page, "ugs_workers")).toEqual({ "": 1 });
     expect(await seriesOf(page, "ugs_worker_exits_total")).toEqual({ "": 0 });
+  });
+});
+
+describeWithRedis.each(RUNTIMES)("gauges of the memory of Redis on %s", (runtime) => {
+  const [USED, MAX] = ["ugs_redis_memory_used_bytes", "ugs_redis_memory_max_bytes"];
+
+  it("report each node, or the fullest one without its name where the metrics are open", async () => {
+    const redis = await newRedis(["--maxmemory", "100mb"]);
+    const env = { ...ADMIN_ENV, METRICS_PORT: "0" };
+    const server = await newServer({ runtime, redisUrl: redis.url, env });
+    const page = `${metricsUrlOf(server)}/metrics`;
+    const node = `node="127.0.0.1:${redis.port}"`;
+    expect(await seriesOf(page, MAX)).toEqual({ [node]: 100 * 2 ** 20 });
+    const { [node]: used } = await seriesOf(page, USED);
+    expect(used).toBeGreaterThan(500_000);
+    expect(used).toBeLessThan(100 * 2 ** 20);
+    const open = await newServer({ runtime, redisUrl: redis.url });
+    expect(await seriesOf(`${open.url}/metrics`, MAX)).toEqual({ "": 100 * 2 ** 20 });
+    expect(Object.keys(await seriesOf(`${open.url}/metrics`, USED))).toEqual([""]);
+  });
+
+  it("report the memory of the machine where Redis has no limit", async () => {
+    const server = await newServer({ runtime, redisUrl: (await newRedis()).url });
+    expect((await seriesOf(`${server.url}/metrics`, MAX))[""]).toBe(totalmem());
+  });
+
+  it("are left out where the user of Redis may not send INFO", async () => {
+    const redis = await newRedis();
+    await newOperator(redis).acl("SETUSER", "narrow", "on", ">narrow-password", "~*", "&*", "+@all", "-info");
+    const server = await newServer({ runtime, redisUrl: redis.url.replace("://", "://narrow:narrow-password@") });
+    expect(await seriesOf(`${server.url}/metrics`, USED)).toEqual({});
+    expect(await seriesOf(`${server.url}/metrics`, "ugs_ready")).toEqual({ 'kind="reads"': 1, 'kind="changes"': 1 });
   });
 });

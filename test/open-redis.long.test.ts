@@ -133,7 +133,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
         .map((port) => `127.0.0.1:${port}`)
         .sort(),
     );
-    await client.ping();
+    await client.check("reads");
     await cluster.whole();
   });
 

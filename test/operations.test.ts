@@ -34,21 +34,24 @@ const SERVICES = [
   "usergroup.v1.UserGroupService",
   "usergroup.v1.ViewerService",
 ];
-const CHECKED = ["", ...SERVICES.filter((name) => name.startsWith("usergroup."))];
+const CHECKED = ["", "changes", ...SERVICES.filter((name) => name.startsWith("usergroup."))];
 
 describe.each(RUNTIMES)("operations on %s", (runtime) => {
   const server = sharedServer({ runtime });
 
   describe("endpoints for operators", () => {
-    it.each(["/healthz", "/readyz", "/healthz?x=1"])("%s answers without an API token", async (path) => {
-      for (const send of [http1, http2]) {
-        const answer = await send(server.url, path);
-        expect({ status: answer.status, body: answer.body.toString() }).toEqual({ status: 200, body: "ok\n" });
-        expect(answer.headers["content-type"]).toMatch(/^text\/plain/);
-      }
-      const head = await http1(server.url, path, { method: "HEAD" });
-      expect(head).toMatchObject({ status: 200, body: Buffer.alloc(0) });
-    });
+    it.each(["/healthz", "/readyz", "/readyz?changes", "/healthz?x=1"])(
+      "%s answers without an API token",
+      async (path) => {
+        for (const send of [http1, http2]) {
+          const answer = await send(server.url, path);
+          expect({ status: answer.status, body: answer.body.toString() }).toEqual({ status: 200, body: "ok\n" });
+          expect(answer.headers["content-type"]).toMatch(/^text\/plain/);
+        }
+        const head = await http1(server.url, path, { method: "HEAD" });
+        expect(head).toMatchObject({ status: 200, body: Buffer.alloc(0) });
+      },
+    );
 
     it.each(["/healthz", "/readyz", "/metrics"])("%s has no other methods than GET and HEAD", async (path) => {
       for (const send of [http1, http2]) {

@@ -222,10 +222,15 @@ export interface AuditStore {
   list(environment: Environment, filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>>;
 }
 
+/** What a store is checked for. A store that is full or read-only refuses changes, and still answers reads. */
+export const READY_KINDS = ["reads", "changes"] as const;
+
+export type ReadyKind = (typeof READY_KINDS)[number];
+
 /** Checks whether a store is usable. */
 export interface StoreProbe {
-  /** Checks that the store answers and accepts changes. @throws StoreUnavailable */
-  ping(): Promise<void>;
+  /** Checks that the store answers reads, or accepts changes. @throws StoreUnavailable, TooFewReplicas */
+  check(kind: ReadyKind): Promise<void>;
 }
 
 /** How much is allowed in a window of time, which begins with the first count. */

@@ -174,9 +174,9 @@ interface GaugeOptions {
   readonly name: string;
   readonly help: string;
   /** What the series of several workers become. */
-  readonly ofWorkers: "sum" | "min";
+  readonly ofWorkers: "sum" | "min" | "max";
   /** Gives its values, whenever metrics are collected. */
-  readonly read: () => readonly Value[];
+  readonly read: () => readonly Value[] | Promise<readonly Value[]>;
 }
 
 /**
@@ -192,10 +192,10 @@ function register(
     /** Default: `sum`. */
     readonly aggregator?: string;
   },
-  read: () => readonly Value[],
+  read: GaugeOptions["read"],
 ): void {
   const { name } = metric;
-  registry.registerMetric({ name, get: async () => ({ aggregator: "sum", ...metric, values: read() }) } as never);
+  registry.registerMetric({ name, get: async () => ({ aggregator: "sum", ...metric, values: await read() }) } as never);
 }
 
 /** Call metrics with the names that gRPC servers use (github.com/grpc-ecosystem/go-grpc-prometheus). */

@@ -4,18 +4,31 @@ import {
   type HealthCheckRequest,
   HealthCheckResponse_ServingStatus as Status,
 } from "../../gen/grpc/health/v1/health_pb.ts";
-import { StoreUnavailable } from "../domain/errors.ts";
-import { healthService, sharedProbe } from "./health.ts";
+import type { ReadyKind } from "../domain/store.ts";
+import { healthService } from "./health.ts";
 
 const of = (service: string) => ({ service }) as HealthCheckRequest;
 
-/** Health of a store that answers, in a process that closes when the test says so. */
-function open() {
+/** Health of a process that closes when the test says so. @param ready what its store can do */
+function open(ready: readonly ReadyKind[] = ["reads", "changes"]) {
   const shutdown = new AbortController();
-  const probe = { ping: async () => {} };
-  const health = healthService({ probe, isClosing: () => shutdown.signal.aborted }, ["a.Service"]);
+  const readiness = { is: async (kind: ReadyKind) => ready.includes(kind) };
+  const health = healthService({ readiness, isClosing: () => shutdown.signal.aborted }, ["a.Service"]);
   return { health, shutdown, context: { signal: shutdown.signal } as HandlerContext };
 }
+
+it("reports reads by every service, and changes by a name of their own", async () => {
+  const { health } = open(["reads"]);
+  for (const name of ["", "a.Service"]) expect(await health.check(of(name))).toEqual({ status: Status.SERVING });
+  expect(await health.check(of("changes"))).toEqual({ status: Status.NOT_SERVING });
+  expect(await health.list()).toEqual({
+    statuses: {
+      "": { status: Status.SERVING },
+      "a.Service": { status: Status.SERVING },
+      changes: { status: Status.NOT_SERVING },
+    },
+  });
+});
 
 it("does not serve while the process closes", async () => {
   const { health, shutdown } = open();
@@ -24,7 +37,7 @@ it("does not serve while the process closes", async () => {
   expect(await health.check(of("a.Service"))).toEqual({ status: Status.NOT_SERVING });
   expect(await health.check(of(""))).toEqual({ status: Status.NOT_SERVING });
   const status = Status.NOT_SERVING;
-  expect(await health.list()).toEqual({ statuses: { "": { status }, "a.Service": { status } } });
+  expect(await health.list()).toEqual({ statuses: { "": { status }, "a.Service": { status }, changes: { status } } });
 });
 
 it.each([
@@ -38,48 +51,4 @@ it.each([
     shutdown.abort();
   }
   expect(seen).toEqual(expected);
-});
-
-const logger = { info: () => {}, error: () => {} };
-
-/** A probe that answers when the test says so, and counts. */
-function slowProbe() {
-  const waiting: { resolve: () => void; reject: (error: Error) => void }[] = [];
-  const ping = () => new Promise<void>((resolve, reject) => waiting.push({ resolve, reject }));
-  return { ping, waiting };
-}
-
-it("asks once for all who ask at the same time", async () => {
-  const { ping, waiting } = slowProbe();
-  const probe = sharedProbe({ ping }, { logger, keptMs: 0 });
-  const answers = [probe.ping(), probe.ping(), probe.ping()];
-  expect(waiting).toHaveLength(1);
-  waiting[0]?.resolve();
-  await Promise.all(answers);
-});
-
-it("keeps what it was told for a while", async () => {
-  for (const end of ["resolve", "reject"] as const) {
-    const { ping, waiting } = slowProbe();
-    const probe = sharedProbe({ ping }, { logger, keptMs: 60_000 });
-    const first = probe.ping().catch((error: unknown) => error);
-    waiting[0]?.[end](new StoreUnavailable());
-    await first;
-    expect(await probe.ping().catch((error: unknown) => error)).toBe(await first);
-    expect(waiting).toHaveLength(1);
-  }
-});
-
-it("asks again after that, whatever it was told", async () => {
-  const { ping, waiting } = slowProbe();
-  const probe = sharedProbe({ ping }, { logger, keptMs: 0 });
-  const first = probe.ping();
-  waiting[0]?.reject(new StoreUnavailable());
-  await expect(first).rejects.toThrow(StoreUnavailable);
-  const second = probe.ping();
-  waiting[1]?.resolve();
-  await second;
-  const third = probe.ping();
-  waiting[2]?.reject(new StoreUnavailable());
-  await expect(third).rejects.toThrow(StoreUnavailable);
 });

@@ -10,10 +10,14 @@ import type { TestServer } from "./server.ts";
 
 type Server = Pick<TestServer, "url">;
 
-/** Waits until a server says that changes can be made, or that they cannot. */
-export async function waitUntilReady({ url }: Server, isReady = true): Promise<void> {
-  const status = isReady ? 200 : 503;
-  await waitFor(`/readyz answers ${status}`, async () => (await http1(url, "/readyz")).status === status);
+/** Waits until a server is ready for reads, or for changes; or until it is not. */
+export async function waitUntilReady(
+  { url }: Server,
+  isReady = true,
+  kind: "reads" | "changes" = "reads",
+): Promise<void> {
+  const [status, path] = [isReady ? 200 : 503, kind === "reads" ? "/readyz" : "/readyz?changes"];
+  await waitFor(`${path} answers ${status}`, async () => (await http1(url, path)).status === status);
 }
 
 /**

@@ -39,6 +39,12 @@ const holding = (key_id: string, use: "encrypt" | "decrypt", workers = 1): Input
   values: `${workers}x90`,
 });
 const lost = (cause: string, values: string): Input => ({ metric: "ugs_spans_lost_total", labels: { cause }, values });
+const ready = (kind: string, values: string): Input => ({ metric: "ugs_ready", labels: { kind }, values });
+const memory = (used: string): readonly Input[] => [
+  plain("ugs_redis_memory_used_bytes", used),
+  plain("ugs_redis_memory_max_bytes", "100x90"),
+];
+const started = (values: string): Input => ({ metric: "grpc_server_started_total", labels: GET, values });
 const tokenEnds = (seconds: number) => plain("ugs_api_token_expire_time_seconds", `${seconds}x40`);
 const certificateEnds = (seconds: number) => plain("ugs_certificate_expire_time_seconds", `${seconds}x40`);
 const DAY = 86_400;
@@ -105,6 +111,58 @@ export const ALERT_CASES: readonly AlertCase[] = [
     },
   },
   { alert: "UserGroupsRedisAway", when: "it is", at: "3m", series: [plain("ugs_redis_ready", "0 1x10")] },
+  {
+    ...{ alert: "UserGroupsReadsFail", when: "Redis answers no reads", at: "3m" },
+    series: [ready("reads", "1 0x10"), ready("changes", "1 0x10")],
+    fires: {
+      description: "a:1 gets no reads answered by Redis, so /readyz is 503 and proxies send it no calls.",
+      labels: ["instance", "kind"],
+    },
+  },
+  {
+    ...{ alert: "UserGroupsReadsFail", when: "only changes fail", at: "3m" },
+    series: [ready("reads", "1x10"), ready("changes", "0x10")],
+  },
+  {
+    ...{ alert: "UserGroupsChangesFail", when: "only changes fail", at: "3m" },
+    series: [ready("changes", "1 0x10"), ready("reads", "1x10")],
+    fires: {
+      description: "a:1 can make no changes in at least one node of Redis; reads work.",
+      labels: ["instance", "kind"],
+    },
+  },
+  {
+    ...{ alert: "UserGroupsChangesFail", when: "reads fail as well, which is another alert", at: "3m" },
+    series: [ready("changes", "0x10"), ready("reads", "0x10")],
+  },
+  {
+    ...{ alert: "UserGroupsRedisFull", when: "96 % of the memory is used", at: "3m" },
+    series: memory("90 96x90"),
+    fires: {
+      description: "Redis NODE uses 96% of its memory, and refuses changes when it is full.",
+      labels: ["node"],
+    },
+  },
+  { alert: "UserGroupsRedisFull", when: "90 % is", at: "30m", series: memory("90x90") },
+  {
+    ...{ alert: "UserGroupsRedisFills", when: "85 % is used for half an hour", at: "30m" },
+    series: memory("85x90"),
+    fires: { description: "Redis NODE uses 85% of its memory.", labels: ["node"] },
+  },
+  { alert: "UserGroupsRedisFills", when: "half is", at: "30m", series: memory("50x90") },
+  {
+    ...{ alert: "UserGroupsCallsStop", when: "there were ten calls a second, and none for ten minutes", at: "70m" },
+    series: [started("0+600x60 36000x30")],
+    fires: { description: "Calls fell to 0 a second, less than 1 % of the half hour before." },
+  },
+  {
+    ...{ alert: "UserGroupsCallsStop", when: "every other caller stays", at: "70m" },
+    series: [started("0+600x60 36000+300x30")],
+  },
+  {
+    ...{ alert: "UserGroupsCallsStop", when: "there was a call every ten seconds", at: "70m" },
+    series: [started("0+6x60 360x30")],
+  },
   {
     ...{ alert: "UserGroupsRedisFails", when: "one round trip in ten fails", at: "20m" },
     series: [ofRedis("ugs_redis_errors_total", "0+10x30"), ofRedis("ugs_redis_duration_seconds_count", "0+100x30")],

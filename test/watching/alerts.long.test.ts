@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { orLeaveOut } from "@user-group-service/testing/on-path";
 import { newFolder } from "@user-group-service/testing/opened";
 import { beforeAll, describe, expect, it } from "vitest";
-import { suiteServer } from "../support/opened.ts";
+import { redisUrl, suiteServer } from "../support/opened.ts";
 import { ALERT_CASES, type AlertCase, type Input } from "./alert-cases.ts";
 import { ALERTS, JOB, RULES_FILE } from "./files.ts";
 import { beWatched, formatSeries, pageOf, readSeries, type Series, watchedServer } from "./page.ts";
@@ -25,7 +25,7 @@ describe("every alert", () => {
 /** How often the rules are looked at: seldom enough where days pass. */
 const looks = ({ at }: AlertCase) => (Number.parseInt(at, 10) > 24 && at.endsWith("h") ? "30m" : "1m");
 
-describe.skipIf(promtool === undefined)("by the series of a server", () => {
+describe.skipIf(promtool === undefined || redisUrl === undefined)("by the series of a server", () => {
   const server = suiteServer(watchedServer);
   let exposed: readonly Series[];
   beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { textOf } from "@user-group-service/testing/documents";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ugs } from "../../packages/cli/test/support/ugs.ts";
-import { suiteServer } from "../support/opened.ts";
+import { describeWithRedis, suiteServer } from "../support/opened.ts";
 import { ALERTS, type Alert, DASHBOARD, panelQueries, RECORDED } from "./files.ts";
 import { beWatched, pageOf, readSeries, type Series, watchedServer } from "./page.ts";
 import { isSelected, readQuery } from "./promql.ts";
@@ -10,7 +10,7 @@ import { isSelected, readQuery } from "./promql.ts";
 const labelsIn = (text: string) =>
   [...text.matchAll(/\{\{ *(?:\$labels\.)?(\w+) *\}\}/g)].map(([, label = ""]) => label);
 
-describe("what watches the service", () => {
+describeWithRedis("what watches the service", () => {
   const server = suiteServer(watchedServer);
   let series: readonly Series[];
   beforeAll(async () => {

@@ -5,6 +5,7 @@ import { inject } from "vitest";
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { Role } from "../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, customerOf, presenting } from "../support/admin.ts";
+import { redisUrl } from "../support/opened.ts";
 import { metricsUrlOf } from "../support/operations.ts";
 import type { ServerOptions, TestServer } from "../support/server.ts";
 import { JOB } from "./files.ts";
@@ -15,10 +16,10 @@ export interface Series {
   readonly labels: { readonly [label: string]: string };
 }
 
-/** The settings with which a server exposes all there is. Nothing is traced, for there is no collector. */
+/** The settings with which a server exposes all there is. Nothing is traced, because there is no collector. */
 export function watchedServer(): ServerOptions {
   const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_TRACES_SAMPLER: "always_off" };
-  return { tls: inject("certificates"), env: { ...ADMIN_ENV, ...traces, METRICS_PORT: "0" } };
+  return { redisUrl, tls: inject("certificates"), env: { ...ADMIN_ENV, ...traces, METRICS_PORT: "0" } };
 }
 
 /** The address of a server's page of metrics. */

@@ -64,6 +64,8 @@ describe("ugs, of a service", () => {
     expect(stdout).toMatch(new RegExp(`^${server.url} is ready \\(\\d+ ms\\)\n$`));
     expect(JSON.parse((await ugs(["ping", "--json", "--url", server.url])).stdout)).toEqual({ status: "SERVING" });
     expect((await ugs(["ping", "--live", "--url", server.url])).code).toBe(0);
+    expect((await ugs(["ping", "--changes", "--url", server.url])).stdout).toContain("is ready");
+    expect((await ugs(["ping", "--changes", "--live", "--url", server.url])).code).toBe(2);
   });
 });
 
@@ -136,7 +138,17 @@ describe("ugs, by the settings of a service beside it,", () => {
     const busy = createServer((_, response) => void response.writeHead(503).end());
     const { port } = new URL(await newListener(busy));
     const { code, stderr } = await here({ PORT: port });
-    expect([code, stderr]).toEqual([6, expect.stringContaining("is not ready")]);
+    expect([code, stderr]).toEqual([6, expect.stringContaining("is not ready: reads fail")]);
+  });
+
+  it("says that only changes fail", async () => {
+    const full = createServer(
+      ({ url }, response) => void response.writeHead(url === "/readyz?changes" ? 503 : 200).end(),
+    );
+    const { port } = new URL(await newListener(full));
+    expect((await here({ PORT: port })).code).toBe(0);
+    const { code, stderr } = await here({ PORT: port }, "--changes");
+    expect([code, stderr]).toEqual([6, expect.stringContaining("is not ready: changes fail")]);
   });
 });
 

@@ -240,8 +240,19 @@ export function restPaths(components: Components, registry: Registry): Paths {
       description: "Where the keys of an environment are.",
     }),
     "/healthz": probe("isAlive", "The process is up."),
-    "/readyz": probe("isReady", "Redis accepts changes, and the process is not shutting down.", true),
-    "/metrics": probe("metrics", "Metrics for Prometheus.", true),
+    "/readyz": probe("isReady", "Redis answers reads, and the process is not shutting down.", {
+      mayFail: true,
+      parameters: [
+        {
+          name: "changes",
+          in: "query",
+          allowEmptyValue: true,
+          description: "Asks whether Redis accepts changes instead. Its value is ignored.",
+          schema: { type: "string" },
+        },
+      ],
+    }),
+    "/metrics": probe("metrics", "Metrics for Prometheus.", { mayFail: true }),
   };
 }
 
@@ -273,8 +284,12 @@ function published(operationId: string, contentType: string, words: JsonSchema):
   };
 }
 
-/** An endpoint for operators, which answers with text. @param mayFail whether 503 says that it is not so */
-function probe(operationId: string, summary: string, mayFail = false): JsonSchema {
+/** An endpoint for operators, which answers with text. @param options `mayFail`: whether 503 says that it is not so */
+function probe(
+  operationId: string,
+  summary: string,
+  { mayFail = false, parameters = [] }: { mayFail?: boolean; parameters?: readonly JsonSchema[] } = {},
+): JsonSchema {
   const content = { "text/plain": { schema: { type: "string" } } };
   return {
     get: {
@@ -283,6 +298,7 @@ function probe(operationId: string, summary: string, mayFail = false): JsonSchem
       summary,
       security: [],
       "x-access": "open",
+      ...(parameters.length > 0 && { parameters }),
       responses: {
         200: { description: summary, content },
         404: { description: "It is served on `METRICS_PORT` alone." },

@@ -28,6 +28,8 @@ export interface NodeOptions {
   readonly onReady: () => void;
   /** Told whenever a connection is lost. */
   readonly onClose?: () => void;
+  /** Told when the connection is replaced because its node is a replica now. */
+  readonly onDemoted?: () => void;
 }
 
 /** A client of ioredis whose commands include the scripts that are defined. */
@@ -46,6 +48,8 @@ export interface StoreConnection {
   losses: number;
   /** Whether nothing has come for a while though answers are awaited. */
   isSilent(): boolean;
+  /** Ends this connection and opens another one. */
+  replace(): void;
   close(): void;
 }
 
@@ -57,8 +61,13 @@ const GIVEN_UP_MS = 100;
 
 /** Connects to Redis. */
 export function connect(destination: RedisDestination, options: NodeOptions): StoreConnection {
-  const { timeoutMs, minReplicas = 0, requireUsable, onError, onReady, onClose } = options;
-  const reconnectOnError = onDemotion(() => client.status === "ready" && client.disconnect(true));
+  const { timeoutMs, minReplicas = 0, requireUsable, onError, onReady, onClose, onDemoted } = options;
+  const reconnectOnError = onDemotion(async () => {
+    // While the address leads to a replica, this connection at least answers reads.
+    if (destination.shape === "node" && !(await leadsToPrimary(destination))) return;
+    connection.replace();
+    onDemoted?.();
+  });
   const client = newRedis({ ...redisOptions(destination), reconnectOnError }, () => destination.secrets.password);
   const redis = Object.assign(client, { defineScript: scriptDefiner(client) }) as ScriptedRedis;
   batchWrites(redis);
@@ -70,6 +79,9 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     clock: undefined,
     losses: 0,
     isSilent,
+    replace() {
+      if (redis.status === "ready") redis.disconnect(true);
+    },
     close() {
       isClosed = true;
       redis.disconnect();
@@ -147,14 +159,39 @@ const LONGEST_MS = 2000;
 /** A refusal that comes more than so many milliseconds after the last one belongs to another demotion. */
 const OVER_MS = 10_000;
 
+/** How long a new connection may take to be opened or to answer, in milliseconds. */
+const LOOK_MS = 500;
+
+/** Whether a new connection to a destination leads to a primary. */
+async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
+  const options = {
+    ...redisOptions(destination),
+    lazyConnect: true,
+    enableReadyCheck: false,
+    retryStrategy: () => null,
+    connectTimeout: LOOK_MS,
+    commandTimeout: LOOK_MS,
+  };
+  const redis = newRedis(options, () => destination.secrets.password).on("error", () => {});
+  try {
+    await redis.connect();
+    // Every user may send it.
+    const answer = (await redis.call("HELLO")) as unknown[];
+    return answer[answer.indexOf("role") + 1] === "master";
+  } catch {
+    return false;
+  } finally {
+    redis.disconnect();
+  }
+}
+
 /**
- * Connects anew when Redis refuses a change because it is a replica: it was demoted, and the name or address may lead
- * to the new primary by now. The first time at once, then with pauses that double, because reads are answered meanwhile
- * and each attempt interrupts them.
+ * Replaces a connection when Redis refuses a change because it is a replica: it was demoted, and the name or address may
+ * lead to the new primary by now. The first time at once, then with pauses that double.
  *
- * @returns ioredis' option `reconnectOnError`, which always says no: the connection is made anew here
+ * @returns ioredis' option `reconnectOnError`, which always says no: the connection is replaced here
  */
-function onDemotion(reconnect: () => void): NonNullable<RedisOptions["reconnectOnError"]> {
+function onDemotion(replace: () => unknown): NonNullable<RedisOptions["reconnectOnError"]> {
   let pauseMs = 0;
   let last = Number.NEGATIVE_INFINITY;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -166,7 +203,7 @@ function onDemotion(reconnect: () => void): NonNullable<RedisOptions["reconnectO
     if (timer !== undefined) return false;
     timer = setTimeout(() => {
       timer = undefined;
-      reconnect();
+      replace();
     }, pauseMs).unref();
     pauseMs = Math.min(pauseMs * 2 || 100, LONGEST_MS);
     return false;

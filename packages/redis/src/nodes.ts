@@ -70,8 +70,9 @@ export class StoreNode {
 export function openNode(name: string, destination: RedisDestination, options: NodeOptions): StoreNode {
   const { timeoutMs, minReplicas = 0 } = options;
   const reads = connect(destination, options);
-  const replicas =
-    minReplicas > 0 ? new Replicas(connect(destination, options), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
+  // No change is sent over the connection for reads, so it does not notice by itself that its node was demoted.
+  const changes = () => connect(destination, { ...options, onDemoted: () => reads.replace() });
+  const replicas = minReplicas > 0 ? new Replicas(changes(), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
   return new StoreNode(name, reads, replicas);
 }
 

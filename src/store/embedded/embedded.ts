@@ -56,6 +56,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     clock: await readClock(redis),
     losses: 0,
     isSilent: () => false,
+    replace: () => {},
     close: () => redis.disconnect(),
   };
   return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);

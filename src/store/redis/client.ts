@@ -23,8 +23,8 @@ import {
   StoreUnavailable,
   TooFewReplicas,
 } from "../../domain/errors.ts";
-import type { StoreProbe } from "../../domain/store.ts";
-import { argumentsOf, type Script, type ScriptArgs } from "./script.ts";
+import type { ReadyKind, StoreProbe } from "../../domain/store.ts";
+import { argumentsOf, changeScript, type Script, type ScriptArgs } from "./script.ts";
 
 /** Told of every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
@@ -40,8 +40,18 @@ export interface StoreClientOptions {
   readonly timeouts?: Timeouts;
 }
 
-/** A key that is never there: whether it could be changed tells whether anything could. */
+/** A key that never exists. Checks read it, and change it only if it exists. */
 export const PROBE_KEY = "ug:probe";
+
+/**
+ * A change that changes nothing: it is neither replicated nor written to disk. Redis refuses it as it refuses every other
+ * change: if its memory is full, if it cannot write to disk, if it is a replica or has too few replicas.
+ */
+const PROBE_CHANGE = changeScript("ugProbe", {
+  isAlone: true,
+  lua: `redis.call('SET', key, '1', 'XX')
+return {'done', stamp}`,
+});
 
 /** The share of a call's remaining time in which Redis may carry out its change; the rest is for the answer. */
 const CHANGE_SHARE = 0.9;
@@ -145,27 +155,31 @@ export class StoreClient implements StoreProbe {
    *
    * @throws StoreUnavailable when all do
    */
-  async each<T>(operation: string, ask: (redis: ScriptedRedis) => Promise<T>): Promise<readonly T[]> {
+  async each<T>(operation: string, ask: (redis: ScriptedRedis, name: string) => Promise<T>): Promise<readonly T[]> {
     const asked = this.nodes
       .masters()
-      .map(({ reads }) => new RoundTrip<T>(operation, this.#shared).answer(ask(reads.redis)));
+      .map(({ reads, name }) => new RoundTrip<T>(operation, this.#shared).answer(ask(reads.redis, name)));
     const settled = await Promise.allSettled(asked);
     if (settled.every(({ status }) => status === "rejected")) await asked[0];
     return settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   }
 
   /**
-   * Asks whether a change could be made, at one of the nodes at least. The command changes nothing, because the key is
-   * never there, and so is neither replicated nor written to disk. Yet Redis refuses it as any change: when its memory
-   * is full, when it cannot write to disk, when it is a replica or has too few.
+   * Checks that reads are answered by at least one node, because callers of the other nodes must be served while one is
+   * replaced; or that changes are accepted by all nodes.
    *
-   * @throws StoreUnavailable
+   * @throws StoreUnavailable; TooFewReplicas if changes are accepted but not confirmed
    */
-  async ping(): Promise<void> {
-    const masters = this.nodes.masters().filter((node) => node.isReady());
-    if (masters.length === 0) throw new StoreUnavailable(new Error("not connected"), undefined, "not_connected");
-    const asked = masters.map((node) => this.run("ping", "set", [this.nodes.keyOf(node, PROBE_KEY), "1", "XX"]));
-    await Promise.any(asked).catch(({ errors }: AggregateError) => {
+  async check(kind: ReadyKind): Promise<void> {
+    const ready = this.nodes.masters().filter((node) => node.isReady());
+    if (ready.length === 0 || (kind === "changes" && !this.nodes.isReady()))
+      throw new StoreUnavailable(new Error("not connected"), undefined, "not_connected");
+    const keys = ready.map((node) => this.nodes.keyOf(node, PROBE_KEY));
+    if (kind === "changes") {
+      await Promise.all(keys.map((key) => this.change("check-changes", PROBE_CHANGE, { key })));
+      return;
+    }
+    await Promise.any(keys.map((key) => this.run("check-reads", "get", [key]))).catch(({ errors }: AggregateError) => {
       throw errors[0];
     });
   }

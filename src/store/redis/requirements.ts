@@ -147,13 +147,13 @@ async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> 
     setting("min-replicas-to-write"),
   ]);
   const warnings: string[] = [];
-  const policy = field(memory, "maxmemory_policy");
+  const policy = infoField(memory, "maxmemory_policy");
   if (policy !== undefined && policy !== "noeviction") {
     warnings.push(
       `Redis may throw groups and tokens away when its memory is full: its maxmemory-policy is ${policy}; set it to noeviction`,
     );
   }
-  if (field(persistence, "aof_enabled") === "0" && save === "") {
+  if (infoField(persistence, "aof_enabled") === "0" && save === "") {
     warnings.push(
       "Redis writes nothing to disk, so a restart of it loses every group and token; turn on appendonly, or give it a save interval",
     );
@@ -172,6 +172,6 @@ function unseen(error: Error): undefined {
 }
 
 /** A field of the answer to INFO. */
-function field(info: string | undefined, name: string): string | undefined {
+export function infoField(info: string | undefined, name: string): string | undefined {
   return new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info ?? "")?.[1];
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { DEFAULT_PARTITIONS, type EnvironmentName } from "../../../src/domain/environment.ts";
 import { EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../../../src/domain/errors.ts";
+import { READY_KINDS } from "../../../src/domain/store.ts";
 import { wantedNumber } from "../../../src/store/environments/environments.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "../../../src/store/keys.ts";
 import { testEnvironments } from "../stores.ts";
@@ -116,7 +117,7 @@ export function environmentContract({ clients, redis }: ContractContext): void {
     });
   });
 
-  it("answers a ping", async () => {
-    for (const client of clients()) await expect(client.ping()).resolves.toBeUndefined();
+  it.each(READY_KINDS)("passes the check of %s", async (kind) => {
+    for (const client of clients()) await expect(client.check(kind)).resolves.toBeUndefined();
   });
 }

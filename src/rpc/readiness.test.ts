@@ -1,0 +1,46 @@
+import { expect, it } from "vitest";
+import { StoreUnavailable } from "../domain/errors.ts";
+import type { ReadyKind } from "../domain/store.ts";
+import { Readiness } from "./readiness.ts";
+
+/** A store that answers checks when the test says so, and the lines that the readiness of it logs. */
+function open(keptMs: number) {
+  const waiting: { kind: ReadyKind; pass: () => void; fail: () => void }[] = [];
+  const lines: string[] = [];
+  const log = (_fields: object | string, message?: string) => lines.push(message ?? String(_fields));
+  const check = (kind: ReadyKind) =>
+    new Promise<void>((resolve, reject) =>
+      waiting.push({ kind, pass: resolve, fail: () => reject(new StoreUnavailable()) }),
+    );
+  const readiness = new Readiness({ probe: { check }, logger: { info: log, error: log }, keptMs });
+  return { readiness, waiting, lines };
+}
+
+it("sends one check of each kind for probes at the same time", async () => {
+  const { readiness, waiting } = open(0);
+  const results = [readiness.is("reads"), readiness.is("reads"), readiness.is("changes"), readiness.is("changes")];
+  expect(waiting.map(({ kind }) => kind)).toEqual(["reads", "changes"]);
+  waiting[0]?.pass();
+  waiting[1]?.fail();
+  expect(await Promise.all(results)).toEqual([true, true, false, false]);
+});
+
+it.each(["pass", "fail"] as const)("reuses the result of a check that %s(es) for a moment", async (end) => {
+  const { readiness, waiting } = open(60_000);
+  const first = readiness.is("reads");
+  waiting[0]?.[end]();
+  expect(await first).toBe(end === "pass");
+  expect(await readiness.is("reads")).toBe(end === "pass");
+  expect(waiting).toHaveLength(1);
+});
+
+it("checks again after that, and logs only what changes", async () => {
+  const { readiness, waiting, lines } = open(0);
+  for (const end of ["pass", "fail", "fail", "pass", "pass"] as const) {
+    const result = readiness.is("changes");
+    waiting.at(-1)?.[end]();
+    expect(await result).toBe(end === "pass");
+  }
+  expect(waiting).toHaveLength(5);
+  expect(lines).toEqual(["not ready: changes fail", "ready again: changes"]);
+});
