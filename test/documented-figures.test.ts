@@ -86,6 +86,7 @@ describe("every figure is that of the code", () => {
       ["mapping", mapping.maxPairs, keys?.minLen, keys?.maxLen, values?.maxLen],
       // The largest number is one less than a power.
       ["properties", properties.maxBytes, properties.maxDepth, Number.MAX_SAFE_INTEGER + 1, 1],
+      ["durations and times in the binary format", 1e9, 1, 9999],
       ["previous_token_ttl", Number((ttl.lessThan.value as Duration).seconds) * 1000],
       ["request_id, Idempotency-Key", requestId.maxLen, REQUEST_TTL_MS],
       ["groups of an import", groups.maxItems],

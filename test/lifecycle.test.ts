@@ -111,7 +111,8 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
     told: ["shutting down", "closed", "not closed in time"].map((text) => says(server, text)),
     goaway,
     idleFrames: http2?.frames().map(({ type }) => type),
-    watched,
+    // While the store is held for longer than a probe waits, the watcher may see that, too.
+    watched: [watched.at(0), watched.at(-1)],
   };
 }
 

@@ -129,12 +129,15 @@ it.skipIf(redisUrl === undefined)("the blocks of the README, and then of the API
 describe("the table of metrics", () => {
   // One series is there where traces are on alone.
   const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_TRACES_SAMPLER: "always_off" };
-  const server = suiteServer({ env: traces });
+  const server = suiteServer({ env: traces, redisUrl });
 
   it("has every series of ours, and no other", async () => {
     const headers = { authorization: `Token ${server.tokens.customer}` };
     await fetch(`${server.url}/api/user?user_group_id=acme`, { headers });
-    const text = await (await fetch(`${server.url}/metrics`)).text();
+    const read = async () => (await fetch(`${server.url}/metrics`)).text();
+    // It is read from Redis from time to time.
+    await waitFor("the memory of Redis is known", async () => (await read()).includes("ugs_redis_memory_max_bytes"));
+    const text = await read();
     const exposed = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]
       .map(([, name = "", type = ""]) => [name, type])
       .filter(([name]) => !/^(process|nodejs)_/.test(name ?? ""));

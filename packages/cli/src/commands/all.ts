@@ -24,7 +24,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: "ping",
-    description: "whether the service is ready; needs no token",
+    description: "whether the service is ready for reads, with --changes for changes; needs no token",
     load: async () => (await import("./ping.ts")).pingCommand,
   },
   {
