@@ -5,6 +5,7 @@ import { expect, it } from "vitest";
 import { type AdminService, ImportMode } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { ImportResult_Outcome as Outcome } from "../gen/usergroup/admin/v1/user_group_pb.ts";
 import { ApiEnvironmentTag } from "../gen/usergroup/v1/user_group_pb.ts";
+import { newUserGroupToken } from "../src/domain/token.ts";
 import { ADMIN_CLIENTS, adminOf, allPages, customerOf, issueToken, suiteAdmins } from "./support/admin.ts";
 import { clientCases, describePlaces, serverCases } from "./support/matrix.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
@@ -50,6 +51,56 @@ describePlaces([
       const until = after?.graceExpireTime && timestampDate(after.graceExpireTime).getTime();
       expect(Math.abs((until ?? 0) - (rotated ?? 0) - 3_600_000)).toBeLessThan(1000);
       expect(after?.tokenCreateTime).toEqual(after?.lastRotationTime);
+    });
+
+    it("shows the group of a token or a viewer session without its token, in its environment alone", async () => {
+      const userGroupId = newId();
+      const { userGroup } = await own().groups.getUserGroup({ userGroupId, name: "N" });
+      const token = userGroup?.token ?? "";
+      const environment = customerOf(server);
+      const told = await admin().lookupUserGroupToken({ token });
+      expect(told).toMatchObject({ userGroup: { providedId: userGroupId, name: "N" }, environment });
+      expect([told.tokenExpireTime, told.session]).toEqual([undefined, undefined]);
+      expect(await root().lookupUserGroupToken({ environment, token })).toEqual(told);
+      const group = { case: "token", value: token } as const;
+      const { session, id } = await own().viewers.createViewerSession({ group, audience: "page", viewerId: "bob" });
+      const ofSession = await admin().lookupUserGroupToken({ token: session });
+      expect(ofSession).toMatchObject({ userGroup: { providedId: userGroupId }, session: { id, viewerId: "bob" } });
+      await own().groups.rotateUserGroupToken({
+        group: { case: "currentToken", value: token },
+        previousTokenTtl: { seconds: 3600n },
+      });
+      const replaced = await admin().lookupUserGroupToken({ token });
+      expect(replaced.tokenExpireTime).toEqual(replaced.userGroup?.graceExpireTime);
+      expect(replaced.tokenExpireTime).toBeDefined();
+
+      const unknown = { code: "NotFound", reason: "TOKEN_NOT_FOUND" };
+      const testing = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
+      expect(await failureOf(admin().lookupUserGroupToken({ token: newUserGroupToken(0) }))).toEqual(unknown);
+      expect(await failureOf(root().lookupUserGroupToken({ environment: testing, token }))).toEqual(unknown);
+      expect(await failureOf(root().lookupUserGroupToken({ environment: testing, token: session }))).toEqual({
+        code: "NotFound",
+        reason: "VIEWER_SESSION_INVALID",
+      });
+      await admin().revokeUserGroupTokens({ userGroupId });
+      expect(await failureOf(admin().lookupUserGroupToken({ token }))).toEqual(unknown);
+      expect((await failureOf(admin().lookupUserGroupToken({ token: session }))).reason).toBe("VIEWER_SESSION_ENDED");
+    });
+
+    it("revokes tokens with a grace period, in which viewer sessions stay", async () => {
+      const userGroupId = newId();
+      const { userGroup } = await own().groups.getUserGroup({ userGroupId });
+      const token = userGroup?.token ?? "";
+      const group = { case: "token", value: token } as const;
+      const { session } = await own().viewers.createViewerSession({ group, audience: "page" });
+      await admin().revokeUserGroupTokens({ userGroupId, previousTokenTtl: { seconds: 3600n } });
+      expect((await own().viewers.resolveViewer({ token })).tokenExpireTime).toBeDefined();
+      expect((await own().viewers.resolveViewer({ token: session })).providedId).toBe(userGroupId);
+      await admin().revokeUserGroupTokens({ userGroupId });
+      for (const ended of [token, session])
+        expect((await failureOf(own().viewers.resolveViewer({ token: ended }))).code).toBe("NotFound");
+      const tooLong = admin().revokeUserGroupTokens({ userGroupId, previousTokenTtl: { seconds: 2_592_001n } });
+      expect((await failureOf(tooLong)).code).toBe("InvalidArgument");
     });
 
     it("deletes a group under its etag, and that of a token, and asks which one is meant", async () => {
@@ -251,6 +302,7 @@ function calls(userGroupId: string) {
   return [
     of((admin, request) => admin.listUserGroups(request)),
     of((admin, request) => admin.lookupUserGroup({ ...request, userGroupId })),
+    of((admin, request) => admin.lookupUserGroupToken({ ...request, token: newUserGroupToken(0) })),
     of((admin, request) => admin.deleteUserGroup({ ...request, userGroupId })),
     of((admin, request) => admin.revokeUserGroupTokens({ ...request, userGroupId })),
     of((admin, request) => admin.importUserGroups({ ...request, userGroups: [{ providedId: userGroupId }] })),

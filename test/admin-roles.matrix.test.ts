@@ -33,6 +33,7 @@ const NEEDED: { readonly [method: string]: "open" | "any" | "resolve" | "read" |
   "usergroup.admin.v1.AdminService.RevokeApiToken": "admin",
   "usergroup.admin.v1.AdminService.ListUserGroups": "admin",
   "usergroup.admin.v1.AdminService.LookupUserGroup": "admin",
+  "usergroup.admin.v1.AdminService.LookupUserGroupToken": "admin",
   "usergroup.admin.v1.AdminService.DeleteUserGroup": "admin",
   "usergroup.admin.v1.AdminService.RevokeUserGroupTokens": "admin",
   "usergroup.admin.v1.AdminService.RevokeViewerSessions": "admin",

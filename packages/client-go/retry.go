@@ -40,6 +40,7 @@ var repeatable = map[string]bool{
 	adminv1connect.AdminServiceListUserGroupsProcedure:           true,
 	adminv1connect.AdminServiceLookupApiTokenProcedure:           true,
 	adminv1connect.AdminServiceLookupUserGroupProcedure:          true,
+	adminv1connect.AdminServiceLookupUserGroupTokenProcedure:     true,
 	adminv1connect.AdminServiceReencryptUserGroupTokensProcedure: true,
 	adminv1connect.AdminServiceRetireTokenKeyProcedure:           true,
 	adminv1connect.AdminServiceRevokeViewerSessionsProcedure:     true,

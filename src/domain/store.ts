@@ -111,12 +111,18 @@ export interface UserGroupAdminStore {
   delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void>;
 
   /**
-   * Ends the tokens of a group atomically, also one on its grace, and gives it a new one.
+   * Revokes the tokens of a group atomically, also one in its grace period, and gives it a new one.
    *
-   * @param requestId unless it is empty, a retry within 24 hours changes nothing
+   * @param revocation `graceMs`: how long the current token stays valid, in milliseconds; 0 revokes it at once. `requestId`:
+   *   unless it is empty, a retry within 24 hours changes nothing
    * @throws UserGroupNotFound, RequestIdReused; TooFewReplicas after the change
    */
-  revokeTokens(environment: Environment, providedId: string, requestId: string, by: ChangeBy): Promise<UserGroupInfo>;
+  revokeTokens(
+    environment: Environment,
+    providedId: string,
+    revocation: { readonly graceMs: number; readonly requestId: string },
+    by: ChangeBy,
+  ): Promise<UserGroupInfo>;
 
   /**
    * Ends atomically the viewer sessions that were made so far of a group, or of one viewer.

@@ -64,6 +64,7 @@ export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
     revokeApiToken: "admin",
     listUserGroups: "admin",
     lookupUserGroup: "admin",
+    lookupUserGroupToken: "admin",
     deleteUserGroup: "admin",
     revokeUserGroupTokens: "admin",
     revokeViewerSessions: "admin",

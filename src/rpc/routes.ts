@@ -9,8 +9,6 @@ import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { MAX_OPEN_MESSAGE_BYTES } from "../capacity.ts";
-import type { UserGroupStore } from "../domain/store.ts";
-import type { ViewerSessionStore } from "../domain/viewer-session.ts";
 import type { ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { apiTokenRpcs } from "./admin/api-tokens.ts";
 import { environmentRpcs } from "./admin/environments.ts";
@@ -25,9 +23,7 @@ import { userGroupService } from "./user-groups.ts";
 import { viewerService } from "./viewers.ts";
 
 /** The stores that the RPCs use. */
-export interface Stores extends Omit<AdminDeps, "authenticator" | "signingKeys" | "logger" | "metrics"> {
-  readonly userGroups: UserGroupStore & ViewerSessionStore;
-}
+export type Stores = Omit<AdminDeps, "authenticator" | "sessions" | "signingKeys" | "logger" | "metrics">;
 
 /** What the RPCs depend on. */
 export interface RouteDeps extends HealthDeps, Stores, AdminDeps {

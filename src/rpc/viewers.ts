@@ -2,6 +2,7 @@ import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { isSession } from "@user-group-service/sessions";
 import type { ViewerService, ViewerSession } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import type { Environment } from "../domain/environment.ts";
 import { DomainError } from "../domain/errors.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { JsonObject, Viewer } from "../domain/user-group.ts";
@@ -27,10 +28,9 @@ export function viewerService({ userGroups, sessions, metrics }: ViewerDeps) {
     async resolveViewer({ token, audience }, { values }) {
       const { environment } = callOf(values);
       const by = isSession(token) ? "session" : "token";
-      let resolved: { readonly viewer: Viewer; readonly claims?: ViewerSessionClaims };
+      let resolved: ResolvedViewer;
       try {
-        if (by === "session") resolved = await sessions.resolve(userGroups, environment, { session: token, audience });
-        else resolved = { viewer: await userGroups.resolve(environment, token) };
+        resolved = await viewerOf({ userGroups, sessions }, environment, { token, audience });
       } catch (error) {
         metrics.viewer(by, error instanceof DomainError ? error.reason : "INTERNAL");
         throw error;
@@ -74,7 +74,29 @@ export function viewerService({ userGroups, sessions, metrics }: ViewerDeps) {
   } satisfies ServiceImpl<typeof ViewerService>;
 }
 
-function sessionMessage({ jti, aud, vid = "", origin = "", ext, iat, exp }: ViewerSessionClaims): ViewerSession {
+/** The group of a token or of a session, and what the session says. */
+interface ResolvedViewer {
+  readonly viewer: Viewer;
+  readonly claims?: ViewerSessionClaims;
+}
+
+/**
+ * Finds the group of a user group token or of a viewer session.
+ *
+ * @param presented `audience`: the audience that a session must have; empty: any
+ * @throws as `ViewerSessions.resolve` and `UserGroupStore.resolve`
+ */
+export async function viewerOf(
+  { userGroups, sessions }: Pick<ViewerDeps, "userGroups"> & { readonly sessions: Pick<ViewerSessions, "resolve"> },
+  environment: Environment,
+  { token, audience = "" }: { readonly token: string; readonly audience?: string },
+): Promise<ResolvedViewer> {
+  if (isSession(token)) return sessions.resolve(userGroups, environment, { session: token, audience });
+  return { viewer: await userGroups.resolve(environment, token) };
+}
+
+/** Converts what a session says to its message. */
+export function sessionMessage({ jti, aud, vid = "", origin = "", ext, iat, exp }: ViewerSessionClaims): ViewerSession {
   return {
     $typeName: "usergroup.v1.ViewerSession",
     ...{ id: jti, audience: aud, viewerId: vid, origin },

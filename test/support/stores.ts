@@ -59,8 +59,8 @@ export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[]
       return admin.delete(environment, named, etag, by);
     },
 
-    revokeTokens: (environment: Environment, providedId: string, requestId = "", by = BY) =>
-      admin.revokeTokens(environment, providedId, requestId, by),
+    revokeTokens: (environment: Environment, providedId: string, requestId = "", by = BY, graceMs = 0) =>
+      admin.revokeTokens(environment, providedId, { graceMs, requestId }, by),
 
     import(
       environment: Environment,

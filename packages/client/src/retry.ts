@@ -38,6 +38,7 @@ export const REPEATABLE: { readonly [method: string]: boolean } = {
   RevokeApiToken: false,
   ListUserGroups: true,
   LookupUserGroup: true,
+  LookupUserGroupToken: true,
   DeleteUserGroup: false,
   RevokeUserGroupTokens: false,
   ImportUserGroups: true,

@@ -61,7 +61,7 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator }: AdminDe
 
     async lookupApiToken({ token }, { values }) {
       if (token.startsWith(USER_GROUP_PREFIX)) {
-        const description = "must be an API token: this is a user group token, whose group ResolveViewer tells";
+        const description = "must be an API token: this is a user group token; LookupUserGroupToken returns its group";
         throw invalidField("token", description);
       }
       const { environment: own } = callOf(values).caller;

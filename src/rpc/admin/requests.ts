@@ -7,11 +7,19 @@ import type { ApiTokenStore } from "../../domain/api-token.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { InvalidPageToken } from "../../domain/errors.ts";
 import type { PageRequest } from "../../domain/page.ts";
-import type { AuditStore, EnvironmentDeletion, EnvironmentStore, UserGroupAdminStore } from "../../domain/store.ts";
+import type {
+  AuditStore,
+  EnvironmentDeletion,
+  EnvironmentStore,
+  UserGroupAdminStore,
+  UserGroupStore,
+} from "../../domain/store.ts";
 import type { TokenKeyStore } from "../../domain/token-key.ts";
+import type { ViewerSessionStore } from "../../domain/viewer-session.ts";
 import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
 import type { SigningKeys } from "../../sessions/signing-keys.ts";
+import type { ViewerSessions } from "../../sessions/viewer-sessions.ts";
 import { callError, invalidField } from "../errors.ts";
 import { callOf } from "../observed-call.ts";
 import { environmentNameFromMessage } from "./messages.ts";
@@ -22,9 +30,11 @@ export interface AdminDeps {
   readonly environmentDeletion: EnvironmentDeletion;
   readonly apiTokens: ApiTokenStore;
   readonly authenticator: Pick<ApiTokens, "ofSettings">;
+  readonly userGroups: UserGroupStore & ViewerSessionStore;
   readonly userGroupAdmin: UserGroupAdminStore;
   readonly auditTrail: AuditStore;
   readonly tokenKeys: TokenKeyStore;
+  readonly sessions: Pick<ViewerSessions, "resolve">;
   readonly signingKeys: Pick<SigningKeys, "list" | "rotate" | "forget">;
   readonly logger: Pick<Logger, "info" | "warn">;
   readonly metrics: Pick<Metrics, "imported" | "viewer">;

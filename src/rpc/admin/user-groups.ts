@@ -22,7 +22,8 @@ import {
 import { invalidField, toCallError } from "../errors.ts";
 import { graceMsOf, timeOf, timestamp, userGroupMessage } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
-import { listedUserGroupMessage, userGroupInfoMessage } from "./messages.ts";
+import { sessionMessage, viewerOf } from "../viewers.ts";
+import { environmentNameMessage, listedUserGroupMessage, userGroupInfoMessage } from "./messages.ts";
 import {
   type AdminDeps,
   type AdminRpcs,
@@ -34,7 +35,8 @@ import {
 } from "./requests.ts";
 
 /** The RPCs on user groups. */
-export function userGroupRpcs({ environments, userGroupAdmin, auditTrail, logger, metrics }: AdminDeps) {
+export function userGroupRpcs(deps: AdminDeps) {
+  const { environments, userGroups, sessions, userGroupAdmin, auditTrail, logger, metrics } = deps;
   return {
     async listUserGroups(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
@@ -48,15 +50,28 @@ export function userGroupRpcs({ environments, userGroupAdmin, auditTrail, logger
       return { userGroup: userGroupInfoMessage(await userGroupAdmin.lookUp(environment, request.userGroupId)) };
     },
 
+    async lookupUserGroupToken({ environment: named, token }, { values }) {
+      const environment = await targetOf(environments, values, named);
+      const { viewer, claims } = await viewerOf({ userGroups, sessions }, environment, { token });
+      const group = await userGroupAdmin.lookUp(environment, viewer.providedId);
+      return {
+        userGroup: userGroupInfoMessage(group),
+        environment: environmentNameMessage(environment),
+        ...(viewer.tokenExpireTime !== undefined && { tokenExpireTime: timestamp(viewer.tokenExpireTime) }),
+        ...(claims && { session: sessionMessage(claims) }),
+      };
+    },
+
     async deleteUserGroup(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
       await userGroupAdmin.delete(environment, deletionTarget(request), request.etag, callOf(values));
       return {};
     },
 
-    async revokeUserGroupTokens({ environment: named, userGroupId, requestId }, { values }) {
+    async revokeUserGroupTokens({ environment: named, userGroupId, requestId, previousTokenTtl }, { values }) {
       const environment = await targetOf(environments, values, named);
-      const group = await userGroupAdmin.revokeTokens(environment, userGroupId, requestId, callOf(values));
+      const revocation = { graceMs: graceMsOf(previousTokenTtl) ?? 0, requestId };
+      const group = await userGroupAdmin.revokeTokens(environment, userGroupId, revocation, callOf(values));
       return { userGroup: userGroupInfoMessage(group) };
     },
 

@@ -133,7 +133,9 @@ async function tieRequest(
 ) {
   const presented = target.by === "id" ? target.providedId : target.token;
   // Not the default grace, which may change.
-  const repeated = isRevocation ? ["revoke", presented] : [target.by, presented, askedGraceMs ?? null];
+  const repeated = isRevocation
+    ? ["revoke", presented, ...(askedGraceMs === undefined ? [] : [askedGraceMs])]
+    : [target.by, presented, askedGraceMs ?? null];
   const [request, fingerprint] = [digest(requestId), digest(JSON.stringify(repeated))];
   const prefix = partitionPrefix(environment, partitionOf(environment, request));
   const args = { key: prefix + KEY.requestParameters + request, text: fingerprint, lastsMs: REQUEST_TTL_MS };

@@ -165,9 +165,9 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
       forgetLater(client, environment, { id, entry });
     },
 
-    async revokeTokens(environment, providedId, requestId, by) {
+    async revokeTokens(environment, providedId, { graceMs, requestId }, by) {
       const target = { by: "id", providedId } as const;
-      const rotation = { target, graceMs: 0, askedGraceMs: undefined, requestId };
+      const rotation = { target, graceMs, askedGraceMs: graceMs || undefined, requestId };
       const { record, now } = await rotate(deps, environment, rotation, { by, isRevocation: true });
       return infoFromRecord(record, providedId, now);
     },

@@ -59,6 +59,21 @@ export function revocationContract({ store, admin, redis, withGroup }: ContractC
       expect(await events(environment)).toHaveLength(3);
     });
 
+    it("leaves the current token a grace period, but not the one before it", async () => {
+      const { environment, group } = await withGroup();
+      const { token } = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
+      const info = await admin().revokeTokens(environment, "a", "r", BY, HOUR_MS);
+      await fails(store().resolve(environment, group.token), TokenNotFound);
+      expect((await store().resolve(environment, token)).tokenExpireTime).toBe(info.graceExpireTime);
+      const now = (await store().get(environment, "a")).token;
+      expect([group.token, token]).not.toContain(now);
+      expect(await admin().revokeTokens(environment, "a", "r", BY, HOUR_MS)).toEqual(info);
+      for (const graceMs of [0, HOUR_MS + 1])
+        await fails(admin().revokeTokens(environment, "a", "r", BY, graceMs), RequestIdReused);
+      await admin().revokeTokens(environment, "a");
+      for (const ended of [token, now]) await fails(store().resolve(environment, ended), TokenNotFound);
+    });
+
     it("never creates", async () => {
       const environment = newEnvironment();
       await fails(admin().revokeTokens(environment, "a"), UserGroupNotFound);

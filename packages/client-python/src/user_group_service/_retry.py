@@ -37,6 +37,7 @@ REPEATABLE = frozenset(
         "ListUserGroups",
         "LookupApiToken",
         "LookupUserGroup",
+        "LookupUserGroupToken",
         "ReencryptUserGroupTokens",
         "RetireTokenKey",
         "RevokeViewerSessions",

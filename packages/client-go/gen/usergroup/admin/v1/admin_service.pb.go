@@ -1639,6 +1639,130 @@ func (x *LookupUserGroupResponse) GetUserGroup() *UserGroupInfo {
 	return nil
 }
 
+type LookupUserGroupTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unset: that of the caller's API token.
+	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// A user group token or a viewer session. It is neither logged nor stored.
+	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupUserGroupTokenRequest) Reset() {
+	*x = LookupUserGroupTokenRequest{}
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupUserGroupTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupUserGroupTokenRequest) ProtoMessage() {}
+
+func (x *LookupUserGroupTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupUserGroupTokenRequest.ProtoReflect.Descriptor instead.
+func (*LookupUserGroupTokenRequest) Descriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *LookupUserGroupTokenRequest) GetEnvironment() *EnvironmentName {
+	if x != nil {
+		return x.Environment
+	}
+	return nil
+}
+
+func (x *LookupUserGroupTokenRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+type LookupUserGroupTokenResponse struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	UserGroup   *UserGroupInfo         `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
+	Environment *EnvironmentName       `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
+	// Set if the token was replaced: the end of its grace period.
+	TokenExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=token_expire_time,json=tokenExpireTime,proto3" json:"token_expire_time,omitempty"`
+	// Set if it is a viewer session.
+	Session       *v1.ViewerSession `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupUserGroupTokenResponse) Reset() {
+	*x = LookupUserGroupTokenResponse{}
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupUserGroupTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupUserGroupTokenResponse) ProtoMessage() {}
+
+func (x *LookupUserGroupTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupUserGroupTokenResponse.ProtoReflect.Descriptor instead.
+func (*LookupUserGroupTokenResponse) Descriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *LookupUserGroupTokenResponse) GetUserGroup() *UserGroupInfo {
+	if x != nil {
+		return x.UserGroup
+	}
+	return nil
+}
+
+func (x *LookupUserGroupTokenResponse) GetEnvironment() *EnvironmentName {
+	if x != nil {
+		return x.Environment
+	}
+	return nil
+}
+
+func (x *LookupUserGroupTokenResponse) GetTokenExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.TokenExpireTime
+	}
+	return nil
+}
+
+func (x *LookupUserGroupTokenResponse) GetSession() *v1.ViewerSession {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
 // Which group: by its id, or by the token it has now; exactly one of them.
 type DeleteUserGroupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1654,7 +1778,7 @@ type DeleteUserGroupRequest struct {
 
 func (x *DeleteUserGroupRequest) Reset() {
 	*x = DeleteUserGroupRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[26]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1790,7 @@ func (x *DeleteUserGroupRequest) String() string {
 func (*DeleteUserGroupRequest) ProtoMessage() {}
 
 func (x *DeleteUserGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[26]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1803,7 @@ func (x *DeleteUserGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserGroupRequest.ProtoReflect.Descriptor instead.
 func (*DeleteUserGroupRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{26}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeleteUserGroupRequest) GetEnvironment() *EnvironmentName {
@@ -1718,7 +1842,7 @@ type DeleteUserGroupResponse struct {
 
 func (x *DeleteUserGroupResponse) Reset() {
 	*x = DeleteUserGroupResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[27]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +1854,7 @@ func (x *DeleteUserGroupResponse) String() string {
 func (*DeleteUserGroupResponse) ProtoMessage() {}
 
 func (x *DeleteUserGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[27]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +1867,7 @@ func (x *DeleteUserGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserGroupResponse.ProtoReflect.Descriptor instead.
 func (*DeleteUserGroupResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{27}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{29}
 }
 
 type RevokeUserGroupTokensRequest struct {
@@ -1753,14 +1877,17 @@ type RevokeUserGroupTokensRequest struct {
 	UserGroupId string           `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
 	// A retry with the same id within 24 hours revokes nothing more
 	// (https://google.aip.dev/155).
-	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// How long the current token stays valid, at most 30 days. Unset: it ends at
+	// once.
+	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,4,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RevokeUserGroupTokensRequest) Reset() {
 	*x = RevokeUserGroupTokensRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[28]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1899,7 @@ func (x *RevokeUserGroupTokensRequest) String() string {
 func (*RevokeUserGroupTokensRequest) ProtoMessage() {}
 
 func (x *RevokeUserGroupTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[28]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1912,7 @@ func (x *RevokeUserGroupTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeUserGroupTokensRequest.ProtoReflect.Descriptor instead.
 func (*RevokeUserGroupTokensRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{28}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RevokeUserGroupTokensRequest) GetEnvironment() *EnvironmentName {
@@ -1809,6 +1936,13 @@ func (x *RevokeUserGroupTokensRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *RevokeUserGroupTokensRequest) GetPreviousTokenTtl() *durationpb.Duration {
+	if x != nil {
+		return x.PreviousTokenTtl
+	}
+	return nil
+}
+
 type RevokeUserGroupTokensResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	UserGroup     *UserGroupInfo         `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
@@ -1818,7 +1952,7 @@ type RevokeUserGroupTokensResponse struct {
 
 func (x *RevokeUserGroupTokensResponse) Reset() {
 	*x = RevokeUserGroupTokensResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[29]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1964,7 @@ func (x *RevokeUserGroupTokensResponse) String() string {
 func (*RevokeUserGroupTokensResponse) ProtoMessage() {}
 
 func (x *RevokeUserGroupTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[29]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1977,7 @@ func (x *RevokeUserGroupTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeUserGroupTokensResponse.ProtoReflect.Descriptor instead.
 func (*RevokeUserGroupTokensResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{29}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RevokeUserGroupTokensResponse) GetUserGroup() *UserGroupInfo {
@@ -1867,7 +2001,7 @@ type RevokeViewerSessionsRequest struct {
 
 func (x *RevokeViewerSessionsRequest) Reset() {
 	*x = RevokeViewerSessionsRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[30]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +2013,7 @@ func (x *RevokeViewerSessionsRequest) String() string {
 func (*RevokeViewerSessionsRequest) ProtoMessage() {}
 
 func (x *RevokeViewerSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[30]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +2026,7 @@ func (x *RevokeViewerSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeViewerSessionsRequest.ProtoReflect.Descriptor instead.
 func (*RevokeViewerSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{30}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RevokeViewerSessionsRequest) GetEnvironment() *EnvironmentName {
@@ -1924,7 +2058,7 @@ type RevokeViewerSessionsResponse struct {
 
 func (x *RevokeViewerSessionsResponse) Reset() {
 	*x = RevokeViewerSessionsResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[31]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1936,7 +2070,7 @@ func (x *RevokeViewerSessionsResponse) String() string {
 func (*RevokeViewerSessionsResponse) ProtoMessage() {}
 
 func (x *RevokeViewerSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[31]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1949,7 +2083,7 @@ func (x *RevokeViewerSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeViewerSessionsResponse.ProtoReflect.Descriptor instead.
 func (*RevokeViewerSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{31}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{33}
 }
 
 type ImportUserGroupsRequest struct {
@@ -1981,7 +2115,7 @@ type ImportUserGroupsRequest struct {
 
 func (x *ImportUserGroupsRequest) Reset() {
 	*x = ImportUserGroupsRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[32]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +2127,7 @@ func (x *ImportUserGroupsRequest) String() string {
 func (*ImportUserGroupsRequest) ProtoMessage() {}
 
 func (x *ImportUserGroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[32]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +2140,7 @@ func (x *ImportUserGroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportUserGroupsRequest.ProtoReflect.Descriptor instead.
 func (*ImportUserGroupsRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{32}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ImportUserGroupsRequest) GetEnvironment() *EnvironmentName {
@@ -2068,7 +2202,7 @@ type ImportUserGroupsResponse struct {
 
 func (x *ImportUserGroupsResponse) Reset() {
 	*x = ImportUserGroupsResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[33]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2080,7 +2214,7 @@ func (x *ImportUserGroupsResponse) String() string {
 func (*ImportUserGroupsResponse) ProtoMessage() {}
 
 func (x *ImportUserGroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[33]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2093,7 +2227,7 @@ func (x *ImportUserGroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportUserGroupsResponse.ProtoReflect.Descriptor instead.
 func (*ImportUserGroupsResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{33}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ImportUserGroupsResponse) GetResults() []*ImportResult {
@@ -2122,7 +2256,7 @@ type ExportUserGroupsRequest struct {
 
 func (x *ExportUserGroupsRequest) Reset() {
 	*x = ExportUserGroupsRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[34]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2268,7 @@ func (x *ExportUserGroupsRequest) String() string {
 func (*ExportUserGroupsRequest) ProtoMessage() {}
 
 func (x *ExportUserGroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[34]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2281,7 @@ func (x *ExportUserGroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportUserGroupsRequest.ProtoReflect.Descriptor instead.
 func (*ExportUserGroupsRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{34}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExportUserGroupsRequest) GetEnvironment() *EnvironmentName {
@@ -2201,7 +2335,7 @@ type ExportUserGroupsResponse struct {
 
 func (x *ExportUserGroupsResponse) Reset() {
 	*x = ExportUserGroupsResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[35]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2213,7 +2347,7 @@ func (x *ExportUserGroupsResponse) String() string {
 func (*ExportUserGroupsResponse) ProtoMessage() {}
 
 func (x *ExportUserGroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[35]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2226,7 +2360,7 @@ func (x *ExportUserGroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportUserGroupsResponse.ProtoReflect.Descriptor instead.
 func (*ExportUserGroupsResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{35}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ExportUserGroupsResponse) GetUserGroups() []*v1.UserGroup {
@@ -2276,7 +2410,7 @@ type ListAuditEventsRequest struct {
 
 func (x *ListAuditEventsRequest) Reset() {
 	*x = ListAuditEventsRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[36]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2288,7 +2422,7 @@ func (x *ListAuditEventsRequest) String() string {
 func (*ListAuditEventsRequest) ProtoMessage() {}
 
 func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[36]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2301,7 +2435,7 @@ func (x *ListAuditEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{36}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListAuditEventsRequest) GetEnvironment() *EnvironmentName {
@@ -2371,7 +2505,7 @@ type ListAuditEventsResponse struct {
 
 func (x *ListAuditEventsResponse) Reset() {
 	*x = ListAuditEventsResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[37]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2517,7 @@ func (x *ListAuditEventsResponse) String() string {
 func (*ListAuditEventsResponse) ProtoMessage() {}
 
 func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[37]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2530,7 @@ func (x *ListAuditEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditEventsResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{37}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListAuditEventsResponse) GetAuditEvents() []*AuditEvent {
@@ -2421,7 +2555,7 @@ type ListTokenKeysRequest struct {
 
 func (x *ListTokenKeysRequest) Reset() {
 	*x = ListTokenKeysRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[38]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2567,7 @@ func (x *ListTokenKeysRequest) String() string {
 func (*ListTokenKeysRequest) ProtoMessage() {}
 
 func (x *ListTokenKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[38]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2580,7 @@ func (x *ListTokenKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokenKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListTokenKeysRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{38}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{40}
 }
 
 type ListTokenKeysResponse struct {
@@ -2460,7 +2594,7 @@ type ListTokenKeysResponse struct {
 
 func (x *ListTokenKeysResponse) Reset() {
 	*x = ListTokenKeysResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[39]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2606,7 @@ func (x *ListTokenKeysResponse) String() string {
 func (*ListTokenKeysResponse) ProtoMessage() {}
 
 func (x *ListTokenKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[39]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2619,7 @@ func (x *ListTokenKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokenKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListTokenKeysResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{39}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListTokenKeysResponse) GetTokenKeys() []*TokenKey {
@@ -2518,7 +2652,7 @@ type ReencryptUserGroupTokensRequest struct {
 
 func (x *ReencryptUserGroupTokensRequest) Reset() {
 	*x = ReencryptUserGroupTokensRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[40]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2530,7 +2664,7 @@ func (x *ReencryptUserGroupTokensRequest) String() string {
 func (*ReencryptUserGroupTokensRequest) ProtoMessage() {}
 
 func (x *ReencryptUserGroupTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[40]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2543,7 +2677,7 @@ func (x *ReencryptUserGroupTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReencryptUserGroupTokensRequest.ProtoReflect.Descriptor instead.
 func (*ReencryptUserGroupTokensRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{40}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReencryptUserGroupTokensRequest) GetEnvironment() *EnvironmentName {
@@ -2595,7 +2729,7 @@ type ReencryptUserGroupTokensResponse struct {
 
 func (x *ReencryptUserGroupTokensResponse) Reset() {
 	*x = ReencryptUserGroupTokensResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[41]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2607,7 +2741,7 @@ func (x *ReencryptUserGroupTokensResponse) String() string {
 func (*ReencryptUserGroupTokensResponse) ProtoMessage() {}
 
 func (x *ReencryptUserGroupTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[41]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2620,7 +2754,7 @@ func (x *ReencryptUserGroupTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReencryptUserGroupTokensResponse.ProtoReflect.Descriptor instead.
 func (*ReencryptUserGroupTokensResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{41}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReencryptUserGroupTokensResponse) GetTokenKeyUses() []*TokenKeyUse {
@@ -2671,7 +2805,7 @@ type RetireTokenKeyRequest struct {
 
 func (x *RetireTokenKeyRequest) Reset() {
 	*x = RetireTokenKeyRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[42]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2683,7 +2817,7 @@ func (x *RetireTokenKeyRequest) String() string {
 func (*RetireTokenKeyRequest) ProtoMessage() {}
 
 func (x *RetireTokenKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[42]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2696,7 +2830,7 @@ func (x *RetireTokenKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetireTokenKeyRequest.ProtoReflect.Descriptor instead.
 func (*RetireTokenKeyRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{42}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RetireTokenKeyRequest) GetTokenKeyId() string {
@@ -2721,7 +2855,7 @@ type RetireTokenKeyResponse struct {
 
 func (x *RetireTokenKeyResponse) Reset() {
 	*x = RetireTokenKeyResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[43]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +2867,7 @@ func (x *RetireTokenKeyResponse) String() string {
 func (*RetireTokenKeyResponse) ProtoMessage() {}
 
 func (x *RetireTokenKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[43]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +2880,7 @@ func (x *RetireTokenKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetireTokenKeyResponse.ProtoReflect.Descriptor instead.
 func (*RetireTokenKeyResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{43}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{45}
 }
 
 type ListSigningKeysRequest struct {
@@ -2759,7 +2893,7 @@ type ListSigningKeysRequest struct {
 
 func (x *ListSigningKeysRequest) Reset() {
 	*x = ListSigningKeysRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[44]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +2905,7 @@ func (x *ListSigningKeysRequest) String() string {
 func (*ListSigningKeysRequest) ProtoMessage() {}
 
 func (x *ListSigningKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[44]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +2918,7 @@ func (x *ListSigningKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSigningKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListSigningKeysRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{44}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListSigningKeysRequest) GetEnvironment() *EnvironmentName {
@@ -2803,7 +2937,7 @@ type ListSigningKeysResponse struct {
 
 func (x *ListSigningKeysResponse) Reset() {
 	*x = ListSigningKeysResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[45]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2815,7 +2949,7 @@ func (x *ListSigningKeysResponse) String() string {
 func (*ListSigningKeysResponse) ProtoMessage() {}
 
 func (x *ListSigningKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[45]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2828,7 +2962,7 @@ func (x *ListSigningKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSigningKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListSigningKeysResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{45}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListSigningKeysResponse) GetSigningKeys() []*SigningKey {
@@ -2852,7 +2986,7 @@ type RotateSigningKeyRequest struct {
 
 func (x *RotateSigningKeyRequest) Reset() {
 	*x = RotateSigningKeyRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2864,7 +2998,7 @@ func (x *RotateSigningKeyRequest) String() string {
 func (*RotateSigningKeyRequest) ProtoMessage() {}
 
 func (x *RotateSigningKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2877,7 +3011,7 @@ func (x *RotateSigningKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSigningKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateSigningKeyRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{46}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RotateSigningKeyRequest) GetEnvironment() *EnvironmentName {
@@ -2903,7 +3037,7 @@ type RotateSigningKeyResponse struct {
 
 func (x *RotateSigningKeyResponse) Reset() {
 	*x = RotateSigningKeyResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2915,7 +3049,7 @@ func (x *RotateSigningKeyResponse) String() string {
 func (*RotateSigningKeyResponse) ProtoMessage() {}
 
 func (x *RotateSigningKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2928,7 +3062,7 @@ func (x *RotateSigningKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSigningKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateSigningKeyResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{47}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RotateSigningKeyResponse) GetSigningKeys() []*SigningKey {
@@ -2942,7 +3076,7 @@ var File_usergroup_admin_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a\"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a\x1dusergroup/v1/user_group.proto\"\x95\x01\n" +
+	"&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a\"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a\x1dusergroup/v1/user_group.proto\x1a!usergroup/v1/viewer_service.proto\"\x95\x01\n" +
 	"\x18CreateEnvironmentRequest\x12E\n" +
 	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12#\n" +
 	"\n" +
@@ -3055,18 +3189,28 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\ruser_group_id\x18\x02 \x01(\tR\vuserGroupId\"[\n" +
 	"\x17LookupUserGroupResponse\x12@\n" +
 	"\n" +
-	"user_group\x18\x01 \x01(\v2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup\"\xbc\x01\n" +
+	"user_group\x18\x01 \x01(\v2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup\"z\n" +
+	"\x1bLookupUserGroupTokenRequest\x12E\n" +
+	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\"\xa6\x02\n" +
+	"\x1cLookupUserGroupTokenResponse\x12@\n" +
+	"\n" +
+	"user_group\x18\x01 \x01(\v2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup\x12E\n" +
+	"\venvironment\x18\x02 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12F\n" +
+	"\x11token_expire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0ftokenExpireTime\x125\n" +
+	"\asession\x18\x04 \x01(\v2\x1b.usergroup.v1.ViewerSessionR\asession\"\xbc\x01\n" +
 	"\x16DeleteUserGroupRequest\x12E\n" +
 	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12\"\n" +
 	"\ruser_group_id\x18\x02 \x01(\tR\vuserGroupId\x12\x12\n" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12#\n" +
 	"\rcurrent_token\x18\x04 \x01(\tR\fcurrentToken\"\x19\n" +
-	"\x17DeleteUserGroupResponse\"\xa8\x01\n" +
+	"\x17DeleteUserGroupResponse\"\xf1\x01\n" +
 	"\x1cRevokeUserGroupTokensRequest\x12E\n" +
 	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12\"\n" +
 	"\ruser_group_id\x18\x02 \x01(\tR\vuserGroupId\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"a\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12G\n" +
+	"\x12previous_token_ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x10previousTokenTtl\"a\n" +
 	"\x1dRevokeUserGroupTokensResponse\x12@\n" +
 	"\n" +
 	"user_group\x18\x01 \x01(\v2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup\"\xa5\x01\n" +
@@ -3147,7 +3291,7 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"ImportMode\x12\x1b\n" +
 	"\x17IMPORT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17IMPORT_MODE_CREATE_ONLY\x10\x01\x12\x16\n" +
-	"\x12IMPORT_MODE_UPSERT\x10\x022\xcd\x14\n" +
+	"\x12IMPORT_MODE_UPSERT\x10\x022\xc8\x15\n" +
 	"\fAdminService\x12p\n" +
 	"\x11CreateEnvironment\x12,.usergroup.admin.v1.CreateEnvironmentRequest\x1a-.usergroup.admin.v1.CreateEnvironmentResponse\x12g\n" +
 	"\x0eGetEnvironment\x12).usergroup.admin.v1.GetEnvironmentRequest\x1a*.usergroup.admin.v1.GetEnvironmentResponse\x12m\n" +
@@ -3161,7 +3305,8 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\x0eRotateApiToken\x12).usergroup.admin.v1.RotateApiTokenRequest\x1a*.usergroup.admin.v1.RotateApiTokenResponse\x12g\n" +
 	"\x0eRevokeApiToken\x12).usergroup.admin.v1.RevokeApiTokenRequest\x1a*.usergroup.admin.v1.RevokeApiTokenResponse\x12g\n" +
 	"\x0eListUserGroups\x12).usergroup.admin.v1.ListUserGroupsRequest\x1a*.usergroup.admin.v1.ListUserGroupsResponse\x12j\n" +
-	"\x0fLookupUserGroup\x12*.usergroup.admin.v1.LookupUserGroupRequest\x1a+.usergroup.admin.v1.LookupUserGroupResponse\x12j\n" +
+	"\x0fLookupUserGroup\x12*.usergroup.admin.v1.LookupUserGroupRequest\x1a+.usergroup.admin.v1.LookupUserGroupResponse\x12y\n" +
+	"\x14LookupUserGroupToken\x12/.usergroup.admin.v1.LookupUserGroupTokenRequest\x1a0.usergroup.admin.v1.LookupUserGroupTokenResponse\x12j\n" +
 	"\x0fDeleteUserGroup\x12*.usergroup.admin.v1.DeleteUserGroupRequest\x1a+.usergroup.admin.v1.DeleteUserGroupResponse\x12|\n" +
 	"\x15RevokeUserGroupTokens\x120.usergroup.admin.v1.RevokeUserGroupTokensRequest\x1a1.usergroup.admin.v1.RevokeUserGroupTokensResponse\x12y\n" +
 	"\x14RevokeViewerSessions\x12/.usergroup.admin.v1.RevokeViewerSessionsRequest\x1a0.usergroup.admin.v1.RevokeViewerSessionsResponse\x12m\n" +
@@ -3188,7 +3333,7 @@ func file_usergroup_admin_v1_admin_service_proto_rawDescGZIP() []byte {
 }
 
 var file_usergroup_admin_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_usergroup_admin_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_usergroup_admin_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_usergroup_admin_v1_admin_service_proto_goTypes = []any{
 	(ImportMode)(0),                          // 0: usergroup.admin.v1.ImportMode
 	(LookupApiTokenResponse_Source)(0),       // 1: usergroup.admin.v1.LookupApiTokenResponse.Source
@@ -3218,156 +3363,167 @@ var file_usergroup_admin_v1_admin_service_proto_goTypes = []any{
 	(*ListUserGroupsResponse)(nil),           // 25: usergroup.admin.v1.ListUserGroupsResponse
 	(*LookupUserGroupRequest)(nil),           // 26: usergroup.admin.v1.LookupUserGroupRequest
 	(*LookupUserGroupResponse)(nil),          // 27: usergroup.admin.v1.LookupUserGroupResponse
-	(*DeleteUserGroupRequest)(nil),           // 28: usergroup.admin.v1.DeleteUserGroupRequest
-	(*DeleteUserGroupResponse)(nil),          // 29: usergroup.admin.v1.DeleteUserGroupResponse
-	(*RevokeUserGroupTokensRequest)(nil),     // 30: usergroup.admin.v1.RevokeUserGroupTokensRequest
-	(*RevokeUserGroupTokensResponse)(nil),    // 31: usergroup.admin.v1.RevokeUserGroupTokensResponse
-	(*RevokeViewerSessionsRequest)(nil),      // 32: usergroup.admin.v1.RevokeViewerSessionsRequest
-	(*RevokeViewerSessionsResponse)(nil),     // 33: usergroup.admin.v1.RevokeViewerSessionsResponse
-	(*ImportUserGroupsRequest)(nil),          // 34: usergroup.admin.v1.ImportUserGroupsRequest
-	(*ImportUserGroupsResponse)(nil),         // 35: usergroup.admin.v1.ImportUserGroupsResponse
-	(*ExportUserGroupsRequest)(nil),          // 36: usergroup.admin.v1.ExportUserGroupsRequest
-	(*ExportUserGroupsResponse)(nil),         // 37: usergroup.admin.v1.ExportUserGroupsResponse
-	(*ListAuditEventsRequest)(nil),           // 38: usergroup.admin.v1.ListAuditEventsRequest
-	(*ListAuditEventsResponse)(nil),          // 39: usergroup.admin.v1.ListAuditEventsResponse
-	(*ListTokenKeysRequest)(nil),             // 40: usergroup.admin.v1.ListTokenKeysRequest
-	(*ListTokenKeysResponse)(nil),            // 41: usergroup.admin.v1.ListTokenKeysResponse
-	(*ReencryptUserGroupTokensRequest)(nil),  // 42: usergroup.admin.v1.ReencryptUserGroupTokensRequest
-	(*ReencryptUserGroupTokensResponse)(nil), // 43: usergroup.admin.v1.ReencryptUserGroupTokensResponse
-	(*RetireTokenKeyRequest)(nil),            // 44: usergroup.admin.v1.RetireTokenKeyRequest
-	(*RetireTokenKeyResponse)(nil),           // 45: usergroup.admin.v1.RetireTokenKeyResponse
-	(*ListSigningKeysRequest)(nil),           // 46: usergroup.admin.v1.ListSigningKeysRequest
-	(*ListSigningKeysResponse)(nil),          // 47: usergroup.admin.v1.ListSigningKeysResponse
-	(*RotateSigningKeyRequest)(nil),          // 48: usergroup.admin.v1.RotateSigningKeyRequest
-	(*RotateSigningKeyResponse)(nil),         // 49: usergroup.admin.v1.RotateSigningKeyResponse
-	(*EnvironmentName)(nil),                  // 50: usergroup.admin.v1.EnvironmentName
-	(*Environment)(nil),                      // 51: usergroup.admin.v1.Environment
-	(*timestamppb.Timestamp)(nil),            // 52: google.protobuf.Timestamp
-	(Role)(0),                                // 53: usergroup.admin.v1.Role
-	(*ApiToken)(nil),                         // 54: usergroup.admin.v1.ApiToken
-	(*fieldmaskpb.FieldMask)(nil),            // 55: google.protobuf.FieldMask
-	(*durationpb.Duration)(nil),              // 56: google.protobuf.Duration
-	(*UserGroupInfo)(nil),                    // 57: usergroup.admin.v1.UserGroupInfo
-	(*ImportedUserGroup)(nil),                // 58: usergroup.admin.v1.ImportedUserGroup
-	(*ImportResult)(nil),                     // 59: usergroup.admin.v1.ImportResult
-	(*v1.UserGroup)(nil),                     // 60: usergroup.v1.UserGroup
-	(*AuditEvent)(nil),                       // 61: usergroup.admin.v1.AuditEvent
-	(*TokenKey)(nil),                         // 62: usergroup.admin.v1.TokenKey
-	(*TokenKeyUse)(nil),                      // 63: usergroup.admin.v1.TokenKeyUse
-	(*SigningKey)(nil),                       // 64: usergroup.admin.v1.SigningKey
+	(*LookupUserGroupTokenRequest)(nil),      // 28: usergroup.admin.v1.LookupUserGroupTokenRequest
+	(*LookupUserGroupTokenResponse)(nil),     // 29: usergroup.admin.v1.LookupUserGroupTokenResponse
+	(*DeleteUserGroupRequest)(nil),           // 30: usergroup.admin.v1.DeleteUserGroupRequest
+	(*DeleteUserGroupResponse)(nil),          // 31: usergroup.admin.v1.DeleteUserGroupResponse
+	(*RevokeUserGroupTokensRequest)(nil),     // 32: usergroup.admin.v1.RevokeUserGroupTokensRequest
+	(*RevokeUserGroupTokensResponse)(nil),    // 33: usergroup.admin.v1.RevokeUserGroupTokensResponse
+	(*RevokeViewerSessionsRequest)(nil),      // 34: usergroup.admin.v1.RevokeViewerSessionsRequest
+	(*RevokeViewerSessionsResponse)(nil),     // 35: usergroup.admin.v1.RevokeViewerSessionsResponse
+	(*ImportUserGroupsRequest)(nil),          // 36: usergroup.admin.v1.ImportUserGroupsRequest
+	(*ImportUserGroupsResponse)(nil),         // 37: usergroup.admin.v1.ImportUserGroupsResponse
+	(*ExportUserGroupsRequest)(nil),          // 38: usergroup.admin.v1.ExportUserGroupsRequest
+	(*ExportUserGroupsResponse)(nil),         // 39: usergroup.admin.v1.ExportUserGroupsResponse
+	(*ListAuditEventsRequest)(nil),           // 40: usergroup.admin.v1.ListAuditEventsRequest
+	(*ListAuditEventsResponse)(nil),          // 41: usergroup.admin.v1.ListAuditEventsResponse
+	(*ListTokenKeysRequest)(nil),             // 42: usergroup.admin.v1.ListTokenKeysRequest
+	(*ListTokenKeysResponse)(nil),            // 43: usergroup.admin.v1.ListTokenKeysResponse
+	(*ReencryptUserGroupTokensRequest)(nil),  // 44: usergroup.admin.v1.ReencryptUserGroupTokensRequest
+	(*ReencryptUserGroupTokensResponse)(nil), // 45: usergroup.admin.v1.ReencryptUserGroupTokensResponse
+	(*RetireTokenKeyRequest)(nil),            // 46: usergroup.admin.v1.RetireTokenKeyRequest
+	(*RetireTokenKeyResponse)(nil),           // 47: usergroup.admin.v1.RetireTokenKeyResponse
+	(*ListSigningKeysRequest)(nil),           // 48: usergroup.admin.v1.ListSigningKeysRequest
+	(*ListSigningKeysResponse)(nil),          // 49: usergroup.admin.v1.ListSigningKeysResponse
+	(*RotateSigningKeyRequest)(nil),          // 50: usergroup.admin.v1.RotateSigningKeyRequest
+	(*RotateSigningKeyResponse)(nil),         // 51: usergroup.admin.v1.RotateSigningKeyResponse
+	(*EnvironmentName)(nil),                  // 52: usergroup.admin.v1.EnvironmentName
+	(*Environment)(nil),                      // 53: usergroup.admin.v1.Environment
+	(*timestamppb.Timestamp)(nil),            // 54: google.protobuf.Timestamp
+	(Role)(0),                                // 55: usergroup.admin.v1.Role
+	(*ApiToken)(nil),                         // 56: usergroup.admin.v1.ApiToken
+	(*fieldmaskpb.FieldMask)(nil),            // 57: google.protobuf.FieldMask
+	(*durationpb.Duration)(nil),              // 58: google.protobuf.Duration
+	(*UserGroupInfo)(nil),                    // 59: usergroup.admin.v1.UserGroupInfo
+	(*v1.ViewerSession)(nil),                 // 60: usergroup.v1.ViewerSession
+	(*ImportedUserGroup)(nil),                // 61: usergroup.admin.v1.ImportedUserGroup
+	(*ImportResult)(nil),                     // 62: usergroup.admin.v1.ImportResult
+	(*v1.UserGroup)(nil),                     // 63: usergroup.v1.UserGroup
+	(*AuditEvent)(nil),                       // 64: usergroup.admin.v1.AuditEvent
+	(*TokenKey)(nil),                         // 65: usergroup.admin.v1.TokenKey
+	(*TokenKeyUse)(nil),                      // 66: usergroup.admin.v1.TokenKeyUse
+	(*SigningKey)(nil),                       // 67: usergroup.admin.v1.SigningKey
 }
 var file_usergroup_admin_v1_admin_service_proto_depIdxs = []int32{
-	50, // 0: usergroup.admin.v1.CreateEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	51, // 1: usergroup.admin.v1.CreateEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
-	50, // 2: usergroup.admin.v1.GetEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	51, // 3: usergroup.admin.v1.GetEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
-	50, // 4: usergroup.admin.v1.DeleteEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	51, // 5: usergroup.admin.v1.ListEnvironmentsResponse.environments:type_name -> usergroup.admin.v1.Environment
-	50, // 6: usergroup.admin.v1.GetCallerResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	52, // 7: usergroup.admin.v1.GetCallerResponse.expire_time:type_name -> google.protobuf.Timestamp
-	50, // 8: usergroup.admin.v1.CreateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	53, // 9: usergroup.admin.v1.CreateApiTokenRequest.role:type_name -> usergroup.admin.v1.Role
-	52, // 10: usergroup.admin.v1.CreateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	54, // 11: usergroup.admin.v1.CreateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	50, // 12: usergroup.admin.v1.ListApiTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	53, // 13: usergroup.admin.v1.ListApiTokensRequest.role:type_name -> usergroup.admin.v1.Role
-	52, // 14: usergroup.admin.v1.ListApiTokensRequest.used_since:type_name -> google.protobuf.Timestamp
-	52, // 15: usergroup.admin.v1.ListApiTokensRequest.unused_since:type_name -> google.protobuf.Timestamp
-	54, // 16: usergroup.admin.v1.ListApiTokensResponse.api_tokens:type_name -> usergroup.admin.v1.ApiToken
-	54, // 17: usergroup.admin.v1.LookupApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	50, // 18: usergroup.admin.v1.LookupApiTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	52, // 0: usergroup.admin.v1.CreateEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	53, // 1: usergroup.admin.v1.CreateEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
+	52, // 2: usergroup.admin.v1.GetEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	53, // 3: usergroup.admin.v1.GetEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
+	52, // 4: usergroup.admin.v1.DeleteEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	53, // 5: usergroup.admin.v1.ListEnvironmentsResponse.environments:type_name -> usergroup.admin.v1.Environment
+	52, // 6: usergroup.admin.v1.GetCallerResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54, // 7: usergroup.admin.v1.GetCallerResponse.expire_time:type_name -> google.protobuf.Timestamp
+	52, // 8: usergroup.admin.v1.CreateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	55, // 9: usergroup.admin.v1.CreateApiTokenRequest.role:type_name -> usergroup.admin.v1.Role
+	54, // 10: usergroup.admin.v1.CreateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	56, // 11: usergroup.admin.v1.CreateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	52, // 12: usergroup.admin.v1.ListApiTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	55, // 13: usergroup.admin.v1.ListApiTokensRequest.role:type_name -> usergroup.admin.v1.Role
+	54, // 14: usergroup.admin.v1.ListApiTokensRequest.used_since:type_name -> google.protobuf.Timestamp
+	54, // 15: usergroup.admin.v1.ListApiTokensRequest.unused_since:type_name -> google.protobuf.Timestamp
+	56, // 16: usergroup.admin.v1.ListApiTokensResponse.api_tokens:type_name -> usergroup.admin.v1.ApiToken
+	56, // 17: usergroup.admin.v1.LookupApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	52, // 18: usergroup.admin.v1.LookupApiTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
 	1,  // 19: usergroup.admin.v1.LookupApiTokenResponse.source:type_name -> usergroup.admin.v1.LookupApiTokenResponse.Source
-	50, // 20: usergroup.admin.v1.UpdateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	52, // 21: usergroup.admin.v1.UpdateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	55, // 22: usergroup.admin.v1.UpdateApiTokenRequest.update_mask:type_name -> google.protobuf.FieldMask
-	54, // 23: usergroup.admin.v1.UpdateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	50, // 24: usergroup.admin.v1.RotateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	56, // 25: usergroup.admin.v1.RotateApiTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	54, // 26: usergroup.admin.v1.RotateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	50, // 27: usergroup.admin.v1.RevokeApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	50, // 28: usergroup.admin.v1.ListUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	57, // 29: usergroup.admin.v1.ListUserGroupsResponse.user_groups:type_name -> usergroup.admin.v1.UserGroupInfo
-	50, // 30: usergroup.admin.v1.LookupUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	57, // 31: usergroup.admin.v1.LookupUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	50, // 32: usergroup.admin.v1.DeleteUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	50, // 33: usergroup.admin.v1.RevokeUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	57, // 34: usergroup.admin.v1.RevokeUserGroupTokensResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	50, // 35: usergroup.admin.v1.RevokeViewerSessionsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	50, // 36: usergroup.admin.v1.ImportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	58, // 37: usergroup.admin.v1.ImportUserGroupsRequest.user_groups:type_name -> usergroup.admin.v1.ImportedUserGroup
-	0,  // 38: usergroup.admin.v1.ImportUserGroupsRequest.mode:type_name -> usergroup.admin.v1.ImportMode
-	52, // 39: usergroup.admin.v1.ImportUserGroupsRequest.snapshot_time:type_name -> google.protobuf.Timestamp
-	56, // 40: usergroup.admin.v1.ImportUserGroupsRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	59, // 41: usergroup.admin.v1.ImportUserGroupsResponse.results:type_name -> usergroup.admin.v1.ImportResult
-	50, // 42: usergroup.admin.v1.ExportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	60, // 43: usergroup.admin.v1.ExportUserGroupsResponse.user_groups:type_name -> usergroup.v1.UserGroup
-	52, // 44: usergroup.admin.v1.ExportUserGroupsResponse.snapshot_time:type_name -> google.protobuf.Timestamp
-	50, // 45: usergroup.admin.v1.ListAuditEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	52, // 46: usergroup.admin.v1.ListAuditEventsRequest.start_time:type_name -> google.protobuf.Timestamp
-	52, // 47: usergroup.admin.v1.ListAuditEventsRequest.end_time:type_name -> google.protobuf.Timestamp
-	61, // 48: usergroup.admin.v1.ListAuditEventsResponse.audit_events:type_name -> usergroup.admin.v1.AuditEvent
-	62, // 49: usergroup.admin.v1.ListTokenKeysResponse.token_keys:type_name -> usergroup.admin.v1.TokenKey
-	52, // 50: usergroup.admin.v1.ListTokenKeysResponse.read_time:type_name -> google.protobuf.Timestamp
-	50, // 51: usergroup.admin.v1.ReencryptUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	63, // 52: usergroup.admin.v1.ReencryptUserGroupTokensResponse.token_key_uses:type_name -> usergroup.admin.v1.TokenKeyUse
-	52, // 53: usergroup.admin.v1.RetireTokenKeyRequest.reencrypt_start_time:type_name -> google.protobuf.Timestamp
-	50, // 54: usergroup.admin.v1.ListSigningKeysRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	64, // 55: usergroup.admin.v1.ListSigningKeysResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
-	50, // 56: usergroup.admin.v1.RotateSigningKeyRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	64, // 57: usergroup.admin.v1.RotateSigningKeyResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
-	2,  // 58: usergroup.admin.v1.AdminService.CreateEnvironment:input_type -> usergroup.admin.v1.CreateEnvironmentRequest
-	4,  // 59: usergroup.admin.v1.AdminService.GetEnvironment:input_type -> usergroup.admin.v1.GetEnvironmentRequest
-	8,  // 60: usergroup.admin.v1.AdminService.ListEnvironments:input_type -> usergroup.admin.v1.ListEnvironmentsRequest
-	6,  // 61: usergroup.admin.v1.AdminService.DeleteEnvironment:input_type -> usergroup.admin.v1.DeleteEnvironmentRequest
-	10, // 62: usergroup.admin.v1.AdminService.GetCaller:input_type -> usergroup.admin.v1.GetCallerRequest
-	12, // 63: usergroup.admin.v1.AdminService.CreateApiToken:input_type -> usergroup.admin.v1.CreateApiTokenRequest
-	14, // 64: usergroup.admin.v1.AdminService.ListApiTokens:input_type -> usergroup.admin.v1.ListApiTokensRequest
-	16, // 65: usergroup.admin.v1.AdminService.LookupApiToken:input_type -> usergroup.admin.v1.LookupApiTokenRequest
-	18, // 66: usergroup.admin.v1.AdminService.UpdateApiToken:input_type -> usergroup.admin.v1.UpdateApiTokenRequest
-	20, // 67: usergroup.admin.v1.AdminService.RotateApiToken:input_type -> usergroup.admin.v1.RotateApiTokenRequest
-	22, // 68: usergroup.admin.v1.AdminService.RevokeApiToken:input_type -> usergroup.admin.v1.RevokeApiTokenRequest
-	24, // 69: usergroup.admin.v1.AdminService.ListUserGroups:input_type -> usergroup.admin.v1.ListUserGroupsRequest
-	26, // 70: usergroup.admin.v1.AdminService.LookupUserGroup:input_type -> usergroup.admin.v1.LookupUserGroupRequest
-	28, // 71: usergroup.admin.v1.AdminService.DeleteUserGroup:input_type -> usergroup.admin.v1.DeleteUserGroupRequest
-	30, // 72: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:input_type -> usergroup.admin.v1.RevokeUserGroupTokensRequest
-	32, // 73: usergroup.admin.v1.AdminService.RevokeViewerSessions:input_type -> usergroup.admin.v1.RevokeViewerSessionsRequest
-	34, // 74: usergroup.admin.v1.AdminService.ImportUserGroups:input_type -> usergroup.admin.v1.ImportUserGroupsRequest
-	36, // 75: usergroup.admin.v1.AdminService.ExportUserGroups:input_type -> usergroup.admin.v1.ExportUserGroupsRequest
-	38, // 76: usergroup.admin.v1.AdminService.ListAuditEvents:input_type -> usergroup.admin.v1.ListAuditEventsRequest
-	40, // 77: usergroup.admin.v1.AdminService.ListTokenKeys:input_type -> usergroup.admin.v1.ListTokenKeysRequest
-	42, // 78: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:input_type -> usergroup.admin.v1.ReencryptUserGroupTokensRequest
-	46, // 79: usergroup.admin.v1.AdminService.ListSigningKeys:input_type -> usergroup.admin.v1.ListSigningKeysRequest
-	48, // 80: usergroup.admin.v1.AdminService.RotateSigningKey:input_type -> usergroup.admin.v1.RotateSigningKeyRequest
-	44, // 81: usergroup.admin.v1.AdminService.RetireTokenKey:input_type -> usergroup.admin.v1.RetireTokenKeyRequest
-	3,  // 82: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
-	5,  // 83: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
-	9,  // 84: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
-	7,  // 85: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
-	11, // 86: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
-	13, // 87: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
-	15, // 88: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
-	17, // 89: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
-	19, // 90: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
-	21, // 91: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
-	23, // 92: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
-	25, // 93: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
-	27, // 94: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
-	29, // 95: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
-	31, // 96: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
-	33, // 97: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
-	35, // 98: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
-	37, // 99: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
-	39, // 100: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
-	41, // 101: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
-	43, // 102: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
-	47, // 103: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
-	49, // 104: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
-	45, // 105: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
-	82, // [82:106] is the sub-list for method output_type
-	58, // [58:82] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	52, // 20: usergroup.admin.v1.UpdateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54, // 21: usergroup.admin.v1.UpdateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	57, // 22: usergroup.admin.v1.UpdateApiTokenRequest.update_mask:type_name -> google.protobuf.FieldMask
+	56, // 23: usergroup.admin.v1.UpdateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	52, // 24: usergroup.admin.v1.RotateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	58, // 25: usergroup.admin.v1.RotateApiTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	56, // 26: usergroup.admin.v1.RotateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	52, // 27: usergroup.admin.v1.RevokeApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	52, // 28: usergroup.admin.v1.ListUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	59, // 29: usergroup.admin.v1.ListUserGroupsResponse.user_groups:type_name -> usergroup.admin.v1.UserGroupInfo
+	52, // 30: usergroup.admin.v1.LookupUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	59, // 31: usergroup.admin.v1.LookupUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	52, // 32: usergroup.admin.v1.LookupUserGroupTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	59, // 33: usergroup.admin.v1.LookupUserGroupTokenResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	52, // 34: usergroup.admin.v1.LookupUserGroupTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54, // 35: usergroup.admin.v1.LookupUserGroupTokenResponse.token_expire_time:type_name -> google.protobuf.Timestamp
+	60, // 36: usergroup.admin.v1.LookupUserGroupTokenResponse.session:type_name -> usergroup.v1.ViewerSession
+	52, // 37: usergroup.admin.v1.DeleteUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	52, // 38: usergroup.admin.v1.RevokeUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	58, // 39: usergroup.admin.v1.RevokeUserGroupTokensRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	59, // 40: usergroup.admin.v1.RevokeUserGroupTokensResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	52, // 41: usergroup.admin.v1.RevokeViewerSessionsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	52, // 42: usergroup.admin.v1.ImportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	61, // 43: usergroup.admin.v1.ImportUserGroupsRequest.user_groups:type_name -> usergroup.admin.v1.ImportedUserGroup
+	0,  // 44: usergroup.admin.v1.ImportUserGroupsRequest.mode:type_name -> usergroup.admin.v1.ImportMode
+	54, // 45: usergroup.admin.v1.ImportUserGroupsRequest.snapshot_time:type_name -> google.protobuf.Timestamp
+	58, // 46: usergroup.admin.v1.ImportUserGroupsRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	62, // 47: usergroup.admin.v1.ImportUserGroupsResponse.results:type_name -> usergroup.admin.v1.ImportResult
+	52, // 48: usergroup.admin.v1.ExportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	63, // 49: usergroup.admin.v1.ExportUserGroupsResponse.user_groups:type_name -> usergroup.v1.UserGroup
+	54, // 50: usergroup.admin.v1.ExportUserGroupsResponse.snapshot_time:type_name -> google.protobuf.Timestamp
+	52, // 51: usergroup.admin.v1.ListAuditEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54, // 52: usergroup.admin.v1.ListAuditEventsRequest.start_time:type_name -> google.protobuf.Timestamp
+	54, // 53: usergroup.admin.v1.ListAuditEventsRequest.end_time:type_name -> google.protobuf.Timestamp
+	64, // 54: usergroup.admin.v1.ListAuditEventsResponse.audit_events:type_name -> usergroup.admin.v1.AuditEvent
+	65, // 55: usergroup.admin.v1.ListTokenKeysResponse.token_keys:type_name -> usergroup.admin.v1.TokenKey
+	54, // 56: usergroup.admin.v1.ListTokenKeysResponse.read_time:type_name -> google.protobuf.Timestamp
+	52, // 57: usergroup.admin.v1.ReencryptUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	66, // 58: usergroup.admin.v1.ReencryptUserGroupTokensResponse.token_key_uses:type_name -> usergroup.admin.v1.TokenKeyUse
+	54, // 59: usergroup.admin.v1.RetireTokenKeyRequest.reencrypt_start_time:type_name -> google.protobuf.Timestamp
+	52, // 60: usergroup.admin.v1.ListSigningKeysRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	67, // 61: usergroup.admin.v1.ListSigningKeysResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
+	52, // 62: usergroup.admin.v1.RotateSigningKeyRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	67, // 63: usergroup.admin.v1.RotateSigningKeyResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
+	2,  // 64: usergroup.admin.v1.AdminService.CreateEnvironment:input_type -> usergroup.admin.v1.CreateEnvironmentRequest
+	4,  // 65: usergroup.admin.v1.AdminService.GetEnvironment:input_type -> usergroup.admin.v1.GetEnvironmentRequest
+	8,  // 66: usergroup.admin.v1.AdminService.ListEnvironments:input_type -> usergroup.admin.v1.ListEnvironmentsRequest
+	6,  // 67: usergroup.admin.v1.AdminService.DeleteEnvironment:input_type -> usergroup.admin.v1.DeleteEnvironmentRequest
+	10, // 68: usergroup.admin.v1.AdminService.GetCaller:input_type -> usergroup.admin.v1.GetCallerRequest
+	12, // 69: usergroup.admin.v1.AdminService.CreateApiToken:input_type -> usergroup.admin.v1.CreateApiTokenRequest
+	14, // 70: usergroup.admin.v1.AdminService.ListApiTokens:input_type -> usergroup.admin.v1.ListApiTokensRequest
+	16, // 71: usergroup.admin.v1.AdminService.LookupApiToken:input_type -> usergroup.admin.v1.LookupApiTokenRequest
+	18, // 72: usergroup.admin.v1.AdminService.UpdateApiToken:input_type -> usergroup.admin.v1.UpdateApiTokenRequest
+	20, // 73: usergroup.admin.v1.AdminService.RotateApiToken:input_type -> usergroup.admin.v1.RotateApiTokenRequest
+	22, // 74: usergroup.admin.v1.AdminService.RevokeApiToken:input_type -> usergroup.admin.v1.RevokeApiTokenRequest
+	24, // 75: usergroup.admin.v1.AdminService.ListUserGroups:input_type -> usergroup.admin.v1.ListUserGroupsRequest
+	26, // 76: usergroup.admin.v1.AdminService.LookupUserGroup:input_type -> usergroup.admin.v1.LookupUserGroupRequest
+	28, // 77: usergroup.admin.v1.AdminService.LookupUserGroupToken:input_type -> usergroup.admin.v1.LookupUserGroupTokenRequest
+	30, // 78: usergroup.admin.v1.AdminService.DeleteUserGroup:input_type -> usergroup.admin.v1.DeleteUserGroupRequest
+	32, // 79: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:input_type -> usergroup.admin.v1.RevokeUserGroupTokensRequest
+	34, // 80: usergroup.admin.v1.AdminService.RevokeViewerSessions:input_type -> usergroup.admin.v1.RevokeViewerSessionsRequest
+	36, // 81: usergroup.admin.v1.AdminService.ImportUserGroups:input_type -> usergroup.admin.v1.ImportUserGroupsRequest
+	38, // 82: usergroup.admin.v1.AdminService.ExportUserGroups:input_type -> usergroup.admin.v1.ExportUserGroupsRequest
+	40, // 83: usergroup.admin.v1.AdminService.ListAuditEvents:input_type -> usergroup.admin.v1.ListAuditEventsRequest
+	42, // 84: usergroup.admin.v1.AdminService.ListTokenKeys:input_type -> usergroup.admin.v1.ListTokenKeysRequest
+	44, // 85: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:input_type -> usergroup.admin.v1.ReencryptUserGroupTokensRequest
+	48, // 86: usergroup.admin.v1.AdminService.ListSigningKeys:input_type -> usergroup.admin.v1.ListSigningKeysRequest
+	50, // 87: usergroup.admin.v1.AdminService.RotateSigningKey:input_type -> usergroup.admin.v1.RotateSigningKeyRequest
+	46, // 88: usergroup.admin.v1.AdminService.RetireTokenKey:input_type -> usergroup.admin.v1.RetireTokenKeyRequest
+	3,  // 89: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
+	5,  // 90: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
+	9,  // 91: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
+	7,  // 92: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
+	11, // 93: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
+	13, // 94: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
+	15, // 95: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
+	17, // 96: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
+	19, // 97: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
+	21, // 98: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
+	23, // 99: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
+	25, // 100: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
+	27, // 101: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
+	29, // 102: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
+	31, // 103: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
+	33, // 104: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
+	35, // 105: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
+	37, // 106: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
+	39, // 107: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
+	41, // 108: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
+	43, // 109: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
+	45, // 110: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
+	49, // 111: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
+	51, // 112: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
+	47, // 113: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
+	89, // [89:114] is the sub-list for method output_type
+	64, // [64:89] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_usergroup_admin_v1_admin_service_proto_init() }
@@ -3388,7 +3544,7 @@ func file_usergroup_admin_v1_admin_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_usergroup_admin_v1_admin_service_proto_rawDesc), len(file_usergroup_admin_v1_admin_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

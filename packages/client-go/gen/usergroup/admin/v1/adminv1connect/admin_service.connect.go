@@ -71,6 +71,9 @@ const (
 	// AdminServiceLookupUserGroupProcedure is the fully-qualified name of the AdminService's
 	// LookupUserGroup RPC.
 	AdminServiceLookupUserGroupProcedure = "/usergroup.admin.v1.AdminService/LookupUserGroup"
+	// AdminServiceLookupUserGroupTokenProcedure is the fully-qualified name of the AdminService's
+	// LookupUserGroupToken RPC.
+	AdminServiceLookupUserGroupTokenProcedure = "/usergroup.admin.v1.AdminService/LookupUserGroupToken"
 	// AdminServiceDeleteUserGroupProcedure is the fully-qualified name of the AdminService's
 	// DeleteUserGroup RPC.
 	AdminServiceDeleteUserGroupProcedure = "/usergroup.admin.v1.AdminService/DeleteUserGroup"
@@ -156,11 +159,17 @@ type AdminServiceClient interface {
 	// Shows a user group without its token. NOT_FOUND when there is none: it
 	// never creates.
 	LookupUserGroup(context.Context, *v1.LookupUserGroupRequest) (*v1.LookupUserGroupResponse, error)
+	// Tells which user group a user group token or a viewer session is of, such as
+	// one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
+	// environment.
+	LookupUserGroupToken(context.Context, *v1.LookupUserGroupTokenRequest) (*v1.LookupUserGroupTokenResponse, error)
 	// Deletes a user group. Its tokens end at once, and its id is free again: a
 	// group that is created under it later has another team id and token.
 	DeleteUserGroup(context.Context, *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error)
-	// Ends the tokens of a user group at once, the current one and one on its
-	// grace. The group gets a fresh token, which GetUserGroup alone shows.
+	// Revokes the tokens of a user group, the current one and one in its grace
+	// period. The group gets a new token, which this answer does not show:
+	// GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
+	// set.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
 	// Ends the viewer sessions of a user group, or those of one viewer alone. Who
 	// asks ResolveViewer sees it at once; who verifies sessions alone takes them
@@ -293,6 +302,12 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("LookupUserGroup")),
 			connect.WithClientOptions(opts...),
 		),
+		lookupUserGroupToken: connect.NewClient[v1.LookupUserGroupTokenRequest, v1.LookupUserGroupTokenResponse](
+			httpClient,
+			baseURL+AdminServiceLookupUserGroupTokenProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("LookupUserGroupToken")),
+			connect.WithClientOptions(opts...),
+		),
 		deleteUserGroup: connect.NewClient[v1.DeleteUserGroupRequest, v1.DeleteUserGroupResponse](
 			httpClient,
 			baseURL+AdminServiceDeleteUserGroupProcedure,
@@ -377,6 +392,7 @@ type adminServiceClient struct {
 	revokeApiToken           *connect.Client[v1.RevokeApiTokenRequest, v1.RevokeApiTokenResponse]
 	listUserGroups           *connect.Client[v1.ListUserGroupsRequest, v1.ListUserGroupsResponse]
 	lookupUserGroup          *connect.Client[v1.LookupUserGroupRequest, v1.LookupUserGroupResponse]
+	lookupUserGroupToken     *connect.Client[v1.LookupUserGroupTokenRequest, v1.LookupUserGroupTokenResponse]
 	deleteUserGroup          *connect.Client[v1.DeleteUserGroupRequest, v1.DeleteUserGroupResponse]
 	revokeUserGroupTokens    *connect.Client[v1.RevokeUserGroupTokensRequest, v1.RevokeUserGroupTokensResponse]
 	revokeViewerSessions     *connect.Client[v1.RevokeViewerSessionsRequest, v1.RevokeViewerSessionsResponse]
@@ -501,6 +517,15 @@ func (c *adminServiceClient) ListUserGroups(ctx context.Context, req *v1.ListUse
 // LookupUserGroup calls usergroup.admin.v1.AdminService.LookupUserGroup.
 func (c *adminServiceClient) LookupUserGroup(ctx context.Context, req *v1.LookupUserGroupRequest) (*v1.LookupUserGroupResponse, error) {
 	response, err := c.lookupUserGroup.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// LookupUserGroupToken calls usergroup.admin.v1.AdminService.LookupUserGroupToken.
+func (c *adminServiceClient) LookupUserGroupToken(ctx context.Context, req *v1.LookupUserGroupTokenRequest) (*v1.LookupUserGroupTokenResponse, error) {
+	response, err := c.lookupUserGroupToken.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -656,11 +681,17 @@ type AdminServiceHandler interface {
 	// Shows a user group without its token. NOT_FOUND when there is none: it
 	// never creates.
 	LookupUserGroup(context.Context, *v1.LookupUserGroupRequest) (*v1.LookupUserGroupResponse, error)
+	// Tells which user group a user group token or a viewer session is of, such as
+	// one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
+	// environment.
+	LookupUserGroupToken(context.Context, *v1.LookupUserGroupTokenRequest) (*v1.LookupUserGroupTokenResponse, error)
 	// Deletes a user group. Its tokens end at once, and its id is free again: a
 	// group that is created under it later has another team id and token.
 	DeleteUserGroup(context.Context, *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error)
-	// Ends the tokens of a user group at once, the current one and one on its
-	// grace. The group gets a fresh token, which GetUserGroup alone shows.
+	// Revokes the tokens of a user group, the current one and one in its grace
+	// period. The group gets a new token, which this answer does not show:
+	// GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
+	// set.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
 	// Ends the viewer sessions of a user group, or those of one viewer alone. Who
 	// asks ResolveViewer sees it at once; who verifies sessions alone takes them
@@ -789,6 +820,12 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("LookupUserGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceLookupUserGroupTokenHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceLookupUserGroupTokenProcedure,
+		svc.LookupUserGroupToken,
+		connect.WithSchema(adminServiceMethods.ByName("LookupUserGroupToken")),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceDeleteUserGroupHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceDeleteUserGroupProcedure,
 		svc.DeleteUserGroup,
@@ -883,6 +920,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceListUserGroupsHandler.ServeHTTP(w, r)
 		case AdminServiceLookupUserGroupProcedure:
 			adminServiceLookupUserGroupHandler.ServeHTTP(w, r)
+		case AdminServiceLookupUserGroupTokenProcedure:
+			adminServiceLookupUserGroupTokenHandler.ServeHTTP(w, r)
 		case AdminServiceDeleteUserGroupProcedure:
 			adminServiceDeleteUserGroupHandler.ServeHTTP(w, r)
 		case AdminServiceRevokeUserGroupTokensProcedure:
@@ -964,6 +1003,10 @@ func (UnimplementedAdminServiceHandler) ListUserGroups(context.Context, *v1.List
 
 func (UnimplementedAdminServiceHandler) LookupUserGroup(context.Context, *v1.LookupUserGroupRequest) (*v1.LookupUserGroupResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.LookupUserGroup is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) LookupUserGroupToken(context.Context, *v1.LookupUserGroupTokenRequest) (*v1.LookupUserGroupTokenResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.LookupUserGroupToken is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) DeleteUserGroup(context.Context, *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error) {

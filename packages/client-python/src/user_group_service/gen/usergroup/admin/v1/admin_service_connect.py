@@ -19,7 +19,7 @@ from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, DE
 from protobuf import DescService
 
 from . import admin_service_pb
-from .admin_service_pb import CreateApiTokenRequest, CreateApiTokenResponse, CreateEnvironmentRequest, CreateEnvironmentResponse, DeleteEnvironmentRequest, DeleteEnvironmentResponse, DeleteUserGroupRequest, DeleteUserGroupResponse, ExportUserGroupsRequest, ExportUserGroupsResponse, GetCallerRequest, GetCallerResponse, GetEnvironmentRequest, GetEnvironmentResponse, ImportUserGroupsRequest, ImportUserGroupsResponse, ListApiTokensRequest, ListApiTokensResponse, ListAuditEventsRequest, ListAuditEventsResponse, ListEnvironmentsRequest, ListEnvironmentsResponse, ListSigningKeysRequest, ListSigningKeysResponse, ListTokenKeysRequest, ListTokenKeysResponse, ListUserGroupsRequest, ListUserGroupsResponse, LookupApiTokenRequest, LookupApiTokenResponse, LookupUserGroupRequest, LookupUserGroupResponse, ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse, RetireTokenKeyRequest, RetireTokenKeyResponse, RevokeApiTokenRequest, RevokeApiTokenResponse, RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse, RevokeViewerSessionsRequest, RevokeViewerSessionsResponse, RotateApiTokenRequest, RotateApiTokenResponse, RotateSigningKeyRequest, RotateSigningKeyResponse, UpdateApiTokenRequest, UpdateApiTokenResponse
+from .admin_service_pb import CreateApiTokenRequest, CreateApiTokenResponse, CreateEnvironmentRequest, CreateEnvironmentResponse, DeleteEnvironmentRequest, DeleteEnvironmentResponse, DeleteUserGroupRequest, DeleteUserGroupResponse, ExportUserGroupsRequest, ExportUserGroupsResponse, GetCallerRequest, GetCallerResponse, GetEnvironmentRequest, GetEnvironmentResponse, ImportUserGroupsRequest, ImportUserGroupsResponse, ListApiTokensRequest, ListApiTokensResponse, ListAuditEventsRequest, ListAuditEventsResponse, ListEnvironmentsRequest, ListEnvironmentsResponse, ListSigningKeysRequest, ListSigningKeysResponse, ListTokenKeysRequest, ListTokenKeysResponse, ListUserGroupsRequest, ListUserGroupsResponse, LookupApiTokenRequest, LookupApiTokenResponse, LookupUserGroupRequest, LookupUserGroupResponse, LookupUserGroupTokenRequest, LookupUserGroupTokenResponse, ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse, RetireTokenKeyRequest, RetireTokenKeyResponse, RevokeApiTokenRequest, RevokeApiTokenResponse, RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse, RevokeViewerSessionsRequest, RevokeViewerSessionsResponse, RotateApiTokenRequest, RotateApiTokenResponse, RotateSigningKeyRequest, RotateSigningKeyResponse, UpdateApiTokenRequest, UpdateApiTokenResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -135,6 +135,14 @@ class AdminService(Protocol):
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    async def lookup_user_group_token(self, request: LookupUserGroupTokenRequest, ctx: RequestContext[LookupUserGroupTokenRequest, LookupUserGroupTokenResponse], /) -> LookupUserGroupTokenResponse:
+        """
+        Tells which user group a user group token or a viewer session is of, such as
+        one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
+        environment.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     async def delete_user_group(self, request: DeleteUserGroupRequest, ctx: RequestContext[DeleteUserGroupRequest, DeleteUserGroupResponse], /) -> DeleteUserGroupResponse:
         """
         Deletes a user group. Its tokens end at once, and its id is free again: a
@@ -144,8 +152,10 @@ class AdminService(Protocol):
 
     async def revoke_user_group_tokens(self, request: RevokeUserGroupTokensRequest, ctx: RequestContext[RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse], /) -> RevokeUserGroupTokensResponse:
         """
-        Ends the tokens of a user group at once, the current one and one on its
-        grace. The group gets a fresh token, which GetUserGroup alone shows.
+        Revokes the tokens of a user group, the current one and one in its grace
+        period. The group gets a new token, which this answer does not show:
+        GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
+        set.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -385,6 +395,17 @@ class AdminServiceASGIApplication(ConnectASGIApplication[AdminService]):
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.lookup_user_group,
+                ),
+                "/usergroup.admin.v1.AdminService/LookupUserGroupToken": Endpoint.unary(
+                    method=MethodInfo(
+                        name="LookupUserGroupToken",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=LookupUserGroupTokenRequest,
+                        output=LookupUserGroupTokenResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.lookup_user_group_token,
                 ),
                 "/usergroup.admin.v1.AdminService/DeleteUserGroup": Endpoint.unary(
                     method=MethodInfo(
@@ -846,6 +867,31 @@ class AdminServiceClient(ConnectClient):
             headers=headers,
             timeout_ms=timeout_ms,
         )
+    async def lookup_user_group_token(
+        self,
+        request: LookupUserGroupTokenRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> LookupUserGroupTokenResponse:
+        """
+        Tells which user group a user group token or a viewer session is of, such as
+        one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
+        environment.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="LookupUserGroupToken",
+                service_name="usergroup.admin.v1.AdminService",
+                input=LookupUserGroupTokenRequest,
+                output=LookupUserGroupTokenResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
     async def delete_user_group(
         self,
         request: DeleteUserGroupRequest,
@@ -878,8 +924,10 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeUserGroupTokensResponse:
         """
-        Ends the tokens of a user group at once, the current one and one on its
-        grace. The group gets a fresh token, which GetUserGroup alone shows.
+        Revokes the tokens of a user group, the current one and one in its grace
+        period. The group gets a new token, which this answer does not show:
+        GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
+        set.
         """
         return await self.execute_unary(
             request=request,
@@ -1229,6 +1277,14 @@ class AdminServiceSync(Protocol):
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def lookup_user_group_token(self, request: LookupUserGroupTokenRequest, ctx: RequestContext[LookupUserGroupTokenRequest, LookupUserGroupTokenResponse], /) -> LookupUserGroupTokenResponse:
+        """
+        Tells which user group a user group token or a viewer session is of, such as
+        one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
+        environment.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def delete_user_group(self, request: DeleteUserGroupRequest, ctx: RequestContext[DeleteUserGroupRequest, DeleteUserGroupResponse], /) -> DeleteUserGroupResponse:
         """
         Deletes a user group. Its tokens end at once, and its id is free again: a
@@ -1238,8 +1294,10 @@ class AdminServiceSync(Protocol):
 
     def revoke_user_group_tokens(self, request: RevokeUserGroupTokensRequest, ctx: RequestContext[RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse], /) -> RevokeUserGroupTokensResponse:
         """
-        Ends the tokens of a user group at once, the current one and one on its
-        grace. The group gets a fresh token, which GetUserGroup alone shows.
+        Revokes the tokens of a user group, the current one and one in its grace
+        period. The group gets a new token, which this answer does not show:
+        GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
+        set.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1477,6 +1535,17 @@ class AdminServiceWSGIApplication(ConnectWSGIApplication):
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.lookup_user_group,
+                ),
+                "/usergroup.admin.v1.AdminService/LookupUserGroupToken": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="LookupUserGroupToken",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=LookupUserGroupTokenRequest,
+                        output=LookupUserGroupTokenResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.lookup_user_group_token,
                 ),
                 "/usergroup.admin.v1.AdminService/DeleteUserGroup": EndpointSync.unary(
                     method=MethodInfo(
@@ -1938,6 +2007,31 @@ class AdminServiceClientSync(ConnectClientSync):
             headers=headers,
             timeout_ms=timeout_ms,
         )
+    def lookup_user_group_token(
+        self,
+        request: LookupUserGroupTokenRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> LookupUserGroupTokenResponse:
+        """
+        Tells which user group a user group token or a viewer session is of, such as
+        one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
+        environment.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="LookupUserGroupToken",
+                service_name="usergroup.admin.v1.AdminService",
+                input=LookupUserGroupTokenRequest,
+                output=LookupUserGroupTokenResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
     def delete_user_group(
         self,
         request: DeleteUserGroupRequest,
@@ -1970,8 +2064,10 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeUserGroupTokensResponse:
         """
-        Ends the tokens of a user group at once, the current one and one on its
-        grace. The group gets a fresh token, which GetUserGroup alone shows.
+        Revokes the tokens of a user group, the current one and one in its grace
+        period. The group gets a new token, which this answer does not show:
+        GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
+        set.
         """
         return self.execute_unary(
             request=request,

@@ -16,7 +16,7 @@ from protobuf._codegen import file_desc
 from protobuf.wkt.google.protobuf import duration_pb, field_mask_pb, timestamp_pb
 
 from . import api_token_pb, audit_event_pb, environment_pb, signing_key_pb, token_key_pb, user_group_pb
-from ...v1 import user_group_pb as user_group_pb_
+from ...v1 import user_group_pb as user_group_pb_, viewer_service_pb
 
 if TYPE_CHECKING:
     from protobuf import DescFile
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from protobuf.wkt.google.protobuf.timestamp_pb import Timestamp
 
     from ...v1.user_group_pb import UserGroup
+    from ...v1.viewer_service_pb import ViewerSession
     from .api_token_pb import ApiToken, Role
     from .audit_event_pb import AuditEvent
     from .environment_pb import Environment, EnvironmentName
@@ -1126,6 +1127,94 @@ class LookupUserGroupResponse(Message[_LookupUserGroupResponseFields]):
 
         user_group: UserGroupInfo | None
 
+_LookupUserGroupTokenRequestFields: TypeAlias = Literal["environment", "token"]
+
+class LookupUserGroupTokenRequest(Message[_LookupUserGroupTokenRequestFields]):
+    """
+    ```proto
+    message usergroup.admin.v1.LookupUserGroupTokenRequest
+    ```
+
+    Attributes:
+        environment:
+            Unset: that of the caller's API token.
+
+            ```proto
+            optional usergroup.admin.v1.EnvironmentName environment = 1;
+            ```
+        token:
+            A user group token or a viewer session. It is neither logged nor stored.
+
+            ```proto
+            string token = 2;
+            ```
+    """
+
+    __slots__ = ("environment", "token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            environment: EnvironmentName | None = None,
+            token: str = "",
+        ) -> None:
+            pass
+
+        environment: EnvironmentName | None
+        token: str
+
+_LookupUserGroupTokenResponseFields: TypeAlias = Literal["user_group", "environment", "token_expire_time", "session"]
+
+class LookupUserGroupTokenResponse(Message[_LookupUserGroupTokenResponseFields]):
+    """
+    ```proto
+    message usergroup.admin.v1.LookupUserGroupTokenResponse
+    ```
+
+    Attributes:
+        user_group:
+            ```proto
+            optional usergroup.admin.v1.UserGroupInfo user_group = 1;
+            ```
+        environment:
+            ```proto
+            optional usergroup.admin.v1.EnvironmentName environment = 2;
+            ```
+        token_expire_time:
+            Set if the token was replaced: the end of its grace period.
+
+            ```proto
+            optional google.protobuf.Timestamp token_expire_time = 3;
+            ```
+        session:
+            Set if it is a viewer session.
+
+            ```proto
+            optional usergroup.v1.ViewerSession session = 4;
+            ```
+    """
+
+    __slots__ = ("user_group", "environment", "token_expire_time", "session")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            user_group: UserGroupInfo | None = None,
+            environment: EnvironmentName | None = None,
+            token_expire_time: Timestamp | None = None,
+            session: ViewerSession | None = None,
+        ) -> None:
+            pass
+
+        user_group: UserGroupInfo | None
+        environment: EnvironmentName | None
+        token_expire_time: Timestamp | None
+        session: ViewerSession | None
+
 _DeleteUserGroupRequestFields: TypeAlias = Literal["environment", "user_group_id", "etag", "current_token"]
 
 class DeleteUserGroupRequest(Message[_DeleteUserGroupRequestFields]):
@@ -1196,7 +1285,7 @@ class DeleteUserGroupResponse(Message[_DeleteUserGroupResponseFields]):
         ) -> None:
             pass
 
-_RevokeUserGroupTokensRequestFields: TypeAlias = Literal["environment", "user_group_id", "request_id"]
+_RevokeUserGroupTokensRequestFields: TypeAlias = Literal["environment", "user_group_id", "request_id", "previous_token_ttl"]
 
 class RevokeUserGroupTokensRequest(Message[_RevokeUserGroupTokensRequestFields]):
     """
@@ -1222,9 +1311,16 @@ class RevokeUserGroupTokensRequest(Message[_RevokeUserGroupTokensRequestFields])
             ```proto
             string request_id = 3;
             ```
+        previous_token_ttl:
+            How long the current token stays valid, at most 30 days. Unset: it ends at
+            once.
+
+            ```proto
+            optional google.protobuf.Duration previous_token_ttl = 4;
+            ```
     """
 
-    __slots__ = ("environment", "user_group_id", "request_id")
+    __slots__ = ("environment", "user_group_id", "request_id", "previous_token_ttl")
 
     if TYPE_CHECKING:
 
@@ -1234,12 +1330,14 @@ class RevokeUserGroupTokensRequest(Message[_RevokeUserGroupTokensRequestFields])
             environment: EnvironmentName | None = None,
             user_group_id: str = "",
             request_id: str = "",
+            previous_token_ttl: Duration | None = None,
         ) -> None:
             pass
 
         environment: EnvironmentName | None
         user_group_id: str
         request_id: str
+        previous_token_ttl: Duration | None
 
 _RevokeUserGroupTokensResponseFields: TypeAlias = Literal["user_group"]
 
@@ -2070,7 +2168,7 @@ class ImportMode(Enum):
 
 
 _DESC = file_desc(
-    b'\n&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a\x1dusergroup/v1/user_group.proto"\x95\x01\n\x18CreateEnvironmentRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12#\n\npartitions\x18\x02 \x01(\x05H\x00R\npartitions\x88\x01\x01B\r\n\x0b_partitions"^\n\x19CreateEnvironmentResponse\x12A\n\x0benvironment\x18\x01 \x01(\x0b2\x1f.usergroup.admin.v1.EnvironmentR\x0benvironment"^\n\x15GetEnvironmentRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment"\xad\x01\n\x16GetEnvironmentResponse\x12A\n\x0benvironment\x18\x01 \x01(\x0b2\x1f.usergroup.admin.v1.EnvironmentR\x0benvironment\x12(\n\x10user_group_count\x18\x02 \x01(\x03R\x0euserGroupCount\x12&\n\x0fapi_token_count\x18\x03 \x01(\x05R\rapiTokenCount"w\n\x18DeleteEnvironmentRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x14\n\x05force\x18\x02 \x01(\x08R\x05force"c\n\x19DeleteEnvironmentResponse\x12\x12\n\x04done\x18\x01 \x01(\x08R\x04done\x122\n\x15remaining_user_groups\x18\x02 \x01(\x03R\x13remainingUserGroups"U\n\x17ListEnvironmentsRequest\x12\x1b\n\tpage_size\x18\x01 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x02 \x01(\tR\tpageToken"\x87\x01\n\x18ListEnvironmentsResponse\x12C\n\x0cenvironments\x18\x01 \x03(\x0b2\x1f.usergroup.admin.v1.EnvironmentR\x0cenvironments\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"\x12\n\x10GetCallerRequest"\xf0\x01\n\x11GetCallerResponse\x12 \n\x0capi_token_id\x18\x01 \x01(\tR\napiTokenId\x12!\n\x0cdisplay_name\x18\x02 \x01(\tR\x0bdisplayName\x12\x12\n\x04role\x18\x03 \x01(\tR\x04role\x12E\n\x0benvironment\x18\x04 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12;\n\x0bexpire_time\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime"\xec\x01\n\x15CreateApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12!\n\x0cdisplay_name\x18\x02 \x01(\tR\x0bdisplayName\x12,\n\x04role\x18\x03 \x01(\x0e2\x18.usergroup.admin.v1.RoleR\x04role\x12;\n\x0bexpire_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime"i\n\x16CreateApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token"\xdb\x02\n\x14ListApiTokensRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12\x18\n\x07creator\x18\x04 \x01(\tR\x07creator\x12,\n\x04role\x18\x05 \x01(\x0e2\x18.usergroup.admin.v1.RoleR\x04role\x129\n\nused_since\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tusedSince\x12=\n\x0cunused_since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bunusedSince"|\n\x15ListApiTokensResponse\x12;\n\napi_tokens\x18\x01 \x03(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\tapiTokens\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"-\n\x15LookupApiTokenRequest\x12\x14\n\x05token\x18\x01 \x01(\tR\x05token"\xe5\x02\n\x16LookupApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken\x12E\n\x0benvironment\x18\x02 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12I\n\x06source\x18\x03 \x01(\x0e21.usergroup.admin.v1.LookupApiTokenResponse.SourceR\x06source\x12\x1a\n\x08replaced\x18\x04 \x01(\x08R\x08replaced"b\n\x06Source\x12\x16\n\x12SOURCE_UNSPECIFIED\x10\x00\x12\x11\n\rSOURCE_ISSUED\x10\x01\x12\x15\n\x11SOURCE_API_TOKENS\x10\x02\x12\x16\n\x12SOURCE_ADMIN_TOKEN\x10\x03"\x9d\x02\n\x15UpdateApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12 \n\x0capi_token_id\x18\x02 \x01(\tR\napiTokenId\x12!\n\x0cdisplay_name\x18\x03 \x01(\tR\x0bdisplayName\x12;\n\x0bexpire_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x12;\n\x0bupdate_mask\x18\x05 \x01(\x0b2\x1a.google.protobuf.FieldMaskR\nupdateMask"S\n\x16UpdateApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken"\xc9\x01\n\x15RotateApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12 \n\x0capi_token_id\x18\x02 \x01(\tR\napiTokenId\x12G\n\x12previous_token_ttl\x18\x03 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl"i\n\x16RotateApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token"\xa5\x01\n\x15RevokeApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12 \n\x0capi_token_id\x18\x02 \x01(\tR\napiTokenId\x12#\n\rrevoke_issued\x18\x03 \x01(\x08R\x0crevokeIssued"=\n\x16RevokeApiTokenResponse\x12#\n\rrevoked_count\x18\x01 \x01(\x05R\x0crevokedCount"\xc8\x01\n\x15ListUserGroupsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12,\n\x12provided_id_prefix\x18\x04 \x01(\tR\x10providedIdPrefix"\x84\x01\n\x16ListUserGroupsResponse\x12B\n\x0buser_groups\x18\x01 \x03(\x0b2!.usergroup.admin.v1.UserGroupInfoR\nuserGroups\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"\x83\x01\n\x16LookupUserGroupRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId"[\n\x17LookupUserGroupResponse\x12@\n\nuser_group\x18\x01 \x01(\x0b2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup"\xbc\x01\n\x16DeleteUserGroupRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId\x12\x12\n\x04etag\x18\x03 \x01(\tR\x04etag\x12#\n\rcurrent_token\x18\x04 \x01(\tR\x0ccurrentToken"\x19\n\x17DeleteUserGroupResponse"\xa8\x01\n\x1cRevokeUserGroupTokensRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId\x12\x1d\n\nrequest_id\x18\x03 \x01(\tR\trequestId"a\n\x1dRevokeUserGroupTokensResponse\x12@\n\nuser_group\x18\x01 \x01(\x0b2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup"\xa5\x01\n\x1bRevokeViewerSessionsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId\x12\x1b\n\tviewer_id\x18\x03 \x01(\tR\x08viewerId"\x1e\n\x1cRevokeViewerSessionsResponse"\xbd\x03\n\x17ImportUserGroupsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12F\n\x0buser_groups\x18\x02 \x03(\x0b2%.usergroup.admin.v1.ImportedUserGroupR\nuserGroups\x122\n\x04mode\x18\x03 \x01(\x0e2\x1e.usergroup.admin.v1.ImportModeR\x04mode\x12?\n\rsnapshot_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0csnapshotTime\x120\n\x14replace_newer_tokens\x18\x05 \x01(\x08R\x12replaceNewerTokens\x12G\n\x12previous_token_ttl\x18\x06 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl\x12#\n\rvalidate_only\x18\x07 \x01(\x08R\x0cvalidateOnly"V\n\x18ImportUserGroupsResponse\x12:\n\x07results\x18\x01 \x03(\x0b2 .usergroup.admin.v1.ImportResultR\x07results"\xf1\x01\n\x17ExportUserGroupsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12,\n\x12provided_id_prefix\x18\x04 \x01(\tR\x10providedIdPrefix\x12%\n\x0einclude_tokens\x18\x05 \x01(\x08R\rincludeTokens"\xbd\x01\n\x18ExportUserGroupsResponse\x128\n\x0buser_groups\x18\x01 \x03(\x0b2\x17.usergroup.v1.UserGroupR\nuserGroups\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12?\n\rsnapshot_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0csnapshotTime"\xe4\x02\n\x16ListAuditEventsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12"\n\ruser_group_id\x18\x04 \x01(\tR\x0buserGroupId\x12\x19\n\x08actor_id\x18\x05 \x01(\tR\x07actorId\x12\x16\n\x06method\x18\x06 \x01(\tR\x06method\x129\n\nstart_time\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\tstartTime\x125\n\x08end_time\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\x07endTime"\x84\x01\n\x17ListAuditEventsResponse\x12A\n\x0caudit_events\x18\x01 \x03(\x0b2\x1e.usergroup.admin.v1.AuditEventR\x0bauditEvents\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"\x16\n\x14ListTokenKeysRequest"\x8d\x01\n\x15ListTokenKeysResponse\x12;\n\ntoken_keys\x18\x01 \x03(\x0b2\x1c.usergroup.admin.v1.TokenKeyR\ttokenKeys\x127\n\tread_time\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x08readTime"\xc9\x01\n\x1fReencryptUserGroupTokensRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly"\xa6\x02\n ReencryptUserGroupTokensResponse\x12E\n\x0etoken_key_uses\x18\x01 \x03(\x0b2\x1f.usergroup.admin.v1.TokenKeyUseR\x0ctokenKeyUses\x12+\n\x11reencrypted_count\x18\x02 \x01(\x03R\x10reencryptedCount\x121\n\x15failed_user_group_ids\x18\x03 \x03(\tR\x12failedUserGroupIds\x12&\n\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x123\n\x16failed_signing_key_ids\x18\x05 \x03(\tR\x13failedSigningKeyIds"\x87\x01\n\x15RetireTokenKeyRequest\x12 \n\x0ctoken_key_id\x18\x01 \x01(\tR\ntokenKeyId\x12L\n\x14reencrypt_start_time\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x12reencryptStartTime"\x18\n\x16RetireTokenKeyResponse"_\n\x16ListSigningKeysRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment"\\\n\x17ListSigningKeysResponse\x12A\n\x0csigning_keys\x18\x01 \x03(\x0b2\x1e.usergroup.admin.v1.SigningKeyR\x0bsigningKeys"\x83\x01\n\x17RotateSigningKeyRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12!\n\x0cend_sessions\x18\x02 \x01(\x08R\x0bendSessions"]\n\x18RotateSigningKeyResponse\x12A\n\x0csigning_keys\x18\x01 \x03(\x0b2\x1e.usergroup.admin.v1.SigningKeyR\x0bsigningKeys*^\n\nImportMode\x12\x1b\n\x17IMPORT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n\x17IMPORT_MODE_CREATE_ONLY\x10\x01\x12\x16\n\x12IMPORT_MODE_UPSERT\x10\x022\xcd\x14\n\x0cAdminService\x12p\n\x11CreateEnvironment\x12,.usergroup.admin.v1.CreateEnvironmentRequest\x1a-.usergroup.admin.v1.CreateEnvironmentResponse\x12g\n\x0eGetEnvironment\x12).usergroup.admin.v1.GetEnvironmentRequest\x1a*.usergroup.admin.v1.GetEnvironmentResponse\x12m\n\x10ListEnvironments\x12+.usergroup.admin.v1.ListEnvironmentsRequest\x1a,.usergroup.admin.v1.ListEnvironmentsResponse\x12p\n\x11DeleteEnvironment\x12,.usergroup.admin.v1.DeleteEnvironmentRequest\x1a-.usergroup.admin.v1.DeleteEnvironmentResponse\x12X\n\tGetCaller\x12$.usergroup.admin.v1.GetCallerRequest\x1a%.usergroup.admin.v1.GetCallerResponse\x12g\n\x0eCreateApiToken\x12).usergroup.admin.v1.CreateApiTokenRequest\x1a*.usergroup.admin.v1.CreateApiTokenResponse\x12d\n\rListApiTokens\x12(.usergroup.admin.v1.ListApiTokensRequest\x1a).usergroup.admin.v1.ListApiTokensResponse\x12g\n\x0eLookupApiToken\x12).usergroup.admin.v1.LookupApiTokenRequest\x1a*.usergroup.admin.v1.LookupApiTokenResponse\x12g\n\x0eUpdateApiToken\x12).usergroup.admin.v1.UpdateApiTokenRequest\x1a*.usergroup.admin.v1.UpdateApiTokenResponse\x12g\n\x0eRotateApiToken\x12).usergroup.admin.v1.RotateApiTokenRequest\x1a*.usergroup.admin.v1.RotateApiTokenResponse\x12g\n\x0eRevokeApiToken\x12).usergroup.admin.v1.RevokeApiTokenRequest\x1a*.usergroup.admin.v1.RevokeApiTokenResponse\x12g\n\x0eListUserGroups\x12).usergroup.admin.v1.ListUserGroupsRequest\x1a*.usergroup.admin.v1.ListUserGroupsResponse\x12j\n\x0fLookupUserGroup\x12*.usergroup.admin.v1.LookupUserGroupRequest\x1a+.usergroup.admin.v1.LookupUserGroupResponse\x12j\n\x0fDeleteUserGroup\x12*.usergroup.admin.v1.DeleteUserGroupRequest\x1a+.usergroup.admin.v1.DeleteUserGroupResponse\x12|\n\x15RevokeUserGroupTokens\x120.usergroup.admin.v1.RevokeUserGroupTokensRequest\x1a1.usergroup.admin.v1.RevokeUserGroupTokensResponse\x12y\n\x14RevokeViewerSessions\x12/.usergroup.admin.v1.RevokeViewerSessionsRequest\x1a0.usergroup.admin.v1.RevokeViewerSessionsResponse\x12m\n\x10ImportUserGroups\x12+.usergroup.admin.v1.ImportUserGroupsRequest\x1a,.usergroup.admin.v1.ImportUserGroupsResponse\x12m\n\x10ExportUserGroups\x12+.usergroup.admin.v1.ExportUserGroupsRequest\x1a,.usergroup.admin.v1.ExportUserGroupsResponse\x12j\n\x0fListAuditEvents\x12*.usergroup.admin.v1.ListAuditEventsRequest\x1a+.usergroup.admin.v1.ListAuditEventsResponse\x12d\n\rListTokenKeys\x12(.usergroup.admin.v1.ListTokenKeysRequest\x1a).usergroup.admin.v1.ListTokenKeysResponse\x12\x85\x01\n\x18ReencryptUserGroupTokens\x123.usergroup.admin.v1.ReencryptUserGroupTokensRequest\x1a4.usergroup.admin.v1.ReencryptUserGroupTokensResponse\x12j\n\x0fListSigningKeys\x12*.usergroup.admin.v1.ListSigningKeysRequest\x1a+.usergroup.admin.v1.ListSigningKeysResponse\x12m\n\x10RotateSigningKey\x12+.usergroup.admin.v1.RotateSigningKeyRequest\x1a,.usergroup.admin.v1.RotateSigningKeyResponse\x12g\n\x0eRetireTokenKey\x12).usergroup.admin.v1.RetireTokenKeyRequest\x1a*.usergroup.admin.v1.RetireTokenKeyResponseb\x06proto3',
+    b'\n&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a\x1dusergroup/v1/user_group.proto\x1a!usergroup/v1/viewer_service.proto"\x95\x01\n\x18CreateEnvironmentRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12#\n\npartitions\x18\x02 \x01(\x05H\x00R\npartitions\x88\x01\x01B\r\n\x0b_partitions"^\n\x19CreateEnvironmentResponse\x12A\n\x0benvironment\x18\x01 \x01(\x0b2\x1f.usergroup.admin.v1.EnvironmentR\x0benvironment"^\n\x15GetEnvironmentRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment"\xad\x01\n\x16GetEnvironmentResponse\x12A\n\x0benvironment\x18\x01 \x01(\x0b2\x1f.usergroup.admin.v1.EnvironmentR\x0benvironment\x12(\n\x10user_group_count\x18\x02 \x01(\x03R\x0euserGroupCount\x12&\n\x0fapi_token_count\x18\x03 \x01(\x05R\rapiTokenCount"w\n\x18DeleteEnvironmentRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x14\n\x05force\x18\x02 \x01(\x08R\x05force"c\n\x19DeleteEnvironmentResponse\x12\x12\n\x04done\x18\x01 \x01(\x08R\x04done\x122\n\x15remaining_user_groups\x18\x02 \x01(\x03R\x13remainingUserGroups"U\n\x17ListEnvironmentsRequest\x12\x1b\n\tpage_size\x18\x01 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x02 \x01(\tR\tpageToken"\x87\x01\n\x18ListEnvironmentsResponse\x12C\n\x0cenvironments\x18\x01 \x03(\x0b2\x1f.usergroup.admin.v1.EnvironmentR\x0cenvironments\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"\x12\n\x10GetCallerRequest"\xf0\x01\n\x11GetCallerResponse\x12 \n\x0capi_token_id\x18\x01 \x01(\tR\napiTokenId\x12!\n\x0cdisplay_name\x18\x02 \x01(\tR\x0bdisplayName\x12\x12\n\x04role\x18\x03 \x01(\tR\x04role\x12E\n\x0benvironment\x18\x04 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12;\n\x0bexpire_time\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime"\xec\x01\n\x15CreateApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12!\n\x0cdisplay_name\x18\x02 \x01(\tR\x0bdisplayName\x12,\n\x04role\x18\x03 \x01(\x0e2\x18.usergroup.admin.v1.RoleR\x04role\x12;\n\x0bexpire_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime"i\n\x16CreateApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token"\xdb\x02\n\x14ListApiTokensRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12\x18\n\x07creator\x18\x04 \x01(\tR\x07creator\x12,\n\x04role\x18\x05 \x01(\x0e2\x18.usergroup.admin.v1.RoleR\x04role\x129\n\nused_since\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tusedSince\x12=\n\x0cunused_since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bunusedSince"|\n\x15ListApiTokensResponse\x12;\n\napi_tokens\x18\x01 \x03(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\tapiTokens\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"-\n\x15LookupApiTokenRequest\x12\x14\n\x05token\x18\x01 \x01(\tR\x05token"\xe5\x02\n\x16LookupApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken\x12E\n\x0benvironment\x18\x02 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12I\n\x06source\x18\x03 \x01(\x0e21.usergroup.admin.v1.LookupApiTokenResponse.SourceR\x06source\x12\x1a\n\x08replaced\x18\x04 \x01(\x08R\x08replaced"b\n\x06Source\x12\x16\n\x12SOURCE_UNSPECIFIED\x10\x00\x12\x11\n\rSOURCE_ISSUED\x10\x01\x12\x15\n\x11SOURCE_API_TOKENS\x10\x02\x12\x16\n\x12SOURCE_ADMIN_TOKEN\x10\x03"\x9d\x02\n\x15UpdateApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12 \n\x0capi_token_id\x18\x02 \x01(\tR\napiTokenId\x12!\n\x0cdisplay_name\x18\x03 \x01(\tR\x0bdisplayName\x12;\n\x0bexpire_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x12;\n\x0bupdate_mask\x18\x05 \x01(\x0b2\x1a.google.protobuf.FieldMaskR\nupdateMask"S\n\x16UpdateApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken"\xc9\x01\n\x15RotateApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12 \n\x0capi_token_id\x18\x02 \x01(\tR\napiTokenId\x12G\n\x12previous_token_ttl\x18\x03 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl"i\n\x16RotateApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token"\xa5\x01\n\x15RevokeApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12 \n\x0capi_token_id\x18\x02 \x01(\tR\napiTokenId\x12#\n\rrevoke_issued\x18\x03 \x01(\x08R\x0crevokeIssued"=\n\x16RevokeApiTokenResponse\x12#\n\rrevoked_count\x18\x01 \x01(\x05R\x0crevokedCount"\xc8\x01\n\x15ListUserGroupsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12,\n\x12provided_id_prefix\x18\x04 \x01(\tR\x10providedIdPrefix"\x84\x01\n\x16ListUserGroupsResponse\x12B\n\x0buser_groups\x18\x01 \x03(\x0b2!.usergroup.admin.v1.UserGroupInfoR\nuserGroups\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"\x83\x01\n\x16LookupUserGroupRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId"[\n\x17LookupUserGroupResponse\x12@\n\nuser_group\x18\x01 \x01(\x0b2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup"z\n\x1bLookupUserGroupTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token"\xa6\x02\n\x1cLookupUserGroupTokenResponse\x12@\n\nuser_group\x18\x01 \x01(\x0b2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup\x12E\n\x0benvironment\x18\x02 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12F\n\x11token_expire_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0ftokenExpireTime\x125\n\x07session\x18\x04 \x01(\x0b2\x1b.usergroup.v1.ViewerSessionR\x07session"\xbc\x01\n\x16DeleteUserGroupRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId\x12\x12\n\x04etag\x18\x03 \x01(\tR\x04etag\x12#\n\rcurrent_token\x18\x04 \x01(\tR\x0ccurrentToken"\x19\n\x17DeleteUserGroupResponse"\xf1\x01\n\x1cRevokeUserGroupTokensRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId\x12\x1d\n\nrequest_id\x18\x03 \x01(\tR\trequestId\x12G\n\x12previous_token_ttl\x18\x04 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl"a\n\x1dRevokeUserGroupTokensResponse\x12@\n\nuser_group\x18\x01 \x01(\x0b2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup"\xa5\x01\n\x1bRevokeViewerSessionsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId\x12\x1b\n\tviewer_id\x18\x03 \x01(\tR\x08viewerId"\x1e\n\x1cRevokeViewerSessionsResponse"\xbd\x03\n\x17ImportUserGroupsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12F\n\x0buser_groups\x18\x02 \x03(\x0b2%.usergroup.admin.v1.ImportedUserGroupR\nuserGroups\x122\n\x04mode\x18\x03 \x01(\x0e2\x1e.usergroup.admin.v1.ImportModeR\x04mode\x12?\n\rsnapshot_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0csnapshotTime\x120\n\x14replace_newer_tokens\x18\x05 \x01(\x08R\x12replaceNewerTokens\x12G\n\x12previous_token_ttl\x18\x06 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl\x12#\n\rvalidate_only\x18\x07 \x01(\x08R\x0cvalidateOnly"V\n\x18ImportUserGroupsResponse\x12:\n\x07results\x18\x01 \x03(\x0b2 .usergroup.admin.v1.ImportResultR\x07results"\xf1\x01\n\x17ExportUserGroupsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12,\n\x12provided_id_prefix\x18\x04 \x01(\tR\x10providedIdPrefix\x12%\n\x0einclude_tokens\x18\x05 \x01(\x08R\rincludeTokens"\xbd\x01\n\x18ExportUserGroupsResponse\x128\n\x0buser_groups\x18\x01 \x03(\x0b2\x17.usergroup.v1.UserGroupR\nuserGroups\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12?\n\rsnapshot_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0csnapshotTime"\xe4\x02\n\x16ListAuditEventsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12"\n\ruser_group_id\x18\x04 \x01(\tR\x0buserGroupId\x12\x19\n\x08actor_id\x18\x05 \x01(\tR\x07actorId\x12\x16\n\x06method\x18\x06 \x01(\tR\x06method\x129\n\nstart_time\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\tstartTime\x125\n\x08end_time\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\x07endTime"\x84\x01\n\x17ListAuditEventsResponse\x12A\n\x0caudit_events\x18\x01 \x03(\x0b2\x1e.usergroup.admin.v1.AuditEventR\x0bauditEvents\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"\x16\n\x14ListTokenKeysRequest"\x8d\x01\n\x15ListTokenKeysResponse\x12;\n\ntoken_keys\x18\x01 \x03(\x0b2\x1c.usergroup.admin.v1.TokenKeyR\ttokenKeys\x127\n\tread_time\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x08readTime"\xc9\x01\n\x1fReencryptUserGroupTokensRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly"\xa6\x02\n ReencryptUserGroupTokensResponse\x12E\n\x0etoken_key_uses\x18\x01 \x03(\x0b2\x1f.usergroup.admin.v1.TokenKeyUseR\x0ctokenKeyUses\x12+\n\x11reencrypted_count\x18\x02 \x01(\x03R\x10reencryptedCount\x121\n\x15failed_user_group_ids\x18\x03 \x03(\tR\x12failedUserGroupIds\x12&\n\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x123\n\x16failed_signing_key_ids\x18\x05 \x03(\tR\x13failedSigningKeyIds"\x87\x01\n\x15RetireTokenKeyRequest\x12 \n\x0ctoken_key_id\x18\x01 \x01(\tR\ntokenKeyId\x12L\n\x14reencrypt_start_time\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x12reencryptStartTime"\x18\n\x16RetireTokenKeyResponse"_\n\x16ListSigningKeysRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment"\\\n\x17ListSigningKeysResponse\x12A\n\x0csigning_keys\x18\x01 \x03(\x0b2\x1e.usergroup.admin.v1.SigningKeyR\x0bsigningKeys"\x83\x01\n\x17RotateSigningKeyRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12!\n\x0cend_sessions\x18\x02 \x01(\x08R\x0bendSessions"]\n\x18RotateSigningKeyResponse\x12A\n\x0csigning_keys\x18\x01 \x03(\x0b2\x1e.usergroup.admin.v1.SigningKeyR\x0bsigningKeys*^\n\nImportMode\x12\x1b\n\x17IMPORT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n\x17IMPORT_MODE_CREATE_ONLY\x10\x01\x12\x16\n\x12IMPORT_MODE_UPSERT\x10\x022\xc8\x15\n\x0cAdminService\x12p\n\x11CreateEnvironment\x12,.usergroup.admin.v1.CreateEnvironmentRequest\x1a-.usergroup.admin.v1.CreateEnvironmentResponse\x12g\n\x0eGetEnvironment\x12).usergroup.admin.v1.GetEnvironmentRequest\x1a*.usergroup.admin.v1.GetEnvironmentResponse\x12m\n\x10ListEnvironments\x12+.usergroup.admin.v1.ListEnvironmentsRequest\x1a,.usergroup.admin.v1.ListEnvironmentsResponse\x12p\n\x11DeleteEnvironment\x12,.usergroup.admin.v1.DeleteEnvironmentRequest\x1a-.usergroup.admin.v1.DeleteEnvironmentResponse\x12X\n\tGetCaller\x12$.usergroup.admin.v1.GetCallerRequest\x1a%.usergroup.admin.v1.GetCallerResponse\x12g\n\x0eCreateApiToken\x12).usergroup.admin.v1.CreateApiTokenRequest\x1a*.usergroup.admin.v1.CreateApiTokenResponse\x12d\n\rListApiTokens\x12(.usergroup.admin.v1.ListApiTokensRequest\x1a).usergroup.admin.v1.ListApiTokensResponse\x12g\n\x0eLookupApiToken\x12).usergroup.admin.v1.LookupApiTokenRequest\x1a*.usergroup.admin.v1.LookupApiTokenResponse\x12g\n\x0eUpdateApiToken\x12).usergroup.admin.v1.UpdateApiTokenRequest\x1a*.usergroup.admin.v1.UpdateApiTokenResponse\x12g\n\x0eRotateApiToken\x12).usergroup.admin.v1.RotateApiTokenRequest\x1a*.usergroup.admin.v1.RotateApiTokenResponse\x12g\n\x0eRevokeApiToken\x12).usergroup.admin.v1.RevokeApiTokenRequest\x1a*.usergroup.admin.v1.RevokeApiTokenResponse\x12g\n\x0eListUserGroups\x12).usergroup.admin.v1.ListUserGroupsRequest\x1a*.usergroup.admin.v1.ListUserGroupsResponse\x12j\n\x0fLookupUserGroup\x12*.usergroup.admin.v1.LookupUserGroupRequest\x1a+.usergroup.admin.v1.LookupUserGroupResponse\x12y\n\x14LookupUserGroupToken\x12/.usergroup.admin.v1.LookupUserGroupTokenRequest\x1a0.usergroup.admin.v1.LookupUserGroupTokenResponse\x12j\n\x0fDeleteUserGroup\x12*.usergroup.admin.v1.DeleteUserGroupRequest\x1a+.usergroup.admin.v1.DeleteUserGroupResponse\x12|\n\x15RevokeUserGroupTokens\x120.usergroup.admin.v1.RevokeUserGroupTokensRequest\x1a1.usergroup.admin.v1.RevokeUserGroupTokensResponse\x12y\n\x14RevokeViewerSessions\x12/.usergroup.admin.v1.RevokeViewerSessionsRequest\x1a0.usergroup.admin.v1.RevokeViewerSessionsResponse\x12m\n\x10ImportUserGroups\x12+.usergroup.admin.v1.ImportUserGroupsRequest\x1a,.usergroup.admin.v1.ImportUserGroupsResponse\x12m\n\x10ExportUserGroups\x12+.usergroup.admin.v1.ExportUserGroupsRequest\x1a,.usergroup.admin.v1.ExportUserGroupsResponse\x12j\n\x0fListAuditEvents\x12*.usergroup.admin.v1.ListAuditEventsRequest\x1a+.usergroup.admin.v1.ListAuditEventsResponse\x12d\n\rListTokenKeys\x12(.usergroup.admin.v1.ListTokenKeysRequest\x1a).usergroup.admin.v1.ListTokenKeysResponse\x12\x85\x01\n\x18ReencryptUserGroupTokens\x123.usergroup.admin.v1.ReencryptUserGroupTokensRequest\x1a4.usergroup.admin.v1.ReencryptUserGroupTokensResponse\x12j\n\x0fListSigningKeys\x12*.usergroup.admin.v1.ListSigningKeysRequest\x1a+.usergroup.admin.v1.ListSigningKeysResponse\x12m\n\x10RotateSigningKey\x12+.usergroup.admin.v1.RotateSigningKeyRequest\x1a,.usergroup.admin.v1.RotateSigningKeyResponse\x12g\n\x0eRetireTokenKey\x12).usergroup.admin.v1.RetireTokenKeyRequest\x1a*.usergroup.admin.v1.RetireTokenKeyResponseb\x06proto3',
     [
         duration_pb.desc(),
         field_mask_pb.desc(),
@@ -2082,6 +2180,7 @@ _DESC = file_desc(
         token_key_pb.desc(),
         user_group_pb.desc(),
         user_group_pb_.desc(),
+        viewer_service_pb.desc(),
     ],
     {
         "CreateEnvironmentRequest": CreateEnvironmentRequest,
@@ -2111,6 +2210,8 @@ _DESC = file_desc(
         "ListUserGroupsResponse": ListUserGroupsResponse,
         "LookupUserGroupRequest": LookupUserGroupRequest,
         "LookupUserGroupResponse": LookupUserGroupResponse,
+        "LookupUserGroupTokenRequest": LookupUserGroupTokenRequest,
+        "LookupUserGroupTokenResponse": LookupUserGroupTokenResponse,
         "DeleteUserGroupRequest": DeleteUserGroupRequest,
         "DeleteUserGroupResponse": DeleteUserGroupResponse,
         "RevokeUserGroupTokensRequest": RevokeUserGroupTokensRequest,
