@@ -1,5 +1,6 @@
 import { http1 } from "@user-group-service/testing/http";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { newApiToken } from "../src/domain/token.ts";
 import { bearer } from "./support/admin.ts";
@@ -25,6 +26,7 @@ describeWithRedis.each(RUNTIMES)("while Redis is away, a server on %s", (runtime
       ]);
       expect(answers.map(({ status }) => status)).toEqual([503, 503]);
     }
+    await waitFor("the first failure has its line", () => linesOf("call failed").length > known);
     // Nothing else fills the log either: a few lines are about Redis.
     expect(server.log().length - lines).toBeLessThan(20);
     const [first, ...others] = linesOf("call failed").slice(known);
@@ -37,6 +39,8 @@ describeWithRedis.each(RUNTIMES)("while Redis is away, a server on %s", (runtime
     // A caller whose token the server knows keeps a line for each failed call.
     const headers = bearer(server.tokens.customer);
     for (let i = 0; i < 3; i++) expect((await http1(server.url, TARGET, { headers })).status).toBe(503);
+    // The lines arrive by a pipe, a little after the answers.
+    await waitFor("each call has its line", () => linesOf("call failed").length >= known + 4);
     expect(linesOf("call failed").slice(known + 1)).toHaveLength(3);
     // What no line has reported yet is reported when the server ends.
     await server.stop();
