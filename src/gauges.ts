@@ -2,6 +2,7 @@ import type { IssuedTokens } from "./auth/api-tokens.ts";
 import type { Config } from "./config/config.ts";
 import { firstEndOf } from "./config/parse.ts";
 import { formatEnvironmentName } from "./domain/environment.ts";
+import { sharedResult } from "./domain/shared-result.ts";
 import { READY_KINDS } from "./domain/store.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import type { Readiness } from "./rpc/readiness.ts";
@@ -78,7 +79,7 @@ export function addGauges(metrics: Metrics, { settings, client, ring, issued, re
       Promise.all(READY_KINDS.map(async (kind) => ({ labels: { kind }, value: Number(await readiness.is(kind)) }))),
   });
   if (settings().redisUrl === undefined) return;
-  const memory = kept(MEMORY_KEPT_MS, () => memoryOf(client));
+  const memory = sharedResult(MEMORY_KEPT_MS, () => memoryOf(client));
   const memoryGauge = (name: string, help: string, bytes: (node: NodeMemory) => number) =>
     metrics.gauge({
       name,
@@ -93,17 +94,4 @@ export function addGauges(metrics: Metrics, { settings, client, ring, issued, re
     });
   memoryGauge("ugs_redis_memory_used_bytes", "Memory that a node of Redis uses", ({ usedBytes }) => usedBytes);
   memoryGauge("ugs_redis_memory_max_bytes", "Memory that a node of Redis may use", ({ maxBytes }) => maxBytes);
-}
-
-/** Reads something at most once in a while; concurrent callers share the result. @param keptMs in milliseconds */
-function kept<T>(keptMs: number, read: () => Promise<T>): () => Promise<T> {
-  let last: Promise<T> | undefined;
-  let until = 0;
-  return () => {
-    if (last === undefined || performance.now() >= until) {
-      until = performance.now() + keptMs;
-      last = read();
-    }
-    return last;
-  };
 }

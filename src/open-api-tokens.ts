@@ -24,10 +24,10 @@ export function generateDevelopmentTokens(): ApiTokenSetting[] {
 export function openIssuedTokens(
   { redisUrl, apiTokenCacheMs }: Config,
   { client, audit, lifecycle, logger }: OpenDeps,
-  /** Makes the listener that also hears of what is not an API token. */
-  hearing: (listener: FeedListener) => FeedListener,
+  /** Creates the listener for revocations and signing-key changes. */
+  createListener: (listener: FeedListener) => FeedListener,
 ) {
-  const listener = hearing({
+  const listener = createListener({
     revoked: (digest) => issued.revoked(digest),
     missed: () => issued.missed(),
     refused: (error) => logger.warn(errorFields(error), REFUSED),

@@ -30,7 +30,7 @@ export function openSessions(
   let listenUrl: string | undefined;
   const signingKeys = new SigningKeys({
     store: redisSigningKeys({ client, cipher, audit }),
-    unheardMs: apiTokenCacheMs,
+    unsubscribedMs: apiTokenCacheMs,
     onOverdue: (error) =>
       logger.warn(errorFields(error), "signing keys could not be changed though it is time; it is tried again"),
   });
@@ -47,8 +47,8 @@ export function openSessions(
     listensAt(url: string): void {
       listenUrl = url.replace(/\/$/, "");
     },
-    /** A listener that hears of signing keys, and passes on to another one what is said of API tokens. */
-    hearing(listener: FeedListener): FeedListener {
+    /** Creates the listener for revocations and signing-key changes. @param listener for revocations of API tokens */
+    createListener(listener: FeedListener): FeedListener {
       return {
         revoked(message) {
           const path = signingKeysPath(message);
@@ -57,12 +57,12 @@ export function openSessions(
         },
         missed() {
           listener.missed();
-          signingKeys.hear(true);
+          signingKeys.setSubscribed(true);
           signingKeys.forget();
         },
         refused(error) {
           listener.refused(error);
-          signingKeys.hear(false);
+          signingKeys.setSubscribed(false);
         },
       };
     },

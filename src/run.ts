@@ -140,8 +140,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const audit = openAudit(config, { logger: log.logger, metrics });
     const cipher = new TokenCipher(ring);
     const common = { client, cipher, audit, lifecycle, logger: log.logger };
-    const { sessions, signingKeys, listensAt, hearing } = openSessions(config, common);
-    const { apiTokensOf, issued } = openIssuedTokens(config, common, hearing);
+    const { sessions, signingKeys, listensAt, createListener } = openSessions(config, common);
+    const { apiTokensOf, issued } = openIssuedTokens(config, common, createListener);
     const storesOf = (client: StoreClient) => openStores(client, { cipher, audit, apiTokens: apiTokensOf(client) });
     const stores = storesOf(client);
     const checked = { config, client, ...stores, logger: log.logger, onUnusable: endUnusable };

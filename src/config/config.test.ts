@@ -146,7 +146,7 @@ describe("a variable that is no setting", () => {
     ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
     ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
     ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"],
-  ])("but looks like one is told: %s for %s", async (name, setting) => {
+  ])("is reported if it resembles a setting: %s for %s", async (name, setting) => {
     expect(await misspelled(name)).toEqual([{ name, setting }]);
     expect(await misspelled(name, "")).toEqual([]);
   });
@@ -158,16 +158,16 @@ describe("a variable that is no setting", () => {
     ...["OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "OTEL_PROPAGATORS"],
     ...["REDIS_PORT", "REDIS_PORT_6379_TCP", "REDIS_SERVICE_HOST", "PORT_8080_TCP", "npm_config_port", "GITHUB_TOKEN"],
     ...["USER_GROUP_TOKEN", "API_KEY", "API_TOKEN", "TOKEN", "DENO_JOBS", "LESS", "LS_COLORS", "_", "__proto__"],
-  ])("and is another's is not told: %s", async (name) => {
+  ])("is not reported if another program reads it: %s", async (name) => {
     expect(await misspelled(name)).toEqual([]);
   });
 
-  it("is API_TOKEN only with an environment in it", async () => {
+  it("is reported as API_TOKEN only if its value names an environment", async () => {
     for (const value of ["ugk_0123", "c2VjcmV0c2VjcmV0cw=="]) expect(await misspelled("API_TOKEN", value)).toEqual([]);
     expect(await misspelled("API_TOKEN", `acme/Customer=${TOKEN}`)).toHaveLength(1);
   });
 
-  it("is told with the faults that it may be the reason of", async () => {
+  it("is reported beside the faults that it may have caused", async () => {
     const load = () => loadConfig({ REDIS_URL: "redis://h", TOKEN_KEY: `k:${KEY}` });
     await expect(load).rejects.toThrow(
       /\n {2}TOKEN_KEYS is missing.*\n {2}TOKEN_KEY is set, but is no setting: is TOKEN_KEYS meant\?$/,

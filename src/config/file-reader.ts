@@ -1,5 +1,6 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
+import { setTimeout as pause } from "node:timers/promises";
 import { SettingError } from "./parse.ts";
 
 /** The largest file of a setting, in bytes: as large as a Secret of Kubernetes may be. */
@@ -56,7 +57,7 @@ export class FileReader {
     this.#hanging.add(path);
     const reading = this.#read(path).finally(() => this.#hanging.delete(path));
     try {
-      const file = await within(this.#readMs, reading);
+      const file = await Promise.race([reading, pause(this.#readMs, undefined, { ref: false })]);
       if (file === undefined) return hangs(path);
       this.#devices.set(path, file.device);
       return file.text;
@@ -94,15 +95,6 @@ async function readRegularFile(path: string): Promise<ReadFile> {
   } finally {
     await file.close();
   }
-}
-
-/** What a promise resolves with; undefined when it has not settled after so many milliseconds. */
-async function within<T>(ms: number, promise: Promise<T>): Promise<T | undefined> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, ms, undefined);
-  });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
 function hangs(path: string): SettingError {

@@ -183,7 +183,7 @@ describe("the files of settings", () => {
     expect(tokens()).toEqual(["a-better-token-of-27-chars"]);
   });
 
-  it("are used though the read of another one hangs, which is told once", async () => {
+  it("are used while the read of another file hangs, which is reported once", async () => {
     const hung = new Set<string>();
     const read = async (path: string) => {
       const device = Number(path.endsWith("ADMIN_TOKEN_FILE"));

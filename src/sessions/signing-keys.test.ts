@@ -33,7 +33,7 @@ let keys: SigningKeys;
 beforeEach(() => {
   vi.spyOn(performance, "now").mockImplementation(() => time);
   store = new OneEnvironment();
-  keys = new SigningKeys({ store, unheardMs: 5000, onOverdue: (error) => expect.fail(String(error)) });
+  keys = new SigningKeys({ store, unsubscribedMs: 5000, onOverdue: (error) => expect.fail(String(error)) });
 });
 
 afterEach(() => {
@@ -95,7 +95,7 @@ it("asks before it reads what may not be there, and not again while it is there"
   await expect(keys.published(ENVIRONMENT, refuse)).rejects.toThrow(RangeError);
 });
 
-it("reads the keys again after API_TOKEN_CACHE while it does not hear of changes, and keeps them longer when it does", async () => {
+it("reads the keys again after API_TOKEN_CACHE while it is not subscribed, and keeps them longer while it is", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   await keys.signing(ENVIRONMENT);
   const readsAt = async (ms: number) => {
@@ -106,17 +106,17 @@ it("reads the keys again after API_TOKEN_CACHE while it does not hear of changes
     return store.reads - before;
   };
   expect(await readsAt(6000)).toBe(0);
-  keys.hear(false);
+  keys.setSubscribed(false);
   expect(await readsAt(0)).toBe(1);
   expect(await readsAt(4000)).toBe(0);
   expect(await readsAt(2000)).toBe(1);
-  keys.hear(true);
+  keys.setSubscribed(true);
   expect(await readsAt(100_000)).toBe(0);
 });
 
-it("publishes keys that are no older than API_TOKEN_CACHE while it does not hear of changes", async () => {
+it("publishes keys that are no older than API_TOKEN_CACHE while it is not subscribed", async () => {
   store.set = { ...store.set, keys: await newKeys() };
-  keys.hear(false);
+  keys.setSubscribed(false);
   const [first] = await keys.published(ENVIRONMENT, () => {});
   const changed = await newKeys();
   store.set = { ...store.set, keys: changed };

@@ -79,8 +79,8 @@ interface Looked {
 /** What signing keys are used with. */
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
-  /** The maximum age of cached keys while this process does not receive the changes of other workers, in milliseconds. */
-  readonly unheardMs: number;
+  /** The maximum age of cached keys while this process is not subscribed to the changes of other workers, in milliseconds. */
+  readonly unsubscribedMs: number;
   /** Told when keys could not be changed though it was time; it is tried again within a minute. */
   readonly onOverdue: (error: unknown) => void;
 }
@@ -109,9 +109,9 @@ export class SigningKeys {
     clearInterval(this.#refreshing);
   }
 
-  /** Sets whether this process receives the changes of other workers. Until it is called, the process does. */
-  hear(isHearing: boolean): void {
-    this.#freshMs = isHearing ? FRESH_MS : Math.min(FRESH_MS, this.#deps.unheardMs);
+  /** Sets whether this process is subscribed to the changes of other workers. Default: it is. */
+  setSubscribed(isSubscribed: boolean): void {
+    this.#freshMs = isSubscribed ? FRESH_MS : Math.min(FRESH_MS, this.#deps.unsubscribedMs);
   }
 
   /** Drops what is known of an environment's keys, by its path, or of all. */

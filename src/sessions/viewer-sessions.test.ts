@@ -15,7 +15,7 @@ it("a session's life begins before its group is read, however long that takes: a
   const set = { keys: [{ kid: "k", ...times, ...(await newKeyPair()), sealed: undefined }], version: "1", now: 1 };
   const keys = new SigningKeys({
     store: { read: async () => set, replace: async () => ({ ...set, isMade: true }) },
-    unheardMs: 5000,
+    unsubscribedMs: 5000,
     onOverdue: (error) => expect.fail(String(error)),
   });
   vi.useFakeTimers({ toFake: ["Date"], now: 1_000_000_000 });

@@ -70,7 +70,7 @@ describe("ugs export that is cut off", () => {
     });
     held.letGo();
     const other = await run(["export", file, "--prefix", "group-1"]);
-    expect([other.code, other.stderr]).toEqual([2, expect.stringContaining("give --restart to begin anew")]);
+    expect([other.code, other.stderr]).toEqual([2, expect.stringContaining("give --restart to start over")]);
     expect((await run(["export", file])).code).toBe(0);
     expect((await run(["import", file, "--verify", "--json"])).code).toBe(0);
   });

@@ -217,7 +217,7 @@ describe("ugs import", () => {
 });
 
 describe("ugs import that stops", () => {
-  it("goes on with the same file and options alone, unless it is to begin anew", async () => {
+  it("goes on with the same file and options only, unless it is told to start over", async () => {
     const { folder, run, counts } = await newPlace(server);
     const file = join(folder, "groups.jsonl");
     await writeFile(file, '{"provided_id":"a"}\nnone\n');

@@ -151,8 +151,8 @@ function isJson(value: unknown, depth = 0): boolean {
 }
 
 /**
- * Refuses a session that is not valid at a time, in milliseconds since 1970. There is no tolerance at its end: that may be
- * the end of the grace period of a token, and whoever has the session must not outlast whoever has the token.
+ * Refuses a session that is not valid at a time, in milliseconds since 1970. There is no tolerance at its end, because a
+ * session must not outlast the grace period of its token.
  *
  * @throws SessionRefused
  */

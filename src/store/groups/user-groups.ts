@@ -31,9 +31,12 @@ import { resolveSession } from "./viewer-sessions.ts";
  * Changes a group that has this `updateTime`, or any where it is empty. `names` are those of the fields that are replaced,
  * `replaced` how many of these are kept in pieces. Behind the arguments come, for each of these, its field and how many pieces
  * it has from now on; then fields to set with their values.
- * The caller must be able to decrypt the token of the answer, so the script checks first that `heldKeys` lists its key.
- * Answers `missing`; `unreadable` when the record is not whole; `stale`; `locked` and the id of the token's key when
- * `heldKeys` (`TokenCipher.keyIdList`) lacks that key; `same` and the record when it has these values already; `done` and the record; or `crowded`, as a field how many older events were dropped, and the record.
+ * The caller decrypts the token of the answer, so the script first checks that `heldKeys` (`TokenCipher.keyIdList`) has
+ * its key. Answers one of:
+ * - `missing`; `unreadable` when the record is not whole; `stale`;
+ * - `locked` and the id of the token's key, when `heldKeys` lacks it;
+ * - `same` and the record, when it has these values already;
+ * - `done` and the record; or `crowded`, as a field how many older events were dropped, and the record.
  */
 export const UPDATE = auditedScript("ugUpdate", {
   made: ["done", "crowded"],

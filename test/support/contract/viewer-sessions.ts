@@ -226,7 +226,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
         (worker) =>
           new SigningKeys({
             store: keysWith(RING, worker),
-            unheardMs: 5000,
+            unsubscribedMs: 5000,
             onOverdue: (error) => expect.fail(String(error)),
           }),
       );
@@ -252,7 +252,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const keys = [await newKey({ createTime: old, activeTime: old }), await newKey({ createTime: old })];
       const second = { ...keys[1], activeTime: Date.now() - 1000 } as SigningKey;
       await keysWith().replace(environment, [keys[0] as SigningKey, second], { was: "", by: BY });
-      const worker = new SigningKeys({ store: keysWith(), unheardMs: 5000, onOverdue: () => {} });
+      const worker = new SigningKeys({ store: keysWith(), unsubscribedMs: 5000, onOverdue: () => {} });
       expect((await worker.signing(environment)).kid).toBe(second.kid);
       const read = await keysWith().read(environment);
       expect(read.keys).toHaveLength(3);

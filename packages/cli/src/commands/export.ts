@@ -13,6 +13,6 @@ export const exportCommand: DefineCommand = (command, shell) => {
     .option("--prefix <prefix>", "only groups whose ids begin with it")
     .option("--include-tokens", "with their tokens, which the audit trail records")
     .option("--force", "replace the file if it is there")
-    .option("--restart", "begin anew though an export to the file was cut off");
+    .option("--restart", "start over though an export to the file was cut off");
   runs(command, shell, (session, file: string | undefined, flags: ExportFlags) => exportGroups(session, file, flags));
 };

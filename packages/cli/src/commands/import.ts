@@ -19,7 +19,7 @@ export const importCommand: DefineCommand = (command, shell) => {
     .option("--rejects <file>", "where to write what is rejected; default: beside the file")
     .option("--max-rejects <n>", "stop when more are rejected; default: never")
     .option("--ignore-unknown", "leave out fields and columns that groups do not have")
-    .option("--restart", "begin anew though an import of the file was cut off")
+    .option("--restart", "start over though an import of the file was cut off")
     .option("--from-explo", "import what the hosted service lists")
     .option("--explo-token-file <file>", "with its API token (UGS_EXPLO_TOKEN_FILE; UGS_EXPLO_TOKEN is the token)")
     .option("--explo-url <url>", "where it is", "https://api.explo.co")

@@ -168,7 +168,7 @@ async function stateToGoOnWith(
   if (before.export !== binding)
     throw usageFailure(
       `${state.path} is of an export that was cut off, of ${before.export}`,
-      "give --restart to begin anew",
+      "give --restart to start over",
     );
   return before;
 }

@@ -27,7 +27,7 @@ export class OutputFile {
   }
 
   /**
-   * Opens the file to continue after so many bytes; 0 begins anew. @throws Failure when it cannot be written, or is
+   * Opens the file to continue after so many bytes; 0 starts over. @throws Failure when it cannot be written, or is
    * shorter
    */
   async begin(bytes: number): Promise<void> {
@@ -39,12 +39,12 @@ export class OutputFile {
       this.#file = await open(part, bytes === 0 ? "wx" : "r+", 0o600);
       await this.#file.chmod(0o600);
       const { size } = await this.#file.stat();
-      if (size < bytes) throw usageFailure(`${part} is shorter than it was`, "give --restart to begin anew");
+      if (size < bytes) throw usageFailure(`${part} is shorter than it was`, "give --restart to start over");
       await this.#file.truncate(bytes);
     } catch (error) {
       await this.close();
       if (bytes > 0 && (error as { code?: string }).code === "ENOENT")
-        throw usageFailure(`${part}, which an export began, is not there`, "give --restart to begin anew");
+        throw usageFailure(`${part}, which an export began, is not there`, "give --restart to start over");
       throw unwritable(part, error, AGAIN);
     }
     this.#bytes = bytes;

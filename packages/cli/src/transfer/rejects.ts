@@ -46,7 +46,7 @@ export class RejectsFile {
       if (present && !present.isFile()) throw usageFailure(`${this.path} is not a file`, "name another one");
       if (bytes === 0) return present && (await rename(this.path, `${this.path}.old`));
       if ((present?.size ?? 0) < bytes)
-        throw usageFailure(`${this.path} is shorter than it was`, "give --restart to begin anew");
+        throw usageFailure(`${this.path} is shorter than it was`, "give --restart to start over");
       this.#file = await open(this.path, "r+");
       // What was written after the last saved state will be written again.
       await this.#file.truncate(bytes);

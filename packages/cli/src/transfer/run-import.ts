@@ -116,7 +116,7 @@ async function stateToGoOnWith(
   const refuse = (what: string) =>
     usageFailure(
       `${path} is of an import that was cut off, ${what}`,
-      "give --restart to begin anew: what was imported already stays, and is not done twice",
+      "give --restart to start over: what was imported already stays, and is not done twice",
     );
   const { url, environment, settings, input } = before.import ?? {};
   if (!input || typeof before.records !== "number") throw refuse("but cannot be read");

@@ -35,7 +35,7 @@ export class StateFile<T extends object> {
     try {
       return JSON.parse(text) as T & { readonly run?: string };
     } catch {
-      throw usageFailure(`${this.path} is not the state of a transfer`, "remove it to begin anew");
+      throw usageFailure(`${this.path} is not the state of a transfer`, "remove it to start over");
     }
   }
 
