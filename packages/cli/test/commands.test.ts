@@ -87,6 +87,10 @@ describe("the commands", () => {
       "token create --role read",
       "token create --role read --name x --expires yesterday",
       "token create --role read --name x --expires 2020-01-01",
+      // Days and hours that do not exist.
+      "token create --role read --name x --expires 2999-02-29",
+      "token create --role read --name x --expires 2999-04-31T12:00:00Z",
+      "token create --role read --name x --expires 2999-04-30T24:00:00Z",
       "token rotate x --grace 31d",
       "token rotate x --grace soon",
       "token list --creator root more",
@@ -231,7 +235,12 @@ describe("the commands", () => {
     expect(await lines("audit --group a --method GetUserGroup")).toHaveLength(1);
     expect(await lines("audit --actor root --since 1h")).toHaveLength(2);
     expect((await admin("audit --until 1h")).stdout).toBe("");
-    for (const args of ["audit --since soon", "audit --follow --until 1h", "audit --limit none"]) {
+    for (const args of [
+      "audit --since soon",
+      "audit --since 2025-02-30",
+      "audit --follow --until 1h",
+      "audit --limit none",
+    ]) {
       expect([args, (await admin(args)).code]).toEqual([args, 2]);
     }
 

@@ -1,10 +1,10 @@
-import { type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { ImportMode } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { environmentOf } from "../commands/options.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Session } from "../session.ts";
-import { ttlOf } from "../times.ts";
+import { parseTime, ttlOf } from "../times.ts";
 import { type ExploFlags, openExplo } from "./explo-source.ts";
 import type { Done } from "./importer.ts";
 import { type InputFile, openInputFile } from "./input-file.ts";
@@ -142,7 +142,7 @@ function settingsOf(flags: ImportFlags, { header }: GroupSource, { environment }
   return {
     ...(environment && { environment }),
     mode: flags.upsert || flags.verify ? ImportMode.UPSERT : ImportMode.CREATE_ONLY,
-    ...(time !== undefined && { snapshotTime: timeOf(time, flags.snapshotTime === undefined) }),
+    ...(time !== undefined && { snapshotTime: snapshotTimeOf(time, flags.snapshotTime === undefined) }),
     replaceNewerTokens: flags.replaceNewerTokens === true && !flags.verify,
     ...(ttl && { previousTokenTtl: ttl }),
     validateOnly: flags.dryRun === true || flags.verify === true,
@@ -156,16 +156,14 @@ function settingsText(flags: ImportFlags, { snapshotTime }: ImportSettings): str
   return JSON.stringify({ snapshotTime: time, upsert, replaceNewerTokens, previousTokenTtl, ignoreUnknown, format });
 }
 
-/** Parses a time as RFC 3339 has it. @throws Failure for anything else */
-function timeOf(text: string, isOfFile: boolean): Timestamp {
-  const isTime = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/.test(text);
-  const ms = isTime ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(ms))
-    throw usageFailure(
-      isOfFile ? "the snapshot_time of the file's first line is no time" : "--snapshot-time is no time",
-      "write it with its offset from UTC, such as 2026-01-31T08:00:00Z",
-    );
-  return timestampFromMs(ms);
+/** @throws Failure when it is no time */
+function snapshotTimeOf(text: string, isOfFile: boolean): Timestamp {
+  const time = parseTime(text);
+  if (time) return time;
+  throw usageFailure(
+    isOfFile ? "the snapshot_time of the file's first line is no time" : "--snapshot-time is no time",
+    "write it with its offset from UTC, such as 2026-01-31T08:00:00Z",
+  );
 }
 
 function maxRejectsOf(text: string): number {
