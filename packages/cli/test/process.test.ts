@@ -106,7 +106,7 @@ describe("ugs, built", () => {
       expect(lines).toHaveLength(4);
       // The character of two cells is one of the line.
       for (const line of lines) expect(line.length).toBeLessThan(80);
-      expect(lines[1]).toMatch(/^group-0000 +\u6f22\\x1b\[31mlong.*\u2026 +20/);
+      expect(lines[1]).toMatch(/^group-0000 +\u6f22\\x1b\[31mlo.*\u2026.*long +20/);
     });
 
     it("warns that it keeps the token that it shows", async () => {

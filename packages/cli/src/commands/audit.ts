@@ -67,7 +67,7 @@ function subject({ userGroupId, apiTokenId, apiTokenDisplayName }: AuditEvent): 
 const COLUMNS: readonly Column<AuditEvent>[] = [
   { name: "TIME", of: ({ createTime }) => timeText(createTime) },
   { name: "METHOD", of: ({ method }) => method },
-  { name: "SUBJECT", of: subject, isFree: true },
+  { name: "SUBJECT", of: subject },
   { name: "CHANGED", of: ({ changedFields }) => changedFields.join(","), isFree: true },
   { name: "BY", of: ({ actorDisplayName, actorId }) => actorDisplayName || actorId, isFree: true },
 ];

@@ -252,7 +252,7 @@ function groupFacts(group: UserGroup | UserGroupInfo): Facts {
 }
 
 const COLUMNS: readonly Column<UserGroupInfo>[] = [
-  { name: "GROUP", of: ({ providedId }) => providedId, isFree: true },
+  { name: "GROUP", of: ({ providedId }) => providedId },
   { name: "NAME", of: ({ name }) => name, isFree: true },
   { name: "UPDATED", of: ({ updateTime }) => timeText(updateTime) },
   { name: "TOKEN SINCE", of: ({ tokenCreateTime }) => timeText(tokenCreateTime) },

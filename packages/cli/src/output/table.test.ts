@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { Table, widthOf } from "./table.ts";
+import { cut, Table, widthOf } from "./table.ts";
 
 const COLUMNS = [
   { name: "ID", of: ([id]: readonly string[]) => id },
@@ -16,7 +16,7 @@ it("aligns columns by what a terminal shows", () => {
   ).toEqual(["ID  NAME  WHEN", "1   \u6f22\u5b57  now", "22  e\u0301     -"]);
 });
 
-it("cuts what people choose freely first, and then the widest, to the width of the terminal", () => {
+it("cuts names first, and then the widest column, to the width of the terminal", () => {
   const rows = [["0123456789abcdef", "\u6f22".repeat(30), "2026-11-23"]];
   for (const width of [80, 50, 40, 30]) {
     const lines = new Table(COLUMNS, width).lines(rows);
@@ -26,10 +26,21 @@ it("cuts what people choose freely first, and then the widest, to the width of t
   }
 });
 
-it("keeps the widths of the first page for the next", () => {
-  const table = new Table(COLUMNS, 80);
+it("cuts a text in the middle, between the characters that a terminal shows", () => {
+  expect(cut("customer-0001", 9)).toBe("cust\u20260001");
+  expect(cut("customer-0001", 13)).toBe("customer-0001");
+  // Each of these characters takes two cells.
+  expect(cut("\u6f22\u5b57\u6f22\u5b57", 7)).toBe("\u6f22\u2026\u5b57");
+  expect(cut("ne\u0301e\u0301e\u0301e\u0301n", 4)).toBe("ne\u0301\u2026n");
+});
+
+it("cuts rows of a later page only if the terminal is too narrow for them", () => {
+  const table = new Table(COLUMNS, 32);
   expect(table.lines([["1", "name", "x"]])).toHaveLength(2);
-  expect(table.lines([["2", "a longer one", "y"]])).toEqual(["2   a l\u2026  y"]);
+  expect(table.lines([["a-longer-id", "a longer one", "y"]])).toEqual(["a-longer-id  a longer one  y"]);
+  expect(table.lines([["2", "a name of one too many characters", "z"]])).toEqual([
+    "2            a name\u2026acters  z",
+  ]);
 });
 
 it("shows nothing raw", () => {

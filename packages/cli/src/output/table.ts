@@ -6,21 +6,26 @@ export interface Column<T> {
   readonly name: string;
   /** The text of a cell; undefined shows as `-`. */
   readonly of: (value: T) => string | undefined;
-  /** Whether the column is cut before others: names and other texts that people choose freely. Default: no. */
+  /** Whether the column is cut before others, such as names before ids. Default: no. */
   readonly isFree?: boolean;
 }
 
 const GAP = "  ";
 const ELLIPSIS = "…";
+const CHARACTERS = new Intl.Segmenter();
 /** The least width of a column that is cut. */
 const NARROWEST = 8;
 
-/** Makes the lines of a table. The first rows decide on the widths, so that a list can be written page by page. */
+/**
+ * Makes the lines of a table, which can be written page by page. A column is as wide as its widest cell so far, unless
+ * the terminal is too narrow for the line.
+ */
 export class Table<T> {
   readonly #columns: readonly Column<T>[];
   /** The width of the terminal; undefined: nothing is cut. */
   readonly #width: number | undefined;
-  #widths: readonly number[] | undefined;
+  /** The width of the widest cell of each column so far; undefined before the first rows. */
+  #widest: readonly number[] | undefined;
 
   constructor(columns: readonly Column<T>[], width: number | undefined) {
     this.#columns = columns;
@@ -30,20 +35,12 @@ export class Table<T> {
   /** The lines of some rows; before the first ones comes the line with the names of the columns. */
   lines(rows: readonly T[]): string[] {
     const cells = rows.map((row) => this.#columns.map((column) => printable(column.of(row) || "-")));
-    if (this.#widths) return cells.map((row) => this.#line(row));
-    const all = [this.#columns.map(({ name }) => name), ...cells];
-    this.#widths = this.#fit(this.#columns.map((_, i) => Math.max(...all.map((row) => widthOf(row[i] ?? "")))));
-    return all.map((row) => this.#line(row));
-  }
-
-  #line(cells: readonly string[]): string {
-    const last = cells.length - 1;
-    const padded = cells.map((cell, i) => {
-      const width = this.#widths?.[i] ?? 0;
-      const text = this.#width === undefined ? cell : cut(cell, width);
-      return i === last ? text : text + " ".repeat(Math.max(0, width - widthOf(text)));
-    });
-    return padded.join(GAP).trimEnd();
+    if (!this.#widest) cells.unshift(this.#columns.map(({ name }) => name));
+    this.#widest = this.#columns.map((_, i) =>
+      Math.max(this.#widest?.[i] ?? 0, ...cells.map((row) => widthOf(row[i] ?? ""))),
+    );
+    const widths = this.#fit([...this.#widest]);
+    return cells.map((row) => line(row, widths));
   }
 
   /** Takes from the widest free column first, then from the widest of all, until the line fits. */
@@ -69,8 +66,33 @@ export function widthOf(text: string): number {
   return truncatedWidth(text).width;
 }
 
-/** A printable text in so many cells of a terminal. */
+/** A line of cells of so many characters of a terminal. */
+function line(cells: readonly string[], widths: readonly number[]): string {
+  const padded = cells.map((cell, i) => {
+    const width = widths[i] ?? 0;
+    const text = cut(cell, width);
+    return text + " ".repeat(width - widthOf(text));
+  });
+  return padded.join(GAP).trimEnd();
+}
+
+/** Cuts a printable text in the middle to so many cells of a terminal: long ids often differ only at their end. */
 export function cut(text: string, width: number): string {
-  const { index, truncated } = truncatedWidth(text, { limit: width, ellipsis: ELLIPSIS });
-  return truncated ? text.slice(0, index) + ELLIPSIS : text;
+  if (widthOf(text) <= width) return text;
+  const parts = Array.from(CHARACTERS.segment(text), ({ segment }) => segment);
+  const atEnd = Math.floor((width - 1) / 2);
+  const end = beginning(parts.toReversed(), atEnd).toReversed();
+  return [...beginning(parts, width - 1 - atEnd), ELLIPSIS, ...end].join("");
+}
+
+/** The first characters that fit into so many cells. */
+function beginning(characters: readonly string[], width: number): string[] {
+  let used = 0;
+  return characters.slice(
+    0,
+    characters.findIndex((character) => {
+      used += widthOf(character);
+      return used > width;
+    }),
+  );
 }
