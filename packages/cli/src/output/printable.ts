@@ -5,6 +5,9 @@
  */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
+/** Unsafe characters and white space, without tab and space. */
+const INVISIBLE = new RegExp(`(?![\\t ])(?:${UNSAFE.source}|\\s)`, "gu");
+
 /** Escapes unsafe characters: `\x1b`, `\u202e` or `\u{e0001}`. The result is one line. */
 export function printable(text: string): string {
   return text.replace(UNSAFE, (unsafe) => {
@@ -12,6 +15,12 @@ export function printable(text: string): string {
     if (hex.length > 4) return `\\u{${hex}}`;
     return hex.length > 2 ? `\\u${hex.padStart(4, "0")}` : `\\x${hex.padStart(2, "0")}`;
   });
+}
+
+/** The characters of a text that a reader does not see or takes for a space, as `U+200B`; without tabs. */
+export function invisibleIn(text: string): string[] {
+  const found = text.match(INVISIBLE) ?? [];
+  return [...new Set(found)].map((each) => `U+${each.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0")}`);
 }
 
 /** Escapes unsafe characters in each line, and keeps the line breaks. */

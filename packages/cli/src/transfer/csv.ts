@@ -2,6 +2,7 @@ import { Buffer } from "node:buffer";
 import { parse } from "csv-parse/sync";
 import { stringify } from "csv-stringify/sync";
 import { usageFailure } from "../failures.ts";
+import { invisibleIn } from "../output/printable.ts";
 import { BadRow, COLUMNS, type ColumnName, columnOf, type ExportedGroup, groupOf, sortedMapping } from "./group-row.ts";
 import { headerOf, REMARK } from "./header.ts";
 import { isEmpty, isRemark } from "./jsonl.ts";
@@ -78,23 +79,48 @@ function quotedWhereNeeded(value: string) {
 async function* noRecords(): AsyncGenerator<GroupRecord> {}
 
 function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOptions): Columns {
-  const refuse = (problem: string, hint: string) => usageFailure(`the CSV's line ${number} ${problem}`, hint);
-  const rule = `it must name the columns, separated by commas: ${COLUMNS.join(",")}, of which provided_id is required`;
+  const refuse = (problem: string, ...hints: readonly string[]) =>
+    usageFailure(`the CSV's line ${number} ${problem}`, hints.join("; "));
   const text = textOf(bytes);
   if (text === undefined) throw refuse("is not UTF-8", "save the file as UTF-8");
+  const hints = [...mistakesIn(text), RULE];
   const names = cellsOf(text)?.map((name) => name ?? "");
-  if (!names) throw refuse("is not CSV", rule);
+  if (!names) throw refuse(`is not CSV: ${shown(text)}`, ...hints);
   const columns = names.map((name) => columnOf(name.trim()));
-  if (!columns.includes("provided_id")) throw refuse("names no column provided_id", rule);
+  if (!columns.includes("provided_id")) throw refuse(`names no column provided_id: ${shown(text)}`, ...hints);
   const twice = columns.find((column, i) => column !== undefined && columns.indexOf(column) !== i);
   if (twice !== undefined) throw refuse(`names the column ${twice} twice`, "remove one of the two");
   const unknown = names.filter((_, i) => columns[i] === undefined);
   if (unknown.length > 0 && !ignoreUnknown)
     throw refuse(
       `names columns that groups do not have: ${unknown.map((name) => JSON.stringify(name)).join(", ")}`,
-      `correct them, or leave them out by --ignore-unknown; ${rule}`,
+      ...mistakesIn(unknown.join(",")),
+      "correct them, or leave them out by --ignore-unknown",
+      RULE,
     );
   return columns;
+}
+
+const RULE = `it must name the columns, separated by commas: ${COLUMNS.join(",")}, of which provided_id is required`;
+
+const OTHER_SEPARATORS = [
+  [";", "semicolons"],
+  ["\t", "tabs"],
+] as const;
+
+/** What is likely wrong with a line of column names. */
+function mistakesIn(text: string): string[] {
+  const mistakes = OTHER_SEPARATORS.filter(([separator]) => text.split(separator).length > text.split(",").length).map(
+    ([, name]) => `its columns are separated by ${name}: save the file with commas`,
+  );
+  const invisible = invisibleIn(text);
+  if (invisible.length > 0) mistakes.push(`it has invisible characters: ${invisible.join(", ")}`);
+  return mistakes;
+}
+
+/** A line of column names, as it is shown. The line may hold a token if the file names no columns, so long texts are cut. */
+function shown(text: string): string {
+  return text.replace(/[^,;\t]{21,}/g, (long) => `${long.slice(0, 8)}…`).slice(0, 200);
 }
 
 /** Lines that may be one record. */
