@@ -2,6 +2,8 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:h
 import { gunzipSync, gzipSync } from "node:zlib";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { envelope, type HttpAnswer, type HttpRequest, http1, http2, rawBytes } from "@user-group-service/testing/http";
+import { FLAG, FRAME, frame, HELLO, hpackBlock } from "@user-group-service/testing/http2-frames";
+import { framesIn } from "@user-group-service/testing/raw-socket";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -23,6 +25,47 @@ async function answerToBytes(url: string, sent: string): Promise<HttpAnswer> {
   expect(headers["connection"]).toBe("close");
   const status = Number(/^HTTP\/1\.1 (\d{3}) \w/.exec(line)?.[1]);
   return { status, headers, trailers: {}, body, json: () => JSON.parse(body.toString()) };
+}
+
+type Fields = readonly (readonly [name: string, value: string])[];
+
+/** A request of the REST interface, its fields as they are given, also twice. */
+interface RawRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly fields: Fields;
+  readonly body?: string;
+}
+
+/** What the REST interface answers over each version of HTTP: the reason of an error, else the id of the group. */
+async function overBoth(url: string, { method, target, fields, body = "" }: RawRequest) {
+  const head = [`${method} ${target} HTTP/1.1`, "Host: x", "Connection: close", `Content-Length: ${body.length}`];
+  const lines = [...head, ...fields.map(([name, value]) => `${name}: ${value}`), "", body];
+  const http1 = rawBytes(url, lines.join("\r\n"));
+  const pseudo: Fields = [
+    [":method", method],
+    [":scheme", "http"],
+    [":authority", "x"],
+    [":path", target],
+  ];
+  const sent = [
+    HELLO,
+    frame(FRAME.headers, FLAG.endHeaders, 1, hpackBlock([...pseudo, ...fields])),
+    frame(FRAME.data, FLAG.endStream, 1, Buffer.from(body)),
+  ];
+  const isOver = (bytes: Buffer) =>
+    framesIn(bytes).some(({ type, flags, stream }) => stream === 1 && (type === FRAME.reset || (flags & 1) === 1));
+  const http2 = rawBytes(url, Buffer.concat(sent), isOver);
+  const [one, two] = [(await http1).bytes, (await http2).bytes];
+  const data = framesIn(two).filter(({ type }) => type === FRAME.data);
+  const told = (text: string) => {
+    const { error, user_group } = JSON.parse(text);
+    return error?.reason ?? user_group.provided_id;
+  };
+  return {
+    http1: told(one.subarray(one.indexOf("\r\n\r\n") + 4).toString()),
+    http2: told(Buffer.concat(data.map(({ payload }) => payload)).toString()),
+  };
 }
 
 const MALFORMED = { status: 400, code: "invalid_argument", reason: "MALFORMED_HTTP" };
@@ -69,6 +112,95 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
     it("a connection that is refused leaves the others alone", async () => {
       await answerToBytes(server.url, "hello\r\n\r\n");
       expect((await http1(server.url, "/healthz")).status).toBe(200);
+    });
+  });
+
+  describe("a request is the same over HTTP/1.1 and HTTP/2", () => {
+    const json = ["content-type", "application/json"] as const;
+    const get = { method: "GET", target: "/api/user?user_group_id=wire", fields: [] };
+    const put = { method: "PUT", target: "/api/user", fields: [json], body: '{"user_group_id":"wire"}' };
+    const post = { ...put, method: "POST" };
+    const twice = (name: string, one: string, other: string): Fields => [
+      [name, one],
+      [name, other],
+    ];
+    it.each<readonly [title: string, expected: string, request: (token: string) => RawRequest]>([
+      ["Authorization once", "wire", (good) => ({ ...get, fields: [["authorization", good]] })],
+      [
+        "Authorization twice",
+        "API_TOKEN_MALFORMED",
+        (good) => ({ ...get, fields: twice("authorization", good, good) }),
+      ],
+      ["… the first empty", "API_TOKEN_MALFORMED", (good) => ({ ...get, fields: twice("authorization", "", good) })],
+      [
+        "Explo-Authorization twice",
+        "API_TOKEN_MALFORMED",
+        (good) => ({ ...get, fields: twice("explo-authorization", good, good) }),
+      ],
+      [
+        "both of them, of which Authorization counts",
+        "wire",
+        (good) => ({
+          ...get,
+          fields: [
+            ["explo-authorization", "Token x"],
+            ["authorization", good],
+          ],
+        }),
+      ],
+      [
+        "Content-Type twice",
+        "UNSUPPORTED_MEDIA_TYPE",
+        (good) => ({ ...put, fields: [["authorization", good], json, ["content-type", "text/plain"]] }),
+      ],
+      [
+        "Content-Encoding twice",
+        "UNSUPPORTED_MEDIA_TYPE",
+        (good) => ({ ...put, fields: [["authorization", good], json, ...twice("content-encoding", "identity", "br")] }),
+      ],
+      [
+        "If-Match twice, of which both are entity tags",
+        "ETAG_MISMATCH",
+        (good) => ({ ...put, fields: [["authorization", good], json, ...twice("if-match", '"x"', '"y"')] }),
+      ],
+      [
+        "If-Match twice, of which one is none",
+        "MALFORMED_REQUEST",
+        (good) => ({ ...put, fields: [["authorization", good], json, ...twice("if-match", '"x"', "*")] }),
+      ],
+      [
+        "Idempotency-Key twice",
+        "VALIDATION_FAILED",
+        (good) => ({ ...post, fields: [["authorization", good], json, ...twice("idempotency-key", "a", "b")] }),
+      ],
+      [
+        "a fragment behind the query",
+        "MALFORMED_HTTP",
+        (good) => ({ ...get, target: `${get.target}#fragment`, fields: [["authorization", good]] }),
+      ],
+      ["a fragment in front of it", "MALFORMED_HTTP", () => ({ ...get, target: "/api/user#?user_group_id=wire" })],
+    ])("%s", async (_title, expected, request) => {
+      const answers = await overBoth(server.url, request(`Token ${server.tokens.customer}`));
+      expect(answers).toEqual({ http1: expected, http2: expected });
+    });
+
+    it("the fields of a token in trailers of HTTP/1.1 do not count", async () => {
+      const head =
+        "GET /api/user?user_group_id=wire HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked";
+      const trailer = `Authorization: Token ${server.tokens.customer}`;
+      const answer = await answerToBytes(
+        server.url,
+        `${head}\r\nTrailer: Authorization\r\n\r\n0\r\n${trailer}\r\n\r\n`,
+      );
+      expect(answer.json<{ error: { reason: string } }>().error.reason).toBe("API_TOKEN_MISSING");
+    });
+
+    it("a fragment in a target in absolute form", async () => {
+      const answer = await answerToBytes(
+        server.url,
+        "GET http://x/healthz#a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+      );
+      expectRestError(answer, MALFORMED);
     });
   });
 

@@ -103,7 +103,7 @@ export function refusedError(
 }
 
 const MALFORMED_HTTP =
-  "this is not well-formed HTTP: percent-encode what is not ASCII in the target; over HTTP/1.1 send a request line, then fields, one of them a host such as Host: example.com, then an empty line";
+  "this is not well-formed HTTP: in the target, percent-encode # and what is not ASCII; over HTTP/1.1 send a request line, then fields, one of them a host such as Host: example.com, then an empty line";
 const TRANSFER_CODING =
   "the header Transfer-Encoding may say chunked and nothing else; send other codings as Content-Encoding";
 const EXPECTATION_FAILED = "the header Expect may say 100-continue and nothing else";

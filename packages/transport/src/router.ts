@@ -35,8 +35,11 @@ export interface RouterOptions extends RpcOptions, AdmissionOptions {
   readonly httpError?: HttpError;
 }
 
-/** A request target is visible ASCII (RFC 9112, 3.2). HTTP/2 servers and proxies interpret other bytes differently. */
-const PLAIN_TARGET = /^[\x21-\x7e]+$/;
+/**
+ * A request target is visible ASCII without a fragment (RFC 9112, 3.2). Servers and proxies interpret other bytes, and
+ * what follows a `#`, differently.
+ */
+const PLAIN_TARGET = /^[\x21\x22\x24-\x7e]+$/;
 
 /** The form of an RPC path. CORS applies to it whether or not such an RPC exists. */
 const RPC_PATH = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;

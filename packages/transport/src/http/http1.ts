@@ -55,7 +55,7 @@ function doubtOf(req: IncomingMessage): Refusal | undefined {
   return req.url?.startsWith("/") || toOriginForm(req) ? undefined : MALFORMED;
 }
 
-const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)([^#]*)/i;
+const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)(.*)/i;
 
 /**
  * Converts a target in absolute form, which clients of proxies send, to origin form. Its host replaces the `Host`

@@ -32,6 +32,7 @@ const LAST_WRITE_MS = 5000;
 /** A listener that serves the streams of a port's HTTP/2 connections. */
 export function http2Listener(context: RequestContext) {
   return (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, rawHeaders: string[]) => {
+    if (Object.keys(headers).length < rawHeaders.length / 2) Object.assign(headers, joinFields(rawHeaders));
     if (!isHost(headers[":authority"] ?? headers.host ?? "")) headers[":authority"] = "localhost";
     const request = new Http2Request(stream, headers, context);
     // A stream that was reset in the packet that opened it is closed before this event.
@@ -44,6 +45,20 @@ export function http2Listener(context: RequestContext) {
     else if (String(expectation).toLowerCase() !== CONTINUE) request.refuse(EXPECTATION_FAILED);
     else request.serve();
   };
+}
+
+/**
+ * Joins fields that are repeated (RFC 9110, 5.3), as node:http does for HTTP/1.1. Of some, `Authorization` and `If-Match`
+ * among them, node:http2 keeps the first and drops the others.
+ */
+function joinFields(rawHeaders: readonly string[]): HeaderRecord {
+  const joined: HeaderRecord = Object.create(null);
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const [name, value] = [rawHeaders[i] as string, rawHeaders[i + 1]];
+    const before = joined[name];
+    joined[name] = before === undefined ? value : `${before}${name === "cookie" ? ";" : ","} ${value}`;
+  }
+  return joined;
 }
 
 /** The client waits to be asked for the body. The value is case-insensitive (RFC 9110, 10.1.1). */
