@@ -25,7 +25,7 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			ctx, cancel = context.WithTimeout(ctx, c.timeout)
 			defer cancel()
 		}
-		mayRepeat := repeatable[request.Spec().Procedure]
+		mayRepeat := request.Spec().IdempotencyLevel != connect.IdempotencyUnknown
 		if rotation, ok := request.Any().(*usergroupv1.RotateUserGroupTokenRequest); ok {
 			mayRepeat = true
 			if rotation.GetRequestId() == "" {

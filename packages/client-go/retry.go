@@ -10,9 +10,6 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-
-	"example.com/user-group-service/client-go/gen/usergroup/admin/v1/adminv1connect"
-	"example.com/user-group-service/client-go/gen/usergroup/v1/usergroupv1connect"
 )
 
 const (
@@ -20,31 +17,6 @@ const (
 	// The longest pause before the second try; it doubles with every further one.
 	firstPause = 200 * time.Millisecond
 )
-
-// repeatable has the methods that change nothing, or nothing more when they are called again with the same message.
-var repeatable = map[string]bool{
-	// It creates the group, or finds what the first call created.
-	usergroupv1connect.UserGroupServiceGetUserGroupProcedure: true,
-	usergroupv1connect.ViewerServiceResolveViewerProcedure:   true,
-	// A session whose answer was lost is nobody's, and ends by itself.
-	usergroupv1connect.ViewerServiceCreateViewerSessionProcedure: true,
-	adminv1connect.AdminServiceExportUserGroupsProcedure:         true,
-	adminv1connect.AdminServiceGetCallerProcedure:                true,
-	adminv1connect.AdminServiceGetEnvironmentProcedure:           true,
-	adminv1connect.AdminServiceImportUserGroupsProcedure:         true,
-	adminv1connect.AdminServiceListApiTokensProcedure:            true,
-	adminv1connect.AdminServiceListAuditEventsProcedure:          true,
-	adminv1connect.AdminServiceListEnvironmentsProcedure:         true,
-	adminv1connect.AdminServiceListSigningKeysProcedure:          true,
-	adminv1connect.AdminServiceListTokenKeysProcedure:            true,
-	adminv1connect.AdminServiceListUserGroupsProcedure:           true,
-	adminv1connect.AdminServiceLookupApiTokenProcedure:           true,
-	adminv1connect.AdminServiceLookupUserGroupProcedure:          true,
-	adminv1connect.AdminServiceLookupUserGroupTokenProcedure:     true,
-	adminv1connect.AdminServiceReencryptUserGroupTokensProcedure: true,
-	adminv1connect.AdminServiceRetireTokenKeyProcedure:           true,
-	adminv1connect.AdminServiceRevokeViewerSessionsProcedure:     true,
-}
 
 // pauseAfter says how long to wait before a call that failed is tried again; false: it must not be.
 func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {

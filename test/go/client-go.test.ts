@@ -7,10 +7,6 @@ import { newFolder } from "@user-group-service/testing/opened";
 import { ROOT } from "@user-group-service/testing/process";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, it } from "vitest";
-import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
-import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import { isRepeatable } from "../../packages/client/src/retry.ts";
 import { newServer } from "../support/opened.ts";
 
 const PACKAGE = join(ROOT, "packages/client-go");
@@ -31,17 +27,6 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     await run("go", ["mod", "tidy", "-diff"], { cwd: PACKAGE });
     await run("go", ["vet", "./..."], { cwd: PACKAGE });
     await run("go", ["test", "-count=1", "."], { cwd: PACKAGE });
-  });
-
-  it("repeats the calls that the command line repeats", () => {
-    const methods = [UserGroupService, ViewerService, AdminService].flatMap((service) => service.methods);
-    const expected = methods
-      .filter(({ name }) => isRepeatable(name))
-      .map(({ parent, name }) => `${parent.name}${name}`);
-    const source = readFileSync(join(PACKAGE, "retry.go"), "utf8");
-    const [, table = ""] = /^var repeatable = [^\n]*\{\n(.*?)^\}/ms.exec(source) ?? [];
-    const names = [...table.matchAll(/connect\.(\w+)Procedure: +true/g)].map(([, name]) => name);
-    expect(names.sort()).toEqual(expected.sort());
   });
 
   it.each(RUNTIMES)(

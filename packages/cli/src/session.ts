@@ -1,5 +1,5 @@
 import type { DescService } from "@bufbuild/protobuf";
-import { type Client, ConnectError, createClient } from "@connectrpc/connect";
+import { type Client, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import { isRepeatable } from "@user-group-service/client";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
@@ -40,7 +40,7 @@ export async function connect(session: Session): Promise<Clients> {
 /** Makes clients. */
 export function clientsOf(connection: Connection, token: string, { signal }: Pick<Shell, "signal">): Clients {
   const transport = openTransport(connection, { token, signal });
-  const client = <S extends DescService>(service: S) => explained(createClient(service, transport), connection);
+  const client = <S extends DescService>(service: S) => explained(service, { transport, connection });
   return {
     admin: client(AdminService),
     userGroups: client(UserGroupService),
@@ -50,8 +50,11 @@ export function clientsOf(connection: Connection, token: string, { signal }: Pic
 }
 
 /** A client whose unary calls fail with a `Failure`. */
-export function explained<T extends object>(client: T, connection: Connection): T {
-  return new Proxy(client, {
+export function explained<S extends DescService>(
+  service: S,
+  { transport, connection }: { readonly transport: Transport; readonly connection: Connection },
+): Client<S> {
+  return new Proxy(createClient(service, transport), {
     get(target, name, receiver) {
       const method: unknown = Reflect.get(target, name, receiver);
       if (typeof method !== "function") return method;
@@ -60,8 +63,8 @@ export function explained<T extends object>(client: T, connection: Connection): 
           return await (method.apply(target, args) as Promise<unknown>);
         } catch (error) {
           if (!(error instanceof ConnectError)) throw error;
-          const rpc = String(name).replace(/^./, (first) => first.toUpperCase());
-          throw callFailure(error, connection, { mayRepeat: isRepeatable(rpc) });
+          const described = service.method[String(name)];
+          throw callFailure(error, connection, { mayRepeat: described !== undefined && isRepeatable(described) });
         }
       };
     },

@@ -7,12 +7,8 @@ import { newFolder } from "@user-group-service/testing/opened";
 import { ROOT } from "@user-group-service/testing/process";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
-import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import { newServer } from "../../../test/support/opened.ts";
 import { pythonPrograms } from "../../../test/support/python.ts";
-import { isRepeatable } from "../../client/src/retry.ts";
 
 const PACKAGE = join(import.meta.dirname, "..");
 const read = (name: string) => readFileSync(join(PACKAGE, name), "utf8");
@@ -49,14 +45,6 @@ describe.skipIf(programs === "")("the client in Python", () => {
   it("tries again, reads errors and verifies sessions", async () => {
     const args = ["-W", "error", "-m", "unittest", "discover", "--start-directory", join(PACKAGE, "test")];
     await run(python, args, { cwd: folder, env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1" } });
-  });
-
-  it("repeats the calls that the command line repeats", async () => {
-    const methods = [UserGroupService, ViewerService, AdminService].flatMap((service) => service.methods);
-    const names = methods.map(({ name }) => name).filter(isRepeatable);
-    const program = "from user_group_service._retry import REPEATABLE; print(*sorted(REPEATABLE))";
-    const { stdout } = await run(python, ["-c", program], { cwd: folder });
-    expect(stdout.trim().split(" ")).toEqual(names.sort());
   });
 
   it.each(RUNTIMES)("does what its README shows, with a service on %s", async (runtime) => {

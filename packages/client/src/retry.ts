@@ -1,4 +1,6 @@
 import { setTimeout } from "node:timers/promises";
+import type { DescMethod } from "@bufbuild/protobuf";
+import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { connectionFaultOf, isNeverSent } from "./connection-faults.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
@@ -15,59 +17,20 @@ const MAX_PAUSE_MS = 2 ** 31 - 1;
 /** The header with the time that is left for a call, in milliseconds (the Connect protocol). */
 const TIMEOUT_HEADER = "connect-timeout-ms";
 
-/** Whether a method may be called again with the same message even if the first call was carried out. */
-export const REPEATABLE: { readonly [method: string]: boolean } = {
-  // It creates the group, or finds what the first call has created.
-  GetUserGroup: true,
-  UpdateUserGroup: false,
-  RotateUserGroupToken: false,
-  ResolveViewer: true,
-  // A session whose answer was lost is unknown to everybody, and expires.
-  CreateViewerSession: true,
-  RevokeViewerSessions: true,
-  CreateEnvironment: false,
-  GetEnvironment: true,
-  ListEnvironments: true,
-  DeleteEnvironment: false,
-  GetCaller: true,
-  CreateApiToken: false,
-  ListApiTokens: true,
-  LookupApiToken: true,
-  UpdateApiToken: false,
-  RotateApiToken: false,
-  RevokeApiToken: false,
-  ListUserGroups: true,
-  LookupUserGroup: true,
-  LookupUserGroupToken: true,
-  DeleteUserGroup: false,
-  RevokeUserGroupTokens: false,
-  ImportUserGroups: true,
-  ExportUserGroups: true,
-  ListAuditEvents: true,
-  ListTokenKeys: true,
-  ReencryptUserGroupTokens: true,
-  RetireTokenKey: true,
-  ListSigningKeys: true,
-  RotateSigningKey: false,
-  // Of grpc.health.v1.Health.
-  Check: true,
-};
-
 /**
  * Whether a method may be called again with the same message even if the first call was carried out: the second call
- * changes nothing, or nothing more. A call with a request id may always be repeated.
- *
- * @param name of the RPC
+ * changes nothing, or nothing more. Its `idempotency_level` in the proto says so. A call with a request id may always be
+ * repeated.
  */
-export function isRepeatable(name: string): boolean {
-  return REPEATABLE[name] ?? false;
+export function isRepeatable({ idempotency }: DescMethod): boolean {
+  return idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
 }
 
 /** Tries a call again where that is safe, within its deadline: `MAX_TRIES` times, with pauses that are random and grow. */
 export const retrying: Interceptor = (next) => async (request) => {
   if (request.stream) return next(request);
   const { requestId = "" } = request.message as { requestId?: string };
-  const mayRepeat = isRepeatable(request.method.name) || requestId !== "";
+  const mayRepeat = isRepeatable(request.method) || requestId !== "";
   const timeoutMs = Number(request.header.get(TIMEOUT_HEADER) ?? Number.POSITIVE_INFINITY);
   const began = performance.now();
   for (let tries = 1; ; tries++) {

@@ -1,5 +1,4 @@
 import { create } from "@bufbuild/protobuf";
-import { createClient } from "@connectrpc/connect";
 import {
   Health,
   HealthCheckResponseSchema,
@@ -45,7 +44,7 @@ export const pingCommand: DefineCommand = (command, shell) => {
 async function ask({ settings, shell: { signal } }: Session, { changes }: PingOptions): Promise<Answer> {
   const connection = await settings.connection();
   const transport = openTransport(connection, { token: undefined, signal, isRetrying: false });
-  const { status } = await explained(createClient(Health, transport), connection).check({
+  const { status } = await explained(Health, { transport, connection }).check({
     service: changes ? "changes" : "",
   });
   return { where: urlText(connection), isReady: status === Status.SERVING };

@@ -12,9 +12,10 @@ from typing import TypeVar
 
 from connectrpc.client import ResponseMetadata
 from connectrpc.errors import ConnectError
+from connectrpc.method import IdempotencyLevel
 from connectrpc.request import RequestContext
 
-from ._retry import REPEATABLE, pause_after
+from ._retry import pause_after
 from .gen.usergroup.v1.user_group_service_pb import RotateUserGroupTokenRequest
 
 REQ = TypeVar("REQ")
@@ -121,6 +122,7 @@ def _pause(
         error,
         answer,
         tries=tries,
-        may_repeat=ctx.method.name in REPEATABLE or isinstance(request, RotateUserGroupTokenRequest),
+        may_repeat=ctx.method.idempotency_level != IdempotencyLevel.UNKNOWN
+        or isinstance(request, RotateUserGroupTokenRequest),
         left=None if left is None else left / 1000,
     )

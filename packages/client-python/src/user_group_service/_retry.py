@@ -17,33 +17,6 @@ MAX_TRIES = 4
 # The longest pause before the second try; it doubles with every further one.
 _FIRST_PAUSE = timedelta(milliseconds=200)
 
-# Methods that change nothing, or nothing more when they are called again with the same message.
-REPEATABLE = frozenset(
-    {
-        # It creates the group, or finds what the first call created.
-        "GetUserGroup",
-        "ResolveViewer",
-        # A session whose answer was lost is nobody's, and ends by itself.
-        "CreateViewerSession",
-        "ExportUserGroups",
-        "GetCaller",
-        "GetEnvironment",
-        "ImportUserGroups",
-        "ListApiTokens",
-        "ListAuditEvents",
-        "ListEnvironments",
-        "ListSigningKeys",
-        "ListTokenKeys",
-        "ListUserGroups",
-        "LookupApiToken",
-        "LookupUserGroup",
-        "LookupUserGroupToken",
-        "ReencryptUserGroupTokens",
-        "RetireTokenKey",
-        "RevokeViewerSessions",
-    }
-)
-
 # What the HTTP client raises when no connection came about.
 _NEVER_SENT = (ConnectionError, ConnectTimeout)
 

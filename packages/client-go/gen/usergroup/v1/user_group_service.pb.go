@@ -473,9 +473,9 @@ const file_usergroup_v1_user_group_service_proto_rawDesc = "" +
 	"\x05group\"V\n" +
 	"\x1cRotateUserGroupTokenResponse\x126\n" +
 	"\n" +
-	"user_group\x18\x01 \x01(\v2\x17.usergroup.v1.UserGroupR\tuserGroup2\xb8\x02\n" +
-	"\x10UserGroupService\x12U\n" +
-	"\fGetUserGroup\x12!.usergroup.v1.GetUserGroupRequest\x1a\".usergroup.v1.GetUserGroupResponse\x12^\n" +
+	"user_group\x18\x01 \x01(\v2\x17.usergroup.v1.UserGroupR\tuserGroup2\xbd\x02\n" +
+	"\x10UserGroupService\x12Z\n" +
+	"\fGetUserGroup\x12!.usergroup.v1.GetUserGroupRequest\x1a\".usergroup.v1.GetUserGroupResponse\"\x03\x90\x02\x02\x12^\n" +
 	"\x0fUpdateUserGroup\x12$.usergroup.v1.UpdateUserGroupRequest\x1a%.usergroup.v1.UpdateUserGroupResponse\x12m\n" +
 	"\x14RotateUserGroupToken\x12).usergroup.v1.RotateUserGroupTokenRequest\x1a*.usergroup.v1.RotateUserGroupTokenResponseB\xc1\x01\n" +
 	"\x10com.usergroup.v1B\x15UserGroupServiceProtoP\x01ZEexample.com/user-group-service/client-go/gen/usergroup/v1;usergroupv1\xa2\x02\x03UXX\xaa\x02\fUsergroup.V1\xca\x02\fUsergroup\\V1\xe2\x02\x18Usergroup\\V1\\GPBMetadata\xea\x02\rUsergroup::V1b\x06proto3"

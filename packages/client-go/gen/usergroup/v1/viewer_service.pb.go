@@ -543,10 +543,10 @@ const file_usergroup_v1_viewer_service_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x12=\n" +
-	"\frefresh_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vrefreshTime2\xd5\x01\n" +
-	"\rViewerService\x12X\n" +
-	"\rResolveViewer\x12\".usergroup.v1.ResolveViewerRequest\x1a#.usergroup.v1.ResolveViewerResponse\x12j\n" +
-	"\x13CreateViewerSession\x12(.usergroup.v1.CreateViewerSessionRequest\x1a).usergroup.v1.CreateViewerSessionResponseB\xbe\x01\n" +
+	"\frefresh_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vrefreshTime2\xdf\x01\n" +
+	"\rViewerService\x12]\n" +
+	"\rResolveViewer\x12\".usergroup.v1.ResolveViewerRequest\x1a#.usergroup.v1.ResolveViewerResponse\"\x03\x90\x02\x02\x12o\n" +
+	"\x13CreateViewerSession\x12(.usergroup.v1.CreateViewerSessionRequest\x1a).usergroup.v1.CreateViewerSessionResponse\"\x03\x90\x02\x02B\xbe\x01\n" +
 	"\x10com.usergroup.v1B\x12ViewerServiceProtoP\x01ZEexample.com/user-group-service/client-go/gen/usergroup/v1;usergroupv1\xa2\x02\x03UXX\xaa\x02\fUsergroup.V1\xca\x02\fUsergroup\\V1\xe2\x02\x18Usergroup\\V1\\GPBMetadata\xea\x02\rUsergroup::V1b\x06proto3"
 
 var (

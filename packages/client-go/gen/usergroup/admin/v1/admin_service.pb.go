@@ -3291,33 +3291,33 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"ImportMode\x12\x1b\n" +
 	"\x17IMPORT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17IMPORT_MODE_CREATE_ONLY\x10\x01\x12\x16\n" +
-	"\x12IMPORT_MODE_UPSERT\x10\x022\xc8\x15\n" +
+	"\x12IMPORT_MODE_UPSERT\x10\x022\x98\x16\n" +
 	"\fAdminService\x12p\n" +
-	"\x11CreateEnvironment\x12,.usergroup.admin.v1.CreateEnvironmentRequest\x1a-.usergroup.admin.v1.CreateEnvironmentResponse\x12g\n" +
-	"\x0eGetEnvironment\x12).usergroup.admin.v1.GetEnvironmentRequest\x1a*.usergroup.admin.v1.GetEnvironmentResponse\x12m\n" +
-	"\x10ListEnvironments\x12+.usergroup.admin.v1.ListEnvironmentsRequest\x1a,.usergroup.admin.v1.ListEnvironmentsResponse\x12p\n" +
-	"\x11DeleteEnvironment\x12,.usergroup.admin.v1.DeleteEnvironmentRequest\x1a-.usergroup.admin.v1.DeleteEnvironmentResponse\x12X\n" +
-	"\tGetCaller\x12$.usergroup.admin.v1.GetCallerRequest\x1a%.usergroup.admin.v1.GetCallerResponse\x12g\n" +
-	"\x0eCreateApiToken\x12).usergroup.admin.v1.CreateApiTokenRequest\x1a*.usergroup.admin.v1.CreateApiTokenResponse\x12d\n" +
-	"\rListApiTokens\x12(.usergroup.admin.v1.ListApiTokensRequest\x1a).usergroup.admin.v1.ListApiTokensResponse\x12g\n" +
-	"\x0eLookupApiToken\x12).usergroup.admin.v1.LookupApiTokenRequest\x1a*.usergroup.admin.v1.LookupApiTokenResponse\x12g\n" +
+	"\x11CreateEnvironment\x12,.usergroup.admin.v1.CreateEnvironmentRequest\x1a-.usergroup.admin.v1.CreateEnvironmentResponse\x12l\n" +
+	"\x0eGetEnvironment\x12).usergroup.admin.v1.GetEnvironmentRequest\x1a*.usergroup.admin.v1.GetEnvironmentResponse\"\x03\x90\x02\x02\x12r\n" +
+	"\x10ListEnvironments\x12+.usergroup.admin.v1.ListEnvironmentsRequest\x1a,.usergroup.admin.v1.ListEnvironmentsResponse\"\x03\x90\x02\x02\x12p\n" +
+	"\x11DeleteEnvironment\x12,.usergroup.admin.v1.DeleteEnvironmentRequest\x1a-.usergroup.admin.v1.DeleteEnvironmentResponse\x12]\n" +
+	"\tGetCaller\x12$.usergroup.admin.v1.GetCallerRequest\x1a%.usergroup.admin.v1.GetCallerResponse\"\x03\x90\x02\x02\x12g\n" +
+	"\x0eCreateApiToken\x12).usergroup.admin.v1.CreateApiTokenRequest\x1a*.usergroup.admin.v1.CreateApiTokenResponse\x12i\n" +
+	"\rListApiTokens\x12(.usergroup.admin.v1.ListApiTokensRequest\x1a).usergroup.admin.v1.ListApiTokensResponse\"\x03\x90\x02\x02\x12l\n" +
+	"\x0eLookupApiToken\x12).usergroup.admin.v1.LookupApiTokenRequest\x1a*.usergroup.admin.v1.LookupApiTokenResponse\"\x03\x90\x02\x02\x12g\n" +
 	"\x0eUpdateApiToken\x12).usergroup.admin.v1.UpdateApiTokenRequest\x1a*.usergroup.admin.v1.UpdateApiTokenResponse\x12g\n" +
 	"\x0eRotateApiToken\x12).usergroup.admin.v1.RotateApiTokenRequest\x1a*.usergroup.admin.v1.RotateApiTokenResponse\x12g\n" +
-	"\x0eRevokeApiToken\x12).usergroup.admin.v1.RevokeApiTokenRequest\x1a*.usergroup.admin.v1.RevokeApiTokenResponse\x12g\n" +
-	"\x0eListUserGroups\x12).usergroup.admin.v1.ListUserGroupsRequest\x1a*.usergroup.admin.v1.ListUserGroupsResponse\x12j\n" +
-	"\x0fLookupUserGroup\x12*.usergroup.admin.v1.LookupUserGroupRequest\x1a+.usergroup.admin.v1.LookupUserGroupResponse\x12y\n" +
-	"\x14LookupUserGroupToken\x12/.usergroup.admin.v1.LookupUserGroupTokenRequest\x1a0.usergroup.admin.v1.LookupUserGroupTokenResponse\x12j\n" +
+	"\x0eRevokeApiToken\x12).usergroup.admin.v1.RevokeApiTokenRequest\x1a*.usergroup.admin.v1.RevokeApiTokenResponse\x12l\n" +
+	"\x0eListUserGroups\x12).usergroup.admin.v1.ListUserGroupsRequest\x1a*.usergroup.admin.v1.ListUserGroupsResponse\"\x03\x90\x02\x02\x12o\n" +
+	"\x0fLookupUserGroup\x12*.usergroup.admin.v1.LookupUserGroupRequest\x1a+.usergroup.admin.v1.LookupUserGroupResponse\"\x03\x90\x02\x02\x12~\n" +
+	"\x14LookupUserGroupToken\x12/.usergroup.admin.v1.LookupUserGroupTokenRequest\x1a0.usergroup.admin.v1.LookupUserGroupTokenResponse\"\x03\x90\x02\x02\x12j\n" +
 	"\x0fDeleteUserGroup\x12*.usergroup.admin.v1.DeleteUserGroupRequest\x1a+.usergroup.admin.v1.DeleteUserGroupResponse\x12|\n" +
-	"\x15RevokeUserGroupTokens\x120.usergroup.admin.v1.RevokeUserGroupTokensRequest\x1a1.usergroup.admin.v1.RevokeUserGroupTokensResponse\x12y\n" +
-	"\x14RevokeViewerSessions\x12/.usergroup.admin.v1.RevokeViewerSessionsRequest\x1a0.usergroup.admin.v1.RevokeViewerSessionsResponse\x12m\n" +
-	"\x10ImportUserGroups\x12+.usergroup.admin.v1.ImportUserGroupsRequest\x1a,.usergroup.admin.v1.ImportUserGroupsResponse\x12m\n" +
-	"\x10ExportUserGroups\x12+.usergroup.admin.v1.ExportUserGroupsRequest\x1a,.usergroup.admin.v1.ExportUserGroupsResponse\x12j\n" +
-	"\x0fListAuditEvents\x12*.usergroup.admin.v1.ListAuditEventsRequest\x1a+.usergroup.admin.v1.ListAuditEventsResponse\x12d\n" +
-	"\rListTokenKeys\x12(.usergroup.admin.v1.ListTokenKeysRequest\x1a).usergroup.admin.v1.ListTokenKeysResponse\x12\x85\x01\n" +
-	"\x18ReencryptUserGroupTokens\x123.usergroup.admin.v1.ReencryptUserGroupTokensRequest\x1a4.usergroup.admin.v1.ReencryptUserGroupTokensResponse\x12j\n" +
-	"\x0fListSigningKeys\x12*.usergroup.admin.v1.ListSigningKeysRequest\x1a+.usergroup.admin.v1.ListSigningKeysResponse\x12m\n" +
-	"\x10RotateSigningKey\x12+.usergroup.admin.v1.RotateSigningKeyRequest\x1a,.usergroup.admin.v1.RotateSigningKeyResponse\x12g\n" +
-	"\x0eRetireTokenKey\x12).usergroup.admin.v1.RetireTokenKeyRequest\x1a*.usergroup.admin.v1.RetireTokenKeyResponseB\xde\x01\n" +
+	"\x15RevokeUserGroupTokens\x120.usergroup.admin.v1.RevokeUserGroupTokensRequest\x1a1.usergroup.admin.v1.RevokeUserGroupTokensResponse\x12~\n" +
+	"\x14RevokeViewerSessions\x12/.usergroup.admin.v1.RevokeViewerSessionsRequest\x1a0.usergroup.admin.v1.RevokeViewerSessionsResponse\"\x03\x90\x02\x02\x12r\n" +
+	"\x10ImportUserGroups\x12+.usergroup.admin.v1.ImportUserGroupsRequest\x1a,.usergroup.admin.v1.ImportUserGroupsResponse\"\x03\x90\x02\x02\x12r\n" +
+	"\x10ExportUserGroups\x12+.usergroup.admin.v1.ExportUserGroupsRequest\x1a,.usergroup.admin.v1.ExportUserGroupsResponse\"\x03\x90\x02\x02\x12o\n" +
+	"\x0fListAuditEvents\x12*.usergroup.admin.v1.ListAuditEventsRequest\x1a+.usergroup.admin.v1.ListAuditEventsResponse\"\x03\x90\x02\x02\x12i\n" +
+	"\rListTokenKeys\x12(.usergroup.admin.v1.ListTokenKeysRequest\x1a).usergroup.admin.v1.ListTokenKeysResponse\"\x03\x90\x02\x02\x12\x8a\x01\n" +
+	"\x18ReencryptUserGroupTokens\x123.usergroup.admin.v1.ReencryptUserGroupTokensRequest\x1a4.usergroup.admin.v1.ReencryptUserGroupTokensResponse\"\x03\x90\x02\x02\x12o\n" +
+	"\x0fListSigningKeys\x12*.usergroup.admin.v1.ListSigningKeysRequest\x1a+.usergroup.admin.v1.ListSigningKeysResponse\"\x03\x90\x02\x02\x12m\n" +
+	"\x10RotateSigningKey\x12+.usergroup.admin.v1.RotateSigningKeyRequest\x1a,.usergroup.admin.v1.RotateSigningKeyResponse\x12l\n" +
+	"\x0eRetireTokenKey\x12).usergroup.admin.v1.RetireTokenKeyRequest\x1a*.usergroup.admin.v1.RetireTokenKeyResponse\"\x03\x90\x02\x02B\xde\x01\n" +
 	"\x16com.usergroup.admin.v1B\x11AdminServiceProtoP\x01ZGexample.com/user-group-service/client-go/gen/usergroup/admin/v1;adminv1\xa2\x02\x03UAX\xaa\x02\x12Usergroup.Admin.V1\xca\x02\x12Usergroup\\Admin\\V1\xe2\x02\x1eUsergroup\\Admin\\V1\\GPBMetadata\xea\x02\x14Usergroup::Admin::V1b\x06proto3"
 
 var (

@@ -48,8 +48,6 @@ const (
 type UserGroupServiceClient interface {
 	// Gets a user group, or creates it. An existing group is returned as it is
 	// stored, and nothing is written.
-	//
-	// Not free of side effects: Connect would let it be called with HTTP GET.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
 	// Changes an existing user group (https://google.aip.dev/134). NOT_FOUND when
 	// there is none: it never creates. ABORTED when `etag` is stale.
@@ -74,6 +72,7 @@ func NewUserGroupServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			httpClient,
 			baseURL+UserGroupServiceGetUserGroupProcedure,
 			connect.WithSchema(userGroupServiceMethods.ByName("GetUserGroup")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		updateUserGroup: connect.NewClient[v1.UpdateUserGroupRequest, v1.UpdateUserGroupResponse](
@@ -129,8 +128,6 @@ func (c *userGroupServiceClient) RotateUserGroupToken(ctx context.Context, req *
 type UserGroupServiceHandler interface {
 	// Gets a user group, or creates it. An existing group is returned as it is
 	// stored, and nothing is written.
-	//
-	// Not free of side effects: Connect would let it be called with HTTP GET.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
 	// Changes an existing user group (https://google.aip.dev/134). NOT_FOUND when
 	// there is none: it never creates. ABORTED when `etag` is stale.
@@ -151,6 +148,7 @@ func NewUserGroupServiceHandler(svc UserGroupServiceHandler, opts ...connect.Han
 		UserGroupServiceGetUserGroupProcedure,
 		svc.GetUserGroup,
 		connect.WithSchema(userGroupServiceMethods.ByName("GetUserGroup")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	userGroupServiceUpdateUserGroupHandler := connect.NewUnaryHandlerSimple(

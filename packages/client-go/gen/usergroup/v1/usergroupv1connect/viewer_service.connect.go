@@ -45,8 +45,6 @@ const (
 type ViewerServiceClient interface {
 	// The user group that a token or a viewer session stands for. NOT_FOUND when
 	// it is unknown, ended, or of another environment.
-	//
-	// Not free of side effects: Connect would let the token ride in a URL.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
 	// Makes a viewer session of a user group: a JWT that a page may hold instead
 	// of the group's token, and that anyone verifies by the environment's public
@@ -70,12 +68,14 @@ func NewViewerServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			httpClient,
 			baseURL+ViewerServiceResolveViewerProcedure,
 			connect.WithSchema(viewerServiceMethods.ByName("ResolveViewer")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		createViewerSession: connect.NewClient[v1.CreateViewerSessionRequest, v1.CreateViewerSessionResponse](
 			httpClient,
 			baseURL+ViewerServiceCreateViewerSessionProcedure,
 			connect.WithSchema(viewerServiceMethods.ByName("CreateViewerSession")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 	}
@@ -109,8 +109,6 @@ func (c *viewerServiceClient) CreateViewerSession(ctx context.Context, req *v1.C
 type ViewerServiceHandler interface {
 	// The user group that a token or a viewer session stands for. NOT_FOUND when
 	// it is unknown, ended, or of another environment.
-	//
-	// Not free of side effects: Connect would let the token ride in a URL.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
 	// Makes a viewer session of a user group: a JWT that a page may hold instead
 	// of the group's token, and that anyone verifies by the environment's public
@@ -130,12 +128,14 @@ func NewViewerServiceHandler(svc ViewerServiceHandler, opts ...connect.HandlerOp
 		ViewerServiceResolveViewerProcedure,
 		svc.ResolveViewer,
 		connect.WithSchema(viewerServiceMethods.ByName("ResolveViewer")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	viewerServiceCreateViewerSessionHandler := connect.NewUnaryHandlerSimple(
 		ViewerServiceCreateViewerSessionProcedure,
 		svc.CreateViewerSession,
 		connect.WithSchema(viewerServiceMethods.ByName("CreateViewerSession")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	return "/usergroup.v1.ViewerService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -234,12 +234,14 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			httpClient,
 			baseURL+AdminServiceGetEnvironmentProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("GetEnvironment")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		listEnvironments: connect.NewClient[v1.ListEnvironmentsRequest, v1.ListEnvironmentsResponse](
 			httpClient,
 			baseURL+AdminServiceListEnvironmentsProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("ListEnvironments")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		deleteEnvironment: connect.NewClient[v1.DeleteEnvironmentRequest, v1.DeleteEnvironmentResponse](
@@ -252,6 +254,7 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			httpClient,
 			baseURL+AdminServiceGetCallerProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("GetCaller")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		createApiToken: connect.NewClient[v1.CreateApiTokenRequest, v1.CreateApiTokenResponse](
@@ -264,12 +267,14 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			httpClient,
 			baseURL+AdminServiceListApiTokensProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("ListApiTokens")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		lookupApiToken: connect.NewClient[v1.LookupApiTokenRequest, v1.LookupApiTokenResponse](
 			httpClient,
 			baseURL+AdminServiceLookupApiTokenProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("LookupApiToken")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		updateApiToken: connect.NewClient[v1.UpdateApiTokenRequest, v1.UpdateApiTokenResponse](
@@ -294,18 +299,21 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			httpClient,
 			baseURL+AdminServiceListUserGroupsProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("ListUserGroups")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		lookupUserGroup: connect.NewClient[v1.LookupUserGroupRequest, v1.LookupUserGroupResponse](
 			httpClient,
 			baseURL+AdminServiceLookupUserGroupProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("LookupUserGroup")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		lookupUserGroupToken: connect.NewClient[v1.LookupUserGroupTokenRequest, v1.LookupUserGroupTokenResponse](
 			httpClient,
 			baseURL+AdminServiceLookupUserGroupTokenProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("LookupUserGroupToken")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		deleteUserGroup: connect.NewClient[v1.DeleteUserGroupRequest, v1.DeleteUserGroupResponse](
@@ -324,42 +332,49 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			httpClient,
 			baseURL+AdminServiceRevokeViewerSessionsProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("RevokeViewerSessions")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		importUserGroups: connect.NewClient[v1.ImportUserGroupsRequest, v1.ImportUserGroupsResponse](
 			httpClient,
 			baseURL+AdminServiceImportUserGroupsProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("ImportUserGroups")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		exportUserGroups: connect.NewClient[v1.ExportUserGroupsRequest, v1.ExportUserGroupsResponse](
 			httpClient,
 			baseURL+AdminServiceExportUserGroupsProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("ExportUserGroups")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		listAuditEvents: connect.NewClient[v1.ListAuditEventsRequest, v1.ListAuditEventsResponse](
 			httpClient,
 			baseURL+AdminServiceListAuditEventsProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("ListAuditEvents")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		listTokenKeys: connect.NewClient[v1.ListTokenKeysRequest, v1.ListTokenKeysResponse](
 			httpClient,
 			baseURL+AdminServiceListTokenKeysProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("ListTokenKeys")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		reencryptUserGroupTokens: connect.NewClient[v1.ReencryptUserGroupTokensRequest, v1.ReencryptUserGroupTokensResponse](
 			httpClient,
 			baseURL+AdminServiceReencryptUserGroupTokensProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("ReencryptUserGroupTokens")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		listSigningKeys: connect.NewClient[v1.ListSigningKeysRequest, v1.ListSigningKeysResponse](
 			httpClient,
 			baseURL+AdminServiceListSigningKeysProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("ListSigningKeys")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 		rotateSigningKey: connect.NewClient[v1.RotateSigningKeyRequest, v1.RotateSigningKeyResponse](
@@ -372,6 +387,7 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			httpClient,
 			baseURL+AdminServiceRetireTokenKeyProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("RetireTokenKey")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
 	}
@@ -752,12 +768,14 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		AdminServiceGetEnvironmentProcedure,
 		svc.GetEnvironment,
 		connect.WithSchema(adminServiceMethods.ByName("GetEnvironment")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceListEnvironmentsHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceListEnvironmentsProcedure,
 		svc.ListEnvironments,
 		connect.WithSchema(adminServiceMethods.ByName("ListEnvironments")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceDeleteEnvironmentHandler := connect.NewUnaryHandlerSimple(
@@ -770,6 +788,7 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		AdminServiceGetCallerProcedure,
 		svc.GetCaller,
 		connect.WithSchema(adminServiceMethods.ByName("GetCaller")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceCreateApiTokenHandler := connect.NewUnaryHandlerSimple(
@@ -782,12 +801,14 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		AdminServiceListApiTokensProcedure,
 		svc.ListApiTokens,
 		connect.WithSchema(adminServiceMethods.ByName("ListApiTokens")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceLookupApiTokenHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceLookupApiTokenProcedure,
 		svc.LookupApiToken,
 		connect.WithSchema(adminServiceMethods.ByName("LookupApiToken")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceUpdateApiTokenHandler := connect.NewUnaryHandlerSimple(
@@ -812,18 +833,21 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		AdminServiceListUserGroupsProcedure,
 		svc.ListUserGroups,
 		connect.WithSchema(adminServiceMethods.ByName("ListUserGroups")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceLookupUserGroupHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceLookupUserGroupProcedure,
 		svc.LookupUserGroup,
 		connect.WithSchema(adminServiceMethods.ByName("LookupUserGroup")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceLookupUserGroupTokenHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceLookupUserGroupTokenProcedure,
 		svc.LookupUserGroupToken,
 		connect.WithSchema(adminServiceMethods.ByName("LookupUserGroupToken")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceDeleteUserGroupHandler := connect.NewUnaryHandlerSimple(
@@ -842,42 +866,49 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		AdminServiceRevokeViewerSessionsProcedure,
 		svc.RevokeViewerSessions,
 		connect.WithSchema(adminServiceMethods.ByName("RevokeViewerSessions")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceImportUserGroupsHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceImportUserGroupsProcedure,
 		svc.ImportUserGroups,
 		connect.WithSchema(adminServiceMethods.ByName("ImportUserGroups")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceExportUserGroupsHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceExportUserGroupsProcedure,
 		svc.ExportUserGroups,
 		connect.WithSchema(adminServiceMethods.ByName("ExportUserGroups")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceListAuditEventsHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceListAuditEventsProcedure,
 		svc.ListAuditEvents,
 		connect.WithSchema(adminServiceMethods.ByName("ListAuditEvents")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceListTokenKeysHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceListTokenKeysProcedure,
 		svc.ListTokenKeys,
 		connect.WithSchema(adminServiceMethods.ByName("ListTokenKeys")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceReencryptUserGroupTokensHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceReencryptUserGroupTokensProcedure,
 		svc.ReencryptUserGroupTokens,
 		connect.WithSchema(adminServiceMethods.ByName("ReencryptUserGroupTokens")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceListSigningKeysHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceListSigningKeysProcedure,
 		svc.ListSigningKeys,
 		connect.WithSchema(adminServiceMethods.ByName("ListSigningKeys")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceRotateSigningKeyHandler := connect.NewUnaryHandlerSimple(
@@ -890,6 +921,7 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		AdminServiceRetireTokenKeyProcedure,
 		svc.RetireTokenKey,
 		connect.WithSchema(adminServiceMethods.ByName("RetireTokenKey")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
 	return "/usergroup.admin.v1.AdminService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

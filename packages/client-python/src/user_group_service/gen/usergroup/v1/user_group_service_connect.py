@@ -38,8 +38,6 @@ class UserGroupService(Protocol):
         """
         Gets a user group, or creates it. An existing group is returned as it is
         stored, and nothing is written.
-
-        Not free of side effects: Connect would let it be called with HTTP GET.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -81,7 +79,7 @@ class UserGroupServiceASGIApplication(ConnectASGIApplication[UserGroupService]):
                         service_name="usergroup.v1.UserGroupService",
                         input=GetUserGroupRequest,
                         output=GetUserGroupResponse,
-                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.get_user_group,
@@ -135,8 +133,6 @@ class UserGroupServiceClient(ConnectClient):
         """
         Gets a user group, or creates it. An existing group is returned as it is
         stored, and nothing is written.
-
-        Not free of side effects: Connect would let it be called with HTTP GET.
         """
         return await self.execute_unary(
             request=request,
@@ -145,7 +141,7 @@ class UserGroupServiceClient(ConnectClient):
                 service_name="usergroup.v1.UserGroupService",
                 input=GetUserGroupRequest,
                 output=GetUserGroupResponse,
-                idempotency_level=IdempotencyLevel.UNKNOWN,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
                 stream_type=StreamType.UNARY,
             ),
             headers=headers,
@@ -208,8 +204,6 @@ class UserGroupServiceSync(Protocol):
         """
         Gets a user group, or creates it. An existing group is returned as it is
         stored, and nothing is written.
-
-        Not free of side effects: Connect would let it be called with HTTP GET.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -249,7 +243,7 @@ class UserGroupServiceWSGIApplication(ConnectWSGIApplication):
                         service_name="usergroup.v1.UserGroupService",
                         input=GetUserGroupRequest,
                         output=GetUserGroupResponse,
-                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.get_user_group,
@@ -303,8 +297,6 @@ class UserGroupServiceClientSync(ConnectClientSync):
         """
         Gets a user group, or creates it. An existing group is returned as it is
         stored, and nothing is written.
-
-        Not free of side effects: Connect would let it be called with HTTP GET.
         """
         return self.execute_unary(
             request=request,
@@ -313,7 +305,7 @@ class UserGroupServiceClientSync(ConnectClientSync):
                 service_name="usergroup.v1.UserGroupService",
                 input=GetUserGroupRequest,
                 output=GetUserGroupResponse,
-                idempotency_level=IdempotencyLevel.UNKNOWN,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
                 stream_type=StreamType.UNARY,
             ),
             headers=headers,

@@ -38,8 +38,6 @@ class ViewerService(Protocol):
         """
         The user group that a token or a viewer session stands for. NOT_FOUND when
         it is unknown, ended, or of another environment.
-
-        Not free of side effects: Connect would let the token ride in a URL.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -76,7 +74,7 @@ class ViewerServiceASGIApplication(ConnectASGIApplication[ViewerService]):
                         service_name="usergroup.v1.ViewerService",
                         input=ResolveViewerRequest,
                         output=ResolveViewerResponse,
-                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.resolve_viewer,
@@ -87,7 +85,7 @@ class ViewerServiceASGIApplication(ConnectASGIApplication[ViewerService]):
                         service_name="usergroup.v1.ViewerService",
                         input=CreateViewerSessionRequest,
                         output=CreateViewerSessionResponse,
-                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.create_viewer_session,
@@ -119,8 +117,6 @@ class ViewerServiceClient(ConnectClient):
         """
         The user group that a token or a viewer session stands for. NOT_FOUND when
         it is unknown, ended, or of another environment.
-
-        Not free of side effects: Connect would let the token ride in a URL.
         """
         return await self.execute_unary(
             request=request,
@@ -129,7 +125,7 @@ class ViewerServiceClient(ConnectClient):
                 service_name="usergroup.v1.ViewerService",
                 input=ResolveViewerRequest,
                 output=ResolveViewerResponse,
-                idempotency_level=IdempotencyLevel.UNKNOWN,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
                 stream_type=StreamType.UNARY,
             ),
             headers=headers,
@@ -155,7 +151,7 @@ class ViewerServiceClient(ConnectClient):
                 service_name="usergroup.v1.ViewerService",
                 input=CreateViewerSessionRequest,
                 output=CreateViewerSessionResponse,
-                idempotency_level=IdempotencyLevel.UNKNOWN,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
                 stream_type=StreamType.UNARY,
             ),
             headers=headers,
@@ -170,8 +166,6 @@ class ViewerServiceSync(Protocol):
         """
         The user group that a token or a viewer session stands for. NOT_FOUND when
         it is unknown, ended, or of another environment.
-
-        Not free of side effects: Connect would let the token ride in a URL.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -206,7 +200,7 @@ class ViewerServiceWSGIApplication(ConnectWSGIApplication):
                         service_name="usergroup.v1.ViewerService",
                         input=ResolveViewerRequest,
                         output=ResolveViewerResponse,
-                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.resolve_viewer,
@@ -217,7 +211,7 @@ class ViewerServiceWSGIApplication(ConnectWSGIApplication):
                         service_name="usergroup.v1.ViewerService",
                         input=CreateViewerSessionRequest,
                         output=CreateViewerSessionResponse,
-                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.create_viewer_session,
@@ -249,8 +243,6 @@ class ViewerServiceClientSync(ConnectClientSync):
         """
         The user group that a token or a viewer session stands for. NOT_FOUND when
         it is unknown, ended, or of another environment.
-
-        Not free of side effects: Connect would let the token ride in a URL.
         """
         return self.execute_unary(
             request=request,
@@ -259,7 +251,7 @@ class ViewerServiceClientSync(ConnectClientSync):
                 service_name="usergroup.v1.ViewerService",
                 input=ResolveViewerRequest,
                 output=ResolveViewerResponse,
-                idempotency_level=IdempotencyLevel.UNKNOWN,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
                 stream_type=StreamType.UNARY,
             ),
             headers=headers,
@@ -285,7 +277,7 @@ class ViewerServiceClientSync(ConnectClientSync):
                 service_name="usergroup.v1.ViewerService",
                 input=CreateViewerSessionRequest,
                 output=CreateViewerSessionResponse,
-                idempotency_level=IdempotencyLevel.UNKNOWN,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
                 stream_type=StreamType.UNARY,
             ),
             headers=headers,
