@@ -67,8 +67,9 @@ if (ofEnvironment.some(({ method, actorId }) => method === "RotateSigningKey" &&
 for (const [id, methods] of methodsBy("apiTokenId")) {
   if (methods.includes("RevokeApiToken")) write(`ugs token revoke ${ENV} --yes -- ${quoted(id)}`);
   else if (methods.includes("RotateApiToken")) {
-    // Its new text is lost, and the one before is valid again.
-    write(`(umask 077 && ugs token rotate ${ENV} -- ${quoted(id)} > ${quoted(`${id}.token`)})`);
+    // Its new text is lost, and the one before is valid again. The file is there once the new one is written.
+    const file = quoted(`${id}.token`);
+    write(`[ -e ${file} ] || ugs token rotate ${ENV} --out ${file} -- ${quoted(id)}`);
   } else if (methods.includes("CreateApiToken"))
     console.log(`# API token ${id} is gone, unless it is older than the backup: issue another`);
   else console.log(`# API token ${id}: its name or end was changed (ugs token update)`);

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type FileHandle, mkdir, open, readFile, rename, rm } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { usageFailure } from "./failures.ts";
 
@@ -76,6 +76,27 @@ export async function writeSecretFile(path: string, text: string): Promise<void>
   } catch (error) {
     await rm(temporary, { force: true }).catch(() => {});
     throw unwritable(path, error, "nothing was changed");
+  }
+}
+
+/** Refuses to write a file in place of one that is there, or in place of a folder or device. @throws Failure */
+export async function refusePresent(path: string, mayReplace: boolean): Promise<void> {
+  const present = await stat(path).catch(() => undefined);
+  if (present?.isDirectory()) throw usageFailure(`${path} is a folder`, "name a file in it");
+  if (present && !present.isFile()) throw usageFailure(`${path} is no file`, "name another one");
+  if (present && !mayReplace)
+    throw usageFailure(`${path} is there already`, "name another file, or give --force to replace it");
+}
+
+/** Finds out whether a file can be written before there is something to write. @throws Failure when it cannot */
+export async function requireWritable(path: string, mayReplace: boolean): Promise<void> {
+  await refusePresent(path, mayReplace);
+  const trial = `${path}.${randomUUID()}`;
+  try {
+    await (await open(trial, "wx", 0o600)).close();
+    await rm(trial);
+  } catch (error) {
+    throw unwritable(path, error, "nothing was done");
   }
 }
 

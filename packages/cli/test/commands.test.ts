@@ -1,4 +1,4 @@
-import { chmodSync, writeFileSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { newFolder } from "@user-group-service/testing/opened";
 import { waitFor } from "@user-group-service/testing/wait";
@@ -97,6 +97,56 @@ describe("the commands", () => {
     ]) {
       expect([args, (await admin(args)).code]).toEqual([args, 2]);
     }
+  });
+
+  it("--out writes a secret to a new file that only its owner can read, and makes none if it cannot", async () => {
+    const { admin } = await newEnvironment();
+    const folder = newFolder();
+    const [file, groupFile] = [join(folder, "x.token"), join(folder, "group token")];
+    const made = await admin(`token create --role manage --name x --out ${file}`);
+    expect([made.code, made.stdout, made.stderr]).toEqual([
+      0,
+      "",
+      expect.stringContaining(`Its text is written to ${file}.`),
+    ]);
+    const token = readFileSync(file, "utf8");
+    expect(token).toMatch(/^ugk_\w{38}\n$/);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const bearer = as(token.trim());
+    expect((await bearer("whoami")).stdout).toMatch(/^role +manage$/m);
+    // A file that is there is kept, and the token in it stays valid.
+    const count = async () => linesIn((await admin("token list")).stdout).length;
+    const before = await count();
+    const id = /API token (\S+),/.exec(made.stderr)?.[1] ?? "";
+    for (const [args, words] of [
+      [`token create --role manage --name x --out ${file}`, "is there already"],
+      [`token rotate ${id} --out ${file}`, "give --force to replace it"],
+      [`token create --role manage --name x --out ${folder}`, "is a folder"],
+      [`token create --role manage --name x --out ${folder}/none/x`, "there is no such folder"],
+      [`token create --role manage --name x --out ${folder}/${"x".repeat(250)}`, "ENAMETOOLONG"],
+      ["token create --role manage --name x --out /dev/null --force", "is no file"],
+      ["token create --role manage --name x --force", "--out"],
+    ] as const) {
+      expect(await admin(args)).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining(words) });
+    }
+    expect(await count()).toBe(before);
+    expect(readFileSync(file, "utf8")).toBe(token);
+    chmodSync(file, 0o644);
+    expect((await admin(`token rotate ${id} --grace 1h --out ${file} --force`)).code).toBe(0);
+    expect(readFileSync(file, "utf8")).not.toBe(token);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    // As standard output would have it.
+    const json = await ugs(["group", "create", "acme", "--json", "--out", groupFile], {
+      env: { UGS_URL: server.url, UGS_TOKEN: token.trim() },
+    });
+    expect([json.code, json.stdout, json.stderr]).toEqual([0, "", ""]);
+    expect(JSON.parse(readFileSync(groupFile, "utf8"))).toMatchObject({ providedId: "acme" });
+    for (const args of ["group rotate acme", "viewer session create --group acme --audience web"]) {
+      expect((await bearer(`${args} --out ${file} --force`)).code).toBe(0);
+      expect(readFileSync(file, "utf8")).toMatch(/^(?:ugt_\w{38}|ey[\w.-]+)\n$/);
+    }
+    expect((await bearer("group create acme --out -")).stdout).toMatch(/^ugt_/);
+    expect(readdirSync(folder).sort()).toEqual(["group token", "x.token"]);
   });
 
   it("group: create, get, list, update, rotate, revoke, delete; viewer resolve", async () => {

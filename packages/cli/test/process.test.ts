@@ -61,7 +61,7 @@ describe("ugs, built", () => {
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringMatching(/is lost\n {2}run: ugs token rotate/)]);
   });
 
-  it("writes a token alone, so that it can be kept in a file", async () => {
+  it("writes a token alone to standard output, so that a shell can keep it", async () => {
     const file = join(newFolder(), "token");
     const { code, stdout } = await bash(
       `umask 077; ugs token create --role manage --name x > ${file} && UGS_TOKEN= UGS_ENV= ugs whoami --token-file ${file}`,

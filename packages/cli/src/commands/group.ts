@@ -20,6 +20,9 @@ import {
   environmentOf,
   environmentOption,
   limitOption,
+  type OutOptions,
+  outFileOf,
+  withOut,
   type YesOption,
   yesOption,
 } from "./options.ts";
@@ -57,10 +60,13 @@ export const groupCommands: DefineCommand = (group, shell) => {
     if (userGroup) await session.out.record(UserGroupInfoSchema, userGroup, infoFacts(userGroup));
   });
 
-  const create = withFields(group.command("create"))
-    .description("create a user group, or find the one that there is; its token is written to standard output")
+  const create = withOut(withFields(group.command("create")))
+    .description(
+      "create a user group, or find the one that there is; shows its token, or writes it to the file of --out",
+    )
     .argument("<id>");
-  runs(create, shell, async (session, userGroupId: string, options: FieldOptions) => {
+  runs(create, shell, async (session, userGroupId: string, options: FieldOptions & OutOptions) => {
+    const file = await outFileOf(options);
     const { mapping, properties, name } = await fieldsOf(options);
     const { userGroups } = await connect(session);
     const answer = await userGroups.getUserGroup({ userGroupId, name, mapping, properties });
@@ -68,7 +74,7 @@ export const groupCommands: DefineCommand = (group, shell) => {
     const what = answer.newUserGroup
       ? `The user group ${userGroupId} is created`
       : `There is a user group ${userGroupId}, which was left as it is`;
-    const secret = { token, said: `${what}. Its token`, lost: "run it again, which shows it again" };
+    const secret = { token, said: `${what}. Its token`, lost: "run it again, which shows it again", file };
     await session.out.secret(UserGroupSchema, answer.userGroup as UserGroup, secret);
   });
 
@@ -92,30 +98,30 @@ export const groupCommands: DefineCommand = (group, shell) => {
     await session.out.record(UserGroupSchema, changed, groupFacts(changed));
   });
 
-  const rotate = group
-    .command("rotate")
-    .description("give a user group a new token, which is written to standard output")
+  const rotate = withOut(group.command("rotate"))
+    .description("give a user group a new token; shows it, or writes it to the file of --out")
     .argument("[id]", "which group; or the one that has the token of --current-token-file")
     .option("--current-token-file <file>", "a file with the token that the group has now; `-`: standard input")
     .option("--grace <duration>", "how long the token before stays valid, up to 30d; default: as the service is set")
     .addOption(requestIdOption());
   runs(rotate, shell, async (session, id: string | undefined, options: RotateOptions) => {
-    const { currentTokenFile: file, requestId = randomUUID() } = options;
-    if ((id === undefined) === (file === undefined))
+    const { currentTokenFile: tokenFile, requestId = randomUUID() } = options;
+    if ((id === undefined) === (tokenFile === undefined))
       throw usageFailure("one of ID and --current-token-file says which group it is: give one");
     const previousTokenTtl = ttlOf("--grace", options.grace);
+    const file = await outFileOf(options);
     const { userGroups } = await connect(session);
     const which =
-      file === undefined
+      tokenFile === undefined
         ? { case: "userGroupId" as const, value: id ?? "" }
-        : { case: "currentToken" as const, value: await readToken(shell, "Current token", file) };
+        : { case: "currentToken" as const, value: await readToken(shell, "Current token", tokenFile) };
     const again = `run it again with --request-id ${requestId}: it gives the same token, and rotates once`;
     const { userGroup } = await repeatable(again, () =>
       userGroups.rotateUserGroupToken({ group: which, previousTokenTtl, requestId }),
     );
     if (!userGroup) return;
     const said = `The token of the user group ${userGroup.providedId} is replaced. The new token`;
-    await session.out.secret(UserGroupSchema, userGroup, { token: userGroup.token, said, lost: again });
+    await session.out.secret(UserGroupSchema, userGroup, { token: userGroup.token, said, lost: again, file });
   });
 
   const revoke = group
@@ -171,7 +177,7 @@ interface UpdateOptions extends FieldOptions {
   readonly etag?: string;
 }
 
-interface RotateOptions {
+interface RotateOptions extends OutOptions {
   readonly currentTokenFile?: string;
   readonly grace?: string;
   readonly requestId?: string;

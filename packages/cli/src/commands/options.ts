@@ -1,7 +1,8 @@
-import { InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { parseEnvironmentName } from "../environment-name.ts";
 import { usageFailure } from "../failures.ts";
+import { requireWritable } from "../files.ts";
 import type { Session } from "../session.ts";
 
 /** The option of every list. Default: all. */
@@ -43,6 +44,27 @@ export function yesOption(): Option {
 /** What `yesOption` gives. */
 export interface YesOption {
   readonly yes?: boolean;
+}
+
+/** Adds the options of every command that makes a secret. */
+export function withOut(command: Command): Command {
+  return command
+    .option("--out <file>", "a new file for it, which its owner alone can read; default: standard output")
+    .option("--force", "replace the file of --out if there is one");
+}
+
+/** What `withOut` gives. */
+export interface OutOptions {
+  readonly out?: string;
+  readonly force?: boolean;
+}
+
+/** The file for a secret; undefined: standard output. @throws Failure when it cannot be written, so that no secret is made */
+export async function outFileOf({ out, force = false }: OutOptions): Promise<string | undefined> {
+  if (out === undefined && force) throw usageFailure("--force is for the file of --out, and none is named");
+  if (out === undefined || out === "-") return undefined;
+  await requireWritable(nonEmpty("--out", out), force);
+  return out;
 }
 
 /** The text of an option, which must not be empty. @throws Failure */

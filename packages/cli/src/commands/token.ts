@@ -23,6 +23,9 @@ import {
   environmentOf,
   environmentOption,
   limitOption,
+  type OutOptions,
+  outFileOf,
+  withOut,
   type YesOption,
   yesOption,
 } from "./options.ts";
@@ -39,9 +42,8 @@ const ROTATE_AGAIN = (id: string) => `run: ugs token rotate ${id}, which makes a
 
 /** `ugs token ...` */
 export const tokenCommands: DefineCommand = (token, shell) => {
-  const create = token
-    .command("create")
-    .description("issue an API token, which is written to standard output this once")
+  const create = withOut(token.command("create"))
+    .description("issue an API token, which is shown this once: on standard output, or in the file of --out")
     .requiredOption("--name <text>", "what people call it, such as the back end that has it")
     .addOption(roleOption("what it may do").makeOptionMandatory())
     .option("--expires <when>", "a time, a date, or a duration from now such as 90d; default: when the caller's ends")
@@ -49,12 +51,13 @@ export const tokenCommands: DefineCommand = (token, shell) => {
   runs(create, shell, async (session, options: CreateOptions) => {
     const environment = environmentOf(session, options);
     const expireTime = options.expires === undefined ? undefined : timeOf("--expires", options.expires, 1);
+    const file = await outFileOf(options);
     const { admin } = await connect(session);
     const role = ROLES.get(options.role) ?? Role.UNSPECIFIED;
     const answer = await admin.createApiToken({ environment, displayName: options.name, role, expireTime });
     const id = answer.apiToken?.id ?? "";
     const said = `${describe(answer.apiToken)}. It cannot be shown again. Its text`;
-    const secret = { token: answer.token, said, lost: ROTATE_AGAIN(id) };
+    const secret = { token: answer.token, said, lost: ROTATE_AGAIN(id), file };
     await session.out.secret(CreateApiTokenResponseSchema, answer, secret);
   });
 
@@ -97,21 +100,21 @@ export const tokenCommands: DefineCommand = (token, shell) => {
     if (apiToken) await session.out.record(ApiTokenSchema, apiToken, facts(apiToken));
   });
 
-  const rotate = token
-    .command("rotate")
-    .description("give an API token a new text, which is written to standard output this once")
+  const rotate = withOut(token.command("rotate"))
+    .description("give an API token a new text, which is shown this once: on standard output, or in the file of --out")
     .argument("<id>")
     .option("--grace <duration>", "how long the text before stays valid, up to 30d; default: it ends at once")
     .addOption(environmentOption());
-  runs(rotate, shell, async (session, apiTokenId: string, options: EnvironmentOption & { readonly grace?: string }) => {
+  runs(rotate, shell, async (session, apiTokenId: string, options: RotateOptions) => {
     const environment = environmentOf(session, options);
     const previousTokenTtl = ttlOf("--grace", options.grace);
+    const file = await outFileOf(options);
     const { admin } = await connect(session);
     const answer = await admin.rotateApiToken({ environment, apiTokenId, previousTokenTtl });
     const until = timeText(answer.apiToken?.graceExpireTime);
     const before = until === undefined ? "The text before has ended" : `The text before is valid until ${until}`;
     const said = `${describe(answer.apiToken)}. ${before}. The new one cannot be shown again. The new text`;
-    const secret = { token: answer.token, said, lost: ROTATE_AGAIN(apiTokenId) };
+    const secret = { token: answer.token, said, lost: ROTATE_AGAIN(apiTokenId), file };
     await session.out.secret(RotateApiTokenResponseSchema, answer, secret);
   });
 
@@ -150,7 +153,7 @@ export const tokenCommands: DefineCommand = (token, shell) => {
   });
 };
 
-interface CreateOptions extends EnvironmentOption {
+interface CreateOptions extends EnvironmentOption, OutOptions {
   readonly name: string;
   readonly role: string;
   readonly expires?: string;
@@ -165,6 +168,10 @@ interface ListOptions extends EnvironmentOption {
 interface UpdateOptions {
   readonly name?: string;
   readonly expires?: string;
+}
+
+interface RotateOptions extends EnvironmentOption, OutOptions {
+  readonly grace?: string;
 }
 
 interface RevokeOptions extends EnvironmentOption, YesOption {

@@ -20,6 +20,9 @@ import {
   environmentOf,
   environmentOption,
   nonEmpty,
+  type OutOptions,
+  outFileOf,
+  withOut,
   type YesOption,
   yesOption,
 } from "./options.ts";
@@ -52,9 +55,8 @@ export const viewerCommands: DefineCommand = (viewer, shell) => {
 
 /** `ugs viewer session ...` */
 const sessionCommands: DefineCommand = (viewerSession, shell) => {
-  const create = viewerSession
-    .command("create")
-    .description("make a viewer session of a user group, which is written to standard output this once")
+  const create = withOut(viewerSession.command("create"))
+    .description("make a viewer session of a user group, which is shown this once, or written to the file of --out")
     .requiredOption("--audience <text>", "who is to take it: what verifies it expects this text")
     .option("--group <id>", "which group; by default the one whose token is asked for, or read from standard input")
     .option("--from-file <file>", "a file with the token of the group, in place of --group")
@@ -70,6 +72,7 @@ const sessionCommands: DefineCommand = (viewerSession, shell) => {
     const viewerId = givenText("--viewer", options.viewer);
     const ttl = ttlOf("--ttl", options.ttl);
     const claims = options.claims === undefined ? undefined : await claimsOf(options.claims);
+    const file = await outFileOf(options);
     const { viewers } = await connect(session);
     const which =
       group === undefined
@@ -79,7 +82,7 @@ const sessionCommands: DefineCommand = (viewerSession, shell) => {
     const answer = await viewers.createViewerSession(request);
     const times = `It ends ${timeText(answer.expireTime)}; make the next one at ${timeText(answer.refreshTime)}`;
     const said = `Viewer session ${answer.id}, for ${audience}. ${times}. It cannot be shown again. Its text`;
-    const secret = { token: answer.session, said, lost: "run it again, which makes another one" };
+    const secret = { token: answer.session, said, lost: "run it again, which makes another one", file };
     await session.out.secret(CreateViewerSessionResponseSchema, answer, secret);
   });
 
@@ -110,7 +113,7 @@ interface ResolveOptions {
   readonly audience?: string;
 }
 
-interface CreateOptions {
+interface CreateOptions extends OutOptions {
   readonly audience: string;
   readonly group?: string;
   readonly fromFile?: string;

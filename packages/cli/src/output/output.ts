@@ -1,6 +1,7 @@
 import type { Writable } from "node:stream";
 import { type DescMessage, type MessageShape, toJson } from "@bufbuild/protobuf";
 import { EXIT, Failure, OutputClosed } from "../failures.ts";
+import { writeSecretFile } from "../files.ts";
 import type { Shell } from "../shell.ts";
 import { jsonLine, printable, printableLines } from "./printable.ts";
 import { type Column, Table } from "./table.ts";
@@ -12,6 +13,8 @@ export interface Secret {
   readonly said: string;
   /** What to do when the credential cannot be written, and so is lost. */
   readonly lost: string;
+  /** The file that it is written to; undefined: standard output. */
+  readonly file: string | undefined;
 }
 
 /** Facts about one thing: labels and texts. A fact without a text is left out. */
@@ -89,26 +92,26 @@ export class Output {
   }
 
   /**
-   * Writes a credential to standard output: alone on a line, or by `--json` with the message that has it.
+   * Writes a credential to its file or to standard output: alone on a line, or by `--json` with the message that has it.
    *
    * @throws Failure when it cannot be written
    */
   async secret<S extends DescMessage>(schema: S, message: MessageShape<S>, secret: Secret): Promise<void> {
-    const { token, said, lost } = secret;
-    this.note(`${said}${this.isTerminal ? ":" : " is written to standard output."}`);
-    try {
-      if (this.isJson) await this.message(schema, message);
-      else await this.line(token);
-    } catch (error) {
-      const { code = "closed" } = error as { code?: string };
-      throw new Failure(`standard output did not take it (${code}): what it was to show is lost`, {
-        exitCode: EXIT.failed,
-        hint: lost,
-        cause: error,
+    const { token, said, lost, file } = secret;
+    const text = this.isJson ? jsonLine(toJson(schema, message)) : token;
+    if (file !== undefined) {
+      await writeSecretFile(file, `${text}\n`).catch((error: unknown) => {
+        throw lostFailure(error instanceof Failure ? error.message : `cannot write ${file}`, lost, error);
       });
+      return this.note(`${said} is written to ${file}.`);
     }
+    this.note(`${said}${this.isTerminal ? ":" : " is written to standard output."}`);
+    await this.line(text).catch((error: unknown) => {
+      const { code = "closed" } = error as { code?: string };
+      throw lostFailure(`standard output did not take it (${code})`, lost, error);
+    });
     if (this.isTerminal)
-      this.note("This terminal may keep it: clear its scrollback, or write the token to a file with > FILE.");
+      this.note("This terminal may keep it: clear its scrollback, or write the secret to a file by --out FILE.");
   }
 
   /** Says that a command without a result is done: a text on standard error, with `--json` an empty object. */
@@ -126,6 +129,10 @@ export class Output {
   note(text: string): void {
     if (!this.isJson) this.#shell.stderr.write(`${printable(text)}\n`);
   }
+}
+
+function lostFailure(problem: string, hint: string, cause: unknown): Failure {
+  return new Failure(`${problem}: what it was to show is lost`, { exitCode: EXIT.failed, hint, cause });
 }
 
 /** Writes to a stream and waits until the text is out, so that no more is read from the service than is written. */

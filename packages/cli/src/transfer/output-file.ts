@@ -1,7 +1,7 @@
 import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
-import { unwritable } from "../files.ts";
+import { refusePresent, unwritable } from "../files.ts";
 
 const AGAIN = "run the same command again to go on where it was cut off";
 
@@ -31,7 +31,7 @@ export class OutputFile {
    * shorter
    */
   async begin(bytes: number): Promise<void> {
-    await this.#refusePresent();
+    await refusePresent(this.path, this.#mayReplace);
     const part = this.#part;
     try {
       // A file that is there already may be a link, or readable by others.
@@ -70,7 +70,7 @@ export class OutputFile {
 
   /** Gives the complete file its name. @throws Failure when that fails */
   async finish(): Promise<void> {
-    await this.#refusePresent();
+    await refusePresent(this.path, this.#mayReplace);
     try {
       await this.#opened.sync();
       const [own, named] = [await this.#opened.stat(), await stat(this.#part)];
@@ -101,13 +101,6 @@ export class OutputFile {
   get #opened(): FileHandle {
     if (!this.#file) throw new Error("the file is not open");
     return this.#file;
-  }
-
-  async #refusePresent(): Promise<void> {
-    const present = await stat(this.path).catch(() => undefined);
-    if (present?.isDirectory()) throw usageFailure(`${this.path} is a folder`, "name a file in it");
-    if (present && !this.#mayReplace)
-      throw usageFailure(`${this.path} is there already`, "name another file, or give --force to replace it");
   }
 }
 
