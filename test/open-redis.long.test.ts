@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { StoreMisconfigured } from "@user-group-service/redis";
 import { closeLater, newListener } from "@user-group-service/testing/opened";
 import { freePort } from "@user-group-service/testing/wait";
@@ -150,6 +150,25 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
   });
 
+  it.each(["redis", "redis-sentinel", "redis-cluster"])(
+    "a wrong scheme is answered with the right one: %s",
+    async (scheme) => {
+      const [port, withTls] = [await freePort(), scheme.replace("redis", "rediss")];
+      const plain =
+        scheme === "redis-sentinel"
+          ? await startSentinel((await newRedis()).port, {}, optionLines(args(port)))
+          : await newRedis([...args(port), ...(scheme === "redis-cluster" ? ["--cluster-enabled", "yes"] : [])]);
+      closeLater(() => plain.stop());
+      const end = scheme === "redis-sentinel" ? `/0#${MASTER}` : "";
+      expect(await fault(`${scheme}://127.0.0.1:${port}${end}`)).toMatch(
+        new RegExp(`^misconfigured: .*127.0.0.1:${port} .*TLS.*${withTls}://`),
+      );
+      expect(await fault(`${withTls}://127.0.0.1:${plain.port}${end}`)).toMatch(
+        new RegExp(`^misconfigured: .*127.0.0.1:${plain.port} .*TLS.*${scheme}://`),
+      );
+    },
+  );
+
   it("one node is used, and without the authority it is not trusted, however often it is tried", async () => {
     const port = await freePort();
     await newRedis(args(port));
@@ -162,6 +181,34 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     const { groups } = grpcClients(await newServer({ redisUrl: url, env }));
     expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
   });
+});
+
+/** A host that accepts connections, and ends each in its own way. */
+const BREAKS: { readonly [how: string]: (socket: Socket) => unknown } = {
+  "closes at once": (socket) => socket.destroy(),
+  "closes at the first command": (socket) => socket.once("data", () => socket.end()),
+  "resets at the first command": (socket) => socket.once("data", () => socket.resetAndDestroy()),
+};
+
+it.each(Object.entries(BREAKS))("reports a first connection that the host %s in words of its own", async (_, end) => {
+  const sockets = new Set<Socket>();
+  const listener = createServer((socket) => {
+    sockets.add(socket.on("error", () => {}));
+    end(socket);
+  });
+  const { port } = new URL(await newListener(listener));
+  closeLater(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  const schemes = ["redis", "rediss", "redis-cluster", "redis-sentinel"];
+  const faults = await Promise.all(
+    schemes.map((scheme) => fault(`${scheme}://127.0.0.1:${port}${scheme.endsWith("sentinel") ? "#m" : ""}`, BRIEFLY)),
+  );
+  for (const each of faults) {
+    expect(each).toMatch(/^unavailable: .*(?:before Redis answered|ECONNRESET|EPIPE|disconnected before)/);
+    // Options of ioredis say nothing to an operator.
+    expect(each).not.toMatch(/maxRetriesPerRequest|enableOfflineQueue|writeable/);
+  }
 });
 
 describeWithRedis("a password of the nodes", () => {

@@ -1,6 +1,6 @@
 import { RUNTIMES } from "@user-group-service/testing/runtime";
-import { waitFor } from "@user-group-service/testing/wait";
-import { expect, it } from "vitest";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
+import { expect, inject, it } from "vitest";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import type { TestRedis } from "./support/redis.ts";
@@ -63,6 +63,22 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(output).not.toMatch(/user-of-the-test|password-0001/);
     // One that is tried until the time is over is told of in other words.
     expect(output).not.toContain("that Redis runs");
+  });
+
+  it("names the scheme of a Redis with TLS", async () => {
+    const { server, ca } = inject("certificates");
+    const port = await freePort();
+    const files = [
+      "--tls-cert-file",
+      server.certFile,
+      "--tls-key-file",
+      server.keyFile,
+      "--tls-ca-cert-file",
+      ca.certFile,
+    ];
+    await newRedis(["--tls-port", String(port), ...files, "--tls-auth-clients", "no"]);
+    const { output } = await refused({ REDIS_URL: `redis://127.0.0.1:${port}` });
+    expect(output).toMatch(/cannot use Redis: .*rediss:\/\//);
   });
 
   it("tells a user who may not do what is needed from a wrong password", async () => {

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { Command, type Redis, type RedisOptions } from "ioredis";
 import { type RedisClock, readClock } from "./clock.ts";
 import type { PlainCommands } from "./commands.ts";
-import { isAnswerTo, isNotSent, refusalWordOf } from "./errors.ts";
+import { isAnswerTo, isNotSent, refusalWordOf, textOf } from "./errors.ts";
 import { newRedis, type RedisDestination, redisOptions, setupFault } from "./options.ts";
 import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
@@ -87,7 +87,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
       redis.disconnect();
     },
   };
-  const report = (error: Error) => onError(setupFault(error, destination) ?? error);
+  const report = (error: Error) => onError(setupFault(error, destination) ?? new Error(textOf(error)));
   redis.on("error", (error) => {
     // ioredis would go on with database 0.
     if (isAnswerTo("select", error)) redis.disconnect(true);

@@ -1,5 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { changedNothing, isPasswordRefusal, KeysMoving, NotSent, redirectionOf, refusalWordOf } from "./errors.ts";
+import {
+  changedNothing,
+  isPasswordRefusal,
+  KeysMoving,
+  NotSent,
+  redirectionOf,
+  refusalWordOf,
+  textOf,
+} from "./errors.ts";
 
 /** An error as ioredis makes it of what Redis answers. */
 function refusal(text: string): Error {
@@ -78,4 +86,13 @@ it("a script whose keys are on their way was not sent, and is to wait", () => {
   expect(new KeysMoving()).toBeInstanceOf(NotSent);
   expect(redirectionOf(new KeysMoving())).toEqual({ kind: "wait" });
   expect(redirectionOf(new NotSent("TRYAGAIN"))).toBeUndefined();
+});
+
+describe("the text of an error", () => {
+  it("names every address that was tried", () => {
+    const tried = ["connect ECONNREFUSED ::1:6379", "connect ECONNREFUSED 127.0.0.1:6379"].map(
+      (text) => new Error(text),
+    );
+    expect(textOf(new AggregateError(tried))).toMatch(/::1:6379.*127\.0\.0\.1:6379/);
+  });
 });

@@ -38,6 +38,17 @@ export function isNotSent(error: unknown): boolean {
   return error instanceof NotSent || (error instanceof Error && error.message.startsWith(NOT_WRITTEN));
 }
 
+/** What ioredis says when a connection ended before Redis answered. */
+const NOT_ANSWERED = /maxRetriesPerRequest|Connection is closed|Stream isn't writeable/;
+
+/** The text of an error for an operator, who knows neither the options nor the states of ioredis. */
+export function textOf(error: unknown): string {
+  // Node tries every address of a host name.
+  if (error instanceof AggregateError) return error.errors.map(textOf).join("; ");
+  const text = error instanceof Error ? error.message : String(error);
+  return !isRefusal(error) && NOT_ANSWERED.test(text) ? "the connection ended before Redis answered" : text;
+}
+
 /** Whether an error is Redis' answer: it refuses the command. */
 export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";

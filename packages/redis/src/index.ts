@@ -13,8 +13,10 @@ export {
   NotSent,
   refusalWordOf,
   StoreMisconfigured,
+  textOf,
 } from "./errors.ts";
 export { type NodeCall, openNode, StoreNode, type StoreNodes, singleNode } from "./nodes.ts";
 export { Sentinels } from "./options.ts";
+export { wrongScheme } from "./scheme.ts";
 export { batchWrites, dropWhenSilent } from "./sockets.ts";
 export { nameOf, type RedisSecrets, type RedisTarget, readRedisUrl } from "./url.ts";

@@ -14,6 +14,7 @@ import {
   type ScriptedRedis,
   type StoreNode,
   type StoreNodes,
+  textOf,
 } from "@user-group-service/redis";
 import {
   type ChangeOutcome,
@@ -319,7 +320,7 @@ interface ChangeOptions {
 function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainError {
   if (error instanceof DomainError) return error;
   if (error instanceof NotConfirmed) return new TooFewReplicas(error.cause);
-  const message = error instanceof Error ? error.message : String(error);
+  const message = textOf(error);
   // ioredis puts the command with its arguments on the error; the text alone is safe to keep.
   const refusal = refusalWordOf(error);
   if (refusal === "WRONGTYPE") return new RecordUnreadable(new Error(message));

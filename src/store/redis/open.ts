@@ -13,6 +13,7 @@ import {
   StoreMisconfigured,
   type StoreNodes,
   singleNode,
+  wrongScheme,
 } from "@user-group-service/redis";
 import { MAX_CALLS } from "../../capacity.ts";
 import { StoreUnavailable } from "../../domain/errors.ts";
@@ -43,16 +44,27 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
   if ("faults" in read) throw new StoreMisconfigured(read.faults.join("; "));
   let lastError: Error | undefined;
   let isStarting = true;
+  let isCheckingScheme = false;
+  /** Reports an error of the start, unless the scheme of the URL causes it. */
+  const reportAtStart = async (error: Error) => {
+    if (isCheckingScheme) return;
+    isCheckingScheme = true;
+    const fault = await wrongScheme(read.target);
+    isCheckingScheme = false;
+    if (fault) lastError = fault;
+    else options.onError?.(error);
+  };
   const nodes = openNodes(read.target, {
     ...options,
     requireUsable,
     // Half of the calls that a worker takes.
     maxWaiting: MAX_CALLS / 2,
     onError: (error) => {
+      if (!isStarting) return options.onError?.(error);
       // The caller who waits reports the error that ends the start. Errors that follow from it are not reported.
-      const isEnded = isStarting && (lastError instanceof StoreMisconfigured || error instanceof StoreMisconfigured);
-      if (!isEnded) options.onError?.(error);
-      if (!(lastError instanceof StoreMisconfigured)) lastError = error;
+      if (lastError instanceof StoreMisconfigured) return;
+      lastError = error;
+      if (!(error instanceof StoreMisconfigured)) void reportAtStart(error);
     },
     onReady: () => options.onReady?.(),
   });
