@@ -2,6 +2,8 @@ package usergroups
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -32,6 +34,11 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 				request = withRequestID(request, rotation)
 			}
 		}
+		id := request.Header().Get(requestIDHeader)
+		if id == "" {
+			id = newRequestID()
+			request.Header().Set(requestIDHeader, id)
+		}
 		for tries := 1; ; tries++ {
 			if err := c.present(ctx, request); err != nil {
 				return nil, err
@@ -39,6 +46,11 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			response, err := next(ctx, request)
 			if err == nil {
 				return response, nil
+			}
+			// The answer has the id that the service took; without an answer, the one that was sent may be in its log.
+			var failed *connect.Error
+			if errors.As(err, &failed) && failed.Meta().Get(requestIDHeader) == "" {
+				failed.Meta().Set(requestIDHeader, id)
 			}
 			pause, again := pauseAfter(err, tries, mayRepeat)
 			deadline, _ := ctx.Deadline()
@@ -67,7 +79,7 @@ func (*calls) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.St
 }
 
 func (c *calls) present(ctx context.Context, request connect.AnyRequest) error {
-	token, err := c.token.Token(ctx)
+	token, err := c.currentToken(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,6 +89,35 @@ func (c *calls) present(ctx context.Context, request connect.AnyRequest) error {
 	}
 	request.Header().Set("Authorization", value)
 	return nil
+}
+
+// currentToken returns the API token, or an error once the context is done, even if the source goes on.
+func (c *calls) currentToken(ctx context.Context) (string, error) {
+	if static, ok := c.token.(staticToken); ok {
+		return string(static), nil
+	}
+	var token string
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("the source of the API token panicked: %v", cause)
+			}
+		}()
+		token, err = c.token.Token(ctx)
+	}()
+	select {
+	case <-done:
+		return token, err
+	case <-ctx.Done():
+		code := connect.CodeCanceled
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			code = connect.CodeDeadlineExceeded
+		}
+		return "", connect.NewError(code, fmt.Errorf("the source of the API token has not returned one: %w", ctx.Err()))
+	}
 }
 
 // withRequestID is the request with what makes it safe to repeat; the caller's own message stays as it is.

@@ -32,16 +32,20 @@ type Options struct {
 	HTTPClient connect.HTTPClient
 	// Timeout is how long a call may take, its retries included, when its context has no deadline. Default: 10 seconds.
 	Timeout time.Duration
+	// Interceptors are called around each try of a call, such as to count, log or trace it. The first one is the outermost.
+	Interceptors []connect.Interceptor
 }
 
 // New makes a client, which connects with the first call.
 //
-// baseURL is where the service is, such as https://groups.example.com. It fails for what is no such URL, and for a token of
-// [StaticToken] that can be none.
+// baseURL is where the service is, such as https://groups.example.com, perhaps with a path. New returns an error if the
+// URL, the timeout, or the token of [StaticToken] is invalid.
 func New(baseURL string, token TokenSource, options Options) (*Client, error) {
-	parsed, err := url.Parse(baseURL)
-	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
-		return nil, fmt.Errorf("the URL of the service is %q: it has to be like https://groups.example.com", baseURL)
+	if err := checkURL(baseURL); err != nil {
+		return nil, err
+	}
+	if options.Timeout < 0 {
+		return nil, fmt.Errorf("Options.Timeout is %v: it must be positive, or 0 for the default", options.Timeout)
 	}
 	if token == nil {
 		return nil, errors.New("the client has no API token: give it StaticToken(token), or a function")
@@ -57,13 +61,31 @@ func New(baseURL string, token TokenSource, options Options) (*Client, error) {
 	if options.Timeout == 0 {
 		options.Timeout = 10 * time.Second
 	}
-	interceptors := connect.WithInterceptors(&calls{token: token, timeout: options.Timeout})
+	client := wholeAnswers{options.HTTPClient}
+	interceptors := []connect.Interceptor{&calls{token: token, timeout: options.Timeout}}
+	common := connect.WithClientOptions(
+		connect.WithInterceptors(append(interceptors, options.Interceptors...)...),
+		// net/http decompresses answers, so that their limit counts decompressed bytes.
+		connect.WithAcceptCompression("gzip", nil, nil),
+	)
 	baseURL = strings.TrimRight(baseURL, "/")
 	return &Client{
-		UserGroups: usergroupv1connect.NewUserGroupServiceClient(options.HTTPClient, baseURL, interceptors),
-		Viewers:    usergroupv1connect.NewViewerServiceClient(options.HTTPClient, baseURL, interceptors),
-		Admin:      adminv1connect.NewAdminServiceClient(options.HTTPClient, baseURL, interceptors),
+		UserGroups: usergroupv1connect.NewUserGroupServiceClient(client, baseURL, common),
+		Viewers:    usergroupv1connect.NewViewerServiceClient(client, baseURL, common),
+		Admin:      adminv1connect.NewAdminServiceClient(client, baseURL, common),
 	}, nil
+}
+
+// checkURL returns an error, without the URL's credentials, if the service cannot be reached at a URL.
+func checkURL(text string) error {
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
+		return errors.New("the URL of the service must be like https://groups.example.com")
+	}
+	if parsed.User != nil || parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "" {
+		return errors.New("the URL of the service must have no password, query or fragment; give the API token as token")
+	}
+	return nil
 }
 
 func followNone(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

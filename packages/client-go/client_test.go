@@ -1,16 +1,25 @@
 package usergroups
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,17 +37,30 @@ type asked struct {
 	body   []byte
 }
 
-// answering serves the given answers, the last one again and again, and notes what it is asked.
-func answering(t *testing.T, answers ...http.HandlerFunc) (*httptest.Server, *[]asked) {
-	requests := &[]asked{}
-	server := httptest.NewServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
-		body, _ := io.ReadAll(request.Body)
-		*requests = append(*requests, asked{request.Header.Clone(), body})
-		answer := answers[min(len(*requests), len(answers))-1]
-		answer(response, request)
-	}))
+// answering serves the given answers, the last one repeatedly. The function that it returns gives the requests so far.
+func answering(t *testing.T, answers ...http.HandlerFunc) (*httptest.Server, func() []asked) {
+	handler, requests := recording(answers...)
+	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return server, requests
+}
+
+func recording(answers ...http.HandlerFunc) (http.Handler, func() []asked) {
+	var mutex sync.Mutex
+	var requests []asked
+	handler := http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		body, _ := io.ReadAll(request.Body)
+		mutex.Lock()
+		requests = append(requests, asked{request.Header.Clone(), body})
+		answer := answers[min(len(requests), len(answers))-1]
+		mutex.Unlock()
+		answer(response, request)
+	})
+	return handler, func() []asked {
+		mutex.Lock()
+		defer mutex.Unlock()
+		return slices.Clone(requests)
+	}
 }
 
 func ok(message proto.Message) http.HandlerFunc {
@@ -66,8 +88,31 @@ func failing(status int, code, retryAfter string, details ...proto.Message) http
 	}
 }
 
-// broken ends the connection before the answer.
-func broken(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+// lost ends the connection before the answer.
+func lost(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// reset resets the connection before the answer, or the stream over HTTP/2.
+func reset(response http.ResponseWriter, _ *http.Request) {
+	connection, _, err := http.NewResponseController(response).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	beneath := connection.(*tls.Conn).NetConn()
+	beneath.(*net.TCPConn).SetLinger(0)
+	beneath.Close()
+}
+
+// cut ends the connection within an answer of a status.
+func cut(status int, header http.Header) http.HandlerFunc {
+	return func(response http.ResponseWriter, _ *http.Request) {
+		response.Header().Set("Content-Type", "application/proto")
+		maps.Copy(response.Header(), header)
+		response.WriteHeader(status)
+		response.Write([]byte{0})
+		http.NewResponseController(response).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
 
 func info(reason, domain, outcome string) *errdetails.ErrorInfo {
 	return &errdetails.ErrorInfo{Reason: reason, Domain: domain, Metadata: map[string]string{"outcome": outcome}}
@@ -107,11 +152,11 @@ func TestWhichCallsAreTriedAgain(t *testing.T) {
 		tries   int
 		code    connect.Code
 	}{
-		"what reads or creates, four times":        {get, []http.HandlerFunc{unknown}, 4, connect.CodeUnavailable},
-		"whatever became of it":                    {get, []http.HandlerFunc{proxy, broken, unknown, created}, 4, 0},
+		"what reads or creates, six times":         {get, []http.HandlerFunc{unknown}, maxTries, connect.CodeUnavailable},
+		"whatever became of it":                    {get, []http.HandlerFunc{proxy, lost, unknown, created}, 4, 0},
 		"no change of unknown outcome":             {update, []http.HandlerFunc{unknown, done}, 1, connect.CodeUnavailable},
 		"no change that a proxy refused":           {update, []http.HandlerFunc{proxy, done}, 1, connect.CodeUnavailable},
-		"no change whose connection broke":         {update, []http.HandlerFunc{broken, done}, 1, connect.CodeUnavailable},
+		"no change whose connection broke":         {update, []http.HandlerFunc{lost, done}, 1, connect.CodeUnavailable},
 		"no change that another says was not made": {update, []http.HandlerFunc{ofOthers, done}, 1, connect.CodeUnavailable},
 		"a change that was not made":               {update, []http.HandlerFunc{notMade, overloaded, done}, 3, 0},
 		"no refusal without a time to wait":        {get, []http.HandlerFunc{full, created}, 1, connect.CodeResourceExhausted},
@@ -130,8 +175,8 @@ func TestWhichCallsAreTriedAgain(t *testing.T) {
 			server, requests := answering(t, each.answers...)
 			began := time.Now()
 			err := each.call(t.Context(), newClient(t, server.URL))
-			if len(*requests) != each.tries || (err == nil) != (each.code == 0) || (err != nil && connect.CodeOf(err) != each.code) {
-				t.Errorf("%d tries, then %v", len(*requests), err)
+			if len(requests()) != each.tries || (err == nil) != (each.code == 0) || (err != nil && connect.CodeOf(err) != each.code) {
+				t.Errorf("%d tries, then %v", len(requests()), err)
 			}
 			if time.Since(began) > 9*time.Second {
 				t.Error("it waited for the deadline")
@@ -141,6 +186,7 @@ func TestWhichCallsAreTriedAgain(t *testing.T) {
 }
 
 func TestWhatWasNeverSentIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	server, _ := answering(t, done)
 	server.Close()
 	dials := 0
@@ -149,13 +195,13 @@ func TestWhatWasNeverSentIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = client.UserGroups.UpdateUserGroup(t.Context(), &usergroupv1.UpdateUserGroupRequest{UserGroupId: "acme"})
-	if dials != 4 || connect.CodeOf(err) != connect.CodeUnavailable {
+	if dials != maxTries || connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("%d tries, then %v", dials, err)
 	}
 }
 
 func TestARotationIsRepeatedWithOneRequestIDAndTheMessageStaysAsItIs(t *testing.T) {
-	server, requests := answering(t, unknown, broken, ok(&usergroupv1.RotateUserGroupTokenResponse{}))
+	server, requests := answering(t, unknown, lost, ok(&usergroupv1.RotateUserGroupTokenResponse{}))
 	message := &usergroupv1.RotateUserGroupTokenRequest{
 		Group: &usergroupv1.RotateUserGroupTokenRequest_UserGroupId{UserGroupId: "acme"},
 	}
@@ -163,15 +209,15 @@ func TestARotationIsRepeatedWithOneRequestIDAndTheMessageStaysAsItIs(t *testing.
 		t.Fatal(err)
 	}
 	ids := map[string]bool{}
-	for _, each := range *requests {
+	for _, each := range requests() {
 		var sent usergroupv1.RotateUserGroupTokenRequest
 		if err := proto.Unmarshal(each.body, &sent); err != nil {
 			t.Fatal(err)
 		}
 		ids[sent.GetRequestId()] = true
 	}
-	if len(*requests) != 3 || len(ids) != 1 || ids[""] || message.GetRequestId() != "" {
-		t.Errorf("%d tries with %v; the message has %q", len(*requests), ids, message.GetRequestId())
+	if len(requests()) != 3 || len(ids) != 1 || ids[""] || message.GetRequestId() != "" {
+		t.Errorf("%d tries with %v; the message has %q", len(requests()), ids, message.GetRequestId())
 	}
 }
 
@@ -192,7 +238,7 @@ func TestEachTrySaysHowMuchTimeIsLeftAndPresentsTheTokenOfNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := 10_001
-	for i, each := range *requests {
+	for i, each := range requests() {
 		now, _ := strconv.Atoi(each.header.Get("Connect-Timeout-Ms"))
 		if now >= left || now == 0 || each.header.Get("Authorization") != "Token "+testToken+strconv.Itoa(i+1) {
 			t.Errorf("try %d has %d ms, after %d, and %q", i+1, now, left, each.header.Get("Authorization"))
@@ -207,8 +253,8 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 		http.Redirect(response, request, other.URL, http.StatusTemporaryRedirect)
 	})
 	_, err := newClient(t, server.URL).UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{UserGroupId: "acme"})
-	if err == nil || len(*requests) != 0 {
-		t.Errorf("%d requests, then %v", len(*requests), err)
+	if err == nil || len(requests()) != 0 {
+		t.Errorf("%d requests, then %v", len(requests()), err)
 	}
 }
 
@@ -219,10 +265,18 @@ func TestInputsThatCanBeNoneAreRefusedWithoutShowingTheToken(t *testing.T) {
 			t.Errorf("%q: %v", token, err)
 		}
 	}
-	for _, url := range []string{"", "groups.example.com", "ftp://groups.example.com", "http://", "http://a b"} {
-		if _, err := New(url, StaticToken(testToken), Options{}); err == nil || !strings.Contains(err.Error(), "like https://") {
+	for _, url := range []string{
+		"", "groups.example.com", "ftp://groups.example.com", "http://", "http://a b", "https://me:secret@a%zz.example",
+		"https://me:secret@groups.example.com", "https://groups.example.com?a=b", "https://groups.example.com/?",
+		"https://groups.example.com/#a",
+	} {
+		_, err := New(url, StaticToken(testToken), Options{})
+		if err == nil || !strings.HasPrefix(err.Error(), "the URL of the service must ") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", url, err)
 		}
+	}
+	if _, err := New("http://127.0.0.1:1", StaticToken(testToken), Options{Timeout: -time.Second}); err == nil {
+		t.Error("a client with a negative timeout was made")
 	}
 	if _, err := New("http://127.0.0.1:1", nil, Options{}); err == nil {
 		t.Error("a client without a token was made")
@@ -243,5 +297,143 @@ func TestReasonsAndViolationsAreRead(t *testing.T) {
 		if ReasonOf(err) != "" || len(ViolationsOf(err)) != 0 {
 			t.Errorf("%q, %v of %v", ReasonOf(err), ViolationsOf(err), err)
 		}
+	}
+}
+
+func TestAnswersThatAreCutOffAreUnavailableAndRetriedWhereThatIsSafe(t *testing.T) {
+	answers := map[string]http.HandlerFunc{
+		"before the answer":          lost,
+		"by a reset":                 reset,
+		"within its chunks":          cut(200, nil),
+		"within its length":          cut(200, http.Header{"Content-Length": {"9"}}),
+		"within its compressed form": cut(200, http.Header{"Content-Encoding": {"gzip"}}),
+		"within an error":            cut(404, nil),
+	}
+	for name, answer := range answers {
+		for _, isHTTP2 := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", HTTP/2 ", isHTTP2), func(t *testing.T) {
+				t.Parallel()
+				handler, requests := recording(answer, created, answer, done)
+				server := httptest.NewUnstartedServer(handler)
+				server.EnableHTTP2 = isHTTP2
+				server.StartTLS()
+				t.Cleanup(server.Close)
+				client, err := New(server.URL, StaticToken(testToken), Options{HTTPClient: server.Client()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := client.UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{}); err != nil || len(requests()) != 2 {
+					t.Errorf("a call that may be repeated: %d requests, then %v", len(requests()), err)
+				}
+				_, err = client.UserGroups.UpdateUserGroup(t.Context(), &usergroupv1.UpdateUserGroupRequest{})
+				if connect.CodeOf(err) != connect.CodeUnavailable || len(requests()) != 3 {
+					t.Errorf("a change: %d requests, then %v", len(requests()), err)
+				}
+			})
+		}
+	}
+}
+
+func TestAnswersHaveALimit(t *testing.T) {
+	zeros := make([]byte, 1<<20)
+	var compressed bytes.Buffer
+	writer := gzip.NewWriter(&compressed)
+	writer.Write(zeros)
+	writer.Close()
+	endless := func(status int, chunk []byte, header http.Header) http.HandlerFunc {
+		return func(response http.ResponseWriter, _ *http.Request) {
+			maps.Copy(response.Header(), header)
+			response.WriteHeader(status)
+			for {
+				if _, err := response.Write(chunk); err != nil {
+					return
+				}
+			}
+		}
+	}
+	message := http.Header{"Content-Type": {"application/proto"}}
+	gzipped := http.Header{"Content-Type": {"application/proto"}, "Content-Encoding": {"gzip"}}
+	for name, answer := range map[string]http.HandlerFunc{
+		"an answer":           endless(200, zeros, message),
+		"an error":            endless(400, zeros, message),
+		"a compressed answer": endless(200, compressed.Bytes(), gzipped),
+		"a compressed error":  endless(400, compressed.Bytes(), gzipped),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, requests := answering(t, answer)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := newClient(t, server.URL).UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{})
+			runtime.ReadMemStats(&after)
+			if connect.CodeOf(err) != connect.CodeResourceExhausted || len(requests()) != 1 {
+				t.Errorf("%d requests, then %v", len(requests()), err)
+			}
+			if taken := after.Sys - before.Sys; taken > 8*maxAnswerBytes {
+				t.Errorf("it took %d MiB", taken>>20)
+			}
+		})
+	}
+}
+
+func TestACallEndsInTimeThoughTheSourceOfItsTokenHangs(t *testing.T) {
+	server, requests := answering(t, created)
+	released := make(chan struct{})
+	defer close(released)
+	hanging := TokenFunc(func(context.Context) (string, error) { <-released; return testToken, nil })
+	client, err := New(server.URL, hanging, Options{Timeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, late := client.UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{})
+	if connect.CodeOf(late) != connect.CodeDeadlineExceeded || !errors.Is(late, context.DeadlineExceeded) {
+		t.Error(late)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, canceled := client.UserGroups.GetUserGroup(ctx, &usergroupv1.GetUserGroupRequest{})
+	if connect.CodeOf(canceled) != connect.CodeCanceled || !errors.Is(canceled, context.Canceled) {
+		t.Error(canceled)
+	}
+	panicking := TokenFunc(func(context.Context) (string, error) { panic("so") })
+	client, err = New(server.URL, panicking, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{}); err == nil {
+		t.Error("there was a token")
+	}
+	if len(requests()) != 0 {
+		t.Error("it was called without a token")
+	}
+}
+
+func TestCallsHaveAnIDAndInterceptorsSeeEachTry(t *testing.T) {
+	server, requests := answering(t, unknown, created, failing(404, "not_found", ""))
+	seen := []string{}
+	noting := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			response, err := next(ctx, request)
+			seen = append(seen, fmt.Sprint(request.Spec().Procedure[1:], " ", connect.CodeOf(err)))
+			return response, err
+		}
+	})
+	client, err := New(server.URL, StaticToken(testToken), Options{Interceptors: []connect.Interceptor{noting}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	_, failed := client.UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{})
+	ids := []string{}
+	for _, each := range requests() {
+		ids = append(ids, each.header.Get("X-Request-Id"))
+	}
+	if ids[0] == "" || ids[0] != ids[1] || ids[1] == ids[2] || RequestIDOf(failed) != ids[2] || RequestIDOf(errors.New("so")) != "" {
+		t.Errorf("the ids %q, and %q of the error", ids, RequestIDOf(failed))
+	}
+	method := "usergroup.v1.UserGroupService/GetUserGroup "
+	if !slices.Equal(seen, []string{method + "unavailable", method + "unknown", method + "not_found"}) {
+		t.Errorf("%q", seen)
 	}
 }

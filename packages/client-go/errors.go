@@ -11,6 +11,9 @@ import (
 // The ErrorInfo.domain of the service's reasons; proxies send reasons of their own.
 const errorDomain = "user-group-service"
 
+// The header with the id by which the service's log has a call.
+const requestIDHeader = "X-Request-Id"
+
 // ReasonOf is why a call failed: a stable name, such as USER_GROUP_NOT_FOUND, of the table of errors in docs/api.md. It is
 // empty when the error is not one of the service, such as a connection that was refused.
 func ReasonOf(err error) string {
@@ -32,6 +35,15 @@ func InfoOf(err error) *errdetails.ErrorInfo {
 		return info
 	}
 	return nil
+}
+
+// RequestIDOf returns the id by which the service's log has a failed call; "" if the error is not that of a call.
+func RequestIDOf(err error) string {
+	var failed *connect.Error
+	if !errors.As(err, &failed) {
+		return ""
+	}
+	return failed.Meta().Get(requestIDHeader)
 }
 
 func detailOf[T proto.Message](err error) (found T) {

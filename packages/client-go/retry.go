@@ -2,6 +2,7 @@ package usergroups
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	mathrand "math/rand/v2"
 	"net"
@@ -12,10 +13,12 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 )
 
+// A restart of the service takes a second or two: all pauses together last at least 2.9 s.
 const (
-	maxTries = 4
-	// The longest pause before the second try; it doubles with every further one.
-	firstPause = 200 * time.Millisecond
+	maxTries = 6
+	// The longest pause before the second try. It doubles with each further try, up to maxPause.
+	firstPause = 250 * time.Millisecond
+	maxPause   = 2 * time.Second
 )
 
 // pauseAfter says how long to wait before a call that failed is tried again; false: it must not be.
@@ -25,9 +28,9 @@ func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 		return 0, false
 	}
 	wait, again := leastWait(failed, mayRepeat)
-	// Full jitter: callers that failed together do not come back together.
-	jitter := time.Duration(mathrand.Int64N(int64(firstPause << (tries - 1))))
-	return wait + jitter, again
+	// Half of it is random, so that callers that failed together do not return together.
+	half := min(firstPause<<(tries-1), maxPause) / 2
+	return wait + half + mathrand.N(half), again
 }
 
 // leastWait says how long to wait at least; false: the call must not be tried again.
@@ -37,6 +40,9 @@ func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
 		// With a time to wait nothing was done; without it another try would be refused just the same.
 		return retryAfter(failed)
 	case connect.CodeUnavailable:
+		if errors.As(failed, new(*tls.CertificateVerificationError)) {
+			return 0, false
+		}
 		info := InfoOf(failed)
 		notMade := info.GetMetadata()["outcome"] == "not_made"
 		return 0, mayRepeat || notMade || (info == nil && isNeverSent(failed))

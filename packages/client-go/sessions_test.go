@@ -134,7 +134,7 @@ func TestKeysAreReadWhenTheyAreNeeded(t *testing.T) {
 	key, next := newKey(t), newKey(t)
 	away := func(response http.ResponseWriter, _ *http.Request) { http.Error(response, "away", 503) }
 	server, requests := answering(t,
-		published("k1", key), published("k2", next), away, broken, func(http.ResponseWriter, *http.Request) {}, published("k1", key))
+		published("k1", key), published("k2", next), away, lost, func(http.ResponseWriter, *http.Request) {}, published("k1", key))
 	verifier := NewVerifier(server.URL, "dashboards")
 	now := time.Now()
 	verifier.keys.now = func() time.Time { return now }
@@ -143,8 +143,8 @@ func TestKeysAreReadWhenTheyAreNeeded(t *testing.T) {
 	expect := func(session string, expected error, reads int) {
 		t.Helper()
 		_, err := verifier.VerifyViewerSession(t.Context(), session)
-		if !errors.Is(err, expected) || len(*requests) != reads {
-			t.Errorf("after %d reads: %v", len(*requests), err)
+		if !errors.Is(err, expected) || len(requests()) != reads {
+			t.Errorf("after %d reads: %v", len(requests()), err)
 		}
 	}
 	expect(old, nil, 1)

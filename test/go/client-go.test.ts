@@ -22,11 +22,11 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     await run("diff", ["--recursive", join(PACKAGE, "gen"), join(made, "packages/client-go/gen")]);
   });
 
-  it("tries again, reads errors and verifies sessions", async () => {
+  it("tries again, reads errors and verifies sessions, without a data race", async () => {
     expect((await run("gofmt", ["-l", "."], { cwd: PACKAGE })).stdout).toBe("");
     await run("go", ["mod", "tidy", "-diff"], { cwd: PACKAGE });
     await run("go", ["vet", "./..."], { cwd: PACKAGE });
-    await run("go", ["test", "-count=1", "."], { cwd: PACKAGE });
+    await run("go", ["test", "-race", "-count=1", "."], { cwd: PACKAGE });
   });
 
   it.each(RUNTIMES)(
@@ -38,13 +38,27 @@ describe.skipIf(!hasGo)("the client in Go", () => {
       const blocks = [...readme.matchAll(/^```(\w+)\n(.*?)^```$/gms)];
       const codeIn = (wanted: string) =>
         blocks.flatMap(([, language, code = ""]) => (language === wanted ? [code] : []));
-      const [program = ""] = codeIn("go");
+      const [program = "", withCertificate = ""] = codeIn("go");
       const [install = "", token, start = ""] = codeIn("sh");
       expect(token).toMatch(/^export API_TOKEN=/);
       const mine = program
         .replace("http://127.0.0.1:8080/e/dev/Customer", `${server.url}/e/${server.environment}/Customer`)
         .replace("http://127.0.0.1:8080", server.url);
       writeFileSync(join(folder, "main.go"), mine);
+      expect(withCertificate).toMatch(/^func clientWith/);
+      writeFileSync(
+        join(folder, "certificate.go"),
+        `package main\n
+import (
+	"crypto/tls"
+	"net/http"
+	"os"
+
+	usergroups "example.com/user-group-service/client-go"
+)
+
+${withCertificate}`,
+      );
       const shell = (code: string, apiToken = server.tokens.customer) =>
         run("sh", ["-ec", code], { cwd: folder, env: { ...process.env, API_TOKEN: apiToken } });
 
