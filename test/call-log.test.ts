@@ -184,12 +184,26 @@ describeWithRedis.each(RUNTIMES)("at the level info on %s", (runtime) => {
     const [key = ""] = await operator.keys("*:group:kept");
     await operator.hset(key, "t", "no token");
     expect((await failureOf(groups.getUserGroup({ userGroupId: "kept" }))).code).toBe("DataLoss");
+    await groups.getUserGroup({ userGroupId: "odd" });
+    const [oddKey = ""] = await operator.keys("*:group:odd");
+    await operator.hset(oddKey, "m0", '{"no text":1}');
+    const headers = { ...bearer(server.tokens.customer), "content-type": "application/json" };
+    const body = JSON.stringify({ userGroupId: "odd" });
+    const answer = await http1(server.url, `${RPC}/GetUserGroup`, { method: "POST", headers, body });
+    expect(answer.json()).toMatchObject({
+      code: "internal",
+      details: [{ type: "google.rpc.ErrorInfo", debug: { reason: "INTERNAL" } }],
+    });
     await redis.kill();
     expect((await failureOf(groups.getUserGroup({ userGroupId: "kept" }))).code).toBe("Unavailable");
     const lines = () => server.log().filter((line) => "request_id" in line);
-    await waitFor("both are logged", () => lines().length === 2);
+    await waitFor("all are logged", () => lines().length === 3);
     expect(lines()).toMatchObject([
       { level: "error", msg: "call failed", code: "data_loss", ...who },
+      {
+        ...{ level: "error", msg: "call failed", code: "internal", request_id: answer.headers["x-request-id"] },
+        ...{ ...who, user_group_id: "odd" },
+      },
       { level: "warn", msg: "call failed", code: "unavailable", ...who },
     ]);
   });

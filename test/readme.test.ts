@@ -82,6 +82,7 @@ const REFUSALS: { readonly [kind in Refusal["kind"]]: Refusal & { readonly kind:
   "malformed-compression": { kind: "malformed-compression", encoding: "gzip", error: ERROR },
   "malformed-message": { kind: "malformed-message", isBinary: true, error: ERROR },
   protocol: { kind: "protocol", error: ERROR },
+  unencodable: { kind: "unencodable", error: ERROR },
   endpoint: { kind: "endpoint", error: ERROR },
 };
 

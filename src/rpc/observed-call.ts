@@ -96,7 +96,6 @@ export class ObservedCall implements ContextValues, ChangeBy {
     this.id = given !== null && REQUEST_ID.test(given) ? given : randomUUID();
     this.method = method?.name ?? "";
     this.started = performance.now();
-    this.input = undefined;
     this.isRefused = false;
     this.observers = observers;
     this.series = metrics.calls.begin(method, this.protocol);

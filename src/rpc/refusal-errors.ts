@@ -29,8 +29,8 @@ export function observeRefusals(observers: Observers): OnRefused {
     const call = contextValues ? callOf(contextValues) : callValues(protocolName);
     call.begin(observers, request);
     if (request.arrived !== undefined) call.started -= Math.max(0, Date.now() - request.arrived);
-    // An unexpected error in authorization or an endpoint is a fault of the server.
-    call.isRefused = refusal.kind !== "unauthorized" && refusal.kind !== "endpoint";
+    // An unexpected error in authorization or an endpoint, and an invalid response, are faults of the server.
+    call.isRefused = !["unauthorized", "unencodable", "endpoint"].includes(refusal.kind);
     const error = refusedError(refusal, request);
     if (error !== overloaded?.error) return call.fail(error);
     call.end(error);
@@ -96,6 +96,8 @@ export function refusedError(
       const { code, metadata, rawMessage } = refusal.error;
       return new ConnectError(rawMessage.slice(0, MAX_TEXT).toWellFormed(), code, metadata, undefined, refusal.error);
     }
+    case "unencodable":
+      return toCallError(refusal.error.cause ?? refusal.error);
     case "unauthorized":
     case "endpoint":
       return toCallError(refusal.error);

@@ -32,6 +32,8 @@ export type Refusal =
   | { readonly kind: "malformed-message"; readonly isBinary: boolean; readonly error: ConnectError }
   /** Another protocol error, such as an unknown encoding, a malformed deadline, or a second message. */
   | { readonly kind: "protocol"; readonly error: ConnectError }
+  /** The message of the response cannot be encoded. */
+  | { readonly kind: "unencodable"; readonly error: ConnectError }
   /** An endpoint threw this error. */
   | { readonly kind: "endpoint"; readonly error: unknown };
 

@@ -9,7 +9,7 @@ import { errorResponse } from "./error-responses.ts";
 import { grpcProtocol } from "./grpc.ts";
 import { type CallFormat, headerValue } from "./headers.ts";
 import type { UnaryMethod } from "./methods.ts";
-import { asConnectError, RefusalError, refusalOf } from "./refusals.ts";
+import { asConnectError, type Refusal, RefusalError, refusalOf } from "./refusals.ts";
 
 type Body = HttpResponse["body"];
 
@@ -95,8 +95,7 @@ export class UnaryRoute implements Route {
       // Most messages are decoded, and most responses encoded, without a promise.
       if (input instanceof Promise) input = await input;
     } catch (reason) {
-      const refused = call.refuse(refusalOf(reason));
-      return refused.shared ? errorResponse(this.format, refused) : this.fail(refused.error, refused.error);
+      return this.refuse(refusalOf(reason));
     }
     let message: Message;
     try {
@@ -110,8 +109,7 @@ export class UnaryRoute implements Route {
       if (protocol.seal) body = protocol.seal(body as Buffer, this);
       if (body instanceof Promise) body = await body;
     } catch (reason) {
-      const error = ConnectError.from(reason, Code.Internal);
-      return this.fail(error, error);
+      return this.refuse({ kind: "unencodable", error: ConnectError.from(reason, Code.Internal) });
     }
     return protocol.respond(body, this);
   }
@@ -129,6 +127,11 @@ export class UnaryRoute implements Route {
         throw new RefusalError({ kind: "message-too-large", maxBytes: maxMessageBytes, error });
       throw new RefusalError({ kind: "malformed-message", isBinary: format.isBinary, error });
     }
+  }
+
+  private refuse(refusal: Refusal): HttpResponse | Promise<HttpResponse> {
+    const refused = this.call.refuse(refusal);
+    return refused.shared ? errorResponse(this.format, refused) : this.fail(refused.error, refused.error);
   }
 
   private fail(reason: unknown, error: ConnectError): HttpResponse | Promise<HttpResponse> {
