@@ -467,6 +467,13 @@ describe("a fault's message", () => {
     ]);
   });
 
+  it("names settings of the collector only in faults of these", async () => {
+    for (const [name, texts] of Object.entries(BAD).filter(([name]) => !name.startsWith("OTEL_"))) {
+      for (const text of texts)
+        for (const fault of await faultsOf({ [name]: text })) expect(fault).not.toContain("OTEL_");
+    }
+  });
+
   it("says how to make a key", async () => {
     expect(await faultsOf({ REDIS_URL: "redis://h" })).toEqual([expect.stringContaining("openssl rand -base64 32")]);
   });

@@ -219,21 +219,28 @@ export function onOff(text: string): boolean {
   return text === "on";
 }
 
-/** Validates a URL of HTTP. It may hold no password: settings that are URLs are not kept secret. @throws SettingError */
-export function httpUrl(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (!url || !/^https?:$/.test(url.protocol)) {
-    throw new SettingError("must be a URL that begins with http:// or https://, such as http://127.0.0.1:4318");
-  }
-  if (url.username || url.password) {
+/** Validates the URL of a collector. It may hold no password, because settings that are URLs are not secret. @throws SettingError */
+export function collectorUrl(text: string): string {
+  const { username, password } = httpUrl(text, "http://127.0.0.1:4318");
+  if (username || password)
     throw new SettingError("must have no user or password; send them in OTEL_EXPORTER_OTLP_HEADERS");
-  }
   return text;
+}
+
+/** @throws SettingError, with an example */
+function httpUrl(text: string, example: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && /^https?:$/.test(url.protocol)) return url;
+  throw new SettingError(`must be a URL that begins with http:// or https://, such as ${example}`);
 }
 
 /** Parses the URL that a service is reached at, without a slash at its end. @throws SettingError */
 export function publicUrl(text: string): string {
-  const { origin, pathname, search, hash } = new URL(httpUrl(text));
+  const { origin, pathname, search, hash, username, password } = httpUrl(text, "https://groups.example.com");
+  if (username || password)
+    throw new SettingError(
+      "must have no user or password, because every viewer session shows it; leave out what stands before the @",
+    );
   if (search || hash) throw new SettingError("must have no query and no fragment");
   return `${origin}${pathname}`.replace(/\/+$/, "");
 }

@@ -182,12 +182,12 @@ export const SETTINGS = {
   // Traces, by the names that OpenTelemetry gives its settings. Without a collector there are none.
   OTEL_EXPORTER_OTLP_ENDPOINT: [
     "otlpEndpoint",
-    optional(parse.httpUrl),
+    optional(parse.collectorUrl),
     "a collector that gets [traces](docs/operations.md#traces) by OTLP over HTTP, such as `http://127.0.0.1:4318`; unset: there are none",
   ],
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: [
     "otlpTracesEndpoint",
-    optional(parse.httpUrl),
+    optional(parse.collectorUrl),
     "the same, for a collector with another path than `/v1/traces` behind it: the whole URL",
   ],
   OTEL_EXPORTER_OTLP_PROTOCOL: [
