@@ -56,6 +56,27 @@ describe("profiles", () => {
     expect(await run("whoami --profile customer")).toMatchObject({ code: 2 });
   });
 
+  it("are replaced by another token or URL only if that is confirmed", async () => {
+    const { run, fileOf, config } = newUser();
+    await run(`login --url ${server.url}`, ADMIN_TOKEN);
+    const before = readFileSync(fileOf("default"), "utf8");
+    // The same again replaces nothing.
+    expect((await run(`login --url ${server.url}`, ADMIN_TOKEN)).code).toBe(0);
+    const unasked = await run("login", server.tokens.customer);
+    expect([unasked.code, unasked.stderr]).toEqual([2, expect.stringMatching(/the profile default.*\n {2}give --yes/)]);
+    const env = { XDG_CONFIG_HOME: config, UGS_TOKEN: server.tokens.customer };
+    const refused = await ugs(["login"], { env, keys: "no\r" });
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      expect.stringContaining(`This replaces the profile default, which is for ${server.url}/, and its token.`),
+    ]);
+    expect(readFileSync(fileOf("default"), "utf8")).toBe(before);
+    expect((await ugs(["login"], { env, keys: "default\r" })).code).toBe(0);
+    expect((await run("whoami")).stdout).toMatch(/^role +manage$/m);
+    expect((await run("login --yes", ADMIN_TOKEN)).code).toBe(0);
+    expect((await run("whoami")).stdout).toMatch(/^role +root$/m);
+  });
+
   it("give their token to no other service", async () => {
     const { run } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
@@ -81,7 +102,11 @@ describe("profiles", () => {
       expect([broken.code, broken.stderr]).toEqual([2, expect.stringContaining("run: ugs login --profile default")]);
     }
     expect((await run("profile list")).stdout).toContain("log in anew");
-    expect((await run(`login --url ${server.url}`, ADMIN_TOKEN)).code).toBe(0);
+    expect(await run(`login --url ${server.url}`, ADMIN_TOKEN)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("give --yes"),
+    });
+    expect((await run(`login --url ${server.url} --yes`, ADMIN_TOKEN)).code).toBe(0);
     expect((await run("whoami")).code).toBe(0);
   });
 

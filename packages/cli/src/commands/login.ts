@@ -1,13 +1,16 @@
 import { isIP } from "node:net";
 import { resolve } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { GetCallerResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { usageFailure } from "../failures.ts";
 import { callerFacts } from "../output/caller.ts";
-import { ask, canAsk } from "../questions.ts";
+import type { Profile } from "../profiles.ts";
+import { ask, canAsk, confirm } from "../questions.ts";
 import { readToken } from "../secret-input.ts";
 import { clientsOf, type Session } from "../session.ts";
 import { parseUrl, urlText } from "../settings.ts";
 import { type DefineCommand, runs } from "./command.ts";
+import { type YesOption, yesOption } from "./options.ts";
 
 /** `ugs login` */
 export const loginCommand: DefineCommand = (command, shell) => {
@@ -17,7 +20,8 @@ export const loginCommand: DefineCommand = (command, shell) => {
 The token comes from --token-file, UGS_TOKEN, standard input, or is asked for. It is kept once the service knows it, in
 a file that you alone can read.`,
   );
-  runs(command, shell, async (session) => {
+  command.addOption(yesOption());
+  runs(command, shell, async (session, { yes }: YesOption) => {
     const { settings, out } = session;
     const name = await settings.profileName();
     // Refuses an invalid name before any question.
@@ -28,7 +32,9 @@ a file that you alone can read.`,
     const caller = await clientsOf(connection, token, shell).admin.getCaller({});
     const { serverName, ...files } = settings.tlsFiles();
     const paths = Object.entries(files).map(([key, file]) => [key, file && resolve(file)]);
-    await settings.profiles.write(name, { url: url.href, token, serverName, ...Object.fromEntries(paths) });
+    const profile: Profile = { url: url.href, token, serverName, ...Object.fromEntries(paths) };
+    await confirmReplacement(session, { name, profile, yes });
+    await settings.profiles.write(name, profile);
     await settings.profiles.choose(name);
     await out.record(GetCallerResponseSchema, caller, [
       ["profile", name],
@@ -49,6 +55,19 @@ export const logoutCommand: DefineCommand = (command, shell) => {
     out.note(`The profile ${name} is gone. Its token is still valid: ugs token revoke ends one.`);
   });
 };
+
+/** Asks before a profile is replaced by another one, also one that cannot be used. @throws Failure when it is to stay */
+async function confirmReplacement(
+  { settings: { profiles }, shell }: Session,
+  { name, profile, yes }: YesOption & { readonly name: string; readonly profile: Profile },
+): Promise<void> {
+  if (!(await profiles.names()).includes(name)) return;
+  const before = await profiles.read(name).catch(() => undefined);
+  if (isDeepStrictEqual(before, profile)) return;
+  const facts = before ? `, which is for ${before.url}, and its token` : "";
+  const consequence = `This replaces the profile ${name}${facts}`;
+  await confirm(shell, { what: `the profile ${name}`, id: name, consequence }, yes);
+}
 
 /**
  * The URL to log in to: from an option, the environment or the profile, or else asked for. @throws Failure when there
