@@ -52,6 +52,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       const root = await admin().getCaller({});
       expect(root).toMatchObject({ apiTokenId: "root", displayName: "root", role: "root" });
       expect(root.environment).toBeUndefined();
+      expect(root.rotationGrace).toMatchObject({ seconds: 0n, nanos: 0 });
       expect(await failureOf(admin(newApiToken()).getCaller({}))).toEqual(REFUSED);
     });
 

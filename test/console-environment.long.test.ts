@@ -47,7 +47,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await press("link", "API tokens");
     await page.getByRole("table", { name: "All API tokens" }).waitFor();
 
-    await press("button", "Make");
+    await press("button", "Create");
     await alerts("Give it a name");
     await type("Name", "a back end");
     await enter("Expires", "soon");
@@ -55,20 +55,20 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await type("Expires", "90d");
     await choose("Role", "read");
     await page.getByText("ugs token create --name 'a back end' --role read --expires 90d").waitFor();
-    await press("button", "Make");
-    await says("The API token a back end is made.");
+    await press("button", "Create");
+    await says("Created the API token a back end.");
     const token = await page.getByLabel("Token", { exact: true }).inputValue();
     await expectAccepted(token, true);
     await page.getByText("2 API tokens; the first expires at").waitFor();
-    await press("button", "I have it: forget it here");
+    await press("button", "I have stored it: forget it here");
     expect(await contentOf(page)).not.toContain(token);
 
-    await choose("Of role", "read");
+    await choose("Filter by role", "read");
     await page.getByRole("table", { name: "API tokens of role read" }).waitFor();
     await page.getByText("ugs token list --role read").waitFor();
-    await page.getByRole("combobox", { name: "Of role" }).selectOption("");
+    await page.getByRole("combobox", { name: "Filter by role" }).selectOption("");
     await page.getByRole("table", { name: "All API tokens" }).waitFor();
-    await choose("Order", "The newest");
+    await choose("Order", "Newest");
     expect(await page.getByRole("rowheader").first().innerText()).toContain("a back end");
     await picture("api tokens");
 
@@ -81,32 +81,40 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await type("Expires", "never");
     await page.getByText(`ugs token update --name 'the shop' --expires never ${id}`).waitFor();
     await press("button", "Save");
-    await says(`The API token ${id} is changed.`);
+    await says(`Saved the API token ${id}.`);
     await page.getByRole("definition").filter({ hasText: "the shop" }).waitFor();
     expect(await page.getByLabel("Expires").inputValue()).toBe("never");
 
-    await enter("Grace", "31d");
-    await page.getByText("30d, which is the longest").waitFor();
-    await enter("Grace", "1h");
-    await says(`The API token ${id} has a new text`);
+    await enter("Grace period", "31d");
+    await page.getByText("30d is the longest").waitFor();
+    await enter("Grace period", "1h");
+    await says(`Rotated the API token ${id}.`);
     const rotated = await page.getByLabel("Token", { exact: true }).inputValue();
-    await page.getByRole("term").filter({ hasText: "Text before until" }).waitFor();
+    await page.getByRole("term").filter({ hasText: "Old secret valid until" }).waitFor();
     for (const each of [token, rotated]) await expectAccepted(each, true);
-    await press("button", "I have it: forget it here");
+    await press("button", "I have stored it: forget it here");
     expect(await contentOf(page)).not.toContain(rotated);
+
+    // Without a grace period the secret in use is revoked: the console asks first.
+    await enter("Grace period", "0s");
+    await enter(`To go on, type ${id}`, id);
+    await says(`Rotated the API token ${id}.`);
+    await expectAccepted(rotated, false);
+    await press("button", "I have stored it: forget it here");
 
     await press("button", "Revoke the API token …");
     await look("revoke an API token");
+    await page.getByRole("dialog").getByText("ugs group revoke --all").waitFor();
     await enter(`To go on, type ${id}`, "all of them");
     await page.getByText("nothing was done").waitFor();
     await enter(`To go on, type ${id}`, id);
-    await says("1 API token ended.");
+    await says("Revoked 1 API token.");
     for (const each of [token, rotated]) await expectAccepted(each, false);
     await page.getByRole("table", { name: "All API tokens" }).waitFor();
 
     // The one that is signed in: whoever ends it is signed out.
     await press("link", `the console ${signedIn.id}`);
-    await page.getByText("You are signed in with this one").waitFor();
+    await page.getByText("You are signed in with this API token").waitFor();
     await press("button", "Revoke the API token …");
     await enter(`To go on, type ${signedIn.id}`, signedIn.id);
     await page.getByText(`You were signed in with ${signedIn.id}`).waitFor();
@@ -124,17 +132,17 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await enter(field, "ugk_nobodys");
     await alerts("not_found, API_TOKEN_NOT_FOUND");
     await enter(field, leaked.token);
-    await says("What was pasted is forgotten here.");
+    await says("Found. The pasted text is forgotten.");
     expect(await page.getByLabel(field).inputValue()).toBe("");
     expect(await contentOf(page)).not.toContain(leaked.token);
     await page.getByRole("definition").filter({ hasText: env() }).waitFor();
     await look("look up an API token");
     await press("link", `Rotate or revoke ${leaked.id}`);
     await page.getByRole("heading", { name: `API token ${leaked.id}` }).waitFor();
-    await page.getByText(`ugs token rotate --env ${env()} ${leaked.id}`).waitFor();
-    await press("link", "What was done with it");
+    await page.getByText(`ugs token rotate --grace 0s --env ${env()} ${leaked.id}`).waitFor();
+    await press("link", "Its audit events");
     await page.getByText(`ugs audit --actor ${leaked.id} --env ${env()}`).waitFor();
-    await page.getByText("There is no such event.").waitFor();
+    await page.getByText("No event matches the filter.").waitFor();
     await page.goBack();
     await press("link", "All API tokens");
     await enter(field, leaked.id);
@@ -142,7 +150,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await press("link", "All API tokens");
     // One of the settings is changed there.
     await enter(field, server.tokens.customer);
-    await page.getByText("It is changed where the settings of the service are").waitFor();
+    await page.getByText("Remove it from the settings of the service.").waitFor();
     await leave();
   });
 
@@ -163,10 +171,26 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await type("Since", "1h");
     await type("Method", "RevokeApiToken");
     await enter("Done by", id);
-    await page.getByText("There is no such event.").waitFor();
+    await page.getByText("No event matches the filter.").waitFor();
     await page.getByText(`ugs audit --actor ${id} --method RevokeApiToken --since 1h`).waitFor();
+    // The service returns short pages while a filter matches few events: they are shown as one.
+    await page.route("**/ListAuditEvents", async (route) => {
+      const request = { ...(route.request().postDataJSON() as object), pageSize: 1 };
+      await route.continue({ postData: JSON.stringify(request) });
+    });
+    await type("Since", "");
+    await type("Done by", "");
+    await enter("Method", "CreateApiToken");
+    const createdNow = page.getByRole("row").filter({ hasText: "for another filter" });
+    await createdNow.waitFor();
+    expect(await page.getByRole("row").filter({ hasText: "CreateApiToken" }).count()).toBeGreaterThan(1);
+    expect(await page.getByRole("button", { name: "Show more" }).count()).toBe(0);
+    await page.unroute("**/ListAuditEvents");
+    await type("Method", "RevokeApiToken");
+    await enter("Done by", id);
+    await page.getByText("No event matches the filter.").waitFor();
     await press("button", "Follow");
-    await page.getByText("There is no such event yet.").waitFor();
+    await page.getByText("No event matches the filter yet.").waitFor();
     const admin = adminOf(server.url, token);
     const events = page.getByRole("row").filter({ hasText: "RevokeApiToken" });
     const revoke = async () => {
@@ -199,14 +223,14 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await press("button", "Stop following");
     await page.getByRole("table", { name: "Events of this filter" }).waitFor();
     await press("link", first);
-    await page.getByText("There is no API token of this id here").waitFor();
+    await page.getByText("No API token of this environment has this id.").waitFor();
 
     // Whoever may read it no longer is told so, and asks no more.
     await press("link", "Audit");
     await press("button", "Follow");
-    await page.getByRole("table", { name: "Events as they come" }).waitFor();
+    await page.getByRole("table", { name: "Events as they arrive" }).waitFor();
     await admin.revokeApiToken({ apiTokenId: id });
-    await readUntil(page, "audit", page.getByText("It is followed no longer."));
+    await readUntil(page, "audit", page.getByText("Following has stopped."));
     await leave();
   });
 
@@ -239,7 +263,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await revoke(first);
     await press("button", "Revoke its tokens …");
     await enter("To go on, type globex", "globex");
-    const ended = "The token that you are signed in with is not taken any longer.";
+    const ended = "The token you signed in with is no longer valid.";
     await page.getByRole("dialog").getByRole("alert").filter({ hasText: ended }).waitFor();
     await press("button", "Sign in again …");
     await look("sign in again");
@@ -258,18 +282,19 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
       await route.fulfill({ response });
     });
     await enter("To go on, type globex", "globex");
-    await says("The tokens of the user group globex have ended.");
+    await says("Revoked the tokens of the user group globex.");
     expect(isReadAnew).toBe(true);
     await page.unroute("**/LookupUserGroup");
     expect(await name.inputValue()).toBe("Globex Corp.");
     await press("button", "Save");
-    await says("The user group globex has another name.");
+    await says("Saved the user group globex: name.");
 
     // What a token of another environment may see is another page.
     await type("Name", "Globex Ltd.");
     await revoke(second);
     await press("button", "Save");
     await page.getByRole("form", { name: "Change" }).getByRole("alert").filter({ hasText: ended }).waitFor();
+    expect(await page.getByRole("alert").count()).toBe(1);
     await press("button", "Sign in again …");
     const environment = { ...customerOf(server), tag: ApiEnvironmentTag.TESTING };
     const request = { environment, displayName: "elsewhere", role: ROLE_VALUES.admin };
@@ -286,7 +311,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
       hasClock: true,
     });
     await signIn(ADMIN_TOKEN);
-    await page.getByText("Measuring: the figures come with the second reading.").waitFor();
+    await page.getByText("Measuring.").waitFor();
     const stranger = adminOf(server.url, "ugk_nobodys");
     await readUntil(page, "metrics", page.getByRole("term").filter({ hasText: "Measured over" }));
     for (let i = 0; i < 5; i++) await adminOf(server.url).listEnvironments({});
@@ -301,13 +326,13 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     const alert = page.getByRole("alert");
     await readUntil(page, "metrics", alert.filter({ hasText: "/metrics answered 404" }));
     status = 200;
-    await readUntil(page, "metrics", alert.filter({ hasText: "are not the metrics of the service" }));
+    await readUntil(page, "metrics", alert.filter({ hasText: "did not return the metrics of the service" }));
     // Another process.
     await page.unroute("**/metrics");
     const text = await (await fetch(`${server.url}/metrics`)).text();
     const other = text.replace(/^(process_start_time_seconds) .*/m, "$1 1");
     await page.route("**/metrics", (route) => route.fulfill({ body: other, contentType: "text/plain" }), { times: 1 });
-    await readUntil(page, "metrics", page.getByText("Another process answers than before"));
+    await readUntil(page, "metrics", page.getByText("Another process answers now"));
     expect(await alert.count()).toBe(0);
     await press("link", "Environments");
     await leave();
@@ -335,8 +360,8 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
 
     await signIn((await newApiToken("the console")).token);
     await page.getByRole("table", { name: "The keys that sign viewer sessions" }).waitFor();
-    await page.getByText("ADMIN_TOKEN alone rotates signing keys").waitFor();
-    await press("button", "End them …");
+    await page.getByText("Only ADMIN_TOKEN can rotate signing keys.").waitFor();
+    await press("button", "Revoke them …");
     await alerts("Give the id of the user group.");
     await enter("User group", "nobody's");
     await enter("To go on, type nobody's", "nobody's");
@@ -349,7 +374,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await page.keyboard.press("Enter");
     await look("end viewer sessions");
     await enter("To go on, type ann", "ann");
-    await says(`The viewer sessions of the viewer ann of ${userGroupId} have ended.`);
+    await says(`Revoked the viewer sessions of the viewer ann of ${userGroupId}.`);
     await expectAlive(ofAnn, false);
     await expectAlive(ofBob, true);
     await press("button", "Sign out");
@@ -361,14 +386,14 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     const keys = page.getByRole("rowheader");
     await keys.first().waitFor();
     const before = await keys.allInnerTexts();
-    await press("button", "Have the next key sign");
-    await says("No session ends.");
+    await press("button", "Rotate to the next key");
+    await says("No session is revoked.");
     await expectAlive(ofBob, true);
     await picture("viewer sessions");
-    await press("button", "Replace all keys, and end every session …");
+    await press("button", "Replace all keys, and revoke every session …");
     await page.getByText(`ugs signing-key rotate --end-sessions --env ${env()}`).waitFor();
     await enter(`To go on, type ${env()}`, env());
-    await says(`The viewer sessions of ${env()} have ended.`);
+    await says(`Revoked the viewer sessions of ${env()}.`);
     await expectAlive(ofBob, false);
     await waitFor("the new keys are shown", async () => {
       const after = await keys.allInnerTexts();

@@ -15,7 +15,10 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
   const browser = suiteBrowser();
 
   // Their name is in pictures.
-  const server = suiteServer({ env: ADMIN_ENV, like: { ...newEnvironments(), environment: "contoso" } });
+  const server = suiteServer({
+    env: { ...ADMIN_ENV, ROTATION_GRACE: "1h" },
+    like: { ...newEnvironments(), environment: "contoso" },
+  });
 
   /** Makes an environment. */
   async function newEnvironment(name: string) {
@@ -44,8 +47,8 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await refusedWith("no-token-of-anybody", "unknown, revoked or expired");
     expect(await page.getByRole("alert").innerText()).toMatch(/request id [0-9a-f]{32}/);
     await look("a failure");
-    await refusedWith("with space", "neither spaces");
-    await refusedWith(server.tokens.customer, "role manage, which may do nothing here");
+    await refusedWith("with space", "no spaces");
+    await refusedWith(server.tokens.customer, "role manage, which may not use the console");
     await signIn(ADMIN_TOKEN);
     await press("button", "Sign out");
     await page.getByText("You are signed out. The token is forgotten.").waitFor();
@@ -64,7 +67,9 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await page.clock.fastForward("14:30");
     expect(await page.getByRole("button", { name: "Sign out" }).count()).toBe(1);
     await page.clock.fastForward("00:31");
-    await page.getByText("You were signed out, because nothing was done here for 15 minutes.").waitFor();
+    await page.getByText("You were signed out after 15 minutes without activity.").waitFor();
+    // The notice of the sign-in belonged to the session.
+    expect(await page.locator(".live").innerText()).toBe("");
     expect(await page.getByRole("table").count()).toBe(0);
     await look("signed out");
     // A machine that slept tells of a key before timers: that key does nothing any more.
@@ -107,11 +112,11 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     );
     await signIn(ADMIN_TOKEN);
     await enter("Name", "not right");
-    await alerts("1 to 64 letters");
+    await alerts("1 to 64 characters");
     await type("Name", "globex");
     await choose("Tag", "Testing");
     await press("button", "Create");
-    await says("The environment globex/Testing is created.");
+    await says("Created the environment globex/Testing.");
     await type("Name", "globex");
     await press("button", "Create");
     await alerts("exists");
@@ -123,19 +128,20 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("button", "Delete globex/Testing …");
     await look("delete an environment");
     await enter("To go on, type globex/Testing", "globex");
-    await page.getByText("That is not globex/Testing: nothing was done.").waitFor();
+    await page.getByText("This is not globex/Testing: nothing was done.").waitFor();
     // What is said while a dialog is open is said in it.
     await press("button", "Copy the command");
     const heard = page.getByRole("dialog").getByRole("status");
-    await heard.filter({ hasText: /^Copied the command|^The browser does not let/ }).waitFor();
+    await heard.filter({ hasText: /^Copied the command|^The browser does not allow/ }).waitFor();
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "hidden" });
+    expect(await page.getByRole("status").innerText()).toBe("");
     expect(await isThere()).toBe(true);
     const opener = page.getByRole("button", { name: "Delete globex/Testing …" });
     await expectFocus(opener, "what opened the dialog");
     await page.keyboard.press("Enter");
     await enter("To go on, type globex/Testing", "globex/Testing");
-    await says("The environment globex/Testing is deleted.");
+    await says("Deleted the environment globex/Testing.");
     expect(await isThere()).toBe(false);
     await opener.waitFor({ state: "detached" });
     await expectFocus(
@@ -153,22 +159,22 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const bearer = await adminToken(await newEnvironment("acme"));
     await signIn(bearer);
     await press("link", "User groups");
-    await page.getByText("There is no user group yet.").waitFor();
+    await page.getByText("There are no user groups yet.").waitFor();
     await type("Id", "it's acme");
     await type("Properties", '{"plan": "gold",');
     await press("button", "Create");
-    await alerts("The properties are not JSON");
+    await alerts("The properties are not valid JSON");
     await type("Properties", '{"plan": "gold"}');
     await type("Mapping", "sales=warehouse");
     await press("button", "Create");
-    await says("The user group it's acme is created.");
+    await says("Created the user group it's acme.");
     const token = await page.getByLabel("Token", { exact: true }).inputValue();
     expect(token).toMatch(/^ugt_/);
-    await press("button", "I have it: forget it here");
+    await press("button", "I have stored it: forget it here");
     await expectNowhere(page, token);
     await expectFocus(page.getByRole("heading", { level: 1 }), "the heading, for the box of the token is gone");
-    await enter("What their ids begin with", "it'");
-    await page.getByRole("table", { name: "User groups whose ids begin with it'" }).waitFor();
+    await enter("Prefix of the id", "it'");
+    await page.getByRole("table", { name: "User groups with ids that start with it'" }).waitFor();
     await picture("user groups");
     await page.getByText("ugs group list --prefix 'it'\\'''").waitFor();
     await press("link", "it's acme");
@@ -180,16 +186,17 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const { groups: others } = grpcClients(server, bearer);
     await others.updateUserGroup({ userGroupId: "it's acme", name: "Acme Inc.", properties: { plan: "tin" } });
     await press("button", "Save");
-    await alerts("Somebody changed it meanwhile.");
+    await alerts("Somebody else changed it in the meantime.");
     await page.getByRole("definition").filter({ hasText: "Acme Inc." }).waitFor();
     await press("button", "Save");
-    await says("The user group it's acme has another name.");
+    await says("Saved the user group it's acme: name.");
     await page.getByRole("definition").filter({ hasText: "Acme Ltd." }).waitFor();
     await page.getByRole("definition").filter({ hasText: '"plan": "tin"' }).waitFor();
 
-    await enter("Grace", "90d");
-    await page.getByText("30d, which is the longest").waitFor();
-    await type("Grace", "1h");
+    expect(await page.getByLabel("Grace period").inputValue()).toBe("1h");
+    await enter("Grace period", "90d");
+    await page.getByText("30d is the longest").waitFor();
+    await type("Grace period", "1h");
     // What is typed now, and not saved, was written for a mapping that another has changed by the time of the rotation.
     await type("Mapping", "sales=lake");
     await others.updateUserGroup({ userGroupId: "it's acme", mapping: { sales: "warehouse\nbilling=pg" } });
@@ -200,24 +207,35 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
       await route.abort();
     });
     await page.keyboard.press("Enter");
-    await alerts("look before you repeat it");
+    await alerts("check before you repeat it");
     await page.unroute("**/RotateUserGroupToken");
     await press("button", "Rotate");
-    await says("The token of the user group it's acme is rotated.");
+    await says("Rotated the token of the user group it's acme.");
     const rotated = await page.getByLabel("Token", { exact: true }).inputValue();
     expect(rotated).toMatch(/^ugt_/);
     expect(rotated).not.toBe(token);
     const rotations = await adminOf(server.url, bearer).listAuditEvents({ method: "RotateUserGroupToken" });
     expect(rotations.auditEvents).toHaveLength(1);
-    await page.getByRole("term").filter({ hasText: "Token before until" }).waitFor();
+    await page.getByRole("term").filter({ hasText: "Old token valid until" }).waitFor();
     // It is shown as the one entry that it is.
     await page.getByRole("definition").filter({ hasText: '{ "sales": "warehouse\\nbilling=pg" }' }).waitFor();
     await press("button", "Save");
-    await alerts("Somebody changed mapping meanwhile");
+    await alerts("Somebody else changed mapping");
     await press("button", "Save");
-    await says("The user group it's acme has another mapping.");
+    await says("Saved the user group it's acme: mapping.");
     await page.getByRole("definition").filter({ hasText: "sales=lake" }).waitFor();
     await look("a new token");
+    // Without a grace period the token in use is revoked: the console asks first.
+    await enter("Grace period", "0s");
+    await look("rotate at once");
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+    expect(await page.getByLabel("Token", { exact: true }).inputValue()).toBe(rotated);
+    await press("button", "Rotate …");
+    await enter("To go on, type it's acme", "it's acme");
+    await says("Rotated the token of the user group it's acme.");
+    expect(await page.getByLabel("Token", { exact: true }).inputValue()).not.toBe(rotated);
+    await page.getByRole("term").filter({ hasText: "Old token valid until" }).waitFor({ state: "detached" });
     const isFiltered = async () => (await page.getByLabel("User group", { exact: true }).inputValue()) === "it's acme";
     await press("link", "Its audit events");
     const renamed = page.getByRole("table", { name: "Events of this filter" }).getByRole("row");
@@ -230,7 +248,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await renamed.filter({ hasText: "UpdateUserGroup" }).first().waitFor();
     expect(await isFiltered()).toBe(true);
     await page.goBack();
-    await press("link", "End its viewer sessions");
+    await press("link", "Revoke its viewer sessions");
     await page.getByText("ugs viewer session revoke 'it'\\''s acme'").waitFor();
     expect(await isFiltered()).toBe(true);
     await page.goBack();
@@ -239,11 +257,59 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
 
     await press("button", "Revoke its tokens …");
     await enter("To go on, type it's acme", "it's acme");
-    await says("The tokens of the user group it's acme have ended.");
+    await says("Revoked the tokens of the user group it's acme.");
     await press("button", "Delete the user group …");
     await enter("To go on, type it's acme", "it's acme");
-    await says("The user group it's acme is deleted.");
-    await page.getByText("There is no user group yet.").waitFor();
+    await says("Deleted the user group it's acme.");
+    await page.getByText("There are no user groups yet.").waitFor();
+    await leave();
+  });
+
+  it("asks before unsaved text is lost, by a link, Back, signing out or a reload", async () => {
+    const environment = await newEnvironment("soylent");
+    await adminOf(server.url).importUserGroups({ environment, userGroups: [{ providedId: "green" }] });
+    const { page, type, press, says, look, signIn, leave } = await openConsole(browser, server.url, {
+      hash: "#/groups",
+    });
+    await signIn(await adminToken(environment));
+    await press("link", "green");
+    await type("Name", "Soylent Green");
+    const dialog = page.getByRole("dialog", { name: "Leave without saving?" });
+    const stay = async () => {
+      await dialog.waitFor();
+      await press("button", "Stay on this page");
+      await dialog.waitFor({ state: "hidden" });
+      expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("Soylent Green");
+      expect(new URL(page.url()).hash).toBe("#/group?id=green");
+    };
+    await press("link", "Audit");
+    await dialog.waitFor();
+    await look("leave without saving");
+    await stay();
+    await page.goBack();
+    await stay();
+    await press("button", "Sign out");
+    await stay();
+    const asked = page.waitForEvent("dialog");
+    // The browser asks by itself, and the reload never ends when it is dismissed.
+    const reloading = page.evaluate(() => location.reload());
+    expect((await asked).type()).toBe("beforeunload");
+    await (await asked).dismiss();
+    await reloading;
+    await press("button", "Save");
+    await says("Saved the user group green: name.");
+    await press("link", "Audit");
+    await page.getByRole("table", { name: "All events" }).waitFor();
+    // The notice of the save belonged to the page before.
+    expect(await page.locator(".live").innerText()).toBe("");
+    await press("link", "User groups");
+    await type("Id", "red");
+    await press("link", "Audit");
+    await dialog.waitFor();
+    await press("button", "Leave without saving");
+    await page.getByRole("table", { name: "All events" }).waitFor();
+    await press("link", "API tokens");
+    await page.getByRole("heading", { name: "API tokens" }).waitFor();
     await leave();
   });
 
@@ -267,7 +333,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     expect(await rows.count()).toBe(131);
     expect(await page.getByRole("button", { name: "Show more" }).count()).toBe(0);
     // ADMIN_TOKEN is told what it is not offered.
-    await page.getByText("ADMIN_TOKEN is bound to no environment, so that").waitFor();
+    await page.getByText("To create a user group, sign in with an API token").waitFor();
     await page.getByText("ugs group list --env initech/Customer").waitFor();
     await leave();
   });
@@ -277,12 +343,12 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const hash = "#/groups?env=hooli%2FCustomer&prefix=x";
     const { page, press, signIn } = await openConsole(browser, server.url, { hash });
     await signIn(ADMIN_TOKEN);
-    await page.getByText("There is no user group whose id begins with x.").waitFor();
+    await page.getByText("No user group has an id that starts with x.").waitFor();
     await press("button", "Sign out");
     await signIn(await adminToken(await newEnvironment("umbrella")));
-    await page.getByText("The address is of the environment hooli/Customer.").waitFor();
-    await press("link", "Look there");
-    await page.getByText("There is no user group whose id begins with x.").waitFor();
+    await page.getByText("The address names the environment hooli/Customer.").waitFor();
+    await press("link", "Show this page of umbrella/Customer");
+    await page.getByText("No user group has an id that starts with x.").waitFor();
     await page.goto(`${server.url}/console/#/nowhere`);
     await page.getByRole("heading", { name: "No such page" }).waitFor();
     await page.close();
@@ -296,7 +362,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("link", "Environments");
     await type("Name", "acme");
     await press("button", "Create");
-    await says("The environment acme is created.");
+    await says("Created the environment acme.");
     await press("link", "Overview");
     await readUntil(page, "metrics", page.getByRole("term").filter({ hasText: "Measured over" }));
     await expect(grpcClients(own).viewers.resolveViewer({ token: "nobody's" })).rejects.toThrow();
@@ -305,8 +371,8 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await readUntil(page, "metrics", row("Unauthenticated").filter({ hasText: "GetCaller" }));
     await row("NotFound").filter({ hasText: "ResolveViewer" }).waitFor();
     const fact = async (term: string) => page.locator(".facts > div", { hasText: term }).locator("dd").innerText();
-    expect(await fact("Ended with an error")).toMatch(/^[2-9] calls, \d+ %$/);
-    expect(await fact("99 of 100 took at most")).toMatch(/\d ms$/);
+    expect(await fact("Failed")).toMatch(/^[2-9] calls, \d+ %$/);
+    expect(await fact("p99 latency")).toMatch(/\d ms$/);
     expect(await fact("Redis, or the embedded store")).toBe("connected");
     const trips = page.getByRole("table", { name: "Round trips of the last minute" });
     expect(await trips.getByRole("rowheader").count()).toBeGreaterThan(0);

@@ -23,15 +23,16 @@ import { userGroupService } from "./user-groups.ts";
 import { viewerService } from "./viewers.ts";
 
 /** The stores that the RPCs use. */
-export type Stores = Omit<AdminDeps, "authenticator" | "sessions" | "signingKeys" | "logger" | "metrics">;
+export type Stores = Omit<
+  AdminDeps,
+  "authenticator" | "sessions" | "signingKeys" | "logger" | "metrics" | "rotationGraceMs"
+>;
 
 /** What the RPCs depend on. */
 export interface RouteDeps extends HealthDeps, Stores, AdminDeps {
   /** Makes stores for a call that is sampled; undefined: nothing is traced. */
   readonly tracedStores: ((trace: CallTrace) => Stores) | undefined;
   readonly sessions: ViewerSessions;
-  /** How long a rotated token stays valid by default, in milliseconds. */
-  readonly rotationGraceMs: number;
   /** Whether server reflection is served. */
   readonly reflection: boolean;
 }

@@ -143,8 +143,15 @@ export async function openConsole(
         await page.setViewportSize({ width, height });
         await page.emulateMedia({ colorScheme });
         expect(await violationsOf(page, run), `${name}, ${look}`).toEqual([]);
-        const isWider = () => document.documentElement.scrollWidth > document.documentElement.clientWidth;
-        expect(await page.evaluate(isWider), `${name}, ${look}, is wider than the window`).toBe(false);
+        const layout = await page.evaluate(() => {
+          const scrolled = document.querySelector(".page") as Element;
+          const announced = document.querySelector("#console > .live") as Element;
+          return {
+            isWider: [document.documentElement, scrolled].some((each) => each.scrollWidth > each.clientWidth),
+            isCovered: announced.getBoundingClientRect().top < scrolled.getBoundingClientRect().bottom,
+          };
+        });
+        expect(layout, `${name}, ${look}`).toEqual({ isWider: false, isCovered: false });
       }
       await page.setViewportSize(LOOKS.light);
       await page.emulateMedia({ colorScheme: "light" });
@@ -153,7 +160,7 @@ export async function openConsole(
       await tested.look(name);
       if (process.env["CONSOLE_PICTURES"] === undefined) return;
       mkdirSync(PICTURES, { recursive: true });
-      await page.evaluate(() => scrollTo(0, 0));
+      await page.evaluate(() => document.querySelector(".page")?.scrollTo(0, 0));
       writeFileSync(`${PICTURES}/${name.replaceAll(" ", "-")}.png`, await page.screenshot({ animations: "disabled" }));
     },
     async leave() {

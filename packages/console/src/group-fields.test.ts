@@ -21,10 +21,10 @@ describe("a mapping", () => {
 
   it.each([
     ['{"a": 1}', "source of a"],
-    ['{"a=b": "c",}', "not JSON"],
+    ['{"a=b": "c",}', "not valid JSON"],
     ["a=1\nsales", "Line 2"],
     ["=source", "Line 1"],
-    ["a=1\n\na=2", "Line 3 of the mapping names a"],
+    ["a=1\n\na=2", "Line 3 of the mapping repeats"],
   ])("is refused with its line at fault: %j", (text, words) => {
     expect(() => parseMapping(text)).toThrow(words);
   });

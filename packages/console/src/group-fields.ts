@@ -57,9 +57,9 @@ export function parseMapping(text: string): { [schema: string]: string } {
   for (const [i, line] of text.split("\n").entries()) {
     if (line.trim() === "") continue;
     const end = line.indexOf("=");
-    if (end < 1) throw new NotRight(`Line ${i + 1} of the mapping is not of the form SCHEMA=SOURCE.`);
+    if (end < 1) throw new NotRight(`Line ${i + 1} of the mapping does not have the form SCHEMA=SOURCE.`);
     const schema = line.slice(0, end).trim();
-    if (mapping.has(schema)) throw new NotRight(`Line ${i + 1} of the mapping names ${schema} once more.`);
+    if (mapping.has(schema)) throw new NotRight(`Line ${i + 1} of the mapping repeats the schema ${schema}.`);
     mapping.set(schema, line.slice(end + 1).trim());
   }
   return Object.fromEntries(mapping);
@@ -70,11 +70,10 @@ function parseJsonMapping(text: string): { [schema: string]: string } {
   try {
     value = JSON.parse(text) as object;
   } catch (error) {
-    throw new NotRight(`The mapping stands in braces, but is not JSON: ${(error as Error).message}`);
+    throw new NotRight(`The mapping is in braces, but is not valid JSON: ${(error as Error).message}`);
   }
   for (const [schema, source] of Object.entries(value))
-    if (typeof source !== "string")
-      throw new NotRight(`The source of ${schema} in the mapping is not a string of JSON.`);
+    if (typeof source !== "string") throw new NotRight(`The source of ${schema} in the mapping is not a JSON string.`);
   return value as { [schema: string]: string };
 }
 
@@ -85,9 +84,9 @@ export function parseProperties(text: string): JsonObject | undefined {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new NotRight(`The properties are not JSON: ${(error as Error).message}`);
+    throw new NotRight(`The properties are not valid JSON: ${(error as Error).message}`);
   }
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw new NotRight('The properties are JSON, but no object, such as {"plan":"gold"}.');
+    throw new NotRight('The properties are not a JSON object, such as {"plan":"gold"}.');
   return value as JsonObject;
 }

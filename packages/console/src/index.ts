@@ -22,8 +22,8 @@ const PAGE = `<!doctype html>
     <script src="console.js" defer></script>
   </head>
   <body>
-    <div id="console">The console is loading. Where this stays, its script could not be loaded: load the page again.</div>
-    <noscript>The console needs JavaScript. The command line, <code>ugs</code>, does all that it does.</noscript>
+    <div id="console">The console is loading. If this text stays, its script could not be loaded: reload the page.</div>
+    <noscript>The console needs JavaScript. The command line, <code>ugs</code>, does the same.</noscript>
   </body>
 </html>
 `;

@@ -1,8 +1,10 @@
 import { PAGES } from "./pages/all.ts";
+import { Dialog } from "./parts/dialog.tsx";
 import { focusHeading } from "./parts/focus.ts";
 import { LiveRegion } from "./parts/live.tsx";
 import { NotOffered, Page } from "./parts/page.tsx";
-import { ENVIRONMENT_PARAM, hrefOf, route } from "./routes.ts";
+import { leave, leaving } from "./parts/unsaved.ts";
+import { ENVIRONMENT_PARAM, hrefOf, pageOf, route, stay } from "./routes.ts";
 import { environmentOf, environmentParamOf, isAskingAgain, type Session, session, signOut } from "./session/session.ts";
 import { SignIn, SignInAgain } from "./sign-in.tsx";
 import { formatEnvironmentName, timeText } from "./words.ts";
@@ -20,15 +22,35 @@ export function Shell() {
       >
         Skip to the page
       </button>
-      <header>
-        <p class="product">User Group Service</p>
-        {current && <Identity session={current} />}
-      </header>
-      {current && <Navigation session={current} />}
-      <main>{current ? <CurrentPage session={current} /> : <SignIn />}</main>
+      <div class="page">
+        <header>
+          <p class="product">User Group Service</p>
+          {current && <Identity session={current} />}
+        </header>
+        {current && <Navigation session={current} />}
+        <main>{current ? <CurrentPage session={current} /> : <SignIn />}</main>
+      </div>
       <LiveRegion />
       {current && isAskingAgain.value && <SignInAgain />}
+      {leaving.value && <LeaveDialog leavePage={leaving.value} />}
     </>
+  );
+}
+
+/** Asks before the page is left with unsaved text. */
+function LeaveDialog({ leavePage }: { readonly leavePage: () => void }) {
+  return (
+    <Dialog title="Leave without saving?" onClose={stay}>
+      <p>This page has unsaved text, which is lost when you leave it.</p>
+      <p class="buttons">
+        <button type="button" class="main" onClick={stay}>
+          Stay on this page
+        </button>
+        <button type="button" class="dangerous" onClick={leavePage}>
+          Leave without saving
+        </button>
+      </p>
+    </Dialog>
   );
 }
 
@@ -42,7 +64,7 @@ function Identity({ session }: { readonly session: Session }) {
         {session.isRoot ? "ADMIN_TOKEN" : `API token ${name}, role ${role}`}
         {expireTime && `, until ${timeText(expireTime)}`}
       </p>
-      <button type="button" onClick={() => signOut()}>
+      <button type="button" onClick={() => leave(() => signOut())}>
         Sign out
       </button>
     </div>
@@ -73,7 +95,7 @@ function Navigation({ session }: { readonly session: Session }) {
             Environment <strong>{formatEnvironmentName(environment)}</strong>
           </>
         ) : (
-          "No environment is chosen"
+          "No environment chosen"
         )}
       </p>
     </nav>
@@ -81,8 +103,8 @@ function Navigation({ session }: { readonly session: Session }) {
 }
 
 /**
- * The page that the address names. It begins anew when the address names another environment or id, and when another token
- * has another environment or role.
+ * The page that the address names. Its state is reset when the address names another environment or id, and after a sign-in
+ * with a token of another environment or role.
  */
 function CurrentPage({ session }: { readonly session: Session }) {
   const { path, params } = route.value;
@@ -91,7 +113,7 @@ function CurrentPage({ session }: { readonly session: Session }) {
     return (
       <Page title="No such page">
         <p>
-          The address names a page that is not there. <a href={hrefOf("")}>Go to the first page</a>
+          The console has no page at this address. <a href={hrefOf("")}>Go to the first page</a>
         </p>
       </Page>
     );
@@ -99,7 +121,7 @@ function CurrentPage({ session }: { readonly session: Session }) {
     return (
       <Page title={found.link ?? "Environment"}>
         <NotOffered>
-          ADMIN_TOKEN is bound to no environment: <a href={hrefOf("environments")}>choose one</a> first.
+          ADMIN_TOKEN has no environment of its own: <a href={hrefOf("environments")}>choose one</a> first.
         </NotOffered>
       </Page>
     );
@@ -107,7 +129,7 @@ function CurrentPage({ session }: { readonly session: Session }) {
   const { [ENVIRONMENT_PARAM]: named = own } = params;
   if (own !== undefined && named !== undefined && named !== own) return <OtherEnvironment own={own} name={named} />;
   const { show: Show } = found;
-  const what = [path, session.caller.role, own, params[ENVIRONMENT_PARAM], params["id"]];
+  const what = [pageOf(route.value), session.caller.role, own];
   return <Show key={JSON.stringify(what)} session={session} params={params} />;
 }
 
@@ -118,8 +140,8 @@ function OtherEnvironment({ own, name }: { readonly own: string; readonly name: 
   return (
     <Page title="Another environment">
       <p>
-        The address is of the environment {name}. This API token is bound to {own}.{" "}
-        <a href={hrefOf(path, rest)}>Look there</a>
+        The address names the environment {name}. This API token is bound to {own}.{" "}
+        <a href={hrefOf(path, rest)}>Show this page of {own}</a>
       </p>
     </Page>
   );

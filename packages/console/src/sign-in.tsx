@@ -22,7 +22,10 @@ export function SignInAgain() {
   };
   return (
     <Dialog title="Sign in again" onClose={close}>
-      <p>What you typed stays, unless the token is of another environment or role. Then do again what was not done.</p>
+      <p>
+        The page keeps what you typed if the token has the same environment and role. Then repeat the action that
+        failed.
+      </p>
       <TokenForm label="Sign in again" done="You are signed in again." onCancel={close} />
     </Dialog>
   );
@@ -58,7 +61,7 @@ function TokenForm({
     >
       <TextField
         label="ADMIN_TOKEN, or an API token of role admin"
-        hint="It is kept in the memory of this page alone, and forgotten when you sign out, leave or reload the page, or do nothing for 15 minutes."
+        hint="The token stays in the memory of this page. The page forgets it when you sign out, leave or reload the page, or are inactive for 15 minutes."
         type="password"
         value={typedToken.value}
         onValue={(token) => {

@@ -35,6 +35,13 @@ export function countText(count: number | bigint, noun: string): string {
 
 const UNIT_SECONDS: { readonly [unit: string]: number } = { s: 1, m: 60, h: 3600, d: 86_400 };
 
+/** Formats a duration in whole seconds as `parseDuration` reads it, such as `90s`, `1h` or `30d`. */
+export function durationText(seconds: number): string {
+  const [unit = "s", factor = 1] =
+    Object.entries(UNIT_SECONDS).findLast(([, each]) => seconds > 0 && seconds % each === 0) ?? [];
+  return `${seconds / factor}${unit}`;
+}
+
 /** Parses `30s`, `5m`, `1h` or `30d` to whole seconds; undefined for anything else. */
 export function parseDuration(text: string): number | undefined {
   const [, digits = "", unit = ""] = /^(\d{1,9})([smhd])$/.exec(text.trim()) ?? [];

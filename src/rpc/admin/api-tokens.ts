@@ -1,4 +1,4 @@
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, type Timestamp } from "@bufbuild/protobuf/wkt";
 import {
   LookupApiTokenResponse_Source as Source,
   type UpdateApiTokenRequest,
@@ -18,7 +18,7 @@ import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetOf } 
 const UPDATED_FIELDS = ["display_name", "expire_time"] as const;
 
 /** The RPCs on API tokens. The answers of CreateApiToken and RotateApiToken are the only ones that show a token. */
-export function apiTokenRpcs({ environments, apiTokens, authenticator }: AdminDeps) {
+export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationGraceMs }: AdminDeps) {
   return {
     async getCaller(_request, { values }) {
       const { id, displayName, role, environment, expireTime } = callOf(values).caller;
@@ -28,6 +28,7 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator }: AdminDe
         role,
         ...(environment && { environment: environmentNameMessage(environment) }),
         ...(expireTime !== undefined && { expireTime: timestamp(expireTime) }),
+        rotationGrace: durationFromMs(rotationGraceMs),
       };
     },
 

@@ -38,6 +38,8 @@ export interface AdminDeps {
   readonly signingKeys: Pick<SigningKeys, "list" | "rotate" | "forget">;
   readonly logger: Pick<Logger, "info" | "warn">;
   readonly metrics: Pick<Metrics, "imported" | "viewer">;
+  /** How long a rotated user group token stays valid by default, in milliseconds. */
+  readonly rotationGraceMs: number;
 }
 
 /** The implementation of AdminService, one resource per file. */

@@ -18,7 +18,7 @@ export interface Watched {
   readonly isPaused: boolean;
   /** Why the last read failed. */
   readonly error: unknown;
-  /** Whether the last scrape was of another process than those before, so that the figures begin anew. */
+  /** Whether the last scrape was of another process than those before, which resets the figures. */
   readonly isOther: boolean;
 }
 
@@ -75,6 +75,6 @@ async function read(signal: AbortSignal): Promise<Scrape> {
     );
   const scrape = parseScrape(await answer.text(), performance.now());
   if (![...scrape.series.values()].some(({ name }) => name === "grpc_server_handled_total"))
-    throw new NotRight(`What ${url.pathname} answered are not the metrics of the service: a proxy may have answered.`);
+    throw new NotRight(`${url.pathname} did not return the metrics of the service. A proxy may have answered.`);
   return scrape;
 }

@@ -7,12 +7,13 @@ import { ConfirmDialog } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField, Form, TextField } from "../parts/field.tsx";
 import { NotOffered, Page, Section } from "../parts/page.tsx";
+import { RotationForm } from "../parts/rotation.tsx";
 import { go, hrefOf } from "../routes.ts";
 import { NotRight } from "../session/failures.ts";
 import { environmentOf, environmentParamOf, type Session, signOut } from "../session/session.ts";
-import { ApiTokenFacts, readApiTokens } from "../tokens/parts.tsx";
+import { ApiTokenFacts, LeakNote, readApiTokens } from "../tokens/parts.tsx";
 import { parseWhen } from "../when.ts";
-import { countText, parseDuration, timeText } from "../words.ts";
+import { countText, timeText } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
 /** One API token: its facts, and what can be done with it. */
@@ -44,14 +45,14 @@ function OneApiToken({ session, params }: PageProps) {
           <a href={hrefOf("tokens", env)}>All API tokens</a>
         </li>
         <li>
-          <a href={hrefOf("audit", { ...env, actor: id })}>What was done with it</a>
+          <a href={hrefOf("audit", { ...env, actor: id })}>Its audit events</a>
         </li>
       </ul>
       {token !== undefined && (
         <Secret
-          title={`The new text of the API token ${id}`}
+          title={`The new secret of the API token ${id}`}
           token={token}
-          lost="It is not stored. Where it is lost, another rotation makes another one."
+          lost="The service does not store it. If it is lost, rotate the API token again."
           onClose={() => setToken(undefined)}
         />
       )}
@@ -59,13 +60,13 @@ function OneApiToken({ session, params }: PageProps) {
       {!answer.value && answer.isBusy && <p>Reading …</p>}
       {answer.value && !apiToken && (
         <NotOffered>
-          There is no API token of this id here: it was revoked, has expired, or is one of the settings.
+          No API token of this environment has this id. It was revoked, has expired, or is set by API_TOKENS.
         </NotOffered>
       )}
       {acting && (
         <>
           {id === session.caller.apiTokenId && (
-            <p class="note">You are signed in with this one: once its text has ended, sign in anew.</p>
+            <p class="note">You are signed in with this API token. After you rotate or revoke it, sign in again.</p>
           )}
           <ApiTokenFacts apiToken={acting.apiToken} />
           <CommandLine command="token list" {...env} />
@@ -78,10 +79,10 @@ function OneApiToken({ session, params }: PageProps) {
   );
 }
 
-/** The text in the field for the end of an API token that has none. */
+/** The text in the expiry field of an API token that does not expire. */
 const NEVER = "never";
 
-/** Changes the name and the end. A field that was not touched follows the API token. */
+/** Changes the name and the expiry time. A field that was not touched follows the API token. */
 function Update({ session, apiToken, again }: Acting) {
   const { id } = apiToken;
   const present = { name: apiToken.displayName, expires: timeText(apiToken.expireTime, NEVER) };
@@ -90,7 +91,7 @@ function Update({ session, apiToken, again }: Acting) {
   const isRenamed = name !== present.name;
   const isMoved = expires.trim() !== present.expires;
   const updating = useAction(async () => {
-    if (!isRenamed && !isMoved) throw new NotRight("Nothing is changed: both are as they were.");
+    if (!isRenamed && !isMoved) throw new NotRight("Nothing to save: no field was changed.");
     const isEndless = expires.trim() === NEVER || expires.trim() === "";
     await session.admin.updateApiToken({
       environment: environmentOf(session),
@@ -101,7 +102,7 @@ function Update({ session, apiToken, again }: Acting) {
     });
     setTouched({});
     again();
-    return `The API token ${id} is changed.`;
+    return `Saved the API token ${id}.`;
   });
   const options = [
     ...(isRenamed ? ["--name", name] : []),
@@ -109,7 +110,13 @@ function Update({ session, apiToken, again }: Acting) {
   ];
   return (
     <Section title="Change">
-      <Form label="Change" submit="Save" action={updating} onSubmit={() => void updating.run()}>
+      <Form
+        label="Change"
+        submit="Save"
+        isUnsaved={isRenamed || isMoved}
+        action={updating}
+        onSubmit={() => void updating.run()}
+      >
         <TextField
           label="Name"
           value={name}
@@ -133,50 +140,33 @@ function Update({ session, apiToken, again }: Acting) {
   );
 }
 
-/** The longest grace, in seconds. */
-const MAX_GRACE = 30 * 86_400;
-
 function Rotate({ session, apiToken: { id }, again, onToken }: Acting & { readonly onToken: (token: string) => void }) {
-  const [grace, setGrace] = useState("");
-  const [fault, setFault] = useState<string>();
-  const rotating = useAction(async (seconds: number) => {
+  const rotate = async (graceSeconds: number) => {
     const { token } = await session.admin.rotateApiToken({
       environment: environmentOf(session),
       apiTokenId: id,
-      previousTokenTtl: { seconds: BigInt(seconds) },
+      previousTokenTtl: { seconds: BigInt(graceSeconds) },
     });
     onToken(token);
     again();
-    return `The API token ${id} has a new text, which is shown this once.`;
-  });
-  const submit = () => {
-    const seconds = grace.trim() === "" ? 0 : parseDuration(grace);
-    const isRight = seconds !== undefined && seconds <= MAX_GRACE;
-    setFault(isRight ? undefined : "A grace is written 30s, 5m, 1h or 30d, which is the longest.");
-    if (isRight) void rotating.run(seconds);
+    return `Rotated the API token ${id}. Its new secret is shown only once.`;
   };
   return (
     <Section title="Rotate">
-      <Form label="Rotate" submit="Rotate" action={rotating} onSubmit={submit}>
-        <TextField
-          label="Grace"
-          hint="How long the text before stays valid, such as 1h, for back ends that have it. Nothing: it ends at once."
-          value={grace}
-          onValue={setGrace}
-          fault={fault}
-        />
-      </Form>
-      <CommandLine
+      <RotationForm
+        label="Rotate the API token"
+        id={id}
+        grace="0s"
+        consequence={`This revokes the old secret of the API token ${id} at once. Back ends that use it can no longer call the service.`}
         command="token rotate"
-        options={grace.trim() ? ["--grace", grace.trim()] : []}
-        args={[id]}
         {...environmentParamOf(session)}
+        onRotate={rotate}
       />
     </Section>
   );
 }
 
-function Revoke({ session, apiToken: { id, displayName } }: Acting) {
+function Revoke({ session, apiToken: { id, displayName, role } }: Acting) {
   const [isEnding, setEnding] = useState(false);
   const [issued, setIssued] = useState(false);
   const env = environmentParamOf(session);
@@ -187,9 +177,12 @@ function Revoke({ session, apiToken: { id, displayName } }: Acting) {
       apiTokenId: id,
       revokeIssued: issued,
     });
-    const done = `${countText(revokedCount, "API token")} ended.`;
-    if (isOwn) signOut(`${done} You were signed in with ${id}, which is among them.`);
-    else go(hrefOf("tokens", env), true);
+    const done = `Revoked ${countText(revokedCount, "API token")}.`;
+    if (isOwn) {
+      signOut(`${done} You were signed in with ${id}.`);
+      return undefined;
+    }
+    go(hrefOf("tokens", env), true);
     return done;
   };
   return (
@@ -203,14 +196,15 @@ function Revoke({ session, apiToken: { id, displayName } }: Acting) {
         <ConfirmDialog
           title="Revoke an API token"
           id={id}
-          consequence={`This ends the API token ${id} (${displayName}) everywhere, for good: whoever has it can call no longer.${isOwn ? " You are signed in with it." : ""}`}
+          consequence={`This permanently revokes the API token ${id} (${displayName}). Its bearers can no longer call the service.${isOwn ? " You are signed in with it." : ""}`}
           button="Revoke it"
           command={{ command: "token revoke", options: issued ? ["--issued"] : [], args: [id], ...env }}
           onConfirm={revoke}
           onClose={() => setEnding(false)}
         >
+          <LeakNote role={role} {...env} />
           <CheckField
-            label="And all that it created or rotated, those that these did, and so on"
+            label="Also revoke the API tokens that it created or rotated, directly or indirectly"
             value={issued}
             onValue={setIssued}
           />

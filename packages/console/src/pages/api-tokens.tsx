@@ -14,7 +14,7 @@ import { go, hrefOf } from "../routes.ts";
 import { NotRight } from "../session/failures.ts";
 import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
 import { inOrder, ORDERS, ROLES, roleOf, roleText, SOURCES, summaryOf } from "../tokens/api-tokens.ts";
-import { ApiTokenFacts, readApiTokens } from "../tokens/parts.tsx";
+import { ApiTokenFacts, LeakNote, readApiTokens } from "../tokens/parts.tsx";
 import { parseWhen } from "../when.ts";
 import { formatEnvironmentName, timeText } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
@@ -30,8 +30,8 @@ export const apiTokensPage: PageOfConsole = {
         <OfEnvironment session={session} params={params} />
       ) : (
         <NotOffered>
-          ADMIN_TOKEN is bound to no environment: <a href={hrefOf("environments")}>choose one</a> to list and make API
-          tokens of it.
+          ADMIN_TOKEN has no environment of its own: <a href={hrefOf("environments")}>choose one</a> to list and create
+          its API tokens.
         </NotOffered>
       )}
       <Lookup session={session} />
@@ -60,7 +60,7 @@ function OfEnvironment({ session, params }: PageProps) {
         <Secret
           title={`The API token ${made.name}`}
           token={made.token}
-          lost={`It is not stored. Where it is lost, a rotation of ${made.id} makes another text.`}
+          lost={`The service does not store it. If it is lost, rotate ${made.id}.`}
           onClose={() => setMade(undefined)}
         />
       )}
@@ -71,14 +71,14 @@ function OfEnvironment({ session, params }: PageProps) {
         options={Object.entries(ORDERS).map(([value, { words }]) => [value, words])}
       />
       <SelectField
-        label="Of role"
+        label="Filter by role"
         value={role}
         onValue={(value) => lookThrough({ role: value })}
-        options={[["", "every role"], ...Object.keys(ROLES).map((each) => [each, each] as const)]}
+        options={[["", "all roles"], ...Object.keys(ROLES).map((each) => [each, each] as const)]}
       />
       <FailureBox error={error} again={again} />
       {!answer.value && answer.isBusy && <p>Reading …</p>}
-      {answer.value && tokens.length === 0 && <p>There is no API token{role && ` of role ${role}`} yet.</p>}
+      {answer.value && tokens.length === 0 && <p>No API token{role && ` of role ${role}`} exists yet.</p>}
       {tokens.length > 0 && (
         <>
           <p>{summaryOf(tokens)}</p>
@@ -133,7 +133,7 @@ function Create({
   const [expires, setExpires] = useState("");
   const env = environmentParamOf(session);
   const creating = useAction(async () => {
-    if (name.trim() === "") throw new NotRight("Give it a name, such as the back end that gets it.");
+    if (name.trim() === "") throw new NotRight("Give it a name, such as the back end that will use it.");
     const { apiToken, token } = await session.admin.createApiToken({
       environment: environmentOf(session),
       displayName: name,
@@ -142,14 +142,20 @@ function Create({
     });
     setName("");
     onMade({ id: apiToken?.id ?? "", name, token });
-    return `The API token ${name} is made. It is shown this once.`;
+    return `Created the API token ${name}. Its secret is shown only once.`;
   });
   return (
-    <Section title="Make an API token">
-      <Form label="Make an API token" submit="Make" action={creating} onSubmit={() => void creating.run()}>
+    <Section title="Create an API token">
+      <Form
+        label="Create an API token"
+        submit="Create"
+        isUnsaved={name !== ""}
+        action={creating}
+        onSubmit={() => void creating.run()}
+      >
         <TextField
           label="Name"
-          hint="What people call it, such as the back end that gets it."
+          hint="A name for people, such as the back end that will use it."
           value={name}
           onValue={setName}
           maxLength={128}
@@ -162,7 +168,7 @@ function Create({
         />
         <TextField
           label="Expires"
-          hint="A time, a date, or a duration from now such as 90d. Nothing: when the one that you are signed in with does."
+          hint="A time, a date, or a duration from now such as 90d. Empty: when the token you signed in with expires."
           value={expires}
           onValue={setExpires}
         />
@@ -176,14 +182,14 @@ function Create({
   );
 }
 
-/** Finds which API token a text is, so that a leaked one can be rotated or revoked. */
+/** Finds the API token of a leaked text, so that it can be rotated or revoked. */
 function Lookup({ session }: { readonly session: Session }) {
   const [text, setText] = useState("");
   const [found, setFound] = useState<LookupApiTokenResponse>();
   const looking = useAction(async () => {
     setFound(undefined);
     const given = text.trim();
-    if (given === "") throw new NotRight("Paste an API token, or the id of one.");
+    if (given === "") throw new NotRight("Paste an API token, or its id.");
     // An id is not a token: it is looked up in the list, and not sent as a token.
     const environment = environmentOf(session);
     const ids = environment ? await readApiTokens(session, { environment }, new AbortController().signal) : [];
@@ -192,16 +198,16 @@ function Lookup({ session }: { readonly session: Session }) {
       return `The API token ${given}`;
     }
     setFound(await session.admin.lookupApiToken({ token: given }));
-    // The token may have leaked already; it is not kept here as well.
+    // The token may have leaked already: the page forgets it.
     setText("");
-    return "Found. What was pasted is forgotten here.";
+    return "Found. The pasted text is forgotten.";
   });
   return (
     <Section title="Look up an API token">
       <Form label="Look up an API token" submit="Look up" action={looking} onSubmit={() => void looking.run()}>
         <TextField
           label="An API token, or its id"
-          hint="Says which one it is, also of the settings: what to rotate or revoke where it has leaked. It is neither logged nor kept."
+          hint="Finds the API token that a leaked text belongs to, also one of the settings. The text is neither logged nor stored."
           type="password"
           value={text}
           onValue={setText}
@@ -223,9 +229,9 @@ function Found({ session, found }: { readonly session: Session; readonly found: 
       <ApiTokenFacts
         apiToken={apiToken}
         before={[
-          ["Comes from", SOURCES[source]],
-          ["Environment", environment ? formatEnvironmentName(environment) : "every one"],
-          ["Replaced", replaced ? "yes: it is on its grace" : undefined],
+          ["Source", SOURCES[source]],
+          ["Environment", environment ? formatEnvironmentName(environment) : "all"],
+          ["Replaced", replaced ? "yes: it is in its grace period" : undefined],
         ]}
       />
       {source === Source.ISSUED ? (
@@ -233,8 +239,11 @@ function Found({ session, found }: { readonly session: Session; readonly found: 
           <a href={hrefOf("token", { ...env, id: apiToken.id })}>Rotate or revoke {apiToken.id}</a>
         </p>
       ) : (
-        <NotOffered>It is changed where the settings of the service are, which then begins anew with them.</NotOffered>
+        <NotOffered>
+          Remove it from the settings of the service. The service reloads a settings file; a variable needs a restart.
+        </NotOffered>
       )}
+      <LeakNote role={apiToken.role} {...env} />
     </>
   );
 }

@@ -21,11 +21,11 @@ export const auditPage: PageOfConsole = { path: "audit", link: "Audit", isOfEnvi
 
 /** The filters, by their names in the address, which are those of the options of `ugs audit`. */
 const FILTERS = {
-  group: { label: "User group", hint: "Its id, also of one that is gone." },
-  actor: { label: "Done by", hint: "The id of an API token, or root, or service." },
+  group: { label: "User group", hint: "Its id. It may be deleted." },
+  actor: { label: "Done by", hint: "The id of an API token, root, or service." },
   method: { label: "Method", hint: "The RPC, such as UpdateUserGroup." },
   since: { label: "Since", hint: "A time, a date, or a duration ago such as 1h." },
-  until: { label: "Until", hint: "Likewise. What is followed has no end." },
+  until: { label: "Until", hint: "As for Since. Not used while following." },
 } as const;
 
 type FilterName = keyof typeof FILTERS;
@@ -123,8 +123,8 @@ function Trail({ session, filters }: TrailProps) {
   return (
     <ListTable
       list={list}
-      none={isFiltered ? "There is no such event." : "There is no event yet."}
-      caption={isFiltered ? "Events of this filter, the newest first" : "All events, the newest first"}
+      none={isFiltered ? "No event matches the filter." : "There are no events yet."}
+      caption={isFiltered ? "Events of this filter, newest first" : "All events, newest first"}
       keyOf={({ id }) => id}
       columns={columnsOf(session)}
     />
@@ -171,15 +171,17 @@ function Followed({ session, filters }: TrailProps) {
       <p class="small">
         {isPaused
           ? "Paused while the page is hidden."
-          : "New events appear on top. It ends with the session: also when nothing is done for 15 minutes."}
+          : "New events appear at the top until the session ends. It also ends after 15 minutes without activity."}
       </p>
       <FailureBox error={error} />
-      {error !== undefined && <p>{hasEnded ? "It is followed no longer." : "It is tried again until it answers."}</p>}
+      {error !== undefined && (
+        <p>{hasEnded ? "Following has stopped." : "The page retries until the service answers."}</p>
+      )}
       {!events && error === undefined && <p>Reading …</p>}
-      {events?.length === 0 && <p>There is no such event yet.</p>}
+      {events?.length === 0 && <p>No event matches the filter yet.</p>}
       {events && events.length > 0 && (
         <Table
-          caption="Events as they come, the newest first"
+          caption="Events as they arrive, newest first"
           items={events}
           keyOf={({ id }) => id}
           columns={columnsOf(session)}
@@ -207,7 +209,7 @@ function columnsOf(session: Session): readonly Column<AuditEvent>[] {
           );
         if (!exported) return "the environment";
         const prefix = exported.providedIdPrefix;
-        return `${countText(exported.count, "user group")}${prefix && `, ids that begin with ${prefix}`}`;
+        return `${countText(exported.count, "user group")}${prefix && `, ids starting with ${prefix}`}`;
       },
     },
     { name: "Changed", of: ({ changedFields }) => changedFields.join(", ") },

@@ -34,7 +34,7 @@ function All({ session }: { readonly session: Session }) {
     <>
       <ListTable
         list={list}
-        none="There is no environment yet. Create one to have user groups and API tokens in it."
+        none="There are no environments yet. Create one for user groups and API tokens."
         caption="All environments"
         keyOf={formatEnvironmentName}
         columns={[
@@ -97,7 +97,7 @@ function Own({ session }: { readonly session: Session }) {
       )}
       <CommandLine command="env get" />
       <NotOffered>
-        This API token acts on its own environment alone. ADMIN_TOKEN lists, makes and deletes them.
+        This API token may act on its own environment only. ADMIN_TOKEN can list, create and delete environments.
       </NotOffered>
     </>
   );
@@ -116,24 +116,31 @@ function Create({ session, onDone }: { readonly session: Session; readonly onDon
   const whole = tag ? `${name}/${tag}` : name;
   const creating = useAction(async () => {
     const environment = parseEnvironmentName(whole);
-    if (!environment) throw new NotRight("A name has 1 to 64 letters of ASCII, digits, '.', '_' or '-'.");
-    if (!/^\d{0,4}$/.test(partitions.trim())) throw new NotRight("Partitions are a number from 1 to 3844, or nothing.");
+    if (!environment) throw new NotRight("A name has 1 to 64 characters: ASCII letters, digits, '.', '_' or '-'.");
+    if (!/^\d{0,4}$/.test(partitions.trim()))
+      throw new NotRight("Partitions must be a number from 1 to 3844, or empty.");
     await session.admin.createEnvironment({
       environment,
       partitions: partitions.trim() ? Number(partitions) : undefined,
     });
     setName("");
     onDone();
-    return `The environment ${whole} is created.`;
+    return `Created the environment ${whole}.`;
   });
   return (
     <Section title="Create an environment">
-      <Form label="Create an environment" submit="Create" action={creating} onSubmit={() => void creating.run()}>
+      <Form
+        label="Create an environment"
+        submit="Create"
+        isUnsaved={name !== ""}
+        action={creating}
+        onSubmit={() => void creating.run()}
+      >
         <TextField label="Name" value={name} onValue={setName} maxLength={64} />
         <SelectField label="Tag" value={tag} onValue={setTag} options={TAG_OPTIONS} />
         <TextField
           label="Partitions"
-          hint="How many its user groups are spread over, for good. Nothing: 64, which is right for up to some million groups."
+          hint="Number of partitions for its user groups. It cannot be changed. Empty: 64, enough for several million groups."
           value={partitions}
           onValue={setPartitions}
         />
@@ -165,7 +172,7 @@ function Delete({
         environment: { name, tag },
         force,
       });
-      if (done) return `The environment ${id} is deleted.`;
+      if (done) return `Deleted the environment ${id}.`;
       announce(`${countText(remainingUserGroups, "user group")} left`);
     }
   };
@@ -173,13 +180,13 @@ function Delete({
     <ConfirmDialog
       title="Delete an environment"
       id={id}
-      consequence={`This ends the environment ${id} for good, with its API tokens and its user group tokens. Its audit trail stays.`}
+      consequence={`This permanently deletes the environment ${id}, and revokes its API tokens and user group tokens. Its audit trail stays.`}
       button="Delete it"
       command={{ command: "env delete", options: force ? ["--force"] : [], args: [id] }}
       onConfirm={deleteAll}
       onClose={onClose}
     >
-      <CheckField label="Delete its user groups as well" value={force} onValue={setForce} />
+      <CheckField label="Also delete its user groups" value={force} onValue={setForce} />
     </ConfirmDialog>
   );
 }

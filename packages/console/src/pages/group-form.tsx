@@ -19,8 +19,8 @@ export function GroupFieldset({
         label="Mapping"
         hint={
           <>
-            Which data source each schema has, on a line each: <code>SCHEMA=SOURCE</code>; or a JSON object. Nothing: it
-            has none.
+            The data source of each schema, one per line: <code>SCHEMA=SOURCE</code>. Or a JSON object. Empty: no
+            mapping.
           </>
         }
         rows={3}
@@ -31,7 +31,7 @@ export function GroupFieldset({
         label="Properties"
         hint={
           <>
-            A JSON object, such as <code>{'{"plan": "gold"}'}</code>. Nothing: it has none.
+            A JSON object, such as <code>{'{"plan": "gold"}'}</code>. Empty: no properties.
           </>
         }
         rows={8}
@@ -42,12 +42,11 @@ export function GroupFieldset({
   );
 }
 
-/** Explains why something is not offered to `ADMIN_TOKEN`. @param what it does, such as `creates a user group` */
+/** Explains why something is not offered to `ADMIN_TOKEN`. @param what such as `create a user group` */
 export function NeedsEnvironmentToken({ what }: { readonly what: string }) {
   return (
     <NotOffered>
-      ADMIN_TOKEN is bound to no environment, so that it neither shows nor makes tokens of user groups. Whoever {what}{" "}
-      signs in with an API token of role admin of this environment.
+      ADMIN_TOKEN has no environment of its own. To {what}, sign in with an API token of role admin of this environment.
     </NotOffered>
   );
 }

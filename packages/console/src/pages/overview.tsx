@@ -22,16 +22,16 @@ function Overview() {
       <p class="small">
         {isPaused
           ? "Paused while the page is hidden."
-          : `Of the process that answers /metrics, with its workers: the last minute, read every ${INTERVAL_MS / 1000} seconds. A monitor adds up several processes, and keeps what was before.`}
+          : `The last minute of the process that answers /metrics, with its workers, updated every ${INTERVAL_MS / 1000} seconds. Use a monitoring system for several processes and for history.`}
       </p>
       <FailureBox error={error} />
       {isOther && (
         <NotOffered>
-          Another process answers than before: the service began anew, or there are several behind this address. It is
-          measured anew.
+          Another process answers now: the service restarted, or several processes share this address. The measurement
+          starts again.
         </NotOffered>
       )}
-      {!figures && error === undefined && <p>Measuring: the figures come with the second reading.</p>}
+      {!figures && error === undefined && <p>Measuring. The figures appear after the second reading.</p>}
       {figures && <Shown figures={figures} />}
       <CommandLine command="ping" />
     </Page>
@@ -47,12 +47,12 @@ function Shown({ figures }: { readonly figures: Figures }) {
         facts={[
           ["Measured over", `${Math.round(figures.seconds)} s`],
           ["Calls", `${rateText(all.perSecond)} a second`],
-          ["Ended with an error", `${countText(all.failed, "call")}, ${share.toFixed(share < 10 ? 1 : 0)} %`],
-          ["99 of 100 took at most", quantileText(all.p99)],
-          ["Under way", countText(figures.inFlight, "call")],
+          ["Failed", `${countText(all.failed, "call")}, ${share.toFixed(share < 10 ? 1 : 0)} %`],
+          ["p99 latency", quantileText(all.p99)],
+          ["In flight", countText(figures.inFlight, "call")],
           ["Refused by a limit", countText(figures.limited, "call")],
           ["Redis, or the embedded store", redisText(figures.isRedisReady)],
-          ["Workers", `${figures.workers}; ${figures.workerExits} ended since the service began`],
+          ["Workers", `${figures.workers}; ${figures.workerExits} exited since the service started`],
           ["Memory", `${Math.round(figures.memoryBytes / 2 ** 20).toLocaleString("en")} MiB`],
         ]}
       />
@@ -61,10 +61,10 @@ function Shown({ figures }: { readonly figures: Figures }) {
       </Section>
       <Section title="Errors by code">
         {errors.length === 0 ? (
-          <p>No call ended with an error.</p>
+          <p>No call failed.</p>
         ) : (
           <Table
-            caption="Calls of the last minute that ended with an error"
+            caption="Failed calls of the last minute"
             items={errors}
             keyOf={({ method, code }) => `${method} ${code}`}
             columns={[
@@ -94,7 +94,7 @@ function WorkTable({
   readonly noun: string;
   readonly works: readonly Work[];
 }) {
-  if (works.length === 0) return <p>There was none.</p>;
+  if (works.length === 0) return <p>None.</p>;
   const most = Math.max(...works.map(({ perSecond }) => perSecond));
   const longest = Math.max(...works.map(({ p99 }) => p99?.seconds ?? 0));
   const columns: readonly Column<Work>[] = [
@@ -135,6 +135,6 @@ function quantileText(quantile: Quantile | undefined): string {
 }
 
 function redisText(isReady: boolean | undefined): string {
-  if (isReady === undefined) return "not told";
+  if (isReady === undefined) return "unknown";
   return isReady ? "connected" : "a node is not connected";
 }

@@ -13,7 +13,7 @@ import { environmentOf, environmentParamOf, type Session } from "../session/sess
 import { formatEnvironmentName, timeText } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
-/** The viewer sessions of an environment, which can be ended, and the keys that sign them. */
+/** Revokes viewer sessions of an environment, and shows the keys that sign them. */
 export const sessionsPage: PageOfConsole = {
   path: "sessions",
   link: "Viewer sessions",
@@ -26,8 +26,8 @@ export const sessionsPage: PageOfConsole = {
   ),
 };
 
-/** The text wherever sessions are ended. */
-const UNTIL = "Who verifies them without asking the service takes each until it expires.";
+/** The limit of every revocation of sessions. */
+const UNTIL = "A back end that verifies sessions by itself accepts each until it expires.";
 
 function Ending({ session, params }: PageProps) {
   const [group, setGroup] = useTyped(params["group"] ?? "");
@@ -51,14 +51,14 @@ function Ending({ session, params }: PageProps) {
       userGroupId: group,
       viewerId: viewer,
     });
-    return `The viewer sessions of ${whose} have ended. ${UNTIL}`;
+    return `Revoked the viewer sessions of ${whose}. ${UNTIL}`;
   };
   return (
-    <Section title="End viewer sessions">
+    <Section title="Revoke viewer sessions">
       <p>The user group and its tokens stay as they are. {UNTIL}</p>
       <Form
-        label="End viewer sessions"
-        submit="End them …"
+        label="Revoke viewer sessions"
+        submit="Revoke them …"
         isDangerous
         action={asking}
         onSubmit={() => void asking.run()}
@@ -66,7 +66,7 @@ function Ending({ session, params }: PageProps) {
         <TextField label="User group" hint="Its id." value={group} onValue={setGroup} maxLength={256} />
         <TextField
           label="Viewer"
-          hint="The viewer_id that the sessions were made with. Nothing: all of the user group."
+          hint="The viewer_id of the sessions. Empty: all sessions of the user group."
           value={viewer}
           onValue={setViewer}
           maxLength={256}
@@ -75,10 +75,10 @@ function Ending({ session, params }: PageProps) {
       <CommandLine {...command} />
       {isEnding && (
         <ConfirmDialog
-          title="End viewer sessions"
+          title="Revoke viewer sessions"
           id={viewer || group}
-          consequence={`This ends all viewer sessions of ${whose}: pages that have one need another.`}
-          button="End them"
+          consequence={`This revokes all viewer sessions of ${whose}. Pages that use one need a new session.`}
+          button="Revoke them"
           command={command}
           onConfirm={end}
           onClose={() => setEnding(false)}
@@ -89,7 +89,7 @@ function Ending({ session, params }: PageProps) {
 }
 
 const STATES: { readonly [state in State]: string } = {
-  [State.UNSPECIFIED]: "not told",
+  [State.UNSPECIFIED]: "unknown",
   [State.STANDBY]: "standby",
   [State.ACTIVE]: "active",
   [State.RETIRED]: "retired",
@@ -106,7 +106,7 @@ function SigningKeys({ session }: { readonly session: Session }) {
     <Section title="Signing keys">
       <FailureBox error={error} again={again} />
       {!value && isBusy && <p>Reading …</p>}
-      {value && keys.length === 0 && <p>There are none yet: the first viewer session makes them.</p>}
+      {value && keys.length === 0 && <p>There are no keys yet: the first viewer session creates them.</p>}
       {keys.length > 0 && (
         <Table<SigningKey>
           caption="The keys that sign viewer sessions"
@@ -125,7 +125,7 @@ function SigningKeys({ session }: { readonly session: Session }) {
       {session.isRoot ? (
         <Rotate session={session} again={again} />
       ) : (
-        <NotOffered>ADMIN_TOKEN alone rotates signing keys, as the service does by itself every 30 days.</NotOffered>
+        <NotOffered>Only ADMIN_TOKEN can rotate signing keys. The service rotates them every 30 days.</NotOffered>
       )}
     </Section>
   );
@@ -139,26 +139,23 @@ function Rotate({ session, again }: { readonly session: Session; readonly again:
   const rotating = useAction(async () => {
     await session.admin.rotateSigningKey({ environment });
     again();
-    return "The next key signs, at once or as soon as it was published for 15 minutes. No session ends.";
+    return "Rotated. The next key signs once it has been published for 15 minutes. No session is revoked.";
   });
   const end = async () => {
     await session.admin.rotateSigningKey({ environment, endSessions: true });
     again();
-    return `The viewer sessions of ${id} have ended. Who verifies them without asking the service takes them until it has read the new keys, 10 minutes at most.`;
+    return `Revoked the viewer sessions of ${id}. A back end that verifies sessions by itself accepts them until it reads the new keys, 10 minutes at most.`;
   };
   return (
     <>
-      <p>
-        The service rotates them by itself every 30 days. Where a key has leaked, or cannot be decrypted, replace all at
-        once.
-      </p>
+      <p>The service rotates them every 30 days. If a key has leaked, or cannot be decrypted, replace all keys.</p>
       <FailureBox error={rotating.error} />
       <p class="buttons">
         <button type="button" aria-disabled={rotating.isBusy} onClick={() => void rotating.run()}>
-          Have the next key sign
+          Rotate to the next key
         </button>
         <button type="button" onClick={() => setEnding(true)}>
-          Replace all keys, and end every session …
+          Replace all keys, and revoke every session …
         </button>
       </p>
       <CommandLine command="signing-key rotate" {...env} />
@@ -166,7 +163,7 @@ function Rotate({ session, again }: { readonly session: Session; readonly again:
         <ConfirmDialog
           title="Replace all signing keys"
           id={id}
-          consequence={`This ends all viewer sessions of the environment ${id}: pages that have one need another.`}
+          consequence={`This revokes all viewer sessions of the environment ${id}. Pages that use one need a new session.`}
           button="Replace them"
           command={{ command: "signing-key rotate", options: ["--end-sessions"], ...env }}
           onConfirm={end}

@@ -1,3 +1,4 @@
+import { Code, ConnectError } from "@connectrpc/connect";
 import { useRef, useState } from "preact/hooks";
 import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { type GroupTexts, mappingOptions, parseMapping, parseProperties, textsOf } from "../group-fields.ts";
@@ -6,14 +7,15 @@ import { CommandLine } from "../parts/command.tsx";
 import { Secret } from "../parts/copy.tsx";
 import { ConfirmDialog } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
-import { Form, TextField } from "../parts/field.tsx";
+import { Form } from "../parts/field.tsx";
 import { Page, Section } from "../parts/page.tsx";
+import { RotationForm } from "../parts/rotation.tsx";
 import { Facts } from "../parts/table.tsx";
 import { go, hrefOf } from "../routes.ts";
 import { NotRight } from "../session/failures.ts";
 import { newRequestId } from "../session/request-id.ts";
 import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
-import { parseDuration, timeText } from "../words.ts";
+import { durationText, timeText } from "../words.ts";
 import { GroupFieldset, NeedsEnvironmentToken } from "./group-form.tsx";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
@@ -40,14 +42,14 @@ function UserGroup({ session, params }: PageProps) {
           <a href={hrefOf("audit", { ...env, group: id })}>Its audit events</a>
         </li>
         <li>
-          <a href={hrefOf("sessions", { ...env, group: id })}>End its viewer sessions</a>
+          <a href={hrefOf("sessions", { ...env, group: id })}>Revoke its viewer sessions</a>
         </li>
       </ul>
       {token !== undefined && (
         <Secret
           title={`The new token of the user group ${id}`}
           token={token}
-          lost="Where it is lost, another rotation makes another one."
+          lost="If it is lost, rotate the token again."
           onClose={() => setToken(undefined)}
         />
       )}
@@ -58,14 +60,14 @@ function UserGroup({ session, params }: PageProps) {
           <CommandLine command="group get" args={[id]} {...env} />
           <Section title="Change">
             {session.isRoot ? (
-              <NeedsEnvironmentToken what="changes a user group" />
+              <NeedsEnvironmentToken what="change a user group" />
             ) : (
               <Change session={session} answer={answer} group={group} />
             )}
           </Section>
           <Section title="Rotate the token">
             {session.isRoot ? (
-              <NeedsEnvironmentToken what="rotates the token of a user group" />
+              <NeedsEnvironmentToken what="rotate the token of a user group" />
             ) : (
               <Rotate
                 session={session}
@@ -77,7 +79,7 @@ function UserGroup({ session, params }: PageProps) {
               />
             )}
           </Section>
-          <Section title="End">
+          <Section title="Revoke or delete">
             <End session={session} group={group} again={answer.again} />
           </Section>
         </>
@@ -99,7 +101,7 @@ function Look({ group }: { readonly group: UserGroupInfo }) {
         ["Updated", timeText(group.updateTime)],
         ["Token since", timeText(group.tokenCreateTime)],
         ["Last rotation", group.lastRotationTime && timeText(group.lastRotationTime)],
-        ["Token before until", group.graceExpireTime && timeText(group.graceExpireTime)],
+        ["Old token valid until", group.graceExpireTime && timeText(group.graceExpireTime)],
         ["Token imported", group.importedToken ? "yes" : undefined],
         ["Etag", <code key="etag">{group.etag}</code>],
       ]}
@@ -109,7 +111,7 @@ function Look({ group }: { readonly group: UserGroupInfo }) {
 
 /**
  * A form for the fields. A field that was not touched follows the group. A field that was touched keeps the typed text
- * until it is saved, and replaces what somebody else saved meanwhile only after a warning.
+ * until it is saved, and replaces a change that somebody else made in the meantime only after a warning.
  */
 function Change({
   session,
@@ -127,13 +129,17 @@ function Change({
   const texts = { ...present, ...touched };
   const paths = (Object.keys(present) as (keyof GroupTexts)[]).filter((field) => texts[field] !== present[field]);
   const id = group.providedId;
+  const reread = () => {
+    setReplaced({});
+    return answer.again();
+  };
   const changing = useAction(async () => {
-    if (paths.length === 0) throw new NotRight("Nothing is changed: every field is as it was.");
+    if (paths.length === 0) throw new NotRight("Nothing to save: no field was changed.");
     const others = paths.filter((field) => (replaced[field] ?? present[field]) !== present[field]);
     if (others.length > 0) {
       setReplaced(present);
       throw new NotRight(
-        `Somebody changed ${others.join(", ")} meanwhile: look what it is now. To save again replaces it.`,
+        `Somebody else changed ${others.join(", ")} in the meantime. Check the new values above. Saving again replaces them.`,
       );
     }
     const fields = {
@@ -148,13 +154,14 @@ function Change({
         updateMask: { paths },
         etag: group.etag,
       });
-      setTouched({});
-    } finally {
-      // Also after a change by somebody else, so that the new text is seen.
-      setReplaced({});
-      await answer.again();
+    } catch (error) {
+      // Somebody else changed the group: the page shows the new values.
+      if (ConnectError.from(error).code === Code.Aborted) await reread();
+      throw error;
     }
-    return `The user group ${id} has another ${paths.join(", ")}.`;
+    setTouched({});
+    await reread();
+    return `Saved the user group ${id}: ${paths.join(", ")}.`;
   });
   const onText = (field: keyof GroupTexts, text: string) => {
     setTouched({ ...touched, [field]: text });
@@ -167,9 +174,15 @@ function Change({
   });
   return (
     <>
-      <Form label="Change" submit="Save" action={changing} onSubmit={() => void changing.run()}>
+      <Form
+        label="Change"
+        submit="Save"
+        isUnsaved={paths.length > 0}
+        action={changing}
+        onSubmit={() => void changing.run()}
+      >
         <GroupFieldset texts={texts} onText={onText} />
-        <p class="small">{paths.length === 0 ? "Nothing is changed yet." : `Saving changes: ${paths.join(", ")}.`}</p>
+        <p class="small">{paths.length === 0 ? "No unsaved changes." : `Unsaved changes: ${paths.join(", ")}.`}</p>
       </Form>
       <CommandLine
         command="group update"
@@ -189,39 +202,27 @@ function Rotate({
   readonly id: string;
   readonly onToken: (token: string) => Promise<void>;
 }) {
-  const [grace, setGrace] = useState("");
-  const [fault, setFault] = useState<string>();
   // A rotation whose answer was lost is repeated under the same id, which rotates once.
   const requestId = useRef(newRequestId());
-  const rotating = useAction(async (seconds: number | undefined) => {
+  const rotate = async (graceSeconds: number) => {
     const { userGroup } = await session.userGroups.rotateUserGroupToken({
       group: { case: "userGroupId", value: id },
-      previousTokenTtl: seconds === undefined ? undefined : { seconds: BigInt(seconds) },
+      previousTokenTtl: { seconds: BigInt(graceSeconds) },
       requestId: requestId.current,
     });
     requestId.current = newRequestId();
     if (userGroup) await onToken(userGroup.token);
-    return `The token of the user group ${id} is rotated.`;
-  });
-  const submit = () => {
-    const seconds = grace.trim() === "" ? undefined : parseDuration(grace);
-    const isRight = grace.trim() === "" || (seconds !== undefined && seconds <= 30 * 86_400);
-    setFault(isRight ? undefined : "A grace is written 30s, 5m, 1h or 30d, which is the longest.");
-    if (isRight) void rotating.run(seconds);
+    return `Rotated the token of the user group ${id}.`;
   };
   return (
-    <>
-      <Form label="Rotate the token" submit="Rotate" action={rotating} onSubmit={submit}>
-        <TextField
-          label="Grace"
-          hint="How long the token before stays valid, such as 1h, for dashboards that have it. 0s: it ends at once. Nothing: as the service is set (ROTATION_GRACE)."
-          value={grace}
-          onValue={setGrace}
-          fault={fault}
-        />
-      </Form>
-      <CommandLine command="group rotate" options={grace.trim() ? ["--grace", grace.trim()] : []} args={[id]} />
-    </>
+    <RotationForm
+      label="Rotate the token"
+      id={id}
+      grace={durationText(Number(session.caller.rotationGrace?.seconds ?? 0n))}
+      consequence={`This revokes the old token of the user group ${id} at once. Dashboards that use it show nothing until they have the new token.`}
+      command="group rotate"
+      onRotate={rotate}
+    />
   );
 }
 
@@ -244,12 +245,12 @@ function End({
     requestId.current = newRequestId();
     // The group has another etag now, with which it is changed or deleted next.
     await again();
-    return `The tokens of the user group ${id} have ended.`;
+    return `Revoked the tokens of the user group ${id}.`;
   };
   const remove = async () => {
     await session.admin.deleteUserGroup({ environment, userGroupId: id, etag });
     go(hrefOf("groups", env), true);
-    return `The user group ${id} is deleted.`;
+    return `Deleted the user group ${id}.`;
   };
   return (
     <>
@@ -265,7 +266,7 @@ function End({
         <ConfirmDialog
           title="Revoke the tokens of a user group"
           id={id}
-          consequence={`This ends all tokens of the user group ${id} at once, also one on its grace: dashboards that have one show nothing. It gets a fresh one, which a rotation, or ugs group create, shows.`}
+          consequence={`This revokes all tokens of the user group ${id} at once, also one in its grace period. Dashboards that use one show nothing until they have a new token: rotate the token, or run ugs group create.`}
           button="Revoke them"
           command={{ command: "group revoke", args: [id], ...env }}
           onConfirm={revoke}
@@ -276,7 +277,7 @@ function End({
         <ConfirmDialog
           title="Delete a user group"
           id={id}
-          consequence={`This deletes the user group ${id} for good, with its name, mapping and properties, and ends its tokens.`}
+          consequence={`This permanently deletes the user group ${id}, with its name, mapping and properties, and revokes its tokens.`}
           button="Delete it"
           command={{ command: "group delete", options: ["--etag", group.etag], args: [id], ...env }}
           onConfirm={remove}

@@ -39,17 +39,17 @@ function UserGroups({ session, params }: PageProps) {
         <Secret
           title={`The token of the user group ${made.id}`}
           token={made.token}
-          lost="Where it is lost, a rotation makes another one."
+          lost="If it is lost, rotate the token."
           onClose={() => setMade(undefined)}
         />
       )}
       <Form label="Search user groups" submit="Search" onSubmit={() => go(hrefOf("groups", { ...env, prefix: typed }))}>
-        <TextField label="What their ids begin with" value={typed} onValue={setTyped} maxLength={256} />
+        <TextField label="Prefix of the id" value={typed} onValue={setTyped} maxLength={256} />
       </Form>
       <ListTable
         list={list}
-        none={prefix ? `There is no user group whose id begins with ${prefix}.` : "There is no user group yet."}
-        caption={prefix ? `User groups whose ids begin with ${prefix}` : "All user groups"}
+        none={prefix ? `No user group has an id that starts with ${prefix}.` : "There are no user groups yet."}
+        caption={prefix ? `User groups with ids that start with ${prefix}` : "All user groups"}
         keyOf={({ providedId }) => providedId}
         columns={[
           {
@@ -96,29 +96,35 @@ function Create({
       mapping: parseMapping(texts.mapping),
       properties: parseProperties(texts.properties),
     });
-    if (!newUserGroup || !userGroup) return `There is a user group ${id} already, which was left as it is.`;
+    if (!newUserGroup || !userGroup) return `The user group ${id} exists already. It was not changed.`;
     setId("");
     setTexts(NOTHING);
     onMade(id, userGroup.token);
-    return `The user group ${id} is created.`;
+    return `Created the user group ${id}.`;
   });
   return (
     <Section title="Create a user group">
       {session.isRoot ? (
-        <NeedsEnvironmentToken what="creates a user group" />
+        <NeedsEnvironmentToken what="create a user group" />
       ) : (
         <>
-          <Form label="Create a user group" submit="Create" action={creating} onSubmit={() => void creating.run()}>
+          <Form
+            label="Create a user group"
+            submit="Create"
+            isUnsaved={[id, ...Object.values(texts)].some((text) => text !== "")}
+            action={creating}
+            onSubmit={() => void creating.run()}
+          >
             <TextField
               label="Id"
-              hint="By which the back end knows it, for good."
+              hint="The id of the user group in your back end. It cannot be changed."
               value={id}
               onValue={setId}
               maxLength={256}
             />
             <GroupFieldset
               texts={texts}
-              nameHint="Nothing: the id."
+              nameHint="Empty: the id."
               onText={(field, text) => setTexts({ ...texts, [field]: text })}
             />
           </Form>

@@ -113,13 +113,26 @@ export interface List<T> extends Omit<Answer<readonly T[]>, "value"> {
   readonly more: () => void;
 }
 
+type Read<T> = (pageToken: string, signal: AbortSignal) => Promise<ListPage<T>>;
+
+/** The fewest items that are shown at once, unless the list ends. */
+const MIN_ITEMS = 50;
+
+/** Reads pages until there are `MIN_ITEMS`. The service returns short or empty pages while a filter matches few items. */
+async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal): Promise<ListPage<T>> {
+  const items: T[] = [];
+  let nextPageToken = pageToken;
+  do {
+    const page = await read(nextPageToken, signal);
+    items.push(...page.items);
+    nextPageToken = page.nextPageToken;
+  } while (items.length < MIN_ITEMS && nextPageToken !== "");
+  return { items, nextPageToken };
+}
+
 /** Reads a list page by page, from the beginning whenever `key` changes. @param noun the items, such as `user group` */
-export function useList<T>(
-  key: string,
-  noun: string,
-  read: (pageToken: string, signal: AbortSignal) => Promise<ListPage<T>>,
-): List<T> {
-  const first = useAnswer(key, (signal) => read("", signal));
+export function useList<T>(key: string, noun: string, read: Read<T>): List<T> {
+  const first = useAnswer(key, (signal) => readFull(read, "", signal));
   const [further, setFurther] = useState<{ of: ListPage<T>; items: readonly T[]; next: string }>();
   // Pages that were read before the list was read again do not belong to it.
   const rest = further && further.of === first.value ? further : undefined;
@@ -128,10 +141,7 @@ export function useList<T>(
   const more = useAction(async () => {
     const of = first.value;
     if (!of) return undefined;
-    // A page may be empty though more follow.
-    let page: ListPage<T> = { items: [], nextPageToken };
-    do page = await read(page.nextPageToken, new AbortController().signal);
-    while (page.items.length === 0 && page.nextPageToken !== "");
+    const page = await readFull(read, nextPageToken, new AbortController().signal);
     setFurther({ of, items: [...(rest?.items ?? []), ...page.items], next: page.nextPageToken });
     return `${items.length + page.items.length} ${noun}s are shown`;
   });

@@ -20,7 +20,7 @@ async function copy(text: string): Promise<boolean> {
 export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
   const onClick = async () => {
     const isDone = await copy(text);
-    announce(isDone ? `Copied ${what}.` : `The browser does not let this page copy: select ${what}, and copy it.`);
+    announce(isDone ? `Copied ${what}.` : `The browser does not allow this page to copy. Select ${what} and copy it.`);
   };
   return (
     <button type="button" class="small" onClick={onClick}>
@@ -51,12 +51,14 @@ export function Secret({
     const isDone = await copy(token);
     // The text is selected, for the person to copy by the keyboard.
     if (!isDone) field.current?.select();
-    announce(isDone ? "Copied the token." : "The browser does not let this page copy: the token is selected, copy it.");
+    announce(
+      isDone ? "Copied the token." : "The browser does not allow this page to copy. The token is selected: copy it.",
+    );
   };
   return (
     <section class="secret" aria-labelledby={`${id}-title`} ref={box} tabIndex={-1}>
       <h2 id={`${id}-title`}>{title}</h2>
-      <p>Put it where it is used. {lost}</p>
+      <p>Store it where it is used. {lost}</p>
       <label for={id}>Token</label>
       <input id={id} ref={field} readOnly value={token} autocomplete="off" spellcheck={false} />
       <p class="buttons">
@@ -71,7 +73,7 @@ export function Secret({
             onClose();
           }}
         >
-          I have it: forget it here
+          I have stored it: forget it here
         </button>
       </p>
     </section>

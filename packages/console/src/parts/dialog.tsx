@@ -58,8 +58,8 @@ interface Ending {
   readonly command: CommandProps;
   /** Further fields. */
   readonly children?: ComponentChildren;
-  /** Does it, or rejects with why it failed. @returns what was done, to be announced */
-  readonly onConfirm: () => Promise<string>;
+  /** Does it, or rejects with why it failed. @returns the announcement; undefined for none */
+  readonly onConfirm: () => Promise<string | undefined>;
   readonly onClose: () => void;
 }
 
@@ -67,18 +67,23 @@ interface Ending {
 export function ConfirmDialog({ title, id, consequence, button, command, children, onConfirm, onClose }: Ending) {
   const [typed, setTyped] = useState("");
   const [fault, setFault] = useState<string>();
+  const close = () => {
+    // The page does not repeat an announcement of the dialog.
+    announce("");
+    onClose();
+  };
   const ending = useAction(async () => {
     const done = await onConfirm();
-    onClose();
+    close();
     return done;
   });
   const submit = () => {
     const isRight = typed === id;
-    setFault(isRight ? undefined : `That is not ${id}: nothing was done.`);
+    setFault(isRight ? undefined : `This is not ${id}: nothing was done.`);
     if (isRight) void ending.run();
   };
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} onClose={close}>
       <p>{consequence}</p>
       <Form
         label={title}
@@ -87,7 +92,7 @@ export function ConfirmDialog({ title, id, consequence, button, command, childre
         action={ending}
         onSubmit={submit}
         beside={
-          <button type="button" onClick={onClose}>
+          <button type="button" onClick={close}>
             Cancel
           </button>
         }

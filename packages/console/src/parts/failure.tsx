@@ -22,7 +22,7 @@ export function FailureBox({
   return (
     <div class="failure" role="alert">
       <p>
-        <strong>{isEnded ? "The token that you are signed in with is not taken any longer." : message}</strong>
+        <strong>{isEnded ? "The token you signed in with is no longer valid." : message}</strong>
       </p>
       {violations.length > 0 && (
         <ul>
@@ -35,8 +35,8 @@ export function FailureBox({
       )}
       {isEnded ? (
         <p>
-          It was revoked, has expired, or the service began anew without it. Nothing was done, and what you typed is
-          still here: sign in with another one.
+          It was revoked, has expired, or the service restarted without it. Nothing was done, and what you typed is
+          still here. Sign in with another token.
         </p>
       ) : (
         hint && <p>{hint}</p>
@@ -48,7 +48,7 @@ export function FailureBox({
           {kind && requestId && "; "}
           {requestId && (
             <>
-              request id <code>{requestId}</code>, by which the log of the service {kind ? "has" : "may have"} it
+              request id <code>{requestId}</code> in the log of the service{kind ? "" : ", if the call reached it"}
             </>
           )}
         </p>

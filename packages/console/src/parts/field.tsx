@@ -2,6 +2,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useId } from "preact/hooks";
 import type { Action } from "./calls.ts";
 import { FailureBox } from "./failure.tsx";
+import { useUnsaved } from "./unsaved.ts";
 
 interface FieldText {
   readonly label: string;
@@ -147,6 +148,7 @@ export function Form({
   action: { isBusy, error } = { isBusy: false, error: undefined },
   isDangerous = false,
   isOfSignIn = false,
+  isUnsaved = false,
   onSubmit,
   beside,
   children,
@@ -161,11 +163,14 @@ export function Form({
   readonly isDangerous?: boolean;
   /** Whether its action signs in. Default: no. */
   readonly isOfSignIn?: boolean;
+  /** Whether it holds text that is lost when the page is left. Default: no. */
+  readonly isUnsaved?: boolean;
   readonly onSubmit: () => void;
   /** Beside the button. */
   readonly beside?: ComponentChildren;
   readonly children: ComponentChildren;
 }) {
+  useUnsaved(isUnsaved);
   return (
     <form
       aria-label={label}

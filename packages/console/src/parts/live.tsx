@@ -1,12 +1,17 @@
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { useLayoutEffect, useState } from "preact/hooks";
+import { route } from "../routes.ts";
+import { session } from "../session/session.ts";
 
-/** The last announcement; the number tells two of the same text apart. */
-const said = signal<{ readonly text: string; readonly number: number }>({ text: "", number: 0 });
+/** The page that is shown, and the session in which it is shown. */
+const place = computed(() => JSON.stringify([session.value?.number, route.value]));
 
-/** Announces a text to screen readers, and shows it at the foot of the page until the next one. */
+/** The last announcement, and its place. The number distinguishes two announcements of the same text. */
+const said = signal({ text: "", place: "", number: 0 });
+
+/** Announces a text to screen readers, and shows it below the page until the next one, or until the page is left. */
 export function announce(text: string): void {
-  said.value = { text, number: said.value.number + 1 };
+  said.value = { text, place: place.value, number: said.value.number + 1 };
 }
 
 /** The mounted regions. Only the last one shows the text, because screen readers ignore what is outside of an open dialog. */
@@ -22,7 +27,7 @@ export function LiveRegion() {
     };
   }, []);
   const { text, number } = said.value;
-  const isSpeaking = regions.value.at(-1) === self;
+  const isSpeaking = regions.value.at(-1) === self && said.value.place === place.value;
   return (
     <div class="live" role="status" aria-live="polite">
       {isSpeaking && text !== "" && <p key={number}>{text}</p>}

@@ -19,13 +19,13 @@ it("says when to try again where the service refuses calls for now, and that not
     kind: "resource_exhausted, RATE_LIMITED",
   });
   expect(failureOf(limited).doubt).toBeUndefined();
-  expect(failureOf(answered(Code.ResourceExhausted, "OVERLOADED")).hint).toMatch(/Try again in a while\.$/);
+  expect(failureOf(answered(Code.ResourceExhausted, "OVERLOADED")).hint).toMatch(/Try again later\.$/);
 });
 
 it("tells a token that is taken no longer from a proxy that wants a sign-in of its own", () => {
   expect(failureOf(answered(Code.Unauthenticated, "API_TOKEN_UNKNOWN")).isTokenRefused).toBe(true);
   const proxy = failureOf(new ConnectError("HTTP 401", Code.Unauthenticated));
-  expect(proxy).toMatchObject({ message: expect.stringContaining("before the service"), kind: undefined });
+  expect(proxy).toMatchObject({ message: expect.stringContaining("proxy"), kind: undefined });
   expect(proxy.isTokenRefused).toBeFalsy();
   expect(proxy.hint).toMatch(/sign in there/);
 });
@@ -38,11 +38,11 @@ it("says of a change that nobody answered, or that the service did not finish, t
   ] as const)
     expect(failureOf(error)).toMatchObject({
       message: expect.stringContaining(words),
-      hint: expect.stringMatching(/[Tt]ry again in (a while|1 second)\.$/),
-      doubt: expect.stringMatching(/^A change may have been made all the same/),
+      hint: expect.stringMatching(/[Tt]ry again (later|in 1 second)\.$/),
+      doubt: expect.stringMatching(/^The change may still have been made/),
     });
   const unknown = answered(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "unknown" });
-  expect(failureOf(unknown).hint).toMatch(/look before you repeat it/);
+  expect(failureOf(unknown).hint).toMatch(/check before you repeat it/);
   const notMade = answered(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "not_made" });
   expect(failureOf(notMade).hint).toMatch(/^Nothing was changed/);
 });

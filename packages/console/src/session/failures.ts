@@ -24,24 +24,25 @@ export class NotRight extends Error {}
 
 /** What to do, by the reason of the service's error. */
 const HINTS: { readonly [reason: string]: string } = {
-  API_TOKEN_UNKNOWN: "Check that the whole token of this service was typed in, and that it was not revoked.",
-  API_TOKEN_MALFORMED: "Check that the whole token was typed in, without anything else.",
+  API_TOKEN_UNKNOWN: "Check that you typed the whole token of this service, and that it was not revoked.",
+  API_TOKEN_MALFORMED: "Check that you typed the whole token, and nothing else.",
   ROLE_TOO_LOW: "Sign in with a token of that role.",
   ENVIRONMENT_TOKEN_REQUIRED: "Sign in with an API token of role admin of this environment.",
-  OTHER_ENVIRONMENT: "This token acts on its own environment alone.",
-  USER_GROUP_NOT_FOUND: "It may have been deleted. The list of user groups shows those that there are.",
-  ENVIRONMENT_NOT_FOUND: "It may have been deleted. The list of environments shows those that there are.",
+  OTHER_ENVIRONMENT: "This token may act on its own environment only.",
+  USER_GROUP_NOT_FOUND: "It may have been deleted. See the list of user groups.",
+  ENVIRONMENT_NOT_FOUND: "It may have been deleted. See the list of environments.",
   ENVIRONMENT_EXISTS: "Choose another name or tag.",
-  API_TOKEN_NOT_FOUND: "It may have been revoked, or have expired. The list of API tokens shows those that there are.",
-  ENVIRONMENT_NOT_EMPTY: "Choose to delete its user groups with it.",
-  ENVIRONMENT_BEING_DELETED: "Delete it until it is gone; then it can be created anew.",
-  ETAG_MISMATCH: "Somebody changed it meanwhile. Read it again, and make your change to what it is now.",
-  API_TOKEN_CHANGED: "Somebody changed or rotated it meanwhile. Look, and try again.",
-  API_TOKEN_OUTLIVES_CALLER: "Revoke it, or sign in with a token that lasts as long as it does.",
-  TOO_MANY_API_TOKENS: "Revoke those that nobody uses.",
-  TOO_FEW_REPLICAS: "It was done, but may be lost in a failover: look, and repeat it where it is missing.",
-  RECORD_UNREADABLE: "Have its operator look at TOKEN_KEYS and the stored data.",
-  INTERNAL: "Have its operator look for the request id in the log of the service.",
+  API_TOKEN_NOT_FOUND: "It may have been revoked or have expired. See the list of API tokens.",
+  ENVIRONMENT_NOT_EMPTY: "Select the option that also deletes its user groups.",
+  ENVIRONMENT_BEING_DELETED: "Finish its deletion. Then you can create it again.",
+  ETAG_MISMATCH: "Somebody else changed it in the meantime. Check its new values, then save again.",
+  API_TOKEN_CHANGED: "Somebody else changed or rotated it in the meantime. Check its new values, then try again.",
+  API_TOKEN_OUTLIVES_CALLER: "Revoke it, or sign in with a token that expires no earlier than it does.",
+  TOO_MANY_API_TOKENS: "Revoke API tokens that are no longer used.",
+  TOO_FEW_REPLICAS:
+    "The change was made, but a failover may lose it. Check it after a failover, and repeat it if it is missing.",
+  RECORD_UNREADABLE: "Ask the operator of the service to check TOKEN_KEYS and the stored data.",
+  INTERNAL: "Ask the operator of the service to find the request id in its log.",
 };
 
 /** The reasons of errors that do not last: the service did nothing, and a later call may succeed. */
@@ -77,48 +78,48 @@ function againText({ metadata }: ConnectError): string {
   const seconds = metadata.get("retry-after") ?? "";
   return /^\d{1,6}$/.test(seconds) && seconds !== "0"
     ? `Try again in ${countText(Number(seconds), "second")}.`
-    : "Try again in a while.";
+    : "Try again later.";
 }
 
 /** What to do about errors whose reason has no entry in `HINTS`. */
 function hintOfOutcome(code: Code, outcome: FailureDetails["outcome"]): string | undefined {
   if (code !== Code.Unavailable) return undefined;
   if (outcome === "not_made") return "Nothing was changed, and what you typed is still here. Try again.";
-  if (outcome === "unknown") return "The change may have been made: look before you repeat it.";
+  if (outcome === "unknown") return "The change may have been made: check before you repeat it.";
   return "Try again.";
 }
 
 /** What to do about a change that was not answered. */
-const DOUBT = "A change may have been made all the same: look before you repeat it. What you typed is still here.";
+const DOUBT = "The change may still have been made: check before you repeat it. What you typed is still here.";
 
 /** Describes a call that was not answered, or not by the service. */
 function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "doubt"> {
   const { code, rawMessage } = error;
   const doubt = DOUBT;
   if (code === Code.DeadlineExceeded)
-    return { message: "The service did not answer in time.", hint: "Try again in a while.", doubt };
-  if (code === Code.Canceled) return { message: "It was broken off.", hint: undefined, doubt };
+    return { message: "The service did not answer in time.", hint: "Try again later.", doubt };
+  if (code === Code.Canceled) return { message: "The call was canceled.", hint: undefined, doubt };
   if (code === Code.Unimplemented)
     return {
       message: "The service does not have this call.",
-      hint: "Another release may answer here now: copy what you typed, and load the page again.",
+      hint: "The service may have been replaced by another release. Copy what you typed, then reload the page.",
     };
   const [, status] = /^HTTP (\d{3})$/.exec(rawMessage) ?? [];
   if (status === "401" || status === "403")
     return {
-      message: `Something before the service refused it, with HTTP ${status}: the service did not see it.`,
-      hint: "A proxy may want a sign-in of its own: sign in there in another tab, then try again here.",
+      message: `A proxy refused the call with HTTP ${status}. The service did not receive it.`,
+      hint: "The proxy may need its own sign-in: sign in there in another tab, then try again here.",
     };
   if (status !== undefined)
     return {
-      message: `Something before the service answered in its place, with HTTP ${status}: the service may be overloaded, or begin anew.`,
+      message: `A proxy answered with HTTP ${status} instead of the service. The service may be overloaded or restarting.`,
       hint: againText(error),
       doubt,
     };
-  // The words of the browser, for whoever looks into it.
+  // The message of the browser helps to find the cause.
   return {
     message: `The service could not be reached: ${rawMessage}.`,
-    hint: "It may begin anew, or the way to it is cut: check that it runs, and try again in a while.",
+    hint: "It may be restarting, or the network may be down. Check that it is running, then try again later.",
     doubt,
   };
 }

@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import type { GetCallerResponse } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
-import { ENVIRONMENT_PARAM, route } from "../routes.ts";
+import { ENVIRONMENT_PARAM, route, stay } from "../routes.ts";
 import { formatEnvironmentName, parseEnvironmentName } from "../words.ts";
 import { type Clients, openClients } from "./clients.ts";
 import { NotRight } from "./failures.ts";
@@ -46,7 +46,7 @@ export const IDLE_MS = 15 * 60_000;
  */
 export async function signIn(token: string): Promise<void> {
   // No token has other characters, and a header would refuse them.
-  if (!/^[\x21-\x7e]+$/.test(token)) throw new NotRight("A token has neither spaces nor letters outside of ASCII.");
+  if (!/^[\x21-\x7e]+$/.test(token)) throw new NotRight("A token has no spaces, and ASCII characters only.");
   const mine = new AbortController();
   ending = mine;
   const clients = openClients(token, mine.signal);
@@ -55,7 +55,7 @@ export async function signIn(token: string): Promise<void> {
   mine.signal.throwIfAborted();
   if (caller.role !== "root" && caller.role !== "admin")
     throw new NotRight(
-      `This is an API token of role ${caller.role}, which may do nothing here: sign in with one of role admin, or with ADMIN_TOKEN.`,
+      `This API token has the role ${caller.role}, which may not use the console. Sign in with an API token of role admin, or with ADMIN_TOKEN.`,
     );
   endedBecause.value = "";
   const isRoot = caller.role === "root";
@@ -71,6 +71,7 @@ export async function signIn(token: string): Promise<void> {
 export function signOut(because = "You are signed out. The token is forgotten."): void {
   ending.abort();
   isAskingAgain.value = false;
+  stay();
   if (!session.value) return;
   session.value.end();
   session.value = undefined;
@@ -88,7 +89,7 @@ function forget(because: string): void {
 
 function requireActs(): void {
   if (Date.now() - lastAct >= IDLE_MS)
-    forget("You were signed out, because nothing was done here for 15 minutes. The token is forgotten.");
+    forget("You were signed out after 15 minutes without activity. The token is forgotten.");
 }
 
 /** Ends the session when nobody does anything for `IDLE_MS`, and when the page is left. */
@@ -105,7 +106,7 @@ export function watchActs(): void {
     );
   document.addEventListener("visibilitychange", requireActs);
   // A browser may keep a page that was left, to show it again.
-  addEventListener("pagehide", () => forget("You are signed out, because the page was left."));
+  addEventListener("pagehide", () => forget("You were signed out because the page was left."));
   setInterval(requireActs, 1000);
 }
 

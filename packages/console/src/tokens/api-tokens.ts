@@ -5,10 +5,10 @@ import { countText, timeText } from "../words.ts";
 
 /** The roles of API tokens, as people write them, and what each may do. */
 export const ROLES = {
-  resolve: { value: Role.RESOLVE, may: "ask whose a viewer session is" },
-  read: { value: Role.READ, may: "that, and read user groups" },
-  manage: { value: Role.MANAGE, may: "that, and make and change user groups and viewer sessions: for back ends" },
-  admin: { value: Role.ADMIN, may: "that, and all that this console does in its environment" },
+  resolve: { value: Role.RESOLVE, may: "resolve user group tokens and viewer sessions" },
+  read: { value: Role.READ, may: "also read user groups and their tokens" },
+  manage: { value: Role.MANAGE, may: "also create and change user groups and viewer sessions. For back ends" },
+  admin: { value: Role.ADMIN, may: "also administer its environment" },
 } as const;
 
 /** The name of a role; a dash for what is no role of API tokens. */
@@ -23,7 +23,7 @@ export function roleOf(name: string): Role {
 
 /** Where a credential comes from. */
 export const SOURCES: { readonly [source in Source]: string } = {
-  [Source.UNSPECIFIED]: "not told",
+  [Source.UNSPECIFIED]: "unknown",
   [Source.ISSUED]: "issued",
   [Source.API_TOKENS]: "the setting API_TOKENS",
   [Source.ADMIN_TOKEN]: "the setting ADMIN_TOKEN",
@@ -36,9 +36,9 @@ function msOf(time: Timestamp | undefined, none: number): number {
 
 /** The orders in which API tokens can be listed. */
 export const ORDERS = {
-  expires: { words: "What expires first", of: ({ expireTime }: ApiToken) => msOf(expireTime, Number.MAX_VALUE) },
-  unused: { words: "What was never used, then what was used longest ago", of: unusedSince },
-  newest: { words: "The newest first", of: ({ createTime }: ApiToken) => -msOf(createTime, 0) },
+  expires: { words: "First to expire", of: ({ expireTime }: ApiToken) => msOf(expireTime, Number.MAX_VALUE) },
+  unused: { words: "Never used, then least recently used", of: unusedSince },
+  newest: { words: "Newest first", of: ({ createTime }: ApiToken) => -msOf(createTime, 0) },
 } as const;
 
 /** Sorts API tokens that were never used first, and among them the oldest. */
@@ -46,7 +46,7 @@ function unusedSince({ lastUseTime, createTime }: ApiToken): number {
   return lastUseTime ? timestampMs(lastUseTime) : msOf(createTime, 0) - Number.MAX_SAFE_INTEGER;
 }
 
-/** Sorts API tokens. @param order one of `ORDERS`; any other text: what expires first */
+/** Sorts API tokens. @param order one of `ORDERS`; any other text: the first to expire */
 export function inOrder(tokens: readonly ApiToken[], order: string): ApiToken[] {
   const { of } = Object.hasOwn(ORDERS, order) ? ORDERS[order as keyof typeof ORDERS] : ORDERS.expires;
   return [...tokens].sort((a, b) => of(a) - of(b) || (a.id < b.id ? -1 : 1));

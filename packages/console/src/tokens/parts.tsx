@@ -1,5 +1,7 @@
-import type { ApiToken, Role } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
+import { type ApiToken, Role } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { CommandLine } from "../parts/command.tsx";
+import { NotOffered } from "../parts/page.tsx";
 import { Facts } from "../parts/table.tsx";
 import type { Session } from "../session/session.ts";
 import { timeText } from "../words.ts";
@@ -45,9 +47,24 @@ export function ApiTokenFacts({
         ["Created by", apiToken.creator || undefined],
         ["Last used", timeText(apiToken.lastUseTime, "not yet")],
         ["Rotated by", rotator || undefined],
-        ["Text since", rotator ? timeText(apiToken.tokenCreateTime) : undefined],
-        ["Text before until", apiToken.graceExpireTime && timeText(apiToken.graceExpireTime)],
+        ["Secret since", rotator ? timeText(apiToken.tokenCreateTime) : undefined],
+        ["Old secret valid until", apiToken.graceExpireTime && timeText(apiToken.graceExpireTime)],
       ]}
     />
+  );
+}
+
+/** Says which user group tokens a leaked API token exposed. Its revocation does not end them. */
+export function LeakNote({ role, env }: { readonly role: Role; readonly env?: string | undefined }) {
+  // A token of role resolve reads no user group.
+  if (role === Role.RESOLVE) return null;
+  return (
+    <>
+      <NotOffered>
+        If it leaked: a token of role {roleText(role)} can read the tokens of all user groups of its environment. They
+        stay valid when you revoke it. Revoke them too:
+      </NotOffered>
+      <CommandLine command="group revoke" options={["--all"]} env={env} />
+    </>
   );
 }

@@ -599,7 +599,10 @@ type GetCallerResponse struct {
 	// Unset: ADMIN_TOKEN, which is bound to none.
 	Environment *EnvironmentName `protobuf:"bytes,4,opt,name=environment,proto3" json:"environment,omitempty"`
 	// Unset: it lasts until it is revoked.
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// The default of RotateUserGroupToken's previous_token_ttl: the setting
+	// ROTATION_GRACE.
+	RotationGrace *durationpb.Duration `protobuf:"bytes,6,opt,name=rotation_grace,json=rotationGrace,proto3" json:"rotation_grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -665,6 +668,13 @@ func (x *GetCallerResponse) GetEnvironment() *EnvironmentName {
 func (x *GetCallerResponse) GetExpireTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ExpireTime
+	}
+	return nil
+}
+
+func (x *GetCallerResponse) GetRotationGrace() *durationpb.Duration {
+	if x != nil {
+		return x.RotationGrace
 	}
 	return nil
 }
@@ -3104,7 +3114,7 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\x18ListEnvironmentsResponse\x12C\n" +
 	"\fenvironments\x18\x01 \x03(\v2\x1f.usergroup.admin.v1.EnvironmentR\fenvironments\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x12\n" +
-	"\x10GetCallerRequest\"\xf0\x01\n" +
+	"\x10GetCallerRequest\"\xb2\x02\n" +
 	"\x11GetCallerResponse\x12 \n" +
 	"\fapi_token_id\x18\x01 \x01(\tR\n" +
 	"apiTokenId\x12!\n" +
@@ -3112,7 +3122,8 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\x04role\x18\x03 \x01(\tR\x04role\x12E\n" +
 	"\venvironment\x18\x04 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12;\n" +
 	"\vexpire_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\xec\x01\n" +
+	"expireTime\x12@\n" +
+	"\x0erotation_grace\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\rrotationGrace\"\xec\x01\n" +
 	"\x15CreateApiTokenRequest\x12E\n" +
 	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12,\n" +
@@ -3390,10 +3401,10 @@ var file_usergroup_admin_v1_admin_service_proto_goTypes = []any{
 	(*EnvironmentName)(nil),                  // 52: usergroup.admin.v1.EnvironmentName
 	(*Environment)(nil),                      // 53: usergroup.admin.v1.Environment
 	(*timestamppb.Timestamp)(nil),            // 54: google.protobuf.Timestamp
-	(Role)(0),                                // 55: usergroup.admin.v1.Role
-	(*ApiToken)(nil),                         // 56: usergroup.admin.v1.ApiToken
-	(*fieldmaskpb.FieldMask)(nil),            // 57: google.protobuf.FieldMask
-	(*durationpb.Duration)(nil),              // 58: google.protobuf.Duration
+	(*durationpb.Duration)(nil),              // 55: google.protobuf.Duration
+	(Role)(0),                                // 56: usergroup.admin.v1.Role
+	(*ApiToken)(nil),                         // 57: usergroup.admin.v1.ApiToken
+	(*fieldmaskpb.FieldMask)(nil),            // 58: google.protobuf.FieldMask
 	(*UserGroupInfo)(nil),                    // 59: usergroup.admin.v1.UserGroupInfo
 	(*v1.ViewerSession)(nil),                 // 60: usergroup.v1.ViewerSession
 	(*ImportedUserGroup)(nil),                // 61: usergroup.admin.v1.ImportedUserGroup
@@ -3413,117 +3424,118 @@ var file_usergroup_admin_v1_admin_service_proto_depIdxs = []int32{
 	53, // 5: usergroup.admin.v1.ListEnvironmentsResponse.environments:type_name -> usergroup.admin.v1.Environment
 	52, // 6: usergroup.admin.v1.GetCallerResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
 	54, // 7: usergroup.admin.v1.GetCallerResponse.expire_time:type_name -> google.protobuf.Timestamp
-	52, // 8: usergroup.admin.v1.CreateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	55, // 9: usergroup.admin.v1.CreateApiTokenRequest.role:type_name -> usergroup.admin.v1.Role
-	54, // 10: usergroup.admin.v1.CreateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	56, // 11: usergroup.admin.v1.CreateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	52, // 12: usergroup.admin.v1.ListApiTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	55, // 13: usergroup.admin.v1.ListApiTokensRequest.role:type_name -> usergroup.admin.v1.Role
-	54, // 14: usergroup.admin.v1.ListApiTokensRequest.used_since:type_name -> google.protobuf.Timestamp
-	54, // 15: usergroup.admin.v1.ListApiTokensRequest.unused_since:type_name -> google.protobuf.Timestamp
-	56, // 16: usergroup.admin.v1.ListApiTokensResponse.api_tokens:type_name -> usergroup.admin.v1.ApiToken
-	56, // 17: usergroup.admin.v1.LookupApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	52, // 18: usergroup.admin.v1.LookupApiTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	1,  // 19: usergroup.admin.v1.LookupApiTokenResponse.source:type_name -> usergroup.admin.v1.LookupApiTokenResponse.Source
-	52, // 20: usergroup.admin.v1.UpdateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54, // 21: usergroup.admin.v1.UpdateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	57, // 22: usergroup.admin.v1.UpdateApiTokenRequest.update_mask:type_name -> google.protobuf.FieldMask
-	56, // 23: usergroup.admin.v1.UpdateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	52, // 24: usergroup.admin.v1.RotateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	58, // 25: usergroup.admin.v1.RotateApiTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	56, // 26: usergroup.admin.v1.RotateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	52, // 27: usergroup.admin.v1.RevokeApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	52, // 28: usergroup.admin.v1.ListUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	59, // 29: usergroup.admin.v1.ListUserGroupsResponse.user_groups:type_name -> usergroup.admin.v1.UserGroupInfo
-	52, // 30: usergroup.admin.v1.LookupUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	59, // 31: usergroup.admin.v1.LookupUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	52, // 32: usergroup.admin.v1.LookupUserGroupTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	59, // 33: usergroup.admin.v1.LookupUserGroupTokenResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	52, // 34: usergroup.admin.v1.LookupUserGroupTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54, // 35: usergroup.admin.v1.LookupUserGroupTokenResponse.token_expire_time:type_name -> google.protobuf.Timestamp
-	60, // 36: usergroup.admin.v1.LookupUserGroupTokenResponse.session:type_name -> usergroup.v1.ViewerSession
-	52, // 37: usergroup.admin.v1.DeleteUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	52, // 38: usergroup.admin.v1.RevokeUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	58, // 39: usergroup.admin.v1.RevokeUserGroupTokensRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	59, // 40: usergroup.admin.v1.RevokeUserGroupTokensResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	52, // 41: usergroup.admin.v1.RevokeViewerSessionsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	52, // 42: usergroup.admin.v1.ImportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	61, // 43: usergroup.admin.v1.ImportUserGroupsRequest.user_groups:type_name -> usergroup.admin.v1.ImportedUserGroup
-	0,  // 44: usergroup.admin.v1.ImportUserGroupsRequest.mode:type_name -> usergroup.admin.v1.ImportMode
-	54, // 45: usergroup.admin.v1.ImportUserGroupsRequest.snapshot_time:type_name -> google.protobuf.Timestamp
-	58, // 46: usergroup.admin.v1.ImportUserGroupsRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	62, // 47: usergroup.admin.v1.ImportUserGroupsResponse.results:type_name -> usergroup.admin.v1.ImportResult
-	52, // 48: usergroup.admin.v1.ExportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	63, // 49: usergroup.admin.v1.ExportUserGroupsResponse.user_groups:type_name -> usergroup.v1.UserGroup
-	54, // 50: usergroup.admin.v1.ExportUserGroupsResponse.snapshot_time:type_name -> google.protobuf.Timestamp
-	52, // 51: usergroup.admin.v1.ListAuditEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54, // 52: usergroup.admin.v1.ListAuditEventsRequest.start_time:type_name -> google.protobuf.Timestamp
-	54, // 53: usergroup.admin.v1.ListAuditEventsRequest.end_time:type_name -> google.protobuf.Timestamp
-	64, // 54: usergroup.admin.v1.ListAuditEventsResponse.audit_events:type_name -> usergroup.admin.v1.AuditEvent
-	65, // 55: usergroup.admin.v1.ListTokenKeysResponse.token_keys:type_name -> usergroup.admin.v1.TokenKey
-	54, // 56: usergroup.admin.v1.ListTokenKeysResponse.read_time:type_name -> google.protobuf.Timestamp
-	52, // 57: usergroup.admin.v1.ReencryptUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	66, // 58: usergroup.admin.v1.ReencryptUserGroupTokensResponse.token_key_uses:type_name -> usergroup.admin.v1.TokenKeyUse
-	54, // 59: usergroup.admin.v1.RetireTokenKeyRequest.reencrypt_start_time:type_name -> google.protobuf.Timestamp
-	52, // 60: usergroup.admin.v1.ListSigningKeysRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	67, // 61: usergroup.admin.v1.ListSigningKeysResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
-	52, // 62: usergroup.admin.v1.RotateSigningKeyRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	67, // 63: usergroup.admin.v1.RotateSigningKeyResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
-	2,  // 64: usergroup.admin.v1.AdminService.CreateEnvironment:input_type -> usergroup.admin.v1.CreateEnvironmentRequest
-	4,  // 65: usergroup.admin.v1.AdminService.GetEnvironment:input_type -> usergroup.admin.v1.GetEnvironmentRequest
-	8,  // 66: usergroup.admin.v1.AdminService.ListEnvironments:input_type -> usergroup.admin.v1.ListEnvironmentsRequest
-	6,  // 67: usergroup.admin.v1.AdminService.DeleteEnvironment:input_type -> usergroup.admin.v1.DeleteEnvironmentRequest
-	10, // 68: usergroup.admin.v1.AdminService.GetCaller:input_type -> usergroup.admin.v1.GetCallerRequest
-	12, // 69: usergroup.admin.v1.AdminService.CreateApiToken:input_type -> usergroup.admin.v1.CreateApiTokenRequest
-	14, // 70: usergroup.admin.v1.AdminService.ListApiTokens:input_type -> usergroup.admin.v1.ListApiTokensRequest
-	16, // 71: usergroup.admin.v1.AdminService.LookupApiToken:input_type -> usergroup.admin.v1.LookupApiTokenRequest
-	18, // 72: usergroup.admin.v1.AdminService.UpdateApiToken:input_type -> usergroup.admin.v1.UpdateApiTokenRequest
-	20, // 73: usergroup.admin.v1.AdminService.RotateApiToken:input_type -> usergroup.admin.v1.RotateApiTokenRequest
-	22, // 74: usergroup.admin.v1.AdminService.RevokeApiToken:input_type -> usergroup.admin.v1.RevokeApiTokenRequest
-	24, // 75: usergroup.admin.v1.AdminService.ListUserGroups:input_type -> usergroup.admin.v1.ListUserGroupsRequest
-	26, // 76: usergroup.admin.v1.AdminService.LookupUserGroup:input_type -> usergroup.admin.v1.LookupUserGroupRequest
-	28, // 77: usergroup.admin.v1.AdminService.LookupUserGroupToken:input_type -> usergroup.admin.v1.LookupUserGroupTokenRequest
-	30, // 78: usergroup.admin.v1.AdminService.DeleteUserGroup:input_type -> usergroup.admin.v1.DeleteUserGroupRequest
-	32, // 79: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:input_type -> usergroup.admin.v1.RevokeUserGroupTokensRequest
-	34, // 80: usergroup.admin.v1.AdminService.RevokeViewerSessions:input_type -> usergroup.admin.v1.RevokeViewerSessionsRequest
-	36, // 81: usergroup.admin.v1.AdminService.ImportUserGroups:input_type -> usergroup.admin.v1.ImportUserGroupsRequest
-	38, // 82: usergroup.admin.v1.AdminService.ExportUserGroups:input_type -> usergroup.admin.v1.ExportUserGroupsRequest
-	40, // 83: usergroup.admin.v1.AdminService.ListAuditEvents:input_type -> usergroup.admin.v1.ListAuditEventsRequest
-	42, // 84: usergroup.admin.v1.AdminService.ListTokenKeys:input_type -> usergroup.admin.v1.ListTokenKeysRequest
-	44, // 85: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:input_type -> usergroup.admin.v1.ReencryptUserGroupTokensRequest
-	48, // 86: usergroup.admin.v1.AdminService.ListSigningKeys:input_type -> usergroup.admin.v1.ListSigningKeysRequest
-	50, // 87: usergroup.admin.v1.AdminService.RotateSigningKey:input_type -> usergroup.admin.v1.RotateSigningKeyRequest
-	46, // 88: usergroup.admin.v1.AdminService.RetireTokenKey:input_type -> usergroup.admin.v1.RetireTokenKeyRequest
-	3,  // 89: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
-	5,  // 90: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
-	9,  // 91: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
-	7,  // 92: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
-	11, // 93: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
-	13, // 94: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
-	15, // 95: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
-	17, // 96: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
-	19, // 97: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
-	21, // 98: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
-	23, // 99: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
-	25, // 100: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
-	27, // 101: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
-	29, // 102: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
-	31, // 103: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
-	33, // 104: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
-	35, // 105: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
-	37, // 106: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
-	39, // 107: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
-	41, // 108: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
-	43, // 109: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
-	45, // 110: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
-	49, // 111: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
-	51, // 112: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
-	47, // 113: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
-	89, // [89:114] is the sub-list for method output_type
-	64, // [64:89] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	55, // 8: usergroup.admin.v1.GetCallerResponse.rotation_grace:type_name -> google.protobuf.Duration
+	52, // 9: usergroup.admin.v1.CreateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	56, // 10: usergroup.admin.v1.CreateApiTokenRequest.role:type_name -> usergroup.admin.v1.Role
+	54, // 11: usergroup.admin.v1.CreateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	57, // 12: usergroup.admin.v1.CreateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	52, // 13: usergroup.admin.v1.ListApiTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	56, // 14: usergroup.admin.v1.ListApiTokensRequest.role:type_name -> usergroup.admin.v1.Role
+	54, // 15: usergroup.admin.v1.ListApiTokensRequest.used_since:type_name -> google.protobuf.Timestamp
+	54, // 16: usergroup.admin.v1.ListApiTokensRequest.unused_since:type_name -> google.protobuf.Timestamp
+	57, // 17: usergroup.admin.v1.ListApiTokensResponse.api_tokens:type_name -> usergroup.admin.v1.ApiToken
+	57, // 18: usergroup.admin.v1.LookupApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	52, // 19: usergroup.admin.v1.LookupApiTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	1,  // 20: usergroup.admin.v1.LookupApiTokenResponse.source:type_name -> usergroup.admin.v1.LookupApiTokenResponse.Source
+	52, // 21: usergroup.admin.v1.UpdateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54, // 22: usergroup.admin.v1.UpdateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	58, // 23: usergroup.admin.v1.UpdateApiTokenRequest.update_mask:type_name -> google.protobuf.FieldMask
+	57, // 24: usergroup.admin.v1.UpdateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	52, // 25: usergroup.admin.v1.RotateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	55, // 26: usergroup.admin.v1.RotateApiTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	57, // 27: usergroup.admin.v1.RotateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	52, // 28: usergroup.admin.v1.RevokeApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	52, // 29: usergroup.admin.v1.ListUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	59, // 30: usergroup.admin.v1.ListUserGroupsResponse.user_groups:type_name -> usergroup.admin.v1.UserGroupInfo
+	52, // 31: usergroup.admin.v1.LookupUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	59, // 32: usergroup.admin.v1.LookupUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	52, // 33: usergroup.admin.v1.LookupUserGroupTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	59, // 34: usergroup.admin.v1.LookupUserGroupTokenResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	52, // 35: usergroup.admin.v1.LookupUserGroupTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54, // 36: usergroup.admin.v1.LookupUserGroupTokenResponse.token_expire_time:type_name -> google.protobuf.Timestamp
+	60, // 37: usergroup.admin.v1.LookupUserGroupTokenResponse.session:type_name -> usergroup.v1.ViewerSession
+	52, // 38: usergroup.admin.v1.DeleteUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	52, // 39: usergroup.admin.v1.RevokeUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	55, // 40: usergroup.admin.v1.RevokeUserGroupTokensRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	59, // 41: usergroup.admin.v1.RevokeUserGroupTokensResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	52, // 42: usergroup.admin.v1.RevokeViewerSessionsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	52, // 43: usergroup.admin.v1.ImportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	61, // 44: usergroup.admin.v1.ImportUserGroupsRequest.user_groups:type_name -> usergroup.admin.v1.ImportedUserGroup
+	0,  // 45: usergroup.admin.v1.ImportUserGroupsRequest.mode:type_name -> usergroup.admin.v1.ImportMode
+	54, // 46: usergroup.admin.v1.ImportUserGroupsRequest.snapshot_time:type_name -> google.protobuf.Timestamp
+	55, // 47: usergroup.admin.v1.ImportUserGroupsRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	62, // 48: usergroup.admin.v1.ImportUserGroupsResponse.results:type_name -> usergroup.admin.v1.ImportResult
+	52, // 49: usergroup.admin.v1.ExportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	63, // 50: usergroup.admin.v1.ExportUserGroupsResponse.user_groups:type_name -> usergroup.v1.UserGroup
+	54, // 51: usergroup.admin.v1.ExportUserGroupsResponse.snapshot_time:type_name -> google.protobuf.Timestamp
+	52, // 52: usergroup.admin.v1.ListAuditEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54, // 53: usergroup.admin.v1.ListAuditEventsRequest.start_time:type_name -> google.protobuf.Timestamp
+	54, // 54: usergroup.admin.v1.ListAuditEventsRequest.end_time:type_name -> google.protobuf.Timestamp
+	64, // 55: usergroup.admin.v1.ListAuditEventsResponse.audit_events:type_name -> usergroup.admin.v1.AuditEvent
+	65, // 56: usergroup.admin.v1.ListTokenKeysResponse.token_keys:type_name -> usergroup.admin.v1.TokenKey
+	54, // 57: usergroup.admin.v1.ListTokenKeysResponse.read_time:type_name -> google.protobuf.Timestamp
+	52, // 58: usergroup.admin.v1.ReencryptUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	66, // 59: usergroup.admin.v1.ReencryptUserGroupTokensResponse.token_key_uses:type_name -> usergroup.admin.v1.TokenKeyUse
+	54, // 60: usergroup.admin.v1.RetireTokenKeyRequest.reencrypt_start_time:type_name -> google.protobuf.Timestamp
+	52, // 61: usergroup.admin.v1.ListSigningKeysRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	67, // 62: usergroup.admin.v1.ListSigningKeysResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
+	52, // 63: usergroup.admin.v1.RotateSigningKeyRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	67, // 64: usergroup.admin.v1.RotateSigningKeyResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
+	2,  // 65: usergroup.admin.v1.AdminService.CreateEnvironment:input_type -> usergroup.admin.v1.CreateEnvironmentRequest
+	4,  // 66: usergroup.admin.v1.AdminService.GetEnvironment:input_type -> usergroup.admin.v1.GetEnvironmentRequest
+	8,  // 67: usergroup.admin.v1.AdminService.ListEnvironments:input_type -> usergroup.admin.v1.ListEnvironmentsRequest
+	6,  // 68: usergroup.admin.v1.AdminService.DeleteEnvironment:input_type -> usergroup.admin.v1.DeleteEnvironmentRequest
+	10, // 69: usergroup.admin.v1.AdminService.GetCaller:input_type -> usergroup.admin.v1.GetCallerRequest
+	12, // 70: usergroup.admin.v1.AdminService.CreateApiToken:input_type -> usergroup.admin.v1.CreateApiTokenRequest
+	14, // 71: usergroup.admin.v1.AdminService.ListApiTokens:input_type -> usergroup.admin.v1.ListApiTokensRequest
+	16, // 72: usergroup.admin.v1.AdminService.LookupApiToken:input_type -> usergroup.admin.v1.LookupApiTokenRequest
+	18, // 73: usergroup.admin.v1.AdminService.UpdateApiToken:input_type -> usergroup.admin.v1.UpdateApiTokenRequest
+	20, // 74: usergroup.admin.v1.AdminService.RotateApiToken:input_type -> usergroup.admin.v1.RotateApiTokenRequest
+	22, // 75: usergroup.admin.v1.AdminService.RevokeApiToken:input_type -> usergroup.admin.v1.RevokeApiTokenRequest
+	24, // 76: usergroup.admin.v1.AdminService.ListUserGroups:input_type -> usergroup.admin.v1.ListUserGroupsRequest
+	26, // 77: usergroup.admin.v1.AdminService.LookupUserGroup:input_type -> usergroup.admin.v1.LookupUserGroupRequest
+	28, // 78: usergroup.admin.v1.AdminService.LookupUserGroupToken:input_type -> usergroup.admin.v1.LookupUserGroupTokenRequest
+	30, // 79: usergroup.admin.v1.AdminService.DeleteUserGroup:input_type -> usergroup.admin.v1.DeleteUserGroupRequest
+	32, // 80: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:input_type -> usergroup.admin.v1.RevokeUserGroupTokensRequest
+	34, // 81: usergroup.admin.v1.AdminService.RevokeViewerSessions:input_type -> usergroup.admin.v1.RevokeViewerSessionsRequest
+	36, // 82: usergroup.admin.v1.AdminService.ImportUserGroups:input_type -> usergroup.admin.v1.ImportUserGroupsRequest
+	38, // 83: usergroup.admin.v1.AdminService.ExportUserGroups:input_type -> usergroup.admin.v1.ExportUserGroupsRequest
+	40, // 84: usergroup.admin.v1.AdminService.ListAuditEvents:input_type -> usergroup.admin.v1.ListAuditEventsRequest
+	42, // 85: usergroup.admin.v1.AdminService.ListTokenKeys:input_type -> usergroup.admin.v1.ListTokenKeysRequest
+	44, // 86: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:input_type -> usergroup.admin.v1.ReencryptUserGroupTokensRequest
+	48, // 87: usergroup.admin.v1.AdminService.ListSigningKeys:input_type -> usergroup.admin.v1.ListSigningKeysRequest
+	50, // 88: usergroup.admin.v1.AdminService.RotateSigningKey:input_type -> usergroup.admin.v1.RotateSigningKeyRequest
+	46, // 89: usergroup.admin.v1.AdminService.RetireTokenKey:input_type -> usergroup.admin.v1.RetireTokenKeyRequest
+	3,  // 90: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
+	5,  // 91: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
+	9,  // 92: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
+	7,  // 93: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
+	11, // 94: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
+	13, // 95: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
+	15, // 96: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
+	17, // 97: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
+	19, // 98: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
+	21, // 99: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
+	23, // 100: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
+	25, // 101: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
+	27, // 102: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
+	29, // 103: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
+	31, // 104: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
+	33, // 105: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
+	35, // 106: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
+	37, // 107: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
+	39, // 108: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
+	41, // 109: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
+	43, // 110: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
+	45, // 111: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
+	49, // 112: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
+	51, // 113: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
+	47, // 114: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
+	90, // [90:115] is the sub-list for method output_type
+	65, // [65:90] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_usergroup_admin_v1_admin_service_proto_init() }
