@@ -15,7 +15,8 @@ import type { ApiTokens } from "./auth/api-tokens.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./capacity.ts";
 import type { Config } from "./config/config.ts";
 import { clientKey, connectionKey } from "./domain/client-address.ts";
-import { formatOf } from "./observability/exposition.ts";
+import { sharedResult } from "./domain/shared-result.ts";
+import { Exposition, formatOf, METRICS_KEPT_MS } from "./observability/exposition.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import type { UnknownCallers } from "./observability/unknown-callers.ts";
@@ -135,6 +136,11 @@ export function createApp(deps: AppDeps): App {
 
 /** `/healthz`, `/readyz` and `/metrics`. They need no API token. */
 function operations({ readiness, isClosing, metrics }: Pick<AppDeps, "readiness" | "isClosing" | "metrics">) {
+  const collected = sharedResult(METRICS_KEPT_MS, async () => {
+    const text = await metrics.collect();
+    if (text === undefined) return undefined;
+    return { prometheus: new Exposition(text, "prometheus"), openmetrics: new Exposition(text, "openmetrics") };
+  });
   return {
     health: readEndpoint(async () => text(200, "ok\n")),
     ready: readEndpoint(async ({ target }) => {
@@ -142,20 +148,22 @@ function operations({ readiness, isClosing, metrics }: Pick<AppDeps, "readiness"
       const kind = new URLSearchParams(target.split("?")[1]).has("changes") ? "changes" : "reads";
       return (await readiness.is(kind)) ? text(200, "ok\n") : text(503, `${kind} fail\n`);
     }),
-    exposition: readEndpoint(({ headers }) => exposed(headers, metrics)),
+    exposition: readEndpoint(async ({ headers }) => {
+      const format = formatOf(headerValue(headers, "accept") ?? "");
+      return exposed(headers, (await collected())?.[format]);
+    }),
   };
 }
 
-async function exposed(headers: HeaderRecord, metrics: Metrics): Promise<HttpResponse> {
-  const exposition = await metrics.expose(formatOf(headerValue(headers, "accept") ?? ""));
+async function exposed(headers: HeaderRecord, exposition: Exposition | undefined): Promise<HttpResponse> {
   if (!exposition) return text(503, "the metrics of all workers could not be collected\n");
-  const answer = text(200, exposition.text, exposition.contentType);
+  const answer = text(200, exposition.body, exposition.contentType);
   answer.headers["vary"] = "accept, accept-encoding";
   if (!acceptsEncoding(headers, "gzip")) return answer;
   answer.headers["content-encoding"] = "gzip";
   return { ...answer, body: await exposition.gzipped() };
 }
 
-function text(status: number, body: string, contentType = "text/plain; charset=utf-8"): HttpResponse {
+function text(status: number, body: string | Buffer, contentType = "text/plain; charset=utf-8"): HttpResponse {
   return { status, headers: { "content-type": contentType, "cache-control": "no-store" }, body };
 }

@@ -5,7 +5,8 @@ import { type AddressInfo, createServer, type ListenOptions } from "node:net";
 import { CONSOLE_FILES } from "@user-group-service/console";
 import { DOCS_FILES } from "@user-group-service/openapi";
 import type { Config } from "./config/config.ts";
-import { WorkerMetrics } from "./observability/exposition.ts";
+import { sharedResult } from "./domain/shared-result.ts";
+import { METRICS_KEPT_MS, WorkerMetrics } from "./observability/exposition.ts";
 import { errorFields, type Log } from "./observability/log.ts";
 import { requireListenPermission, requireRunPermission, workerFlags } from "./permissions.ts";
 import { announce, type Listening } from "./start-messages.ts";
@@ -45,8 +46,9 @@ export class Supervisor {
   readonly #listening = new Set<ChildProcess>();
   /** The pending start; undefined once it has succeeded or failed. */
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
-  #collecting: Promise<string | undefined> | undefined;
   readonly #metrics = new WorkerMetrics();
+  /** Shared by all workers, which forward requests for metrics. */
+  readonly #allMetrics = sharedResult(METRICS_KEPT_MS, () => this.#collectMetrics());
   #forked = 0;
   #exitsAtStart = 0;
   #closing = false;
@@ -111,13 +113,7 @@ export class Supervisor {
       if (message?.kind === "listening") this.#onListening(worker, message);
       else if (message?.kind === "failed") reason = message.reason;
     });
-    answer(worker, "all metrics", () => {
-      // Several workers may ask at once.
-      this.#collecting ??= this.#allMetrics().finally(() => {
-        this.#collecting = undefined;
-      });
-      return this.#collecting;
-    });
+    answer(worker, "all metrics", this.#allMetrics);
     // Sending to a worker that has just died, or failing to fork one, emits `error`. Without a listener it would end
     // the supervisor, and with it all workers.
     worker.on("error", (error) => {
@@ -161,7 +157,7 @@ export class Supervisor {
   }
 
   /** The metrics of all workers that listen; undefined when one of them does not tell its own. */
-  async #allMetrics(): Promise<string | undefined> {
+  async #collectMetrics(): Promise<string | undefined> {
     const workers = [...this.#listening];
     const texts = await Promise.all(workers.map((worker) => ask(worker, "own metrics", METRICS_TIMEOUT_MS)));
     // One that ended meanwhile has been counted among those that ended.

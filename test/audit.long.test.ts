@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { ADMIN_ENV, auditEventsOf, bearer } from "./support/admin.ts";
 import { newId } from "./support/matrix.ts";
 import { newServer, redisUrl } from "./support/opened.ts";
+import { metricsTextOf } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
 
 it("keeps AUDIT_MAX_EVENTS updates, and counts and says that it drops others", async () => {
@@ -24,8 +25,7 @@ it("keeps AUDIT_MAX_EVENTS updates, and counts and says that it drops others", a
   expect(updates).toBeGreaterThanOrEqual(Math.ceil(1000 / 64));
   expect(updates).toBeLessThan(400);
   expect(methods.slice(updates)).toEqual(["RotateUserGroupToken", "GetUserGroup"]);
-  const metrics = await (await fetch(`${server.url}/metrics`)).text();
-  expect(metrics).toMatch(new RegExp(`^ugs_audit_dropped_total ${400 - updates}$`, "m"));
+  expect(await metricsTextOf(server)).toMatch(new RegExp(`^ugs_audit_dropped_total ${400 - updates}$`, "m"));
   const warnings = server.log().filter(({ msg }) => msg.startsWith("the audit trail drops updates"));
   expect(warnings).toMatchObject([{ level: "warn", environment: `${server.environment}/Customer` }]);
 });

@@ -10,7 +10,7 @@ import { API_TOKEN_FIELD } from "../src/store/api-tokens/api-token-record.ts";
 import { apiTokenKey } from "../src/store/keys.ts";
 import { ADMIN_CLIENTS, ADMIN_ENV, ADMIN_TOKEN, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { describeWithRedis, newMonitor, newOperator, newRedis, newServer } from "./support/opened.ts";
-import { metricOf } from "./support/operations.ts";
+import { metricsOf } from "./support/operations.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import type { ServerOptions, TestServer } from "./support/server.ts";
 
@@ -63,8 +63,9 @@ describe.each(RUNTIMES)("failures of authentication on %s", (runtime) => {
       const seconds = error.findDetails(RetryInfoSchema)[0]?.retryDelay?.seconds;
       expect(String(seconds)).toBe(error.metadata.get("retry-after"));
     }
-    expect(await metricOf(server, "ugs_limited_total", { limit: "address" })).toBe(5 + ADMIN_CLIENTS.length);
-    expect(await metricOf(server, "ugs_limited_total", { limit: "api-token" })).toBe(0);
+    const metrics = await metricsOf(server);
+    expect(metrics("ugs_limited_total", { limit: "address" })).toBe(5 + ADMIN_CLIENTS.length);
+    expect(metrics("ugs_limited_total", { limit: "api-token" })).toBe(0);
     // What is open stays so.
     for (const path of ["/healthz", "/readyz", "/metrics"]) expect((await http1(server.url, path)).status).toBe(200);
   });

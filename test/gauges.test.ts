@@ -6,15 +6,14 @@ import { describe, expect, inject, it } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
 import { ADMIN_ENV, adminOf, customerOf, newName } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
-import { metricsUrlOf } from "./support/operations.ts";
+import { metricsTextOf, metricsUrlOf } from "./support/operations.ts";
 import type { TestServer } from "./support/server.ts";
 
 const HOUR_MS = 3_600_000;
 const KEY = Buffer.alloc(32, 3).toString("base64");
 
-/** The series of a name on a page of metrics, with their values. */
-async function seriesOf(page: string, name: string): Promise<{ [series: string]: number }> {
-  const text = await (await fetch(page)).text();
+/** The series of a name in a text of metrics, with their values. */
+function seriesOf(text: string, name: string): { [series: string]: number } {
   const lines = text.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, "gm"));
   return Object.fromEntries([...lines].map(([, labels = "", value]) => [labels, Number(value)]));
 }
@@ -33,8 +32,8 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
 
   it("tell which API token in use ends first in each environment", async () => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
-    const page = `${metricsUrlOf(server)}/metrics`;
-    expect(await seriesOf(page, NAME)).toEqual({});
+    const series = async () => seriesOf(await metricsTextOf({ url: metricsUrlOf(server) }), NAME);
+    expect(await series()).toEqual({});
     const other = { name: newName() };
     await adminOf(server.url).createEnvironment({ environment: other });
     await useToken(server, customerOf(server));
@@ -51,9 +50,9 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
       [`environment="${path}",api_token_id="${first.id}"`]: first.seconds,
       [`environment="${other.name}",api_token_id="${ofOther.id}"`]: ofOther.seconds,
     };
-    expect(await seriesOf(page, NAME)).toEqual(expected);
+    expect(await series()).toEqual(expected);
     await adminOf(server.url).revokeApiToken({ environment: other, apiTokenId: ofOther.id });
-    expect(Object.keys(await seriesOf(page, NAME))).toEqual([Object.keys(expected)[0]]);
+    expect(Object.keys(await series())).toEqual([Object.keys(expected)[0]]);
   });
 
   it("name no environment where strangers read them", async () => {
@@ -62,29 +61,29 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
     await adminOf(server.url).createEnvironment({ environment: other });
     await useToken(server, other, 5);
     const { seconds } = await useToken(server, customerOf(server), 2);
-    expect(await seriesOf(`${server.url}/metrics`, NAME)).toEqual({ "": seconds });
+    expect(seriesOf(await metricsTextOf(server), NAME)).toEqual({ "": seconds });
   });
 
   it("tell which key encrypts, when certificates end, and that Redis is there", async () => {
     const tls = inject("certificates");
     const env = { METRICS_PORT: "0", TOKEN_KEYS: `new:${KEY},old:${KEY.replace("A", "B")}` };
     const server = await newServer({ runtime, tls, env: { ...env, TLS_CLIENT_CA_FILE: tls.ca.certFile } });
-    const page = `${metricsUrlOf(server)}/metrics`;
-    expect(await seriesOf(page, "ugs_token_key_workers")).toEqual({
+    const text = await metricsTextOf({ url: metricsUrlOf(server) });
+    expect(seriesOf(text, "ugs_token_key_workers")).toEqual({
       'key_id="new",use="encrypt"': 1,
       'key_id="old",use="decrypt"': 1,
     });
     const endOf = (pem: string) => Date.parse(new X509Certificate(pem).validTo) / 1000;
-    expect(await seriesOf(page, "ugs_certificate_expire_time_seconds")).toEqual({
+    expect(seriesOf(text, "ugs_certificate_expire_time_seconds")).toEqual({
       'setting="TLS_CERT_FILE"': endOf(tls.server.cert),
       'setting="TLS_CLIENT_CA_FILE"': endOf(tls.ca.cert),
     });
-    expect(await seriesOf(page, "ugs_redis_ready")).toEqual({ "": 1 });
-    expect(await seriesOf(page, "ugs_ready")).toEqual({ 'kind="reads"': 1, 'kind="changes"': 1 });
+    expect(seriesOf(text, "ugs_redis_ready")).toEqual({ "": 1 });
+    expect(seriesOf(text, "ugs_ready")).toEqual({ 'kind="reads"': 1, 'kind="changes"': 1 });
     // The embedded store has no memory of its own.
-    expect(await seriesOf(page, "ugs_redis_memory_used_bytes")).toEqual({});
-    expect(await seriesOf(page, "ugs_workers")).toEqual({ "": 1 });
-    expect(await seriesOf(page, "ugs_worker_exits_total")).toEqual({ "": 0 });
+    expect(seriesOf(text, "ugs_redis_memory_used_bytes")).toEqual({});
+    expect(seriesOf(text, "ugs_workers")).toEqual({ "": 1 });
+    expect(seriesOf(text, "ugs_worker_exits_total")).toEqual({ "": 0 });
   });
 });
 
@@ -95,27 +94,29 @@ describeWithRedis.each(RUNTIMES)("gauges of the memory of Redis on %s", (runtime
     const redis = await newRedis(["--maxmemory", "100mb"]);
     const env = { ...ADMIN_ENV, METRICS_PORT: "0" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
-    const page = `${metricsUrlOf(server)}/metrics`;
+    const text = await metricsTextOf({ url: metricsUrlOf(server) });
     const node = `node="127.0.0.1:${redis.port}"`;
-    expect(await seriesOf(page, MAX)).toEqual({ [node]: 100 * 2 ** 20 });
-    const { [node]: used } = await seriesOf(page, USED);
+    expect(seriesOf(text, MAX)).toEqual({ [node]: 100 * 2 ** 20 });
+    const { [node]: used } = seriesOf(text, USED);
     expect(used).toBeGreaterThan(500_000);
     expect(used).toBeLessThan(100 * 2 ** 20);
     const open = await newServer({ runtime, redisUrl: redis.url });
-    expect(await seriesOf(`${open.url}/metrics`, MAX)).toEqual({ "": 100 * 2 ** 20 });
-    expect(Object.keys(await seriesOf(`${open.url}/metrics`, USED))).toEqual([""]);
+    const openText = await metricsTextOf(open);
+    expect(seriesOf(openText, MAX)).toEqual({ "": 100 * 2 ** 20 });
+    expect(Object.keys(seriesOf(openText, USED))).toEqual([""]);
   });
 
   it("report the memory of the machine where Redis has no limit", async () => {
     const server = await newServer({ runtime, redisUrl: (await newRedis()).url });
-    expect((await seriesOf(`${server.url}/metrics`, MAX))[""]).toBe(totalmem());
+    expect(seriesOf(await metricsTextOf(server), MAX)[""]).toBe(totalmem());
   });
 
   it("are left out where the user of Redis may not send INFO", async () => {
     const redis = await newRedis();
     await newOperator(redis).acl("SETUSER", "narrow", "on", ">narrow-password", "~*", "&*", "+@all", "-info");
     const server = await newServer({ runtime, redisUrl: redis.url.replace("://", "://narrow:narrow-password@") });
-    expect(await seriesOf(`${server.url}/metrics`, USED)).toEqual({});
-    expect(await seriesOf(`${server.url}/metrics`, "ugs_ready")).toEqual({ 'kind="reads"': 1, 'kind="changes"': 1 });
+    const text = await metricsTextOf(server);
+    expect(seriesOf(text, USED)).toEqual({});
+    expect(seriesOf(text, "ugs_ready")).toEqual({ 'kind="reads"': 1, 'kind="changes"': 1 });
   });
 });

@@ -4,7 +4,7 @@ import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { newServer, redisUrl } from "./support/opened.ts";
-import { metricsUrlOf } from "./support/operations.ts";
+import { metricsTextOf, metricsUrlOf } from "./support/operations.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 
 const OPERATIONS = ["/healthz", "/readyz", "/metrics"];
@@ -23,7 +23,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     }
     const headers = { authorization: `Token ${server.tokens.customer}` };
     expect((await http1(server.url, "/api/user?user_group_id=a", { headers })).status).toBe(200);
-    expect((await http1(metricsUrl, "/metrics")).body.toString()).toMatch(/^\w+\{.*GetUserGroup.*\} 1$/m);
+    expect(await metricsTextOf({ url: metricsUrl })).toMatch(/^\w+\{.*GetUserGroup.*\} 1$/m);
     // Nothing else is served there.
     for (const path of ["/api/user?user_group_id=a", "/usergroup.v1.UserGroupService/GetUserGroup", "/"]) {
       const answer = await http1(metricsUrl, path, { headers });

@@ -12,7 +12,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflectionRequestSchema } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { suiteServer } from "./support/opened.ts";
-import { metricsOf } from "./support/operations.ts";
+import { type Metrics, metricsOf } from "./support/operations.ts";
 
 const GET = "/usergroup.v1.UserGroupService/GetUserGroup";
 const OPENMETRICS =
@@ -83,18 +83,16 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
       { grpc_code: "InvalidArgument", protocol: "connect" },
       { grpc_code: "InvalidArgument", protocol: "rest" },
     ];
-    const counts = async () => {
-      const value = await metrics();
-      return codes.map((labels) => value("grpc_server_handled_total", { ...ofGet, ...labels }));
-    };
-    const before = await counts();
+    const countsOf = (value: Metrics) =>
+      codes.map((labels) => value("grpc_server_handled_total", { ...ofGet, ...labels }));
+    const before = countsOf(await metrics());
     await http1(server.url, "/api/user", { headers, body: '{"user_group_id":"metrics"}' });
     const grpc = { "content-type": "application/grpc", te: "trailers" };
     await http2(server.url, GET, { method: "POST", headers: grpc, body: envelope(Buffer.alloc(0)) });
     await http1(server.url, GET, { method: "POST", headers, body: "{" });
     await http1(server.url, "/api/user", { headers, body: "{" });
-    expect(await counts()).toEqual(before.map((count) => (count ?? 0) + 1));
     const value = await metrics();
+    expect(countsOf(value)).toEqual(before.map((count) => (count ?? 0) + 1));
     for (const protocol of ["rest", "grpc", "connect"]) {
       const started = value("grpc_server_started_total", { ...ofGet, protocol });
       expect(value("grpc_server_handling_seconds_count", { ...ofGet, protocol })).toBe(started);
@@ -185,22 +183,37 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     ["cut off", ofWatch, () => watch("grpc", "cut off")],
     ["cut off while its request goes on", ofReflection, reflect],
   ])("count a stream that is %s as canceled, and no error is logged", async (_title, labels, begin) => {
-    const counts = async () => {
-      const value = await metrics();
+    const countsOf = (value: Metrics) => {
       const of = (grpc_code: string) => Number(value("grpc_server_handled_total", { ...labels, grpc_code }));
       return { canceled: of("Canceled"), others: [of("Internal"), of("OK")] };
     };
-    const before = await counts();
+    const before = countsOf(await metrics());
     const end = await begin();
     expect((await metrics())("grpc_server_in_flight", labels)).toBe(1);
     await end();
-    await waitFor("it is counted", async () => (await counts()).canceled === before.canceled + 1);
-    expect((await counts()).others).toEqual(before.others);
-    const value = await metrics();
+    const value = await waitFor("it is counted", async () => {
+      const read = await metrics();
+      return countsOf(read).canceled === before.canceled + 1 ? read : undefined;
+    });
+    expect(countsOf(value).others).toEqual(before.others);
     expect(value("grpc_server_in_flight", labels)).toBe(0);
     // How long somebody watched says nothing of how fast the service is.
     expect(value("grpc_server_handling_seconds_count", labels)).toBeUndefined();
     expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
+  });
+
+  it("are collected at most four times a second, however many clients read them in whatever form", async () => {
+    const started = performance.now();
+    const seen = new Set<string>();
+    for (let i = 0; i < 10; i++) {
+      for (const accept of ["text/plain", OPENMETRICS]) {
+        const { body } = await http1(server.url, "/metrics", { headers: { accept } });
+        // It grows with every collection, which takes several milliseconds.
+        seen.add(/^process_cpu_user_seconds_total (.+)$/m.exec(body.toString())?.[1] ?? expect.fail("no CPU time"));
+      }
+      expect((await http1(server.url, "/metrics", { method: "HEAD" })).status).toBe(200);
+    }
+    expect(seen.size).toBeLessThanOrEqual(2 + (performance.now() - started) / 250);
   });
 
   it("are OpenMetrics where that is asked for", async () => {

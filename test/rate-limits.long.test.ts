@@ -7,7 +7,7 @@ import { ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_detail
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { ADMIN_CLIENTS, ADMIN_ENV, adminOf, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { describeWithRedis, newMonitor, newRedis, newServer } from "./support/opened.ts";
-import { metricOf } from "./support/operations.ts";
+import { metricsOf } from "./support/operations.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import type { TestServer } from "./support/server.ts";
 
@@ -69,8 +69,9 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
     for (let i = 0; i < 5; i++) await adminOf(server.url).listEnvironments({});
     const { token } = await issueToken(server, "manage");
     expect(await statuses(server, token, 4)).toEqual([200, 200, 200, 429]);
-    expect(await metricOf(server, "ugs_limited_total", { limit: "api-token" })).toBe(4 + ADMIN_CLIENTS.length);
-    expect(await metricOf(server, "ugs_limited_total", { limit: "address" })).toBe(0);
+    const metrics = await metricsOf(server);
+    expect(metrics("ugs_limited_total", { limit: "api-token" })).toBe(4 + ADMIN_CLIENTS.length);
+    expect(metrics("ugs_limited_total", { limit: "address" })).toBe(0);
     const line = await waitFor("it is logged", () =>
       server.log().find(({ code, protocol }) => code === "resource_exhausted" && protocol === "grpc"),
     );

@@ -7,7 +7,7 @@ import { expect, inject, it } from "vitest";
 import { AdminService } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
-import { metricOf, metricsUrlOf } from "./support/operations.ts";
+import { metricsOf, metricsUrlOf } from "./support/operations.ts";
 import { failureOf } from "./support/rpc.ts";
 import { mountSecrets, shownBy } from "./support/secret-files.ts";
 import { TOKEN_KEYS, tokenKey } from "./support/server.ts";
@@ -33,8 +33,10 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (ru
       denoFlags: [`--allow-read=${mounted.folder}`],
     });
     const operations = { url: metricsUrlOf(server) };
-    const states = () =>
-      Promise.all(SETTINGS.map((setting) => metricOf(operations, "ugs_config_last_reload_successful", { setting })));
+    const states = async () => {
+      const metrics = await metricsOf(operations);
+      return SETTINGS.map((setting) => metrics("ugs_config_last_reload_successful", { setting }));
+    };
     const sessionManager = new Http2SessionManager(server.url, {}, { ca: certificates.ca.cert });
     const transport = createGrpcTransport({ baseUrl: server.url, sessionManager });
     const header = (token: string) => ({ headers: { Authorization: `Token ${token}` } });

@@ -44,6 +44,15 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
     const open = await (await fetch(`${server.url}/metrics`, { headers: { accept } })).text();
     expect(open).toMatch(/grpc_server_handled_total\{[^}]*GetUserGroup[^}]*"rest"[^}]*grpc_code="OK"\} 10\n/);
     expect(open).toMatch(/# TYPE grpc_server_handled counter\n[\s\S]*# EOF\n$/);
+    const started = performance.now();
+    const seen = new Set<string>();
+    // Each over a connection of its own, so that each worker gets some.
+    for (let i = 0; i < 20; i++) {
+      const text = await (await get(server, "/metrics")).text();
+      // It grows with every collection.
+      seen.add(/^process_cpu_user_seconds_total (.+)$/m.exec(text)?.[1] ?? expect.fail("no CPU time"));
+    }
+    expect(seen.size).toBeLessThanOrEqual(2 + (performance.now() - started) / 250);
     expect(await server.stop()).toBe(0);
   });
 

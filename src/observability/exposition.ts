@@ -6,6 +6,12 @@ import { AggregatorRegistry, Registry } from "prom-client";
 type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
+ * How long collected metrics are reused, in milliseconds. Unauthenticated clients may read metrics, and a collection takes
+ * 10 to 20 ms of the event loop. The supervisor reuses them for as long, so those of a worker are at most twice as old.
+ */
+export const METRICS_KEPT_MS = 250;
+
+/**
  * The metrics of several workers, added up as if they were one. Counts of workers that have ended stay in the sums:
  * without them, counters would fall whenever a worker ends, and a monitor would count the rest again. What a worker
  * counted after it was last asked is lost with it.
@@ -51,20 +57,26 @@ const compress = promisify(gzip);
 /** A metrics text format. */
 export type MetricsFormat = "prometheus" | "openmetrics";
 
-/** All metrics as text. The text is compressed once for all who ask. */
+/** All metrics in one format. They are encoded and compressed once for all requests. */
 export class Exposition {
   readonly contentType: string;
-  readonly text: string;
+  readonly #text: () => string;
+  #body: Buffer | undefined;
   #gzipped: Promise<Uint8Array> | undefined;
 
   /** @param text in Prometheus' text format */
   constructor(text: string, format: MetricsFormat) {
     this.contentType = format === "openmetrics" ? Registry.OPENMETRICS_CONTENT_TYPE : Registry.PROMETHEUS_CONTENT_TYPE;
-    this.text = format === "openmetrics" ? openMetrics(text) : text;
+    this.#text = () => (format === "openmetrics" ? openMetrics(text) : text);
+  }
+
+  get body(): Buffer {
+    this.#body ??= Buffer.from(this.#text());
+    return this.#body;
   }
 
   gzipped(): Promise<Uint8Array> {
-    this.#gzipped ??= compress(this.text);
+    this.#gzipped ??= compress(this.body);
     return this.#gzipped;
   }
 }

@@ -1,7 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import { Counter, collectDefaultMetrics, Registry } from "prom-client";
-import { EXITS, Exposition, type MetricsFormat } from "./exposition.ts";
+import { EXITS } from "./exposition.ts";
 
 /** The names of the rate limiters. */
 const RATE_LIMITS = ["api-token", "address"] as const;
@@ -59,8 +59,6 @@ export class Metrics {
   };
   /** The observe function of each operation. */
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
-  readonly #exposing = new Map<MetricsFormat, Promise<Exposition | undefined>>();
-
   readonly #ofAllWorkers: (() => Promise<string | undefined>) | undefined;
 
   /** @param ofAllWorkers collects the metrics of all workers; undefined: this process is the only one */
@@ -118,22 +116,11 @@ export class Metrics {
   }
 
   /**
-   * All metrics of this process or, in a worker, of all workers. Undefined when those of another worker could not be
-   * collected: without them the counters would seem to fall.
+   * Collects all metrics of this process or, in a worker, of all workers, in Prometheus' text format. Undefined when those
+   * of another worker could not be collected: without them the counters would seem to fall.
    */
-  expose(format: MetricsFormat): Promise<Exposition | undefined> {
-    // This endpoint is open, and collecting costs every worker time, so concurrent requests share one collection.
-    let exposing = this.#exposing.get(format);
-    if (!exposing) {
-      exposing = this.#collect(format).finally(() => this.#exposing.delete(format));
-      this.#exposing.set(format, exposing);
-    }
-    return exposing;
-  }
-
-  async #collect(format: MetricsFormat): Promise<Exposition | undefined> {
-    const text = await (this.#ofAllWorkers ? this.#ofAllWorkers() : this.#registry.metrics());
-    return text === undefined ? undefined : new Exposition(text, format);
+  collect(): Promise<string | undefined> {
+    return this.#ofAllWorkers ? this.#ofAllWorkers() : this.#registry.metrics();
   }
 }
 

@@ -47,9 +47,19 @@ export async function metricOf(server: Server, ...of: Parameters<Metrics>): Prom
 /** Gives the value of the one series of a name that has all of these labels; undefined when there is none. */
 export type Metrics = (name: string, labels: { readonly [label: string]: string }) => number | undefined;
 
-/** The metrics of a server as they are now. */
-export async function metricsOf({ url }: Server): Promise<Metrics> {
-  const lines = (await http1(url, "/metrics")).body.toString().split("\n");
+/** The metrics of a server without `WORKERS`, collected after this call: the server reuses a collection for a quarter of a second. */
+export async function metricsTextOf({ url }: Server): Promise<string> {
+  const read = async () => (await http1(url, "/metrics")).body.toString();
+  const reused = await read();
+  return waitFor("the metrics are collected again", async () => {
+    const text = await read();
+    return text === reused ? undefined : text;
+  });
+}
+
+/** The metrics of a server without `WORKERS` as they are now. */
+export async function metricsOf(server: Server): Promise<Metrics> {
+  const lines = (await metricsTextOf(server)).split("\n");
   return (name, labels) => {
     const texts = Object.entries(labels).map(([label, text]) => `${label}="${text}"`);
     const found = lines.filter((line) => line.startsWith(`${name}{`) && texts.every((text) => line.includes(text)));
