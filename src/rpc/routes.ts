@@ -48,6 +48,9 @@ async function loadErrorFiles(): Promise<readonly DescFile[]> {
 
 const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 
+/** Responses are not compressed: unauthenticated clients could otherwise keep several cores busy with compression. */
+const REFLECTION_OPTIONS = { ...OPEN_OPTIONS, compressMinBytes: Number.POSITIVE_INFINITY };
+
 /** Registers every RPC. */
 export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
   const { rotationGraceMs, sessions, metrics } = deps;
@@ -74,8 +77,8 @@ export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
     );
     router.service(Health, health, OPEN_OPTIONS);
     if (!deps.reflection) return;
-    router.service(ReflectionV1, reflectionOfAll as never, OPEN_OPTIONS);
-    router.service(ReflectionV1Alpha, reflectionOfAll as never, OPEN_OPTIONS);
+    router.service(ReflectionV1, reflectionOfAll as never, REFLECTION_OPTIONS);
+    router.service(ReflectionV1Alpha, reflectionOfAll as never, REFLECTION_OPTIONS);
   };
 }
 
