@@ -3,7 +3,7 @@ import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { clone } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
-import { createConnectTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { createConnectTransport } from "@connectrpc/connect-node";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
@@ -32,8 +32,6 @@ export interface ClientOptions {
   readonly timeoutMs?: number;
   /** Whether what failed and may be repeated is tried again. Default: true. */
   readonly retry?: boolean;
-  /** `2` uses one connection; without TLS, only where no proxy is in between. Default: `1.1`. */
-  readonly httpVersion?: "1.1" | "2";
   /** Certificates in PEM, where the service needs others than the system's. */
   readonly tls?: {
     /** The authorities that its certificate must be of. */
@@ -65,49 +63,36 @@ export interface UserGroupServiceClient {
  * @throws TypeError when the URL or the token cannot be right
  */
 export function createUserGroupServiceClient(options: ClientOptions): UserGroupServiceClient {
-  const { timeoutMs = DEFAULT_TIMEOUT_MS, retry = true, httpVersion = "1.1", tls = {} } = options;
+  const { timeoutMs = DEFAULT_TIMEOUT_MS, retry = true, tls = {} } = options;
   const url = urlOf(options.url);
   if (!(timeoutMs > 0)) throw new TypeError(`timeoutMs must be a positive number of milliseconds, not ${timeoutMs}`);
   for (const [name, pem] of Object.entries(tls))
     if (pem !== undefined && !String(pem).includes("-----BEGIN "))
       throw new TypeError(`tls.${name} must be what a file in PEM has in it, such as readFileSync(path), not its path`);
-  const common = {
+  const Agent = url.protocol === "https:" ? HttpsAgent : HttpAgent;
+  const agent = new Agent({ ...tls, keepAlive: true, maxSockets: MAX_CONNECTIONS });
+  const transport = createConnectTransport({
     baseUrl: url.href,
+    // Over HTTP/2, an error that connect-node 2.1.2 does not catch can end the process (connect-es issue 1768).
+    httpVersion: "1.1",
+    nodeOptions: { agent },
     defaultTimeoutMs: timeoutMs,
     readMaxBytes: MAX_ANSWER_BYTES,
     interceptors: [
-      sayingWhatToDo(url),
       withRequestIds(randomUUID),
       repeatable,
       ...(retry ? [retrying] : []),
       presentingToken(options.token),
       ...(options.interceptors ?? []),
+      sayingWhatToDo(url),
     ],
-  };
-  const [transport, close] = httpVersion === "2" ? overHttp2() : overHttp1();
+  });
   return {
     userGroups: createClient(UserGroupService, transport),
     viewers: createClient(ViewerService, transport),
     admin: createClient(AdminService, transport),
-    close,
+    close: () => agent.destroy(),
   };
-
-  function overHttp1() {
-    const Agent = url.protocol === "https:" ? HttpsAgent : HttpAgent;
-    const agent = new Agent({ ...tls, keepAlive: true, maxSockets: MAX_CONNECTIONS });
-    return [
-      createConnectTransport({ ...common, httpVersion: "1.1", nodeOptions: { agent } }),
-      () => agent.destroy(),
-    ] as const;
-  }
-
-  function overHttp2() {
-    const sessionManager = new Http2SessionManager(url.href, undefined, tls);
-    return [
-      createConnectTransport({ ...common, httpVersion: "2", sessionManager }),
-      () => sessionManager.abort(),
-    ] as const;
-  }
 }
 
 /** @throws TypeError when calls cannot be sent there */
@@ -126,27 +111,37 @@ const TLS_HINTS: TlsHints = {
   authority: "give that authority as tls.ca, or start Node with NODE_EXTRA_CA_CERTS=FILE",
 };
 
-/** What to do about a call that was not answered by the service; undefined: its error says enough. */
-function whatToDo(failure: ConnectError, url: URL): string | undefined {
+/**
+ * The error of a call that the service did not answer, with what to do; its `cause` is what Node says. A connection that
+ * fails or breaks, before the answer or within it, is `unavailable`.
+ */
+function unanswered(failure: ConnectError, url: URL): ConnectError {
   const found = connectionFaultOf(failure);
   if (found) {
     const [words, hint] = wordsOfFault(found, { url, hints: TLS_HINTS });
-    return `the User Group Service cannot be reached at ${url.href}: ${words}; ${hint}`;
+    return withText(`the User Group Service cannot be reached at ${url.href}: ${words}; ${hint}`, Code.Unavailable);
   }
-  if (failure.code !== Code.Unimplemented) return undefined;
-  return `what answers at ${url.href} does not have this call: check the URL, its path included; a service that is older than this client lacks the newest calls`;
+  // The error of Node's streams when the connection broke.
+  if (failure.code === Code.Aborted) return withText(failure.rawMessage, Code.Unavailable);
+  if (failure.code !== Code.Unimplemented) return failure;
+  return withText(
+    `what answers at ${url.href} does not have this call: check the URL, its path included; a service that is older than this client lacks the newest calls`,
+    failure.code,
+  );
+
+  function withText(text: string, code: Code) {
+    return new ConnectError(text, code, failure.metadata, undefined, failure.cause ?? failure);
+  }
 }
 
-/** Has the error of a call that did not reach the service say what to do; its `cause` is what Node says. */
+/** Has the error of a call that did not reach the service say what to do. */
 function sayingWhatToDo(url: URL): Interceptor {
   return (next) => async (request) => {
     try {
       return await next(request);
     } catch (error) {
       const failure = ConnectError.from(error);
-      const text = failureDetails(failure) ? undefined : whatToDo(failure, url);
-      if (text === undefined) throw failure;
-      throw new ConnectError(text, failure.code, failure.metadata, undefined, failure.cause ?? failure);
+      throw failureDetails(failure) ? failure : unanswered(failure, url);
     }
   };
 }

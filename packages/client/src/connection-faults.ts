@@ -24,10 +24,6 @@ const BRIEF: ReadonlySet<ConnectionFault> = new Set(["refused", "unknown-host", 
  */
 const ESTABLISHED: ReadonlySet<unknown> = new Set(["read", "write"]);
 
-/** Errors of Node's HTTP/2 client when it sent nothing, and for a stream that the service refused. */
-const HTTP2_NEVER_BEGUN = /^(ERR_HTTP2_GOAWAY_SESSION|ERR_HTTP2_INVALID_SESSION)$/;
-const REFUSED_STREAM = /\b(NGHTTP2_)?REFUSED_STREAM\b/;
-
 /** The fault of the connection that a failed call had, and Node's code of it; undefined when it had none. */
 export function connectionFaultOf(error: unknown): { fault: ConnectionFault; code: string } | undefined {
   for (let cause = error, depth = 0; cause instanceof Error && depth < 10; cause = cause.cause, depth++) {
@@ -50,18 +46,10 @@ function faultOfFamily(code: string): ConnectionFault | undefined {
   return undefined;
 }
 
-/**
- * Whether it is certain that the service did not begin with a call, and may accept another try: there was no
- * connection, or HTTP/2 refused the stream, as a service does while it shuts down (RFC 9113, 8.7).
- */
+/** Whether it is certain that the service did not receive a call, because there was no connection. */
 export function isNeverSent(error: unknown): boolean {
   const found = connectionFaultOf(error);
-  if (found) return BRIEF.has(found.fault);
-  for (let cause = error, depth = 0; cause instanceof Error && depth < 10; cause = cause.cause, depth++) {
-    if (HTTP2_NEVER_BEGUN.test(String((cause as { code?: unknown }).code)) || REFUSED_STREAM.test(cause.message))
-      return true;
-  }
-  return false;
+  return found !== undefined && BRIEF.has(found.fault);
 }
 
 /** What to do about faults of TLS, in the terms of who shows it. */

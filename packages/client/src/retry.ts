@@ -1,15 +1,16 @@
-import { setTimeout } from "node:timers/promises";
+import timers from "node:timers/promises";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { connectionFaultOf, isNeverSent } from "./connection-faults.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
-/** How often a call is tried at most. */
-export const MAX_TRIES = 4;
+/** How often a call is tried at most. A restart of the service takes a second or two: all pauses together last at least 2.9 s. */
+export const MAX_TRIES = 6;
 
-/** The longest first pause, in milliseconds; each further one may be twice as long. */
+/** The longest pause before the second try, in milliseconds. It doubles with each further try, up to a maximum. */
 const FIRST_PAUSE_MS = 250;
+const MAX_BACKOFF_MS = 2000;
 
 /** The longest pause that a timer takes, in milliseconds; a longer one would end at once. */
 const MAX_PAUSE_MS = 2 ** 31 - 1;
@@ -26,7 +27,7 @@ export function isRepeatable({ idempotency }: DescMethod): boolean {
   return idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
 }
 
-/** Tries a call again where that is safe, within its deadline: `MAX_TRIES` times, with pauses that are random and grow. */
+/** Tries a call again if that is safe, within its deadline: `MAX_TRIES` times, with pauses that grow. */
 export const retrying: Interceptor = (next) => async (request) => {
   if (request.stream) return next(request);
   const { requestId = "" } = request.message as { requestId?: string };
@@ -42,7 +43,7 @@ export const retrying: Interceptor = (next) => async (request) => {
       // The service's error says more than that the time is over.
       const leftMs = timeoutMs - (performance.now() - began) - pauseMs;
       if (leftMs < 1 || pauseMs > MAX_PAUSE_MS) throw error;
-      await setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
+      await timers.setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
         throw error;
       });
       if (Number.isFinite(leftMs)) request.header.set(TIMEOUT_HEADER, String(Math.floor(leftMs)));
@@ -54,8 +55,9 @@ export const retrying: Interceptor = (next) => async (request) => {
 function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number | undefined {
   if (!(error instanceof ConnectError)) return undefined;
   const waitMs = retryAfterMs(error);
-  // Full jitter: callers that failed together do not come back together.
-  const pauseMs = (waitMs ?? 0) + Math.random() * FIRST_PAUSE_MS * 2 ** (tries - 1);
+  // Half of it is random, so that callers that failed together do not return together.
+  const halfMs = Math.min(FIRST_PAUSE_MS * 2 ** (tries - 1), MAX_BACKOFF_MS) / 2;
+  const pauseMs = (waitMs ?? 0) + halfMs * (1 + Math.random());
   const details = failureDetails(error);
   if (!details && isNeverSent(error)) return pauseMs;
   // The connection broke before the answer came.

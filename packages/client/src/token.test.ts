@@ -48,3 +48,20 @@ it.each(["", " \n", "two words", undefined])("refuses %j, and does not quote it"
   expect(() => presentingToken(token as string)).toThrow(/^token must be an API token of the service(?!.*two words)/);
   expect(await presented(() => token as string, "good")).toEqual(["Unknown"]);
 });
+
+it("ends a call in time though the function hangs, and tells the function", async () => {
+  const signals: AbortSignal[] = [];
+  const hanging: TokenSource = ({ signal }) => {
+    signals.push(signal);
+    return new Promise(() => {});
+  };
+  const transport = createRouterTransport(() => {}, { transport: { interceptors: [presentingToken(hanging)] } });
+  const { getUserGroup } = createClient(UserGroupService, transport);
+  await expect(getUserGroup({}, { timeoutMs: 20 })).rejects.toMatchObject({ code: Code.DeadlineExceeded });
+  const controller = new AbortController();
+  const called = getUserGroup({}, { signal: controller.signal });
+  controller.abort();
+  await expect(called).rejects.toMatchObject({ code: Code.Canceled });
+  await expect(getUserGroup({}, { signal: controller.signal })).rejects.toMatchObject({ code: Code.Canceled });
+  expect(signals.map(({ aborted }) => aborted)).toEqual(signals.map(() => true));
+});

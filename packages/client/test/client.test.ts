@@ -1,6 +1,7 @@
-import { createServer } from "node:http";
+import { createServer, type OutgoingHttpHeaders, type RequestListener } from "node:http";
 import { createSecureServer } from "node:http2";
 import { createServer as createTlsServer } from "node:https";
+import type { Interceptor } from "@connectrpc/connect";
 import { makeCertificates, removeCertificates } from "@user-group-service/testing/certificates";
 import { closeLater, forSuite, newListener } from "@user-group-service/testing/opened";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
@@ -12,7 +13,7 @@ import { ADMIN_TOKEN } from "../../../test/support/server.ts";
 import {
   type ClientOptions,
   Code,
-  type ConnectError,
+  ConnectError,
   createUserGroupServiceClient,
   failureDetails,
   Role,
@@ -39,8 +40,8 @@ const byId = (id: string) => ({ case: "userGroupId", value: id }) as const;
 describe("the client", () => {
   const server = sharedServer();
 
-  it.each(["1.1", "2"] as const)("calls every service over HTTP/%s", async (httpVersion) => {
-    const { userGroups, viewers, admin } = newClient({ url: server.url, token: server.tokens.customer, httpVersion });
+  it("calls every service", async () => {
+    const { userGroups, viewers, admin } = newClient({ url: server.url, token: server.tokens.customer });
     const id = newId();
     const { userGroup, newUserGroup } = await userGroups.getUserGroup({
       userGroupId: id,
@@ -52,7 +53,7 @@ describe("the client", () => {
     const viewer = await viewers.resolveViewer({ token: rotated?.token ?? "" });
     expect(viewer).toMatchObject({ providedId: id, properties: { plan: "gold" } });
     expect(await admin.getCaller({})).toMatchObject({ role: "manage" });
-    const root = newClient({ url: server.url, token: ADMIN_TOKEN, httpVersion });
+    const root = newClient({ url: server.url, token: ADMIN_TOKEN });
     expect(await root.admin.getCaller({})).toMatchObject({ role: "root" });
   });
 
@@ -133,24 +134,24 @@ describe("a service that is not reached", () => {
     return message;
   };
 
-  it.each(["1.1", "2"] as const)("is told with what to do over HTTP/%s", async (httpVersion) => {
+  it("is told with what to do", async () => {
     const nobody = `http://127.0.0.1:${await freePort()}`;
-    expect(await whyNot({ url: nobody, httpVersion })).toMatch(
+    expect(await whyNot({ url: nobody })).toMatch(
       /cannot be reached at http:.*nothing listens .*check the URL, and that the service runs/,
     );
     const { server, ca } = certificates;
     const withTls = createSecureServer({ cert: server.cert, key: server.key, allowHTTP1: true });
-    expect(await whyNot({ url: await newListener(withTls, "https"), httpVersion })).toMatch(
+    expect(await whyNot({ url: await newListener(withTls, "https") })).toMatch(
       /not trusted here; give that authority as tls\.ca, or start Node with NODE_EXTRA_CA_CERTS=FILE/,
     );
     const plainUrl = await newListener(
       createServer(() => {}),
       "https",
     );
-    expect(await whyNot({ url: plainUrl, httpVersion })).toContain("where it has none, write http://");
+    expect(await whyNot({ url: plainUrl })).toContain("where it has none, write http://");
     const named = createSecureServer({ cert: certificates.client.cert, key: certificates.client.key });
     const namedUrl = await newListener(named, "https");
-    expect(await whyNot({ url: namedUrl, httpVersion, tls: { ca: ca.cert } })).toContain("the name that it is for");
+    expect(await whyNot({ url: namedUrl, tls: { ca: ca.cert } })).toContain("the name that it is for");
   });
 
   it("says so where something else answers", async () => {
@@ -170,11 +171,61 @@ describe("a service that is not reached", () => {
   });
 });
 
-it("waits for a service that is being started, and ends a call at its deadline", async () => {
+describe("an answer that is cut off", () => {
+  const cut = (status: number, headers: OutgoingHttpHeaders = {}): RequestListener => {
+    return (_, res) => {
+      res.writeHead(status, { "content-type": "application/proto", ...headers });
+      res.write("\n", () => setImmediate(() => res.destroy()));
+    };
+  };
+
+  it.each<[string, RequestListener]>([
+    ["before it", (_, res) => void res.destroy()],
+    ["by a reset", (req) => void req.socket.resetAndDestroy()],
+    ["within its chunks", cut(200)],
+    ["within its length", cut(200, { "content-length": 9 })],
+    ["within its compressed form", cut(200, { "content-encoding": "gzip" })],
+    ["within an error", cut(404, { "content-type": "application/json" })],
+  ])("%s is unavailable, and the call is tried again if that is safe", async (_, broken) => {
+    const codes: (Code | undefined)[] = [];
+    const counting: Interceptor = (next) => async (request) => {
+      try {
+        const answered = await next(request);
+        codes.push(undefined);
+        return answered;
+      } catch (error) {
+        codes.push(ConnectError.from(error).code);
+        throw error;
+      }
+    };
+    const url = await newListener(
+      createServer((req, res) => {
+        if (codes.length !== 1) return broken(req, res);
+        res.writeHead(200, { "content-type": "application/proto" }).end();
+      }),
+    );
+    const { userGroups } = newClient({ url, token: "anything-at-all", interceptors: [counting] });
+    await userGroups.getUserGroup({ userGroupId: "acme" });
+    const failed = await failureOf(userGroups.updateUserGroup({ userGroupId: "acme" }));
+    expect(failed.code).toBe(Code.Unavailable);
+    expect(codes).toEqual([Code.Unavailable, undefined, Code.Unavailable]);
+  });
+});
+
+it("waits for a service that is being started", async () => {
   const port = await freePort();
-  const { userGroups } = newClient({ url: `http://127.0.0.1:${port}`, token: "anything-at-all" });
-  const refused = await failureOf(userGroups.getUserGroup({ userGroupId: "acme" }));
-  expect(refused.code).toBe(Code.Unavailable);
+  const service = createServer((_, res) => void res.writeHead(200, { "content-type": "application/proto" }).end());
+  closeLater(() => service.close());
+  let tries = 0;
+  const token = () => {
+    if (++tries === 2) service.listen(port, "127.0.0.1");
+    return "anything-at-all";
+  };
+  await newClient({ url: `http://127.0.0.1:${port}`, token }).userGroups.updateUserGroup({ userGroupId: "acme" });
+  expect(tries).toBeGreaterThan(1);
+});
+
+it("ends a call at its deadline", async () => {
   const url = await newListener(createServer(() => {}));
   const late = await failureOf(
     newClient({ url, token: "anything-at-all", timeoutMs: 200 }).userGroups.getUserGroup({ userGroupId: "acme" }),
