@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { newFolder } from "@user-group-service/testing/opened";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { ADMIN_ENV } from "../../../test/support/admin.ts";
+import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
 import { jsonLinesIn, linesIn, TIME, ugs, usersOf } from "./support/ugs.ts";
 
@@ -68,6 +68,11 @@ describe("the commands", () => {
     const looked = await admin("token lookup", { input: `${token}\n` });
     expect(looked.stdout).toMatch(new RegExp(`^source +issued\ntoken +${id}\n`));
     expect(looked.stdout).toMatch(/^replaced +yes/m);
+    expect(looked.stderr).toBe(`To end it: ugs token revoke ${id} --issued --env ${name}\n`);
+    const ofAdmin = await root("token lookup", { input: (await newEnvironment()).token });
+    expect(ofAdmin.stderr).toMatch(/^Its bearer could read .*: ugs group revoke --all --env \w+\/Testing$/m);
+    const ofSettings = await root("token lookup", { input: ADMIN_TOKEN });
+    expect(ofSettings.stderr).toMatch(/^Its bearer could read .* --all --env NAME\/TAG\n$/);
     expect(await admin("token lookup", { input: "no such token at all" })).toMatchObject({ code: 2 });
     expect(await admin("token lookup", { input: "no-such-token-at-all" })).toMatchObject({ code: 3 });
     expect(await admin("token lookup", { input: "" })).toMatchObject({
@@ -76,7 +81,10 @@ describe("the commands", () => {
     });
 
     expect(await admin(`token revoke ${id}`)).toMatchObject({ code: 2, stderr: expect.stringContaining("give --yes") });
-    expect(await admin(`token revoke ${id} --yes`)).toMatchObject({ code: 0, stderr: "1 API token ended.\n" });
+    expect(await admin(`token revoke ${id} --yes`)).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/^1 API token ended\.\n.*ugs group revoke --all$/m),
+    });
     expect(await admin(`token revoke ${id} --yes`)).toMatchObject({
       code: 3,
       stderr: expect.stringContaining("ugs token list"),
@@ -97,6 +105,41 @@ describe("the commands", () => {
     ]) {
       expect([args, (await admin(args)).code]).toEqual([args, 2]);
     }
+  });
+
+  it("token lookup: user group tokens and viewer sessions, for root in any environment", async () => {
+    const { name, admin } = await newEnvironment();
+    const { admin: other } = await newEnvironment();
+    const { stdout: group } = await admin("group create acme --name Acme");
+    const { stdout: viewer } = await admin("viewer session create --group acme --audience web --viewer bob");
+    const foreign = `foreign.${"0123456789abcdef".repeat(3)}`;
+    const groups = join(newFolder(), "groups.jsonl");
+    writeFileSync(groups, JSON.stringify({ provided_id: "globex", token: foreign }));
+    for (const by of [admin, other])
+      expect((await by(`import ${groups} --snapshot-time 2026-01-31T08:00:00Z`)).code).toBe(0);
+    for (const by of [admin, root]) {
+      const ofGroup = await by("token lookup", { input: group });
+      expect(ofGroup.stdout).toMatch(
+        new RegExp(`^source +a user group token\ngroup +acme\nname +Acme\nenvironment +${name}\n$`),
+      );
+      expect(ofGroup.stderr).toBe(`To end it: ugs group revoke --env ${name} -- acme\n`);
+      const ofViewer = await by("token lookup", { input: viewer });
+      expect(ofViewer.stdout).toMatch(/^source +a viewer session\ngroup +acme\n(.*\n)*viewer +bob$/m);
+      expect(ofViewer.stderr).toBe(`To end it: ugs viewer session revoke --env ${name} -- acme\n`);
+    }
+    // Two environments have it.
+    expect((await root("token lookup", { input: foreign })).stdout.match(/^group +globex$/gm)).toHaveLength(2);
+    expect((await other("token lookup", { input: foreign })).stdout.match(/^group +globex$/gm)).toHaveLength(1);
+    expect((await other("token lookup", { input: group })).code).toBe(3);
+    expect((await admin("group revoke acme --yes")).code).toBe(0);
+    expect(await root("token lookup", { input: group })).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining("no environment has this token"),
+    });
+    expect(await root("token lookup", { input: viewer })).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining("VIEWER_SESSION_ENDED"),
+    });
   });
 
   it("--out writes a secret to a new file that only its owner can read, and makes none if it cannot", async () => {

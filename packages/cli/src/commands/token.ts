@@ -29,6 +29,7 @@ import {
   type YesOption,
   yesOption,
 } from "./options.ts";
+import { isNotFound, showGroupsOf } from "./token-lookup.ts";
 
 /** The roles of API tokens, as people write them. */
 const ROLES: ReadonlyMap<string, Role> = new Map([
@@ -37,6 +38,15 @@ const ROLES: ReadonlyMap<string, Role> = new Map([
   ["manage", Role.MANAGE],
   ["admin", Role.ADMIN],
 ]);
+
+/** Tokens that need no look among API tokens: user group tokens and viewer sessions. */
+const OF_GROUP = /^(?:ugt_|ey[\w-]+\.[\w-]+\.[\w-]+$)/;
+
+/** What the bearer of an API token with a role above `resolve` could do. */
+function exposure(environment: string | undefined): string {
+  const command = `ugs group revoke --all${environment === undefined ? "" : ` --env ${environment}`}`;
+  return `could read the token of every user group. To end those made until now: ${command}`;
+}
 
 const ROTATE_AGAIN = (id: string) => `run: ugs token rotate ${id}, which makes another one`;
 
@@ -133,23 +143,37 @@ export const tokenCommands: DefineCommand = (token, shell) => {
     await confirm(shell, { what: `the API token ${apiTokenId}`, id: apiTokenId, consequence }, options.yes);
     const answer = await admin.revokeApiToken({ environment, apiTokenId, revokeIssued: options.issued });
     if (session.out.isJson) await session.out.message(RevokeApiTokenResponseSchema, answer);
-    else session.out.note(`${answer.revokedCount} API ${answer.revokedCount === 1 ? "token" : "tokens"} ended.`);
+    session.out.note(`${answer.revokedCount} API ${answer.revokedCount === 1 ? "token" : "tokens"} ended.`);
+    const env = environment && formatEnvironmentName(environment);
+    session.out.note(`If it had leaked and its role was read, manage or admin, its bearer ${exposure(env)}`);
   });
 
   const lookup = token
     .command("lookup")
-    .description("which API token a text is, also one of the settings: what to revoke when it has leaked")
+    .description(
+      "what a leaked text is: an API token, also one of the settings, a user group token or a viewer session",
+    )
     .option("--from-file <file>", "a file with it; by default it is asked for, or read from standard input");
   runs(lookup, shell, async (session, { fromFile }: { readonly fromFile?: string }) => {
     const { admin } = await connect(session);
-    const found = await admin.lookupApiToken({ token: await readToken(shell, "API token", fromFile) });
+    const text = await readToken(shell, "Token or viewer session", fromFile);
+    if (OF_GROUP.test(text)) return showGroupsOf(session, text);
+    const found = await admin.lookupApiToken({ token: text }).catch((error: unknown) => {
+      if (text.startsWith("ugk_") || !isNotFound(error)) throw error;
+      return undefined;
+    });
+    // It may be a token that a user group has from another system.
+    if (!found) return showGroupsOf(session, text);
     const { apiToken, environment, source, replaced } = found;
+    const env = environment && formatEnvironmentName(environment);
     await session.out.record(LookupApiTokenResponseSchema, found, [
       ["source", SOURCES[source]],
       ...(apiToken ? facts(apiToken) : []),
-      ["environment", environment && formatEnvironmentName(environment)],
+      ["environment", env],
       ["replaced", replaced ? "yes: it is on its grace" : undefined],
     ]);
+    if (source === Source.ISSUED) session.out.note(`To end it: ugs token revoke ${apiToken?.id} --issued --env ${env}`);
+    if (apiToken?.role !== Role.RESOLVE) session.out.note(`Its bearer ${exposure(env ?? "NAME/TAG")}`);
   });
 };
 

@@ -140,7 +140,8 @@ async function claimsOf(given: string): Promise<JsonObject> {
   return parseJsonObject(text, { source: isJson ? "--claims" : given, example: '{"theme":"dark"}' });
 }
 
-function sessionFacts({ id, audience, viewerId, origin, claims, createTime, expireTime }: ViewerSession): Facts {
+/** What a viewer session says. */
+export function sessionFacts({ id, audience, viewerId, origin, claims, createTime, expireTime }: ViewerSession): Facts {
   return [
     ["session", id],
     ["audience", audience],
