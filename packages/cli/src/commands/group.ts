@@ -13,13 +13,15 @@ import { pagesOf } from "../pages.ts";
 import { confirm } from "../questions.ts";
 import { readToken } from "../secret-input.ts";
 import { connect } from "../session.ts";
-import { ttlOf } from "../times.ts";
+import { timeOf, ttlOf } from "../times.ts";
+import { revokeGroups } from "../transfer/revoke-groups.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import {
   type EnvironmentOption,
   environmentOf,
   environmentOption,
   limitOption,
+  nonEmpty,
   type OutOptions,
   outFileOf,
   withOut,
@@ -126,20 +128,35 @@ export const groupCommands: DefineCommand = (group, shell) => {
 
   const revoke = group
     .command("revoke")
-    .description("end all tokens of a user group at once; it gets a fresh one, which `group create` shows")
-    .argument("<id>")
+    .description("end the tokens of a user group, or of many; each gets a fresh one, which `group create` shows")
+    .argument("[id]", "which group; or --all, or --prefix")
+    .option("--all", "all groups of the environment")
+    .option("--prefix <text>", "the groups whose ids begin with it")
+    .option("--before <when>", "of many: only tokens made before a time, a date, or a duration ago; default: now")
+    .option("--grace <duration>", "how long the present token stays valid, up to 30d; default: it ends at once")
     .addOption(requestIdOption())
     .addOption(environmentOption())
     .addOption(yesOption());
-  runs(revoke, shell, async (session, userGroupId: string, options: RevokeOptions) => {
-    const { requestId = randomUUID(), yes } = options;
+  runs(revoke, shell, async (session, userGroupId: string | undefined, options: RevokeOptions) => {
+    const { requestId = randomUUID(), yes, all = false, prefix } = options;
+    if (Number(userGroupId !== undefined) + Number(all) + Number(prefix !== undefined) !== 1)
+      throw usageFailure("one of ID, --all and --prefix says which groups are meant: give one");
     const environment = environmentOf(session, options);
+    const previousTokenTtl = ttlOf("--grace", options.grace);
+    if (userGroupId === undefined) {
+      if (options.requestId !== undefined)
+        throw usageFailure("--request-id is for one group", "to repeat it for many, give --before");
+      const before = options.before === undefined ? undefined : timeOf("--before", options.before, -1);
+      const which = { environment, prefix: prefix === undefined ? prefix : nonEmpty("--prefix", prefix) };
+      return revokeGroups(session, { ...which, before, grace: previousTokenTtl, isSure: yes === true });
+    }
+    if (options.before !== undefined) throw usageFailure("--before goes with --all or --prefix");
     const { admin } = await connect(session);
     const consequence = `This ends all tokens of the user group ${userGroupId}: dashboards that have one show nothing`;
     await confirm(shell, { what: `the tokens of ${userGroupId}`, id: userGroupId, consequence }, yes);
     const again = `run it again with --request-id ${requestId}: it revokes once`;
     const { userGroup } = await repeatable(again, () =>
-      admin.revokeUserGroupTokens({ environment, userGroupId, requestId }),
+      admin.revokeUserGroupTokens({ environment, userGroupId, requestId, previousTokenTtl }),
     );
     if (userGroup) await session.out.record(UserGroupInfoSchema, userGroup, infoFacts(userGroup));
   });
@@ -184,6 +201,10 @@ interface RotateOptions extends OutOptions {
 }
 
 interface RevokeOptions extends EnvironmentOption, YesOption {
+  readonly all?: boolean;
+  readonly prefix?: string;
+  readonly before?: string;
+  readonly grace?: string;
   readonly requestId?: string;
 }
 
