@@ -16,14 +16,16 @@ import {
   type JsonRules,
   json as jsonRulesOption,
   no_token as noTokenOption,
+  visible as visibleOption,
 } from "../../gen/usergroup/v1/json_rules_pb.ts";
 import { isIntactToken } from "../domain/token.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
+import { hiddenFault, isVisible } from "../domain/visible-text.ts";
 import { callError } from "./errors.ts";
-import { memoize, regexMatch } from "./plain-text-rules.ts";
+import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
 
 /**
- * Checks requests against all rules: protovalidate's; this service's own, `json` and `no_token`; and the limits of
+ * Checks requests against all rules: protovalidate's; this service's own, `json`, `no_token` and `visible`; and the limits of
  * durations and times, which protobuf's binary format does not enforce.
  */
 export function allRulesInterceptor(): Interceptor {
@@ -77,10 +79,14 @@ function checkOf(field: DescField): AddViolations | undefined {
       if (fault) violations.push(new Violation(fault.message, fault.id, [...parent, field], [], false));
     };
   }
-  if (hasOption(field, noTokenOption) && getOption(field, noTokenOption)) {
+  const [isNoToken, mustBeVisible] = [isOn(field, noTokenOption), isOn(field, visibleOption)];
+  if (isNoToken || mustBeVisible) {
     return (violations, value, parent) => {
-      if (isIntactToken(value as string))
-        violations.push(new Violation(NO_TOKEN, "no_token", [...parent, field], [], false));
+      const text = value as string;
+      const add = (message: string, id: string) =>
+        violations.push(new Violation(message, id, [...parent, field], [], false));
+      if (mustBeVisible && !isVisible(text)) add(hiddenFault(text), "visible");
+      else if (isNoToken && isIntactToken(text)) add(NO_TOKEN, "no_token");
     };
   }
   const { message: type } = field;

@@ -52,7 +52,7 @@ const allRules = allRulesInterceptor()(async () => ({}) as never);
 /** Texts around every limit, of one and of two UTF-16 units a character. */
 const text = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom("abc", "a-1") },
-  fc.constantFrom("", "a", "\0", "a\u0085b", "\n", "👪"),
+  fc.constantFrom("", "a", "\0", "a\u0085b", "\n", "👪", " a", "a ", "a b", "a\u200bb", "\ufeffa"),
   fc
     .tuple(
       fc.constantFrom("a", "👪", "é"),

@@ -12,8 +12,9 @@ import {
   type StringRules,
   StringRulesSchema,
 } from "../../gen/buf/validate/validate_pb.ts";
-import { no_token as noTokenOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
+import { no_token as noTokenOption, visible as visibleOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
 import { isIntactToken } from "../domain/token.ts";
+import { isVisible } from "../domain/visible-text.ts";
 
 /** Whether the value of a field surely keeps the field's rules. The value of an unset field may be undefined. */
 type IsSure = (value: unknown) => boolean;
@@ -59,11 +60,11 @@ function fieldCheck(field: DescField): IsSure {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return never;
   const rules = hasOption(field, fieldRulesOption) ? getOption(field, fieldRulesOption) : undefined;
   const isScalar = field.fieldKind === "scalar" || field.fieldKind === "enum";
-  const isNoToken = hasOption(field, noTokenOption) && getOption(field, noTokenOption);
-  if (rules === undefined) return isNoToken ? never : isScalar ? always : isEmpty;
+  const own = { isNoToken: isOn(field, noTokenOption), isVisible: isOn(field, visibleOption) };
+  if (rules === undefined) return own.isNoToken || own.isVisible ? never : isScalar ? always : isEmpty;
   const { type } = rules;
   if (field.fieldKind === "scalar" && type.case === "string" && hasOnly(rules, FieldRulesSchema, ["string"]))
-    return textCheck(type.value, isNoToken);
+    return textCheck(type.value, own);
   // Nothing is required of an empty map by these rules, nor of an unset duration by any of its own.
   if (field.fieldKind === "map" && type.case === "map" && hasOnly(rules, FieldRulesSchema, ["map"]))
     return hasOnly(type.value, MapRulesSchema, ["maxPairs", "keys", "values"]) ? isEmpty : never;
@@ -72,7 +73,12 @@ function fieldCheck(field: DescField): IsSure {
   return never;
 }
 
-function textCheck(rules: StringRules, isNoToken: boolean): IsSure {
+/** Whether an option of this service is set. */
+export function isOn(field: DescField, option: typeof noTokenOption): boolean {
+  return hasOption(field, option) && getOption(field, option);
+}
+
+function textCheck(rules: StringRules, own: { readonly isNoToken: boolean; readonly isVisible: boolean }): IsSure {
   if (!hasOnly(rules, StringRulesSchema, ["minLen", "maxLen", "pattern"])) return never;
   const { field } = StringRulesSchema;
   const min = Number(rules.minLen);
@@ -84,7 +90,8 @@ function textCheck(rules: StringRules, isNoToken: boolean): IsSure {
     if (typeof text !== "string") return false;
     // The limits count code points: at most as many as UTF-16 units, and at least half as many.
     if (text.length > max || Math.ceil(text.length / 2) < min) return false;
-    return (pattern === undefined || pattern.test(text)) && !(isNoToken && isIntactToken(text));
+    if (pattern !== undefined && !pattern.test(text)) return false;
+    return !(own.isVisible && !isVisible(text)) && !(own.isNoToken && isIntactToken(text));
   };
 }
 

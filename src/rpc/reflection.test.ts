@@ -57,7 +57,7 @@ it("finds extensions by the message that they extend", async () => {
   expect(await ask(extension(7))).toMatchObject({ value: { errorCode: Code.NotFound } });
   const numbers = (value: string) => ask({ case: "allExtensionNumbersOfType", value });
   expect(await numbers(containingType)).toMatchObject({
-    value: { baseTypeName: containingType, extensionNumber: [1159, 1160, 51159, 51160] },
+    value: { baseTypeName: containingType, extensionNumber: [1159, 1160, 51159, 51160, 51161] },
   });
   expect(await numbers("usergroup.v1.UserGroup")).toMatchObject({ value: { extensionNumber: [] } });
 });

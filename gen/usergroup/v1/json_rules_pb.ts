@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/v1/json_rules.proto.
  */
 export const file_usergroup_v1_json_rules: GenFile = /*@__PURE__*/
-  fileDesc("Ch11c2VyZ3JvdXAvdjEvanNvbl9ydWxlcy5wcm90bxIMdXNlcmdyb3VwLnYxIjEKCUpzb25SdWxlcxIRCgltYXhfYnl0ZXMYASABKA0SEQoJbWF4X2RlcHRoGAIgASgNOkwKBGpzb24SHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGNePAyABKAsyFy51c2VyZ3JvdXAudjEuSnNvblJ1bGVzUgRqc29uOjoKCG5vX3Rva2VuEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxjYjwMgASgIUgdub1Rva2VuYgZwcm90bzM", [file_google_protobuf_descriptor]);
+  fileDesc("Ch11c2VyZ3JvdXAvdjEvanNvbl9ydWxlcy5wcm90bxIMdXNlcmdyb3VwLnYxIjEKCUpzb25SdWxlcxIRCgltYXhfYnl0ZXMYASABKA0SEQoJbWF4X2RlcHRoGAIgASgNOkwKBGpzb24SHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGNePAyABKAsyFy51c2VyZ3JvdXAudjEuSnNvblJ1bGVzUgRqc29uOjoKCG5vX3Rva2VuEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxjYjwMgASgIUgdub1Rva2VuOjkKB3Zpc2libGUSHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGNmPAyABKAhSB3Zpc2libGViBnByb3RvMw", [file_google_protobuf_descriptor]);
 
 /**
  * Limits of a JSON value.
@@ -59,4 +59,14 @@ export const json: GenExtension<FieldOptions, JsonRules> = /*@__PURE__*/
  */
 export const no_token: GenExtension<FieldOptions, boolean> = /*@__PURE__*/
   extDesc(file_usergroup_v1_json_rules, 1);
+
+/**
+ * Whether a reader must see the whole text: no code point that is not shown,
+ * such as control, zero-width and bidirectional characters, and no white space
+ * at either end. A typing error would be another id that looks the same.
+ *
+ * @generated from extension: bool visible = 51161;
+ */
+export const visible: GenExtension<FieldOptions, boolean> = /*@__PURE__*/
+  extDesc(file_usergroup_v1_json_rules, 2);
 

@@ -51,7 +51,7 @@ const HOSTILE: readonly Row[] = [
     token: "=foreign.formula",
   },
   {
-    provided_id: "日本\u{1f600}e\u0301é\u202e",
+    provided_id: "日本\u{1f600}e\u0301é",
     name: "\ufeff\u2028 \u00a0",
     mapping: { ß: "ſ" },
     properties: { "\u{10ffff}": "\u0000\u001f" },
@@ -65,7 +65,7 @@ const HOSTILE: readonly Row[] = [
     token: "foreign.null",
   },
   {
-    provided_id: " spaces ",
+    provided_id: "spaces  within",
     name: "\t",
     mapping: {},
     properties: { long: 'x"\n'.repeat(13_000) },

@@ -40,6 +40,7 @@ export interface Rules {
   readonly field: FieldRules | undefined;
   readonly json: JsonRules | undefined;
   readonly isNoToken: boolean;
+  readonly isVisible: boolean;
 }
 
 /** A rule of a message: exactly one of these fields is set, or at most one. */
@@ -52,11 +53,13 @@ export interface Choice {
 export class FieldRulesReader {
   private readonly json: DescExtension | undefined;
   private readonly noToken: DescExtension | undefined;
+  private readonly visible: DescExtension | undefined;
 
   /** @param registry has usergroup/v1/json_rules.proto, if a field has rules of it */
   constructor(registry: Registry) {
     this.json = registry.getExtension("usergroup.v1.json");
     this.noToken = registry.getExtension("usergroup.v1.no_token");
+    this.visible = registry.getExtension("usergroup.v1.visible");
   }
 
   of(field: DescField): Rules {
@@ -64,6 +67,7 @@ export class FieldRulesReader {
       field: optionOf<FieldRules>(field, fieldRules),
       json: optionOf<JsonRules>(field, this.json),
       isNoToken: optionOf<boolean>(field, this.noToken) === true,
+      isVisible: optionOf<boolean>(field, this.visible) === true,
     };
   }
 
@@ -88,17 +92,19 @@ function optionOf<T>(field: DescField, extension: DescExtension | undefined): T 
  * The rules of a field as keywords of JSON schema. Those that JSON schema has no keyword for have one of their own:
  *
  * - `x-no-token`: the text must not be a token of the service
+ * - `x-visible`: the text must have no code point that is not shown, and no white space at either end
  * - `x-max-bytes`: the most bytes of the value's compact JSON in UTF-8
  * - `x-max-depth`: the most levels of objects and arrays
  * - `x-in-future`: the time must not have come
  *
  * @throws Error when there is no keyword for a rule
  */
-export function keywordsOf(field: DescField, { field: rules, json, isNoToken }: Rules): JsonSchema {
+export function keywordsOf(field: DescField, { field: rules, json, isNoToken, isVisible }: Rules): JsonSchema {
   return {
     ...(rules && fieldKeywords(rules, field)),
     ...(json && { "x-max-bytes": json.maxBytes, "x-max-depth": json.maxDepth }),
     ...(isNoToken && { "x-no-token": true }),
+    ...(isVisible && { "x-visible": true }),
   };
 }
 

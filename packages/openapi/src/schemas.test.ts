@@ -71,8 +71,8 @@ describe("rules", () => {
         type: "string",
         minLength: 1,
         maxLength: 256,
-        pattern: "^[^\\x00-\\x1f\\x7f-\\x9f]*$",
         "x-no-token": true,
+        "x-visible": true,
       },
       name: { type: "string", maxLength: 256, "x-no-token": true },
       mapping: {
@@ -115,7 +115,7 @@ describe("rules", () => {
     const field = registry.getMessage("usergroup.v1.GetUserGroupRequest")?.field["userGroupId"];
     if (!field) throw new Error("the field is not there");
     const rules = create(FieldRulesSchema, { type: { case: "string", value: { prefix: "a" } } });
-    expect(() => keywordsOf(field, { field: rules, json: undefined, isNoToken: false })).toThrow(
+    expect(() => keywordsOf(field, { field: rules, json: undefined, isNoToken: false, isVisible: false })).toThrow(
       "usergroup.v1.GetUserGroupRequest.user_group_id has the rule prefix, which packages/openapi/src/rules.ts has no keyword for",
     );
   });

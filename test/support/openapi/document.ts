@@ -53,6 +53,11 @@ export const DOCUMENT = JSON.parse(readFileSync(`${ROOT}/gen/openapi.json`, "utf
 };
 
 const ajv = new Ajv2020({ strict: false });
+ajv.addKeyword({
+  keyword: "x-visible",
+  type: "string",
+  validate: (_: true, text: string) => !/^\s|\s$|[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\u2800]/u.test(text),
+});
 ajv.addKeyword({ keyword: "x-no-token", type: "string", validate: (_: true, text: string) => !isIntactToken(text) });
 ajv.addKeyword({
   keyword: "x-max-bytes",
