@@ -9,7 +9,6 @@ require (
 
 require (
 	connectrpc.com/connect v1.21.1 // indirect
-	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261026165753-2ffab32bce7e // indirect
 )
 

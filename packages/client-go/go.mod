@@ -9,7 +9,6 @@ tool (
 
 require (
 	connectrpc.com/connect v1.21.1
-	github.com/golang-jwt/jwt/v5 v5.3.1
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261026165753-2ffab32bce7e
 	google.golang.org/protobuf v1.36.12
 )

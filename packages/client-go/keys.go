@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"sync"
 	"time"
@@ -17,11 +18,9 @@ import (
 const (
 	// How long keys are kept: what the service's Cache-Control allows.
 	keysLife = 10 * time.Minute
-	// How long to wait before they are read again for a key that is not among them.
-	keysPause = 30 * time.Second
-	// How long to wait before they are read again when they could not be, so that callers do not wait behind each other.
-	failurePause = time.Second
-	// How long reading them may take, and how much is read.
+	// The shortest time between two reads, for a key that is not among them, or because they could not be read.
+	keysPause = time.Second
+	// How long reading them may take, to the end of the answer, and how much is read.
 	keysTimeout  = 5 * time.Second
 	maxKeysBytes = 1 << 20
 )
@@ -34,14 +33,14 @@ type publishedKeys struct {
 	client *http.Client
 	now    func() time.Time
 
-	// Held by whoever reads the keys, so that only those wait whose key is not known.
-	reading  sync.Mutex
-	failure  error
-	failedAt time.Time
-
-	mutex  sync.Mutex
-	keys   map[string]*ecdsa.PublicKey
-	readAt time.Time
+	// Not held while keys are read.
+	mutex sync.Mutex
+	keys  map[string]*ecdsa.PublicKey
+	// When they were read; when reading them was last tried, and why it failed.
+	readAt, triedAt time.Time
+	failure         error
+	// Closed once the keys are read, for which all wait whose key is not known. Nil: nobody reads them.
+	reading chan struct{}
 }
 
 func newPublishedKeys(url string) *publishedKeys {
@@ -51,73 +50,66 @@ func newPublishedKeys(url string) *publishedKeys {
 
 // key is the key with an id. Who asks for one that is not known waits while the keys are read, as long as its context lasts.
 func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
-	if found, _ := p.known(kid); found != nil {
-		return found, nil
-	}
-	var found *ecdsa.PublicKey
-	var err error
-	done := make(chan struct{})
-	// What one caller gives up is read for the others all the same.
-	go func(ctx context.Context) {
-		defer close(done)
-		found, err = p.unknown(ctx, kid)
-	}(context.WithoutCancel(ctx))
-	select {
-	case <-done:
+	found, reading, err := p.known(kid)
+	if reading == nil {
 		return found, err
+	}
+	select {
+	case <-reading:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrKeysUnavailable, context.Cause(ctx))
 	}
-}
-
-// unknown is a key that was not known, once the keys are read.
-func (p *publishedKeys) unknown(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
-	p.reading.Lock()
-	defer p.reading.Unlock()
-	// Another may have read them meanwhile.
-	found, age := p.known(kid)
-	if found != nil {
-		return found, nil
-	}
-	if age < keysPause {
-		return nil, errUnknownKey
-	}
-	if p.failure != nil && p.now().Sub(p.failedAt) < failurePause {
-		return nil, p.failure
-	}
-	keys, err := p.read(ctx)
-	if err != nil {
-		p.failure = fmt.Errorf("%w; is the issuer right? %w", ErrKeysUnavailable, err)
-		p.failedAt = p.now()
-		return nil, p.failure
-	}
-	p.failure = nil
-	p.mutex.Lock()
-	p.keys, p.readAt = keys, p.now()
-	p.mutex.Unlock()
-	if found = keys[kid]; found == nil {
-		return nil, errUnknownKey
-	}
-	return found, nil
-}
-
-// known is a key that was read and may still be used, or nil, and how long ago keys were read.
-func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, time.Duration) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	age := p.now().Sub(p.readAt)
-	if age >= keysLife {
-		return nil, age
-	}
-	return p.keys[kid], age
+	return p.current(kid)
 }
 
-func (p *publishedKeys) read(ctx context.Context) (map[string]*ecdsa.PublicKey, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
-	if err != nil {
-		return nil, err
+// known is a key, or what to wait for until it may be known.
+func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, error) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	now := p.now()
+	if now.Sub(p.readAt) >= keysLife {
+		p.keys = nil
 	}
-	answer, err := p.client.Do(request)
+	found, err := p.current(kid)
+	if found != nil || (p.reading == nil && now.Sub(p.triedAt) < keysPause) {
+		return found, nil, err
+	}
+	if p.reading == nil {
+		p.reading = make(chan struct{})
+		// What one caller gives up is read for the others all the same.
+		go p.update(p.reading)
+	}
+	return nil, p.reading, nil
+}
+
+// current is the key by what was read last.
+func (p *publishedKeys) current(kid string) (*ecdsa.PublicKey, error) {
+	if found := p.keys[kid]; found != nil {
+		return found, nil
+	}
+	if p.failure != nil {
+		return nil, p.failure
+	}
+	return nil, errUnknownKey
+}
+
+func (p *publishedKeys) update(done chan<- struct{}) {
+	keys, err := p.read()
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.triedAt, p.failure, p.reading = p.now(), nil, nil
+	if err != nil {
+		p.failure = fmt.Errorf("%w; is the issuer right? %w", ErrKeysUnavailable, err)
+	} else {
+		p.keys, p.readAt = keys, p.triedAt
+	}
+	close(done)
+}
+
+func (p *publishedKeys) read() (map[string]*ecdsa.PublicKey, error) {
+	answer, err := p.client.Get(p.url)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +149,10 @@ func (k jwk) publicKey() (*ecdsa.PublicKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Checks that the point is on the curve.
-	return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), append(append([]byte{4}, x...), y...))
+	key := &ecdsa.PublicKey{Curve: elliptic.P256(), X: new(big.Int).SetBytes(x), Y: new(big.Int).SetBytes(y)}
+	// Fails for a point that is not on the curve.
+	if _, err := key.ECDH(); err != nil {
+		return nil, err
+	}
+	return key, nil
 }

@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
 import { newKeyPair } from "@user-group-service/sessions";
-import { afterEach, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Environment } from "../domain/environment.ts";
+import { ViewerSessionExpired, ViewerSessionInvalid } from "../domain/errors.ts";
 import type { ViewerSessionStore } from "../domain/viewer-session.ts";
 import { SigningKeys } from "./signing-keys.ts";
 import { ViewerSessions } from "./viewer-sessions.ts";
@@ -9,15 +11,24 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it("a session's life begins before its group is read, however long that takes: an ending after that outlasts it", async () => {
+/** An environment and its keys in a store, which has those alone. */
+function keysOf(
+  pairs: readonly { readonly kid: string; readonly x: string; readonly y: string; readonly d: string }[],
+) {
   const environment: Environment = { name: "acme", tag: undefined, partitions: 1, number: 1 };
   const times = { createTime: 0, activeTime: 0 };
-  const set = { keys: [{ kid: "k", ...times, ...(await newKeyPair()), sealed: undefined }], version: "1", now: 1 };
+  const set = { keys: pairs.map((pair) => ({ ...pair, ...times, sealed: undefined })), version: "1", now: 1 };
   const keys = new SigningKeys({
     store: { read: async () => set, replace: async () => ({ ...set, isMade: true }) },
     unsubscribedMs: 5000,
     onOverdue: (error) => expect.fail(String(error)),
   });
+  onTestFinished(() => keys.close());
+  return { environment, keys };
+}
+
+it("a session's life begins before its group is read, however long that takes: an ending after that outlasts it", async () => {
+  const { environment, keys } = keysOf([{ kid: "k", ...(await newKeyPair()) }]);
   vi.useFakeTimers({ toFake: ["Date"], now: 1_000_000_000 });
   const viewer = { teamId: 1, name: "A", providedId: "a", mapping: {}, properties: undefined };
   const store: ViewerSessionStore = {
@@ -33,5 +44,35 @@ it("a session's life begins before its group is read, however long that takes: a
     ...{ viewerId: "bob", origin: undefined, propertyKeys: [], claims: undefined },
   });
   expect(made.expireTime).toBe(1_003_600_000);
-  keys.close();
+});
+
+/** What every verifier of viewer sessions has to take and to refuse. */
+const suite: {
+  readonly now: number;
+  readonly issuer: string;
+  readonly audience: string;
+  readonly keys: readonly { readonly kid: string; readonly kty: string; readonly x: string; readonly y: string }[];
+  readonly cases: readonly {
+    readonly name: string;
+    readonly session: string;
+    readonly at?: number;
+    readonly refused?: string;
+  }[];
+} = JSON.parse(readFileSync("test/fixtures/viewer-sessions.json", "utf8"));
+
+describe("a session that the service did not make, or no more takes", () => {
+  const viewer = { teamId: 1, name: "A", providedId: "a", mapping: {}, properties: undefined };
+  const store = { resolveSession: async () => viewer } as unknown as ViewerSessionStore;
+
+  it.each(suite.cases)("$name: $refused", async ({ session, at = suite.now, refused }) => {
+    const ours = suite.keys.filter(({ kty }) => kty === "EC").map((key) => ({ ...key, d: "" }));
+    const { environment, keys } = keysOf(ours);
+    vi.useFakeTimers({ toFake: ["Date"], now: at * 1000 });
+    const [publicUrl] = suite.issuer.split("/e/");
+    const sessions = new ViewerSessions({ keys, maxMs: 3_600_000, publicUrl: () => publicUrl });
+    const own = { ...environment, tag: "Customer" } as Environment;
+    const resolved = sessions.resolve(store, own, { session, audience: suite.audience });
+    if (refused === undefined) expect(await resolved).toMatchObject({ viewer, claims: { aud: suite.audience } });
+    else await expect(resolved).rejects.toThrow(refused === "expired" ? ViewerSessionExpired : ViewerSessionInvalid);
+  });
 });

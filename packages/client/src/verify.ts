@@ -1,35 +1,34 @@
 import {
+  type CryptoKey,
+  compactVerify,
   createLocalJWKSet,
   createRemoteJWKSet,
-  decodeJwt,
+  customFetch,
   errors,
-  type JWTPayload,
-  type JWTVerifyGetKey,
-  jwtVerify,
+  type JWSHeaderParameters,
 } from "jose";
+import {
+  ALGORITHM,
+  CLOCK_TOLERANCE_S,
+  claimsOf,
+  MAX_SESSION_LENGTH,
+  readSession,
+  type SessionClaims,
+  type UnverifiedSession,
+} from "../../sessions/src/rules.ts";
 import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-faults.ts";
-
-/** The header's `typ` and the one algorithm of viewer sessions, which are pinned (RFC 8725). */
-const TYPE = "viewer+jwt";
-const ALGORITHM = "ES256";
-
-/** The longest session that the service makes, in characters. */
-const MAX_LENGTH = 8192;
-
-/** The longest that any session lasts, in seconds. */
-const MAX_LIFE_S = 3600;
-
-/** The greatest difference between the service's clock and that of this process, in seconds. */
-const CLOCK_TOLERANCE_S = 5;
 
 /** How long keys are cached, in milliseconds: as long as the service's answer with them may be. */
 const KEYS_MAX_AGE_MS = 600_000;
 
 /** The shortest pause between two reads of the keys because of an unknown key, in milliseconds. */
-const KEYS_COOLDOWN_MS = 10_000;
+const KEYS_COOLDOWN_MS = 1000;
 
 /** How long an issuer is not asked again after its keys could not be read, in milliseconds. */
 const FAILURE_PAUSE_MS = 1000;
+
+/** The largest answer with keys, in bytes. */
+const MAX_KEYS_BYTES = 1024 * 1024;
 
 /** How many sets of keys are kept. */
 const MAX_KEY_SETS = 1000;
@@ -100,8 +99,10 @@ export interface VerifiedViewerSession {
   readonly expireTime: Date;
 }
 
+type PublishedKeys = (header: JWSHeaderParameters) => Promise<CryptoKey>;
+
 /** The keys of issuers, by the URL that they are read at, in order of last use. */
-const keySets = new Map<string, JWTVerifyGetKey>();
+const keySets = new Map<string, PublishedKeys>();
 
 /**
  * Checks a viewer session by the published keys of its environment, which are cached for ten minutes, so that most
@@ -116,46 +117,72 @@ export async function verifyViewerSession(session: string, options: VerifyOption
   if (!issuers.length || issuers.includes("") || !audience)
     throw new TypeError("issuer and audience must be set: sessions of others would be taken");
   if (issuers.length > 1 && options.keysUrl) throw new TypeError("keysUrl is for one issuer alone");
-  const issuer = claimedIssuer(session);
+  const { kid, payload } = readWhole(session);
+  const { iss: issuer } = payload;
+  if (typeof issuer !== "string") throw refused("malformed", "its claims are not those of a viewer session");
   if (!issuers.includes(issuer)) {
     const expected = issuers.slice(0, 3).map((each) => JSON.stringify(each));
     throw refused("wrong-issuer", `it is of ${JSON.stringify(issuer.slice(0, 300))}, not ${expected.join(", ")}`);
   }
   const keysUrl = String(options.keysUrl ?? `${issuer}/.well-known/jwks.json`);
-  const keys = keysAt(keysUrl, options.timeoutMs);
-  try {
-    const { payload } = await jwtVerify(session, keys, {
-      algorithms: [ALGORITHM],
-      typ: TYPE,
-      issuer,
-      audience,
-      requiredClaims: ["sub", "jti", "iat", "exp"],
-      maxTokenAge: MAX_LIFE_S,
-      clockTolerance: CLOCK_TOLERANCE_S,
-    });
-    return verified(payload);
-  } catch (error) {
-    throw failureOf(error, { issuer, audience, keysUrl });
+  await verifySignature(session, await keyOf(kid, { issuer, keysUrl, timeoutMs: options.timeoutMs }));
+  const claims = claimsOf(payload);
+  if (!claims) throw refused("malformed", "its claims are not those of a viewer session");
+  if (claims.aud !== audience) {
+    const [made, expected] = [claims.aud.slice(0, 300), audience].map((each) => JSON.stringify(each));
+    throw refused("wrong-audience", `it was made for ${made}, not ${expected}`);
   }
+  requireTime(claims);
+  return verified(claims);
 }
 
-/** The environment that a session claims, before its signature is checked. @throws ViewerSessionError */
-function claimedIssuer(session: unknown): string {
+/** The parts of a session, before its signature is checked. @throws ViewerSessionError */
+function readWhole(session: unknown): UnverifiedSession {
   if (typeof session === "object" && session !== null)
     throw refused("malformed", "it is an object, not a text: await it, and take its session");
   if (typeof session !== "string" || session === "") throw refused("malformed", "there is none");
-  if (session.length > MAX_LENGTH) throw refused("malformed", `it is longer than ${MAX_LENGTH} characters`);
+  if (session.length > MAX_SESSION_LENGTH)
+    throw refused("malformed", `it is longer than ${MAX_SESSION_LENGTH} characters`);
+  const read = readSession(session);
+  if (!read) throw refused("malformed", "it is no viewer session, but some other text");
+  return read;
+}
+
+/** The key of a session. @throws ViewerSessionError when its issuer has none of this id, SessionKeysError */
+async function keyOf(
+  kid: string,
+  { issuer, keysUrl, timeoutMs }: { issuer: string; keysUrl: string; timeoutMs: number | undefined },
+): Promise<CryptoKey> {
   try {
-    const { iss } = decodeJwt(session);
-    if (typeof iss === "string") return iss;
-  } catch {
-    // Not a JWT.
+    return await keysAt(keysUrl, timeoutMs)({ alg: ALGORITHM, kid });
+  } catch (error) {
+    if (error instanceof errors.JWKSNoMatchingKey)
+      throw refused("unknown-key", `${issuer} publishes no key that it could be signed by`, error);
+    const text = `the keys of ${issuer} cannot be read at ${keysUrl}: ${whyUnread(error, keysUrl)}`;
+    throw new SessionKeysError(text, { cause: error });
   }
-  throw refused("malformed", "it is no viewer session, but some other text");
+}
+
+/** @throws ViewerSessionError */
+async function verifySignature(session: string, key: CryptoKey): Promise<void> {
+  try {
+    await compactVerify(session, key, { algorithms: [ALGORITHM] });
+  } catch (error) {
+    if (!(error instanceof errors.JOSEError)) throw error;
+    throw refused("wrong-signature", "its signature is wrong", error);
+  }
+}
+
+/** @throws ViewerSessionError when a session has expired, or is from the future */
+function requireTime({ iat, exp }: SessionClaims): void {
+  const now = Date.now() / 1000;
+  if (now >= exp + CLOCK_TOLERANCE_S) throw refused("expired", `it has expired, by ${Math.round(now - exp)} s`);
+  if (now < iat - CLOCK_TOLERANCE_S)
+    throw refused("too-early", `it is from the future, by ${Math.round(iat - now)} s: check the clocks`);
 }
 
 /** The keys that are published at a URL, which must not come from a session. */
-function keysAt(url: string, timeoutMs = 5000): JWTVerifyGetKey {
+function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
   const known = keySets.get(url);
   const keys = known ?? publishedKeys(url, timeoutMs);
   if (known) keySets.delete(url);
@@ -166,23 +193,25 @@ function keysAt(url: string, timeoutMs = 5000): JWTVerifyGetKey {
 }
 
 /** Published keys, which are read when they are needed, and not for each session while they cannot be. */
-function publishedKeys(url: string, timeoutMs: number): JWTVerifyGetKey {
+function publishedKeys(url: string, timeoutMs: number): PublishedKeys {
   const published = createRemoteJWKSet(new URL(url), {
     cacheMaxAge: KEYS_MAX_AGE_MS,
     cooldownDuration: KEYS_COOLDOWN_MS,
+    // Until the whole answer is read.
     timeoutDuration: timeoutMs,
+    [customFetch]: fetchKeys,
   });
   let failure: unknown;
   let pausesUntil = 0;
-  return async (header, token) => {
+  return async (header) => {
     const isPausing = performance.now() < pausesUntil;
     const read = isPausing && published.fresh ? published.jwks() : undefined;
     if (isPausing && !read) throw failure;
     try {
-      return await (read ? createLocalJWKSet(read) : published)(header, token);
+      return await (read ? createLocalJWKSet(read) : published)(header);
     } catch (error) {
       if (isPausing && error instanceof errors.JWKSNoMatchingKey) throw failure;
-      if (isOfSession(error)) throw error;
+      if (error instanceof errors.JWKSNoMatchingKey) throw error;
       failure = error;
       pausesUntil = performance.now() + FAILURE_PAUSE_MS;
       throw error;
@@ -190,64 +219,35 @@ function publishedKeys(url: string, timeoutMs: number): JWTVerifyGetKey {
   };
 }
 
-/** @throws ViewerSessionError when these are not the claims of a viewer session */
-function verified(payload: JWTPayload): VerifiedViewerSession {
-  const { iss, aud, sub, jti, iat, exp } = payload;
-  const { tid, vid, origin, properties = {}, ext = {} } = payload;
-  const areTexts = [iss, aud, sub, jti, vid ?? "", origin ?? ""].every((claim) => typeof claim === "string");
-  const areNumbers = [tid, iat, exp].every(Number.isSafeInteger);
-  const areObjects = [properties, ext].every((claim) => typeof claim === "object" && claim !== null);
-  if (!areTexts || !areNumbers || !areObjects)
-    throw refused("malformed", "its claims are not those of a viewer session");
+/** Fetches an answer with keys, as long as it is not too large. */
+async function fetchKeys(url: string, options: Parameters<typeof fetch>[1]): Promise<Response> {
+  const response = await fetch(url, options);
+  const reader = response.body?.getReader();
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  let size = 0;
+  for (let read = await reader?.read(); read?.value; read = await reader?.read()) {
+    size += read.value.length;
+    if (size > MAX_KEYS_BYTES) throw new Error(`its answer has more than ${MAX_KEYS_BYTES} bytes`);
+    chunks.push(read.value);
+  }
+  return new Response(new Blob(chunks), { status: response.status });
+}
+
+function verified(claims: SessionClaims): VerifiedViewerSession {
+  const { iss, aud, sub, tid, jti, iat, exp, vid, origin, properties = {}, ext = {} } = claims;
   return {
-    id: jti as string,
-    issuer: iss as string,
-    audience: aud as string,
-    userGroupId: sub as string,
-    teamId: tid as number,
-    viewerId: vid as string | undefined,
-    origin: origin as string | undefined,
-    properties: properties as VerifiedViewerSession["properties"],
-    claims: ext as VerifiedViewerSession["claims"],
-    createTime: new Date((iat as number) * 1000),
-    expireTime: new Date((exp as number) * 1000),
+    id: jti,
+    issuer: iss,
+    audience: aud,
+    userGroupId: sub,
+    teamId: tid,
+    viewerId: vid,
+    origin,
+    properties,
+    claims: ext,
+    createTime: new Date(iat * 1000),
+    expireTime: new Date(exp * 1000),
   };
-}
-
-/** What a session was checked against, and by. */
-interface Checked {
-  readonly issuer: string;
-  readonly audience: string;
-  readonly keysUrl: string;
-}
-
-/** The error of the public interface for an error of `jose`. */
-function failureOf(error: unknown, { issuer, audience, keysUrl }: Checked): unknown {
-  if (error instanceof ViewerSessionError) return error;
-  if (error instanceof errors.JWTExpired)
-    return refused("expired", `it has expired${byClock(error.payload.exp)}`, error);
-  if (error instanceof errors.JWSSignatureVerificationFailed)
-    return refused("wrong-signature", "its signature is wrong", error);
-  if (error instanceof errors.JWKSNoMatchingKey)
-    return refused("unknown-key", `${issuer} publishes no key that it could be signed by`, error);
-  if (error instanceof errors.JWTClaimValidationFailed) {
-    if (error.claim === "aud") {
-      const [made, expected] = [error.payload.aud, audience].map((each) => JSON.stringify(each));
-      return refused("wrong-audience", `it was made for ${made}, not ${expected}`, error);
-    }
-    if (error.claim === "iat" || error.claim === "nbf")
-      return refused("too-early", `it is from the future${byClock(error.payload.iat)}: check the clocks`, error);
-  }
-  if (!isOfSession(error)) {
-    const text = `the keys of ${issuer} cannot be read at ${keysUrl}: ${whyUnread(error, keysUrl)}`;
-    return new SessionKeysError(text, { cause: error });
-  }
-  return refused("malformed", "it is no viewer session", error);
-}
-
-/** How far a time is from now, in words. @param time in seconds since 1970 */
-function byClock(time: unknown): string {
-  return typeof time === "number" ? `, by ${Math.abs(Math.round(Date.now() / 1000 - time))} s` : "";
 }
 
 /** Why keys cannot be read, and what to do. */
@@ -264,12 +264,6 @@ const TLS_HINTS: TlsHints = {
   clientCertificate: "give a keysUrl that wants none",
   authority: "start Node with NODE_EXTRA_CA_CERTS=FILE, with that authority in PEM",
 };
-
-/** Whether an error is about the session, not about reading the keys: `jose` reports most of those with its general error. */
-function isOfSession(error: unknown): boolean {
-  if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return false;
-  return error instanceof errors.JOSEError && error.code !== errors.JOSEError.code;
-}
 
 function refused(refusal: SessionRefusal, why: string, cause?: unknown): ViewerSessionError {
   return new ViewerSessionError(refusal, `the viewer session is not taken: ${why}`, cause);

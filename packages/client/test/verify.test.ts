@@ -1,7 +1,12 @@
 import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { forSuite, newListener } from "@user-group-service/testing/opened";
-import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { ROOT } from "@user-group-service/testing/process";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { newId } from "../../../test/support/matrix.ts";
 import { sharedServer } from "../../../test/support/opened.ts";
 import {
@@ -16,6 +21,21 @@ const AUDIENCE = "dashboards";
 
 const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
 const decoded = (part = "") => JSON.parse(Buffer.from(part, "base64url").toString()) as Record<string, unknown>;
+
+/** A key, and how it is published. */
+function newKey(kid: string) {
+  const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  return { privateKey, jwk: { ...publicKey.export({ format: "jwk" }), kid } };
+}
+
+/** What every verifier of viewer sessions has to take and to refuse. */
+const suite: {
+  readonly now: number;
+  readonly issuer: string;
+  readonly audience: string;
+  readonly keys: readonly object[];
+  readonly cases: readonly { name: string; session: string; at?: number; refused?: string }[];
+} = JSON.parse(readFileSync(join(ROOT, "test/fixtures/viewer-sessions.json"), "utf8"));
 
 /** Why a session is not taken. */
 const refusalOf = async (session: string, options: VerifyOptions) => {
@@ -93,30 +113,6 @@ describe("viewer sessions", () => {
     expect(await refusalOf(undefined as unknown as string, options)).toBe("malformed");
   });
 
-  it("are not taken with another header or other claims than the service writes, though the signature is right", async () => {
-    const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-    const { kid } = decoded(session.split(".")[0]);
-    const keys = createServer(
-      (_, res) => void res.end(JSON.stringify({ keys: [{ ...publicKey.export({ format: "jwk" }), kid }] })),
-    );
-    const own = { ...options, keysUrl: await newListener(keys) };
-    const { iat } = decoded(session.split(".")[1]) as { iat: number };
-    await verifyViewerSession(signed(privateKey), own);
-    expect(await refusalOf(signed(privateKey, { typ: "JWT" }), own)).toBe("malformed");
-    expect(await refusalOf(signed(privateKey, { crit: ["x"], x: 1 }), own)).toBe("malformed");
-    for (const claims of [
-      { tid: "1" },
-      { sub: undefined },
-      { jti: undefined },
-      { exp: undefined },
-      { aud: [AUDIENCE] },
-      { ext: null },
-    ])
-      expect(await refusalOf(signed(privateKey, {}, claims), own), JSON.stringify(claims)).toBe("malformed");
-    // The service makes none that last longer than an hour.
-    expect(await refusalOf(signed(privateKey, {}, { iat: iat - 4000 }), own)).toBe("expired");
-  });
-
   it("are taken until they end, with five seconds for the clocks", async () => {
     const { createTime, expireTime } = await verifyViewerSession(session, options);
     vi.useFakeTimers({ toFake: ["Date"] });
@@ -182,6 +178,73 @@ describe("viewer sessions", () => {
     expect(reads).toBe(3);
   });
 
+  it("are taken as soon as their key is published, for which keys are read once a second", async () => {
+    const [first, second] = [newKey("1"), newKey("2")];
+    let published = [first];
+    let reads = 0;
+    const keys = createServer((_, res) => {
+      reads += 1;
+      res.end(JSON.stringify({ keys: published.map(({ jwk }) => jwk) }));
+    });
+    const own = { ...options, keysUrl: await newListener(keys) };
+    vi.useFakeTimers({ toFake: ["Date"] });
+    const [old, fresh] = [first, second].map(({ privateKey, jwk }) => signed(privateKey, { kid: jwk.kid })) as [
+      string,
+      string,
+    ];
+    await verifyViewerSession(old, own);
+    for (let i = 0; i < 5; i++) expect(await refusalOf(fresh, own)).toBe("unknown-key");
+    expect(reads).toBe(1);
+    published = [second];
+    vi.advanceTimersByTime(1000);
+    await verifyViewerSession(fresh, own);
+    expect(await refusalOf(old, own)).toBe("unknown-key");
+    expect(reads).toBe(2);
+  });
+
+  it("wait for an issuer that drips as long as they may, and not at all if their key is known", async () => {
+    const { privateKey, jwk } = newKey("1");
+    let isDripping = false;
+    const keys = createServer((_, res) => {
+      if (!isDripping) return void res.end(JSON.stringify({ keys: [jwk] }));
+      res.write("{");
+      const drip = setInterval(() => res.write(" "), 5);
+      res.on("close", () => clearInterval(drip));
+    });
+    const own = { ...options, keysUrl: await newListener(keys), timeoutMs: 300 };
+    const known = signed(privateKey, { kid: jwk.kid });
+    await verifyViewerSession(known, own);
+    isDripping = true;
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 1000 });
+    const asked = once(keys, "request");
+    let isOver = false;
+    const waiting = verifyViewerSession(signed(privateKey, { kid: "unknown" }), own)
+      .catch((error: unknown) => error)
+      .finally(() => {
+        isOver = true;
+      });
+    await asked;
+    await verifyViewerSession(known, own);
+    expect(isOver).toBe(false);
+    expect(await waiting).toBeInstanceOf(SessionKeysError);
+  });
+
+  it("are not verified by an answer without end", async () => {
+    const endless = createServer((_, res) => {
+      const write = () => {
+        while (!res.destroyed && res.write(" ".repeat(65_536)));
+      };
+      res.on("drain", write);
+      write();
+    });
+    const checked = verifyViewerSession(session, {
+      ...options,
+      keysUrl: await newListener(endless),
+      timeoutMs: 60_000,
+    });
+    await expect(checked).rejects.toThrow("more than 1048576 bytes");
+  });
+
   it("are refused with what they are and what was expected, so that a wrong setting shows", async () => {
     const issuer = options.issuer as string;
     const slashed = issuer.replace("/e/", "//e/");
@@ -210,5 +273,20 @@ describe("viewer sessions", () => {
         /must be set/,
       );
     await expect(verifyViewerSession(session, undefined as unknown as VerifyOptions)).rejects.toThrow(/must be set/);
+  });
+});
+
+describe("a session that the service did not make, or no more takes", () => {
+  const keys = createServer((_, res) => void res.end(JSON.stringify({ keys: suite.keys })));
+  beforeAll(() => once(keys.listen(0, "127.0.0.1"), "listening"));
+  afterAll(() => void keys.close());
+  afterEach(() => void vi.useRealTimers());
+
+  it.each(suite.cases)("$name: $refused", async ({ session, at = suite.now, refused }) => {
+    const { issuer, audience } = suite;
+    const keysUrl = `http://127.0.0.1:${(keys.address() as AddressInfo).port}/`;
+    vi.useFakeTimers({ toFake: ["Date"], now: at * 1000 });
+    if (refused === undefined) await verifyViewerSession(session, { issuer, audience, keysUrl });
+    else expect(await refusalOf(session, { issuer, audience, keysUrl })).toBe(refused);
   });
 });

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { ALGORITHM } from "./session.ts";
+import { ALGORITHM } from "./rules.ts";
 import type { PublicKey } from "./signing.ts";
 
 /** How long published documents may be cached, in seconds. */

@@ -1,5 +1,5 @@
 import type { CryptoKey } from "jose";
-import { ALGORITHM, type SessionClaims, TYPE } from "./session.ts";
+import { ALGORITHM, type SessionClaims, TYPE } from "./rules.ts";
 
 /** A public key on P-256: the coordinates of its point, in base64url. */
 export interface PublicKey {

@@ -1,0 +1,188 @@
+package usergroups
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// The longest session that the service makes, and the longest header of one.
+	maxSessionLength = 8192
+	maxHeaderLength  = 256
+	// The longest that any session lasts, in seconds.
+	maxLife = 3600
+	// The deepest nesting of objects and lists in a claim.
+	maxClaimDepth = 32
+	// Up to here every whole number is one of JSON's too.
+	maxWhole = 1<<53 - 1
+)
+
+var (
+	errNoSession   = errors.New("it is no viewer session, but some other text")
+	errOtherKind   = errors.New("it is another kind of JWT")
+	errOtherClaims = errors.New("its claims are not those of a viewer session")
+	errNoJSON      = errors.New("not an object of JSON that can be read in one way alone")
+)
+
+// unverifiedSession is a session whose signature is still to be verified.
+type unverifiedSession struct {
+	kid       string
+	claims    map[string]any
+	signed    string
+	signature []byte
+}
+
+// readSession reads a session. Its header may have nothing but the id of a key, the type and the one algorithm (RFC 8725).
+func readSession(session string) (*unverifiedSession, error) {
+	if len(session) > maxSessionLength {
+		return nil, errors.New("it is longer than any")
+	}
+	parts := strings.Split(session, ".")
+	if len(parts) != 3 || len(parts[0]) > maxHeaderLength {
+		return nil, errNoSession
+	}
+	signature, err := decode(parts[2])
+	if err != nil || len(signature) != 64 {
+		return nil, errNoSession
+	}
+	header, err := readObject(parts[0])
+	if err != nil {
+		return nil, errNoSession
+	}
+	kid, _ := header["kid"].(string)
+	if len(header) != 3 || header["alg"] != "ES256" || header["typ"] != "viewer+jwt" || kid == "" {
+		return nil, errOtherKind
+	}
+	claims, err := readObject(parts[1])
+	if err != nil {
+		return nil, errNoSession
+	}
+	return &unverifiedSession{kid, claims, parts[0] + "." + parts[1], signature}, nil
+}
+
+// viewerSessionOf is what verified claims say, and whom the session was made for. The key may be stolen, so the types of all
+// claims are checked.
+func viewerSessionOf(claims map[string]any) (*ViewerSession, string, error) {
+	ok := true
+	text := func(name string, required bool) string {
+		value, is := claims[name].(string)
+		_, has := claims[name]
+		ok = ok && (is || (!has && !required))
+		return value
+	}
+	object := func(name string) map[string]any {
+		value, is := claims[name].(map[string]any)
+		_, has := claims[name]
+		ok = ok && (is || !has)
+		return value
+	}
+	whole := func(name string) int64 {
+		value, is := claims[name].(float64)
+		ok = ok && is && value == math.Trunc(value) && math.Abs(value) <= maxWhole
+		return int64(value)
+	}
+	create, expire := whole("iat"), whole("exp")
+	audience := text("aud", true)
+	verified := &ViewerSession{
+		ID:          text("jti", true),
+		UserGroupID: text("sub", true),
+		TeamID:      whole("tid"),
+		ViewerID:    text("vid", false),
+		Origin:      text("origin", false),
+		Properties:  object("properties"),
+		Claims:      object("ext"),
+		CreateTime:  time.Unix(create, 0),
+		ExpireTime:  time.Unix(expire, 0),
+	}
+	text("iss", true)
+	whole("gen")
+	if _, has := claims["nbf"]; !ok || has || expire-create > maxLife {
+		return nil, "", errOtherClaims
+	}
+	return verified, audience, nil
+}
+
+// decode decodes base64url without padding, line breaks or spare bits.
+func decode(part string) ([]byte, error) {
+	decoded, err := base64.RawURLEncoding.DecodeString(part)
+	if err == nil && base64.RawURLEncoding.EncodeToString(decoded) != part {
+		err = errNoJSON
+	}
+	return decoded, err
+}
+
+var (
+	// A backslash, or a character beyond the basic plane.
+	wholeEscapes = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+	halfEscape   = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
+)
+
+// readObject reads an object of JSON. [encoding/json] alone takes the last of two members with one name, and replaces what is
+// not UTF-8.
+func readObject(part string) (map[string]any, error) {
+	text, err := decode(part)
+	if err != nil {
+		return nil, err
+	}
+	if !json.Valid(text) || !utf8.Valid(text) || halfEscape.Match(wholeEscapes.ReplaceAll(text, []byte(" "))) {
+		return nil, errNoJSON
+	}
+	value, err := readValue(json.NewDecoder(bytes.NewReader(text)), 0)
+	if err != nil {
+		return nil, err
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return nil, errNoJSON
+	}
+	return object, nil
+}
+
+func readValue(decoder *json.Decoder, depth int) (any, error) {
+	// Fails also for a number that is too large.
+	token, err := decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+	delim, ok := token.(json.Delim)
+	if !ok {
+		return token, nil
+	}
+	if depth > maxClaimDepth {
+		return nil, errNoJSON
+	}
+	object, list := map[string]any{}, []any{}
+	for decoder.More() {
+		name := ""
+		if delim == '{' {
+			token, err := decoder.Token()
+			if err != nil {
+				return nil, err
+			}
+			name = token.(string)
+		}
+		value, err := readValue(decoder, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := object[name]; twice && delim == '{' {
+			return nil, errNoJSON
+		}
+		object[name], list = value, append(list, value)
+	}
+	// The closing bracket.
+	if _, err := decoder.Token(); err != nil {
+		return nil, err
+	}
+	if delim == '{' {
+		return object, nil
+	}
+	return list, nil
+}
