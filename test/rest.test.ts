@@ -119,7 +119,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       expect(nothing.user_group).toEqual(user_group);
     });
 
-    it("takes its fields from the query string, those of the body first", async () => {
+    it("takes its fields from the query string and the body", async () => {
       const id = newId();
       const query = new URLSearchParams({
         user_group_id: id,
@@ -134,7 +134,13 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
         user_group: { name: "é & +", provided_id: id, properties: { n: [1] } },
       });
       const mixed = await ok(
-        call("GET", { user_group_id: id, name: "Body" }, { target: "/api/user?user_group_id=x&name=Q&extra=1" }),
+        call(
+          "GET",
+          { user_group_id: null, name: "Body", properties: { n: [1] } },
+          {
+            target: `/api/user?user_group_id=${encodeURIComponent(id)}&name=Body&properties=%7B%22n%22:[1]%7D&extra=1&other[a]=b`,
+          },
+        ),
       );
       expect(mixed).toMatchObject({ new_user_group: false, user_group: { name: "Body", provided_id: id } });
       const token = first.user_group.token;
@@ -151,9 +157,26 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       ["user_group_id=a&properties=%7B%22a%22%3A1%2C%22a%22%3A2%7D", ["properties"]],
       ["user_group_id=%FF", []],
       ["user_group_id=a%", []],
+      ["user_group_id=a&properties[plan]=y", ["properties"]],
+      ["user_group_id=a&properties%5Bplan%5D=y", ["properties"]],
+      ["user_group_id=a&mapping.a=b", ["mapping"]],
+      ["user_group_id[]=a", ["user_group_id"]],
     ])("refuses the query string %s", async (query, fields) => {
       const expected = { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST", fields };
       expectRestError(await call("GET", undefined, { target: `/api/user?${query}` }), expected);
+    });
+
+    it.each([
+      ["user_group_id", "other"],
+      ["name", ""],
+      ["mapping", { a: "c" }],
+      ["properties", { plan: "x", more: 1 }],
+    ])("refuses %s that differs in query and body", async (field, value) => {
+      const query = { user_group_id: newId(), name: "N", mapping: '{"a":"b"}', properties: '{"plan":"x"}' };
+      const expected = { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST", fields: [field] };
+      const target = `/api/user?${new URLSearchParams(query)}`;
+      expectRestError(await call("GET", { [field]: value }, { target }), expected);
+      expect((await call("PUT", { user_group_id: query.user_group_id })).status).toBe(404);
     });
   });
 

@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from "node:util";
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
+import type { ConnectError } from "@connectrpc/connect";
 import {
   type Endpoint,
   type EndpointCall,
@@ -109,19 +111,41 @@ export const POST: Verb = {
 /** The verbs of `/api/user`. */
 export const VERBS: ReadonlyMap<string, Verb> = new Map(Object.entries({ GET, PUT, POST }));
 
-/** The request of a GET. Fields of the body take precedence over those of the query. */
+/** The request of a GET. A field may be in the body or in the query, or in both with the same value. */
 function getRequest({ body, query }: VerbRequest): Message {
-  const fields: JsonObject = {};
-  for (const name of GROUP_FIELDS) {
-    const inBody = Object.hasOwn(body, name) ? body[name] : undefined;
+  const fields = pick(body, GROUP_FIELDS);
+  let known = 0;
+  for (const name of query ? GROUP_FIELDS : []) {
     const text = query?.has(name) ? oneOf(query, name) : undefined;
-    if (inBody !== undefined && inBody !== null) fields[name] = inBody;
-    else if (text !== undefined) {
-      const isJson = name === "mapping" || name === "properties";
-      fields[name] = isJson ? queryObject(name, text) : text;
-    }
+    if (text === undefined) continue;
+    known++;
+    const value = isJson(name) ? queryObject(name, text) : text;
+    if (fields[name] === undefined) fields[name] = value;
+    else if (!isDeepStrictEqual(fields[name], value))
+      throw wrongQuery(name, "the query and the body differ; give it once");
   }
+  if (query && query.size > known) refuseParts(query);
   return plainGetRequest(fields) ?? messageOf(getUserGroup.input, fields);
+}
+
+function isJson(name: string): boolean {
+  return name === "mapping" || name === "properties";
+}
+
+/** Refuses a part of a field, such as `properties[plan]=free`. Other names in the query are ignored. */
+function refuseParts(query: URLSearchParams): void {
+  for (const key of query.keys()) {
+    const name = GROUP_FIELDS.find((each) => key.startsWith(`${each}[`) || key.startsWith(`${each}.`));
+    if (name === undefined) continue;
+    const whole = isJson(name)
+      ? `the JSON of the whole object, percent-encoded: ${name}=%7B%22key%22%3A%22value%22%7D`
+      : `${name}=VALUE`;
+    throw wrongQuery(name, `the query may not give it in parts; send ${whole}`);
+  }
+}
+
+function wrongQuery(field: string, description: string, cause?: unknown): ConnectError {
+  return malformed(`${field}: ${description}`, [{ field, description }], cause);
 }
 
 /**
@@ -143,8 +167,7 @@ function queryObject(name: string, text: string): JsonObject {
   try {
     return parseObject(text);
   } catch (cause) {
-    const description = "must be the text of a JSON object, its keys unique";
-    throw malformed(`${name}: ${description}`, [{ field: name, description }], cause);
+    throw wrongQuery(name, "must be the text of a JSON object, its keys unique", cause);
   }
 }
 

@@ -170,7 +170,7 @@ export function restPaths(components: Components, registry: Registry): Paths {
       get: operation("getUser", "read", {
         summary: "Get User",
         description:
-          "Gets a user group or, with the role `manage`, creates it where there is none. An existing group is returned as it is stored, but for `name` and `properties`, which are those of the request where it has them.\n\nThe same fields may be sent as a JSON body, which OpenAPI has no words for with GET; they then take precedence over those of the query.",
+          "Gets a user group or, with the role `manage`, creates it where there is none. An existing group is returned as it is stored, but for `name` and `properties`, which are those of the request where it has them.\n\nThe same fields may be sent as a JSON body, which OpenAPI has no words for with GET; a field that is in both must have the same value.",
         parameters: [
           { ...query("user_group_id", field(GET, "user_group_id")), required: true },
           query("name", field(GET, "name")),
