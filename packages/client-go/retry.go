@@ -13,9 +13,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 )
 
-// A restart of the service takes a second or two: all pauses together last at least 2.9 s.
 const (
-	maxTries = 6
 	// The longest pause before the second try. It doubles with each further try, up to maxPause.
 	firstPause = 250 * time.Millisecond
 	maxPause   = 2 * time.Second
@@ -24,12 +22,12 @@ const (
 // pauseAfter says how long to wait before a call that failed is tried again; false: it must not be.
 func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 	var failed *connect.Error
-	if tries >= maxTries || !errors.As(err, &failed) {
+	if !errors.As(err, &failed) {
 		return 0, false
 	}
 	wait, again := leastWait(failed, mayRepeat)
 	// Half of it is random, so that callers that failed together do not return together.
-	half := min(firstPause<<(tries-1), maxPause) / 2
+	half := min(firstPause<<min(tries-1, 10), maxPause) / 2
 	return wait + half + mathrand.N(half), again
 }
 

@@ -1,13 +1,14 @@
 import { execFile } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { orLeaveOut } from "@user-group-service/testing/on-path";
-import { newFolder } from "@user-group-service/testing/opened";
-import { ROOT } from "@user-group-service/testing/process";
+import { newFolder, newProcess } from "@user-group-service/testing/opened";
+import { ROOT, startProcess } from "@user-group-service/testing/process";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { describe, expect, it } from "vitest";
-import { newServer } from "../support/opened.ts";
+import { newServer, redisUrl } from "../support/opened.ts";
+import { CALLS, restartUnder, TIMEOUT_MS } from "../support/restarts.ts";
 
 const PACKAGE = join(ROOT, "packages/client-go");
 const run = promisify(execFile);
@@ -28,6 +29,33 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     await run("go", ["vet", "./..."], { cwd: PACKAGE });
     await run("go", ["test", "-race", "-count=1", "."], { cwd: PACKAGE });
   });
+
+  it.skipIf(redisUrl === undefined)(
+    `loses none of ${CALLS} calls that may be repeated to restarts of the service`,
+    async () => {
+      const folder = newFolder();
+      copyFileSync(join(ROOT, "test/go/steady/main.go"), join(folder, "main.go"));
+      const install = `go mod init example.com/steady
+      go mod edit -replace=example.com/user-group-service/client-go=${PACKAGE}
+      go mod edit -require=example.com/user-group-service/client-go@v0.0.0
+      go mod tidy
+      go build -o steady .`;
+      await run("sh", ["-ec", install], { cwd: folder });
+      const failures = await restartUnder(({ url, token }) => {
+        const args = [join(folder, "steady"), url, `${TIMEOUT_MS}ms`];
+        const calls = newProcess(startProcess(args, { env: { ...process.env, API_TOKEN: token } }));
+        return {
+          answered: () => calls.output().match(/^ok$/gm)?.length ?? 0,
+          end: async () => {
+            calls.endInput();
+            expect(await calls.exited()).toBe(0);
+            return calls.output().match(/^(?!ok$).+$/gm) ?? [];
+          },
+        };
+      });
+      expect(failures).toEqual([]);
+    },
+  );
 
   it.each(RUNTIMES)(
     "does what its README shows, in a module outside of the repository, with a service on %s",

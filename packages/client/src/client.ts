@@ -81,7 +81,7 @@ export function createUserGroupServiceClient(options: ClientOptions): UserGroupS
     interceptors: [
       withRequestIds(randomUUID),
       repeatable,
-      ...(retry ? [retrying] : []),
+      ...(retry ? [retrying()] : []),
       presentingToken(options.token),
       ...(options.interceptors ?? []),
       sayingWhatToDo(url),

@@ -33,7 +33,7 @@ export {
 } from "./failure.ts";
 export { REASONS, type Reason } from "./reasons.ts";
 export { withRequestIds } from "./request-id.ts";
-export { isRepeatable, MAX_TRIES, retrying } from "./retry.ts";
+export { isRepeatable, type RetryOptions, retrying } from "./retry.ts";
 export type { TokenSource } from "./token.ts";
 export {
   SessionKeysError,

@@ -9,7 +9,7 @@ import {
   UserGroupService,
 } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
-import { isRepeatable, MAX_TRIES, retrying } from "./retry.ts";
+import { isRepeatable, retrying } from "./retry.ts";
 
 /** The pauses so far, in milliseconds, which the tests do not wait for. */
 let pauses: number[] = [];
@@ -47,13 +47,14 @@ async function triesOf(
   error: ConnectError,
   call: "get" | "update" | "rotate" | "rotate with a request id" | "resolve",
   timeoutMs?: number,
+  maxTries: number | undefined = 4,
 ) {
   let tries = 0;
   const left: number[] = [];
   const transport = createRouterTransport(() => {}, {
     transport: {
       interceptors: [
-        retrying,
+        retrying({ maxTries }),
         () => async (request) => {
           tries += 1;
           left.push(Number(request.header.get("connect-timeout-ms")));
@@ -105,7 +106,7 @@ it.each([
   ["there is no connection", nodeError("ECONNREFUSED", Code.Unavailable)],
   ["there is no way", nodeError("EHOSTUNREACH", Code.Internal)],
 ])("tries any call again when %s", async (_, error) => {
-  for (const call of ["get", "update", "rotate"] as const) expect((await triesOf(error, call)).tries).toBe(MAX_TRIES);
+  for (const call of ["get", "update", "rotate"] as const) expect((await triesOf(error, call)).tries).toBe(4);
 });
 
 it.each([
@@ -118,7 +119,7 @@ it.each([
   ["it closed while the request was written", nodeError("EPIPE", Code.Internal, "write")],
 ])("tries again what may be repeated, and no other change, when %s", async (_, error) => {
   for (const call of ["get", "resolve", "rotate with a request id"] as const)
-    expect((await triesOf(error, call)).tries, call).toBe(MAX_TRIES);
+    expect((await triesOf(error, call)).tries, call).toBe(4);
   for (const call of ["update", "rotate"] as const) expect((await triesOf(error, call)).tries, call).toBe(1);
 });
 
@@ -138,18 +139,30 @@ it("does not wait for what comes after the deadline, and says what the service s
   expect(pauses).toEqual([]);
 });
 
-it("does not wait for longer than a timer can, and does not come back at once either", async () => {
+it("does not wait for longer than a call without a deadline is tried", async () => {
   const year = serviceError(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: String(365 * 86_400) });
   // No time for the whole call.
   expect((await triesOf(year, "get", 0)).tries).toBe(1);
 });
 
 it("tells the service of the time that is left, and outlasts a restart", async () => {
-  const { left } = await triesOf(serviceError(Code.Unavailable, "UNAVAILABLE"), "get", 60_000);
-  expect(pauses).toEqual([125, 250, 500, 1000, 1000]);
-  expect(left).toEqual([60_000, 59_875, 59_625, 59_125, 58_125, 57_125]);
+  const error = serviceError(Code.Unavailable, "UNAVAILABLE");
+  const { left } = await triesOf(error, "get", 4000, Number.POSITIVE_INFINITY);
+  expect(pauses).toEqual([125, 250, 500, 1000, 1000, 1000]);
+  expect(left).toEqual([4000, 3875, 3625, 3125, 2125, 1125, 125]);
   pauses = [];
   vi.mocked(Math.random).mockReturnValue(0.5);
-  await triesOf(serviceError(Code.Unavailable, "UNAVAILABLE"), "get", 60_000);
-  expect(pauses).toEqual([187.5, 375, 750, 1500, 1500]);
+  await triesOf(error, "get", 6000, Number.POSITIVE_INFINITY);
+  expect(pauses).toEqual([187.5, 375, 750, 1500, 1500, 1500]);
+});
+
+it("does not try a call without a deadline for ever", async () => {
+  const { tries, left } = await triesOf(
+    serviceError(Code.Unavailable, "UNAVAILABLE"),
+    "get",
+    undefined,
+    Number.POSITIVE_INFINITY,
+  );
+  expect(tries).toBe(13);
+  expect(left).toEqual(Array(13).fill(0));
 });

@@ -5,15 +5,12 @@ import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { connectionFaultOf, isNeverSent } from "./connection-faults.ts";
 import { failureDetails, retryAfterMs } from "./failure.ts";
 
-/** How often a call is tried at most. A restart of the service takes a second or two: all pauses together last at least 2.9 s. */
-export const MAX_TRIES = 6;
-
 /** The longest pause before the second try, in milliseconds. It doubles with each further try, up to a maximum. */
 const FIRST_PAUSE_MS = 250;
 const MAX_BACKOFF_MS = 2000;
 
-/** The longest pause that a timer takes, in milliseconds; a longer one would end at once. */
-const MAX_PAUSE_MS = 2 ** 31 - 1;
+/** How long a call without a deadline is tried, in milliseconds. */
+const DEFAULT_PATIENCE_MS = 10_000;
 
 /** The header with the time that is left for a call, in milliseconds (the Connect protocol). */
 const TIMEOUT_HEADER = "connect-timeout-ms";
@@ -27,29 +24,37 @@ export function isRepeatable({ idempotency }: DescMethod): boolean {
   return idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
 }
 
-/** Tries a call again if that is safe, within its deadline: `MAX_TRIES` times, with pauses that grow. */
-export const retrying: Interceptor = (next) => async (request) => {
-  if (request.stream) return next(request);
-  const { requestId = "" } = request.message as { requestId?: string };
-  const mayRepeat = isRepeatable(request.method) || requestId !== "";
-  const timeoutMs = Number(request.header.get(TIMEOUT_HEADER) ?? Number.POSITIVE_INFINITY);
-  const began = performance.now();
-  for (let tries = 1; ; tries++) {
-    try {
-      return await next(request);
-    } catch (error) {
-      const pauseMs = pauseAfter(error, mayRepeat, tries);
-      if (pauseMs === undefined || tries === MAX_TRIES || request.signal.aborted) throw error;
-      // The service's error says more than that the time is over.
-      const leftMs = timeoutMs - (performance.now() - began) - pauseMs;
-      if (leftMs < 1 || pauseMs > MAX_PAUSE_MS) throw error;
-      await timers.setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
-        throw error;
-      });
-      if (Number.isFinite(leftMs)) request.header.set(TIMEOUT_HEADER, String(Math.floor(leftMs)));
+/** How long calls are tried again. */
+export interface RetryOptions {
+  /** Default: any number of tries until the deadline, so that a call outlasts a restart of the service. */
+  readonly maxTries?: number;
+}
+
+/** Tries a call again if that is safe, within its deadline, with pauses that grow up to two seconds. */
+export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions = {}): Interceptor {
+  return (next) => async (request) => {
+    if (request.stream) return next(request);
+    const { requestId = "" } = request.message as { requestId?: string };
+    const mayRepeat = isRepeatable(request.method) || requestId !== "";
+    const timeout = request.header.get(TIMEOUT_HEADER);
+    const endsAt = performance.now() + Number(timeout ?? DEFAULT_PATIENCE_MS);
+    for (let tries = 1; ; tries++) {
+      try {
+        return await next(request);
+      } catch (error) {
+        const pauseMs = pauseAfter(error, mayRepeat, tries);
+        if (pauseMs === undefined || tries >= maxTries || request.signal.aborted) throw error;
+        // The service's error says more than that the time is over.
+        const leftMs = endsAt - performance.now() - pauseMs;
+        if (leftMs < 1) throw error;
+        await timers.setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
+          throw error;
+        });
+        if (timeout !== null) request.header.set(TIMEOUT_HEADER, String(Math.floor(leftMs)));
+      }
     }
-  }
-};
+  };
+}
 
 /** How long to wait before a call that failed is tried again, in milliseconds; undefined: it must not be. */
 function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number | undefined {

@@ -5,6 +5,9 @@ import { retrying, withRequestIds } from "@user-group-service/client";
 import packageJson from "../../../../package.json" with { type: "json" };
 import type { Connection } from "../settings.ts";
 
+/** How often a call is tried at most: a person waits for the failure. */
+const MAX_TRIES = 4;
+
 /** What the calls of a run have in common. */
 export interface TransportOptions {
   /** The token of every call; undefined: calls have none. */
@@ -35,7 +38,7 @@ export function openTransport(connection: Connection, options: TransportOptions)
     interceptors: [
       withRequestIds(randomUUID),
       presenting(options),
-      ...(options.isRetrying === false ? [] : [retrying]),
+      ...(options.isRetrying === false ? [] : [retrying({ maxTries: MAX_TRIES })]),
     ],
   });
 }
