@@ -92,6 +92,11 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (ru
     await get(after);
     await list(`${after}-root`);
     for (const secret of [before, after, other.replace("other:", "")]) expect(server.output()).not.toContain(secret);
+
+    mounted.swap({ api: "none\n", admin: "none\n", keys: `${TOKEN_KEYS}\n${other}\n`, cert: next.cert });
+    await waitFor("all of them are used again", async () => (await states()).every((state) => state === 1));
+    expect(await failureOf(get(after))).toEqual(unknown);
+    expect(await failureOf(list(`${after}-root`))).toEqual(unknown);
     sessionManager.abort();
   });
 });

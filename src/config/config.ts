@@ -97,7 +97,7 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
       const text = contents[name] ?? "";
       if (text instanceof parse.SettingError) throw text;
       if (path !== "") files.push({ setting: name, path, text });
-      read[field] = parser(path === "" ? "" : parse.fileValue(text));
+      read[field] = parser(path === "" ? "" : parse.fileValue(name, text));
     } catch (error) {
       if (!(error instanceof parse.SettingError)) throw error;
       wrong.add(name);

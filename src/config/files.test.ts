@@ -115,12 +115,23 @@ describe("the files of settings", () => {
     expect(tokens()).toHaveLength(2);
     expect(state.told).toEqual([
       `API_TOKENS_FILE: API_TOKENS_FILE cannot be read: ENOENT at ${path}`,
-      "API_TOKENS_FILE: API_TOKENS_FILE must hold something: the file is empty",
+      "API_TOKENS_FILE: API_TOKENS_FILE must hold something: the file is empty; write `none` to remove all tokens",
       ...Array.from({ length: 3 }, () => expect.stringMatching(/entry 1 needs a token of 16/)),
     ]);
     writeFileSync(path, TOKENS);
     await look();
     expect(state.told.slice(5)).toEqual(["API_TOKENS_FILE: used"]);
+  });
+
+  it("have no tokens when they hold `none`", async () => {
+    const root = "0123456789abcdef-root";
+    const { pathOf, look, tokens } = await watched({ API_TOKENS_FILE: TOKENS, ADMIN_TOKEN_FILE: root });
+    writeFileSync(pathOf("API_TOKENS_FILE"), "none\n");
+    await look();
+    expect(tokens()).toEqual([]);
+    writeFileSync(pathOf("API_TOKENS_FILE"), "none\na=0123456789abcdef");
+    await look();
+    expect(tokens()).toEqual([]);
   });
 
   it("are used only as a certificate and its key, whichever comes first", async () => {

@@ -150,6 +150,9 @@ export function tokenKeys(text: string): RingKey[] {
   return keys;
 }
 
+/** Removes all tokens. An empty file cannot say this: it may be about to be written. */
+const NO_TOKENS = "none";
+
 /** A token of `API_TOKENS`. */
 export interface ApiTokenSetting {
   readonly environment: EnvironmentName;
@@ -160,7 +163,7 @@ export interface ApiTokenSetting {
 
 /** Parses `[NAME@]ENV[/TAG]=TOKEN,...`. @throws SettingError */
 export function apiTokens(text: string): ApiTokenSetting[] {
-  const tokens = list(text, (entry) => {
+  const tokens = list(text === NO_TOKENS ? "" : text, (entry) => {
     const equals = entry.indexOf("=");
     // Neither names nor environments hold an @, so what follows the = is the token, whatever it holds.
     const [, name, path = ""] = /^(?:([A-Za-z0-9._-]{1,64})@)?(.*)$/s.exec(entry.slice(0, Math.max(equals, 0))) ?? [];
@@ -182,7 +185,7 @@ export function apiTokens(text: string): ApiTokenSetting[] {
 
 /** Parses one token or two, separated by a comma. @throws SettingError */
 export function adminTokens(text: string): string[] {
-  const tokens = list(text, credential);
+  const tokens = list(text === NO_TOKENS ? "" : text, credential);
   requireDifferent(tokens, String, "have the same token");
   if (tokens.length <= 2) return tokens;
   throw new SettingError("must be one token, or two separated by a comma while one replaces the other");
@@ -319,11 +322,12 @@ export function host(text: string): string {
  *
  * @throws SettingError when there is none, for the file may be about to be written
  */
-export function fileValue(text: string): string {
+export function fileValue(setting: string, text: string): string {
+  const hint = /^(?:API_TOKENS|ADMIN_TOKEN)_FILE$/.test(setting) ? `; write \`${NO_TOKENS}\` to remove all tokens` : "";
   let end = text.length;
   while (end > 0 && "\r\n".includes(text[end - 1] as string)) end--;
   const value = text.slice(0, end);
-  if (value === "") throw new SettingError("must hold something: the file is empty");
+  if (value === "") throw new SettingError(`must hold something: the file is empty${hint}`);
   return value;
 }
 

@@ -50,7 +50,7 @@ export const SETTINGS = {
     parse.apiTokens,
     "`ENV=TOKEN,NAME@ENV/Customer=TOKEN,NAME@ENV/Testing=TOKEN`: API tokens of 16 characters or more, of role `manage`. NAME is what logs and the audit trail call the token (`static-NAME`). Missing environments are created",
   ],
-  API_TOKENS_FILE: ["apiTokens", parse.apiTokens, "a file with them, a line each, in place of `API_TOKENS`"],
+  API_TOKENS_FILE: ["apiTokens", parse.apiTokens, "a file with them, a line each, or `none`, in place of `API_TOKENS`"],
   // None, one, or two: while one replaces the other, both are valid.
   ADMIN_TOKEN: [
     "adminTokens",
@@ -60,7 +60,7 @@ export const SETTINGS = {
   ADMIN_TOKEN_FILE: [
     "adminTokens",
     parse.adminTokens,
-    "a file with it, or with two, a line each, in place of `ADMIN_TOKEN`",
+    "a file with it, or with two, a line each, or `none`, in place of `ADMIN_TOKEN`",
   ],
   ROTATION_GRACE: [
     "rotationGraceMs",
