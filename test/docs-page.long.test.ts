@@ -21,6 +21,7 @@ const OPERATIONS = Object.values(document.paths).flatMap((methods) => Object.val
 const idOf = ({ operationId, tags }: Operation) => `operations-${tags[0]}-${operationId}`;
 
 const GET_USER = "operations-REST-getUser";
+const LOOKUP = "operations-AdminService-AdminService_ListUserGroups";
 
 describeWithChromium("the page of the API in Chromium", () => {
   const browser = suiteBrowser();
@@ -48,7 +49,7 @@ describeWithChromium("the page of the API in Chromium", () => {
     const shown = await page.locator(".opblock").evaluateAll((all) => all.map(({ id }) => id));
     expect(shown.toSorted()).toEqual(OPERATIONS.map(idOf).toSorted());
     // One of each kind: to open all takes a browser minutes on a busy machine.
-    const opened = [GET_USER, ...[...new Map(OPERATIONS.map((each) => [each.tags[0], idOf(each)])).values()]];
+    const opened = [GET_USER, LOOKUP, ...[...new Map(OPERATIONS.map((each) => [each.tags[0], idOf(each)])).values()]];
     await page.evaluate((ids) => {
       for (const id of ids)
         globalThis.document.getElementById(id)?.querySelector<HTMLElement>(".opblock-summary-control")?.click();
@@ -56,9 +57,21 @@ describeWithChromium("the page of the API in Chromium", () => {
     await waitFor("they are open", async () => (await page.locator(".responses-inner").count()) === opened.length);
 
     await authorize(page, server.tokens.customer);
+    // Until the person allows changes, only operations that change nothing can be called.
+    const tryOut = (id: string) => page.locator(`[id="${id}"] .try-out__btn`);
+    expect(await Promise.all([GET_USER, LOOKUP].map((id) => tryOut(id).count()))).toEqual([0, 1]);
+    await page.getByLabel("Allow calls that change data").check();
     const { status, body } = await tryGet(page, "from-the-page");
     expect(status).toBe("200");
-    expect(JSON.parse(body)).toMatchObject({ success: 1, new_user_group: true });
+    // Nothing was sent that the person did not type.
+    expect(JSON.parse(body)).toMatchObject({ success: 1, new_user_group: true, user_group: { properties: null } });
+    expect(await page.locator(".curl").first().innerText()).toContain("Authorization");
+    expect(await page.evaluate(() => globalThis.document.body.innerText)).not.toContain(server.tokens.customer);
+    await page.getByLabel("Allow calls that change data").uncheck();
+    await waitFor(
+      "it cannot be called again",
+      async () => (await page.locator(`[id="${GET_USER}"] .execute`).count()) === 0,
+    );
 
     expect(await page.evaluate(() => (globalThis as unknown as { violations: string[] }).violations)).toEqual([]);
     expect(complaints).toEqual([]);
@@ -76,6 +89,8 @@ describeWithChromium("the page of the API in Chromium", () => {
 /** Gives the page an API token, as a person does. */
 async function authorize(page: Page, token: string): Promise<void> {
   await page.locator(".btn.authorize").first().click();
+  for (const field of await page.locator(".auth-container input").all())
+    expect(await field.getAttribute("type")).toBe("password");
   await page.locator("#auth-bearer-value").fill(token);
   await page.locator(".auth-container", { hasText: "bearer" }).locator("button.authorize").click();
   await page.locator(".btn-done").first().click();

@@ -23,7 +23,7 @@ The operations of a service, such as \`POST /usergroup.v1.UserGroupService/GetUs
 
 Requests are described in one form. More is taken, as JSON of proto3 has it: fields by the names of the proto files too (\`user_group_id\`), numbers as texts, enum values by their numbers, \`null\` for a field that is left out, and fields that are not known, which are ignored. Texts must be well-formed Unicode, and no object may have a key twice.
 
-\`x-no-token\`: the text must not be a token of this service. \`x-visible\`: the text must have no code point that is not shown, such as a control or zero-width character, and no white space at either end. \`x-max-bytes\` and \`x-max-depth\`: the limits of a value's JSON. \`x-in-future\`: the time must not have come. \`x-access\`: the role that an API token needs.`;
+\`x-no-token\`: the text must not be a token of this service. \`x-visible\`: the text must have no code point that is not shown, such as a control or zero-width character, and no white space at either end. \`x-max-bytes\` and \`x-max-depth\`: the limits of a value's JSON. \`x-in-future\`: the time must be in the future. \`x-json\`: the text is JSON of this schema. \`x-exactly-one-of\`, \`x-at-most-one-of\`: how many of these fields are given and not empty. \`x-access\`: the role that an API token needs. \`x-read-only\`: the operation changes nothing. \`x-reasons\`: the reasons of the errors.`;
 
 /** Makes the OpenAPI document. @throws Error when something has no description */
 export function documentOf({ services, registry, api, version }: DocumentSources): JsonSchema {

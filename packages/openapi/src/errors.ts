@@ -1,3 +1,4 @@
+import { type Calling, hasReason, isCommon } from "./reasons.ts";
 import type { JsonSchema } from "./rules.ts";
 import { refTo } from "./schemas.ts";
 import type { Reason } from "./tables.ts";
@@ -12,26 +13,53 @@ type ErrorForm = "Connect" | "Rest";
 export interface ErrorComponents {
   readonly schemas: { readonly [name: string]: JsonSchema };
   readonly responses: { readonly [name: string]: JsonSchema };
-  /** The responses of an operation, by status. @param options isOpen: whether it needs no API token */
-  readonly of: (form: ErrorForm, options: { readonly isOpen: boolean }) => { readonly [status: string]: JsonSchema };
+  /** The responses of an operation, by status. */
+  readonly of: (calling: Calling) => { readonly [status: string]: JsonSchema };
+  /** The response of REST for one reason. */
+  readonly rest: (reason: string) => JsonSchema;
 }
 
-/** Makes the errors of the table of reasons: a response for each status that calls have, and one for all others. */
+/** Makes the errors of the table of reasons. An operation has a response for each status that its calls may get. */
 export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
   const forms = { Connect: byStatus(reasons.map(overConnect)), Rest: byStatus(reasons) };
-  const responses = (["Connect", "Rest"] as const).flatMap((form) =>
-    [...forms[form]].map(([status, group]) => [nameOf(form, status), responseOf(form, group)] as const),
+  /** The responses whose errors every operation with a token has. An operation with other errors has a response of its own. */
+  const common = (["Connect", "Rest"] as const).flatMap((form) =>
+    [...forms[form]].flatMap(([status, group]) => {
+      const response = responseOf(
+        form,
+        group.filter(({ reason }) => isCommon(reason)),
+      );
+      return group.some(({ reason }) => isCommon(reason)) ? [[nameOf(form, status), response] as const] : [];
+    }),
   );
-  const of: ErrorComponents["of"] = (form, { isOpen }) => {
-    const statuses = [...forms[form].keys()].filter((status) => !(isOpen && (status === "401" || status === "403")));
+  const responses = Object.fromEntries(common);
+  const of: ErrorComponents["of"] = (calling) => {
+    const form = calling.isRest ? "Rest" : "Connect";
+    const own = [...forms[form]].map(
+      ([status, group]) => [status, group.filter(({ reason }) => hasReason(reason, calling))] as const,
+    );
     return Object.fromEntries(
-      statuses.sort().map((status) => [status, { $ref: `#/components/responses/${nameOf(form, status)}` }]),
+      own
+        .filter(([, group]) => group.length > 0)
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+        .map(([status, group]) => {
+          const name = nameOf(form, status);
+          const response = responseOf(form, group);
+          const isShared = JSON.stringify(responses[name]) === JSON.stringify(response);
+          return [status, isShared ? { $ref: `#/components/responses/${name}` } : response];
+        }),
     );
   };
-  return { schemas: schemasOf(reasons), responses: Object.fromEntries(responses), of };
+  const rest = (reason: string) =>
+    responseOf(
+      "Rest",
+      reasons.filter((each) => each.reason === reason),
+    );
+  return { schemas: schemasOf(reasons), responses, of, rest };
 }
 
-const nameOf = (form: ErrorForm, status: string) => `${form}Error${status === "default" ? "" : status}`;
+/** No schema has such a name, because generators of clients use one name for a response and its schema. */
+const nameOf = (form: ErrorForm, status: string) => `${form}${status === "default" ? "Other" : status}`;
 
 function overConnect(reason: Reason): Reason {
   return { ...reason, status: reason.connectStatus };
@@ -48,12 +76,10 @@ function byStatus(reasons: readonly Reason[]): Map<string, Reason[]> {
 
 function responseOf(form: ErrorForm, reasons: readonly Reason[]): JsonSchema {
   const lines = reasons.map(({ reason, status, advice }) => `- \`${reason}\` (${status}): ${advice}`);
-  const code = { enum: unique(reasons.map(({ code }) => code)) };
-  const reason = { enum: unique(reasons.map(({ reason }) => reason)) };
-  const narrowed = form === "Connect" ? { code } : { error: { properties: { code, reason } } };
   return {
     description: lines.join("\n"),
-    content: { "application/json": { schema: { ...refTo(`${form}Error`), properties: narrowed } } },
+    content: { "application/json": { schema: refTo(`${form}Error`) } },
+    "x-reasons": reasons.map(({ reason }) => reason),
   };
 }
 

@@ -1,6 +1,8 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { describe } from "./descriptions.ts";
 import type { ErrorComponents } from "./errors.ts";
+import { exampleOf } from "./examples.ts";
+import { isRead } from "./reasons.ts";
 import type { JsonSchema } from "./rules.ts";
 import type { Schemas } from "./schemas.ts";
 import type { Tables } from "./tables.ts";
@@ -37,6 +39,8 @@ function operationOf(method: DescMethod, { schemas, errors, tables }: Components
     throw new Error(`docs/api.md does not say who may call ${name}: add it to the table of methods`);
   const isOpen = access === "open";
   const { description = "", ...rest } = describe(method);
+  const schema = schemas.message(method.input);
+  const example = exampleOf(schemas.all[method.input.typeName] ?? {});
   return {
     operationId: `${method.parent.name}_${method.name}`,
     summary: method.name,
@@ -45,13 +49,14 @@ function operationOf(method: DescMethod, { schemas, errors, tables }: Components
     description: `${description}\n\n${whoMayCall(access)}`.trim(),
     ...(isOpen ? { security: [] } : {}),
     "x-access": access,
-    requestBody: { required: true, content: { "application/json": { schema: schemas.message(method.input) } } },
+    ...(isRead(method) && { "x-read-only": true }),
+    requestBody: { required: true, content: { "application/json": { schema, example } } },
     responses: {
       200: {
         description: "What was asked for. Fields that are left out have their default.",
         content: { "application/json": { schema: schemas.message(method.output) } },
       },
-      ...errors.of("Connect", { isOpen }),
+      ...errors.of({ method, access, isRest: false }),
     },
   };
 }

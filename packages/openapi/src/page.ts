@@ -21,6 +21,11 @@ const PAGE = `<!doctype html>
     <script src="start.js" defer></script>
   </head>
   <body>
+    <div class="swagger-ui">
+      <div class="wrapper">
+        <label><input type="checkbox" id="changes" autocomplete="off"> Allow calls that change data</label>
+      </div>
+    </div>
     <div id="swagger-ui"></div>
     <noscript>This page needs JavaScript. The document that it shows is <a href="../openapi.json">openapi.json</a>.</noscript>
   </body>
@@ -28,7 +33,35 @@ const PAGE = `<!doctype html>
 `;
 
 // No validator, which would be another site, and no options from the address.
-const START = `SwaggerUIBundle({
+const START = `/* Masks API tokens in their fields, and in the command that repeats a call. */
+const masked = ({ React }) => ({
+  wrapComponents: {
+    Input: (Input) => (props) =>
+      React.createElement(Input, /^(auth-bearer-value|api_key_value)$/.test(props.id) ? { ...props, type: "password", autoComplete: "off" } : props),
+    curl: (Curl) => ({ request, ...props }) =>
+      React.createElement(Curl, { ...props, request: request.update("headers", (headers) => headers?.map(maskedHeader)) }),
+  },
+});
+const maskedHeader = (value, name) => (/authorization$/i.test(name) ? value.replace(/\\S+$/, "API_TOKEN") : value);
+
+/* Offers only calls that change nothing, until the person allows others. */
+const readOnly = () => ({
+  statePlugins: {
+    changes: {
+      actions: { allow: (areAllowed) => ({ type: "changes_allow", payload: areAllowed }) },
+      reducers: { changes_allow: (state, { payload }) => state.set("areAllowed", payload) },
+      selectors: { areAllowed: (state) => state.get("areAllowed") === true },
+    },
+    spec: {
+      wrapSelectors: {
+        allowTryItOutFor: (_, { changesSelectors, specSelectors }) => (_state, path, method) =>
+          changesSelectors.areAllowed() || specSelectors.specJson().getIn(["paths", path, method, "x-read-only"]) === true,
+      },
+    },
+  },
+});
+
+const ui = SwaggerUIBundle({
   url: "../openapi.json",
   dom_id: "#swagger-ui",
   deepLinking: true,
@@ -37,6 +70,10 @@ const START = `SwaggerUIBundle({
   filter: true,
   queryConfigEnabled: false,
   validatorUrl: "none",
+  plugins: [masked, readOnly],
+});
+document.getElementById("changes").addEventListener("change", ({ target }) => {
+  ui.getSystem().changesActions.allow(target.checked);
 });
 `;
 

@@ -1,7 +1,9 @@
 import type { DescField, Registry } from "@bufbuild/protobuf";
+import { exampleOf } from "./examples.ts";
 import { type Components, type Paths, whoMayCall } from "./operations.ts";
+import { isRead } from "./reasons.ts";
 import type { JsonSchema } from "./rules.ts";
-import { refTo } from "./schemas.ts";
+import { choice, refTo } from "./schemas.ts";
 
 /** The schema of a field of a proto message, with its rules. */
 type FieldSchema = (message: string, field: string) => JsonSchema;
@@ -75,13 +77,17 @@ export function restSchemas(components: Components, registry: Registry): { reado
         user_group_id: field(ROTATE, "user_group_id"),
         previous_token_ttl: field(ROTATE, "previous_token_ttl"),
       },
-      oneOf: [{ required: ["current_token"] }, { required: ["user_group_id"] }],
+      ...choice(["current_token", "user_group_id"], true),
     },
     RestIntrospection: {
       type: "object",
       description: "Other fields of RFC 7662, such as `token_type_hint`, are ignored.",
       required: ["token"],
-      properties: { token: field(RESOLVE, "token"), audience: field(RESOLVE, "audience") },
+      // The page in the browser fills a form with these.
+      properties: {
+        token: { ...field(RESOLVE, "token"), examples: ["USER_GROUP_TOKEN"] },
+        audience: { ...field(RESOLVE, "audience"), examples: [""] },
+      },
     },
     RestSessionRequest: {
       type: "object",
@@ -90,7 +96,7 @@ export function restSchemas(components: Components, registry: Registry): { reado
       properties: Object.fromEntries(
         registry.getMessage(SESSION)?.fields.map(({ name }) => [name, field(SESSION, name)]) ?? [],
       ),
-      oneOf: [{ required: ["token"] }, { required: ["user_group_id"] }],
+      ...choice(["token", "user_group_id"], true),
     },
     RestSession: {
       type: "object",
@@ -144,42 +150,57 @@ export function restSchemas(components: Components, registry: Registry): { reado
 /** The paths beside the RPCs: docs/api.md says what each is. */
 export function restPaths(components: Components, registry: Registry): Paths {
   const field = fieldSchemas(components, registry);
+  const schemas = restSchemas(components, registry);
   const ok = (description: string, schema: string, headers?: JsonSchema) => ({
     200: { description, ...(headers && { headers }), content: { "application/json": { schema: refTo(schema) } } },
   });
-  const operation = (operationId: string, role: string, fields: JsonSchema) => ({
-    operationId,
-    tags: ["REST"],
-    ...fields,
-    description: `${fields["description"]}\n\n${whoMayCall(role)}`,
-    "x-access": role,
-    responses: { ...(fields["responses"] as JsonSchema), ...components.errors.of("Rest", { isOpen: false }) },
-  });
-  const query = (name: string, schema: JsonSchema, more: JsonSchema = { schema }) => ({ name, in: "query", ...more });
+  /** @param rpc the method that the path calls */
+  const operation = (operationId: string, rpc: string, role: string, fields: JsonSchema) => {
+    const [service = "", name = ""] = rpc.split("/");
+    const method = registry.getService(service)?.methods.find((each) => each.name === name);
+    if (!method) throw new Error(`packages/openapi/src/rest.ts names ${rpc}, which does not exist`);
+    const errors = components.errors.of({ method, access: role, isRest: true });
+    return {
+      operationId,
+      tags: ["REST"],
+      ...fields,
+      description: `${fields["description"]}\n\n${whoMayCall(role)}`,
+      "x-access": role,
+      ...(isRead(method) && { "x-read-only": true }),
+      responses: { ...(fields["responses"] as JsonSchema), ...errors },
+    };
+  };
+  const query = (name: string, schema: JsonSchema) => ({ name, in: "query", schema });
   const header = (name: string, description: string, schema: JsonSchema) => ({
     name,
     in: "header",
     description,
     schema,
   });
-  const json = (schema: string) => ({ content: { "application/json": { schema: refTo(schema) } }, required: true });
+  const body = (schema: string) => ({ schema: refTo(schema), example: exampleOf(schemas[schema] as JsonSchema) });
+  const json = (schema: string) => ({ content: { "application/json": body(schema) }, required: true });
   const etag = { ETag: { description: "The group's etag, for `If-Match`.", schema: { type: "string" } } };
-  const asJson = (name: string) => ({ content: { "application/json": { schema: field(GET, name) } } });
+  const notFound = components.errors.rest("KEYS_NOT_FOUND");
+  // Generators of clients understand no `content` of a parameter in the query.
+  const jsonText = (name: string) => ({
+    ...query(name, { type: "string", "x-json": field(GET, name) }),
+    description: "A JSON object.",
+  });
   return {
     "/api/user": {
-      get: operation("getUser", "read", {
+      get: operation("getUser", "usergroup.v1.UserGroupService/GetUserGroup", "read", {
         summary: "Get User",
         description:
           "Gets a user group or, with the role `manage`, creates it where there is none. An existing group is returned as it is stored, but for `name` and `properties`, which are those of the request where it has them.\n\nThe same fields may be sent as a JSON body, which OpenAPI has no words for with GET; a field that is in both must have the same value.",
         parameters: [
           { ...query("user_group_id", field(GET, "user_group_id")), required: true },
           query("name", field(GET, "name")),
-          query("mapping", {}, asJson("mapping")),
-          query("properties", {}, asJson("properties")),
+          jsonText("mapping"),
+          jsonText("properties"),
         ],
         responses: ok("The group, with its token.", "RestGotGroup", etag),
       }),
-      put: operation("updateUser", "manage", {
+      put: operation("updateUser", "usergroup.v1.UserGroupService/UpdateUserGroup", "manage", {
         summary: "Update User",
         description: "Changes an existing user group. It never creates one.",
         parameters: [
@@ -191,7 +212,7 @@ export function restPaths(components: Components, registry: Registry): Paths {
         requestBody: json("RestUpdate"),
         responses: ok("The group as it is now.", "RestUpdatedGroup", etag),
       }),
-      post: operation("createUser", "manage", {
+      post: operation("createUser", "usergroup.v1.UserGroupService/RotateUserGroupToken", "manage", {
         summary: "Create User",
         description: "Gives a user group a new token and ends the old one, at once or after a grace.",
         parameters: [
@@ -209,21 +230,21 @@ export function restPaths(components: Components, registry: Registry): Paths {
       }),
     },
     "/api/viewer": {
-      post: operation("introspectToken", "resolve", {
+      post: operation("introspectToken", "usergroup.v1.ViewerService/ResolveViewer", "resolve", {
         summary: "Resolve Viewer",
         description: "The user group that a token stands for, as RFC 7662 has it.",
         requestBody: {
           required: true,
           content: {
-            "application/json": { schema: refTo("RestIntrospection") },
-            "application/x-www-form-urlencoded": { schema: refTo("RestIntrospection") },
+            "application/json": body("RestIntrospection"),
+            "application/x-www-form-urlencoded": body("RestIntrospection"),
           },
         },
         responses: ok("Whom it stands for, or that it is not active.", "RestViewer"),
       }),
     },
     "/api/viewer/session": {
-      post: operation("createViewerSession", "resolve", {
+      post: operation("createViewerSession", "usergroup.v1.ViewerService/CreateViewerSession", "resolve", {
         summary: "Create Viewer Session",
         description:
           "Makes a viewer session of a user group: a JWT that a page may hold instead of the group's token. By the group's id it needs the role `read`.",
@@ -232,10 +253,12 @@ export function restPaths(components: Components, registry: Registry): Paths {
       }),
     },
     "/e/{environment}/{tag}/.well-known/jwks.json": published("publicKeys", "application/jwk-set+json", {
+      notFound,
       summary: "Public Keys",
       description: "The keys by which the viewer sessions of an environment are verified (RFC 7517).",
     }),
     "/e/{environment}/{tag}/.well-known/openid-configuration": published("issuer", "application/json", {
+      notFound,
       summary: "Issuer",
       description: "Where the keys of an environment are.",
     }),
@@ -257,7 +280,11 @@ export function restPaths(components: Components, registry: Registry): Paths {
 }
 
 /** What anyone may read of an environment, to verify its viewer sessions. */
-function published(operationId: string, contentType: string, words: JsonSchema): JsonSchema {
+function published(
+  operationId: string,
+  contentType: string,
+  { notFound, ...words }: JsonSchema & { readonly notFound: JsonSchema },
+): JsonSchema {
   const parameters = ["environment", "tag"].map((name) => ({
     name,
     in: "path",
@@ -272,13 +299,14 @@ function published(operationId: string, contentType: string, words: JsonSchema):
       ...words,
       security: [],
       "x-access": "open",
+      "x-read-only": true,
       parameters,
       responses: {
         200: {
           description: "They may be kept for as long as `Cache-Control` says.",
           content: { [contentType]: { schema: { type: "object" } } },
         },
-        404: { $ref: "#/components/responses/RestError404" },
+        404: notFound,
       },
     },
   };
@@ -298,6 +326,7 @@ function probe(
       summary,
       security: [],
       "x-access": "open",
+      "x-read-only": true,
       ...(parameters.length > 0 && { parameters }),
       responses: {
         200: { description: summary, content },

@@ -93,12 +93,13 @@ export class Schemas {
       ...desc.oneofs.map(choiceOf),
       ...this.rules.choicesOf(desc).map((each) => this.choiceByRule(each)),
     ];
+    if (choices.length > 1) throw new Error(`${desc.typeName} has several choices, which cannot be described`);
     return {
       type: "object",
       ...describe(desc),
       properties: Object.fromEntries(desc.fields.map((field) => [field.jsonName, this.field(field)])),
       ...(required.length > 0 && { required }),
-      ...(choices.length === 1 ? choices[0] : choices.length > 1 && { allOf: choices }),
+      ...choices[0],
     };
   }
 
@@ -112,21 +113,20 @@ export class Schemas {
     return field.presence === FeatureSet_FieldPresence.IMPLICIT && !allows(field, rules);
   }
 
-  /**
-   * Requires exactly one of the fields of a rule, or at most one. Without presence, a field is set unless it has its
-   * default.
-   */
+  /** Requires exactly one of the fields of a rule, or at most one. Without presence, a text is set unless it is empty. */
   private choiceByRule({ fields, isRequired }: Choice): JsonSchema {
-    const each = fields.map((field): JsonSchema => {
-      const { jsonName, presence, fieldKind, scalar, parent, name } = field;
-      if (presence !== FeatureSet_FieldPresence.IMPLICIT) return { required: [jsonName] };
-      if (fieldKind !== "scalar" || scalar !== ScalarType.STRING || !allows(field, this.rules.of(field)))
-        throw new Error(
-          `${parent.typeName}.${name} cannot be described as one of a choice, unless it is a text that may be empty`,
-        );
-      return { required: [jsonName], properties: { [jsonName]: { minLength: 1 } } };
-    });
-    return oneOf(each, isRequired);
+    const wrong = fields.find(
+      ({ presence, fieldKind, scalar }) =>
+        presence === FeatureSet_FieldPresence.IMPLICIT && (fieldKind !== "scalar" || scalar !== ScalarType.STRING),
+    );
+    if (wrong)
+      throw new Error(
+        `${wrong.parent.typeName}.${wrong.name} cannot be described as one of a choice: it is not a text`,
+      );
+    return choice(
+      fields.map(({ jsonName }) => jsonName),
+      isRequired,
+    );
   }
 
   private add(name: string, make: () => JsonSchema): JsonSchema {
@@ -141,13 +141,16 @@ export class Schemas {
 
 /** Requires exactly one of the fields of a oneof, or at most one. */
 function choiceOf(oneof: DescOneof): JsonSchema {
-  const each = oneof.fields.map(({ jsonName }) => ({ required: [jsonName] }));
   const isRequired = hasOption(oneof, oneofRules) && getOption(oneof, oneofRules).required === true;
-  return oneOf(each, isRequired);
+  return choice(
+    oneof.fields.map(({ jsonName }) => jsonName),
+    isRequired,
+  );
 }
 
-function oneOf(each: readonly JsonSchema[], isRequired: boolean): JsonSchema {
-  return { oneOf: isRequired ? each : [...each, { not: { anyOf: each } }] };
+/** A keyword of this document: generators of clients do not understand a `oneOf` whose parts only require fields. */
+export function choice(names: readonly string[], isRequired: boolean): JsonSchema {
+  return { [isRequired ? "x-exactly-one-of" : "x-at-most-one-of"]: names };
 }
 
 function enumValueLines({ values }: DescEnum): string[] {

@@ -32,14 +32,14 @@ export function validOf(schema: Schema, known: Known, name = ""): fc.Arbitrary<u
   }
 }
 
-function objectOf({ properties = {}, required = [], oneOf }: Schema, known: Known): fc.Arbitrary<unknown> {
+function objectOf({ properties = {}, required = [], ...schema }: Schema, known: Known): fc.Arbitrary<unknown> {
   const fields = Object.fromEntries(
     Object.entries(properties).map(([name, field]) => [name, validOf(field, known, name)]),
   );
-  if (!oneOf) return fc.record(fields, { requiredKeys: [...required] });
-  // One field of the choice, or none where that is one of its cases.
-  const named = oneOf.map((each) => each.required?.[0]);
-  return fc.constantFrom(...named).chain((chosen) => {
+  const { "x-exactly-one-of": exactly, "x-at-most-one-of": atMost } = schema;
+  const named = exactly ?? atMost;
+  if (!named) return fc.record(fields, { requiredKeys: [...required] });
+  return fc.constantFrom(...named, ...(atMost ? [undefined] : [])).chain((chosen) => {
     const kept = Object.entries(fields).filter(([name]) => name === chosen || !named.includes(name));
     const requiredKeys = chosen === undefined ? [...required] : [...required, chosen];
     return fc.record(Object.fromEntries(kept), { requiredKeys });

@@ -21,7 +21,18 @@ export interface Schema {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly minItems?: number;
+  /** Of a text that is JSON. */
+  readonly "x-json"?: Schema;
   readonly "x-in-future"?: boolean;
+  readonly "x-exactly-one-of"?: readonly string[];
+  readonly "x-at-most-one-of"?: readonly string[];
+}
+
+/** A response of the document. */
+interface Response {
+  readonly content?: Content;
+  /** The reasons of its errors. */
+  readonly "x-reasons"?: readonly string[];
 }
 
 interface Content {
@@ -36,11 +47,10 @@ export interface Operation {
     readonly name: string;
     readonly in: string;
     readonly required?: boolean;
-    readonly schema?: Schema;
-    readonly content?: Content;
+    readonly schema: Schema;
   }[];
   readonly requestBody?: { readonly content: Content };
-  readonly responses: { readonly [status: string]: { readonly $ref?: string; readonly content?: Content } };
+  readonly responses: { readonly [status: string]: Response & { readonly $ref?: string } };
 }
 
 /** gen/openapi.json. */
@@ -48,7 +58,7 @@ export const DOCUMENT = JSON.parse(readFileSync(`${ROOT}/gen/openapi.json`, "utf
   readonly paths: { readonly [path: string]: { readonly [method: string]: Operation } };
   readonly components: {
     readonly schemas: { readonly [name: string]: Schema };
-    readonly responses: { readonly [name: string]: { readonly content: Content } };
+    readonly responses: { readonly [name: string]: Response };
   };
 };
 
@@ -68,6 +78,18 @@ ajv.addKeyword({
   keyword: "x-in-future",
   type: "string",
   validate: (_: true, text: string) => Date.parse(text) > Date.now(),
+});
+const given = (names: readonly string[], value: { readonly [name: string]: unknown }) =>
+  names.filter((name) => value[name] !== undefined && value[name] !== "").length;
+ajv.addKeyword({
+  keyword: "x-exactly-one-of",
+  type: "object",
+  validate: (names: readonly string[], value: { readonly [name: string]: unknown }) => given(names, value) === 1,
+});
+ajv.addKeyword({
+  keyword: "x-at-most-one-of",
+  type: "object",
+  validate: (names: readonly string[], value: { readonly [name: string]: unknown }) => given(names, value) <= 1,
 });
 // Of RFC 3339, in the years that protobuf's Timestamp has.
 ajv.addFormat("date-time", (text: string) => {
@@ -108,14 +130,14 @@ export function resolved({ $ref, ...others }: Schema): Schema {
   return { ...resolved(target), ...others };
 }
 
-/** The schema of an answer. @throws Error when the operation does not have the status */
-export function answerSchema({ operationId, responses }: Operation, status: number): Schema {
-  const response = responses[String(status)] ?? responses["default"];
-  const name = response?.$ref?.slice("#/components/responses/".length);
-  const content = name === undefined ? response?.content : DOCUMENT.components.responses[name]?.content;
-  const schema = content?.["application/json"]?.schema;
+/** The schema of an answer, and the reasons of its error. @throws Error when the operation does not have the status */
+export function answerOf({ operationId, responses }: Operation, status: number) {
+  const given = responses[String(status)] ?? responses["default"];
+  const name = given?.$ref?.slice("#/components/responses/".length);
+  const response = name === undefined ? given : DOCUMENT.components.responses[name];
+  const schema = response?.content?.["application/json"]?.schema;
   if (!schema) throw new Error(`${operationId} is not said to answer ${status}`);
-  return schema;
+  return { schema, reasons: response?.["x-reasons"] ?? [] };
 }
 
 /**

@@ -1,14 +1,15 @@
-import { create } from "@bufbuild/protobuf";
+import { create, fromBinary } from "@bufbuild/protobuf";
 import { forSuite } from "@user-group-service/testing/opened";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { Role } from "../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { EnvironmentNameSchema } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { ApiEnvironmentTag } from "../../../gen/usergroup/v1/user_group_pb.ts";
 import { ADMIN_TOKEN, adminOf } from "../admin.ts";
 import { suiteServer } from "../opened.ts";
 import { type Known, mutated, ODD, validOf } from "./arbitraries.ts";
-import { answerSchema, canonical, DOCUMENT, faultOf, type Operation, type Schema } from "./document.ts";
+import { answerOf, canonical, DOCUMENT, faultOf, type Operation, type Schema } from "./document.ts";
 
 /** The reasons that mean that a request is not of the form, or breaks a rule of a field. */
 const FAULT_OF_FORM = /VALIDATION_FAILED|MALFORMED_REQUEST/;
@@ -81,7 +82,9 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
     });
     const text = await answer.text();
     const json: unknown = JSON.parse(text);
-    expect(faultOf(answerSchema(operation, answer.status), json), `${answer.status} ${text}`).toBeUndefined();
+    const { schema, reasons } = answerOf(operation, answer.status);
+    expect(faultOf(schema, json), `${answer.status} ${text}`).toBeUndefined();
+    if (!answer.ok) expect(reasons, `${answer.status} ${text}`).toContain(reasonOf(json));
     return { status: answer.status, text, json };
   }
 
@@ -147,14 +150,19 @@ function isSaid(expected: string | RegExp, message: string): boolean {
   return typeof expected === "string" ? message === expected : expected.test(message);
 }
 
-/** Whether the reason of an error is one of its request's form. Over Connect it is a text in a detail. */
-function isFaultOfForm(json: unknown): boolean {
+/** The reason of an error. Over Connect it is in a detail. */
+function reasonOf(json: unknown): string {
   const { error, details = [] } = json as {
     readonly error?: { readonly reason: string };
     readonly details?: readonly { readonly type: string; readonly value: string }[];
   };
   const info = details.find(({ type }) => type === "google.rpc.ErrorInfo");
-  return FAULT_OF_FORM.test(error?.reason ?? Buffer.from(info?.value ?? "", "base64").toString("latin1"));
+  return error?.reason ?? fromBinary(ErrorInfoSchema, Buffer.from(info?.value ?? "", "base64")).reason;
+}
+
+/** Whether the reason of an error is one of its request's form. */
+function isFaultOfForm(json: unknown): boolean {
+  return FAULT_OF_FORM.test(reasonOf(json));
 }
 
 /** The requests of an operation, and what the document says of one. */
@@ -179,8 +187,7 @@ function requestsOf({ requestBody, parameters = [] }: Operation, known: Known) {
     };
   }
   const inQuery = parameters.filter((each) => each.in === "query");
-  const schemaOf = ({ schema, content }: (typeof inQuery)[number]) =>
-    schema ?? (content?.["application/json"]?.schema as Schema);
+  const schemaOf = ({ schema }: (typeof inQuery)[number]) => schema["x-json"] ?? schema;
   const fields = Object.fromEntries(inQuery.map((each) => [each.name, validOf(schemaOf(each), known, each.name)]));
   const requiredKeys = inQuery.flatMap(({ name, required }) => (required ? [name] : []));
   const valid = fc.record(fields, { requiredKeys });
@@ -208,7 +215,7 @@ function requestsOf({ requestBody, parameters = [] }: Operation, known: Known) {
           if (each.required) return `${each.name} is missing`;
           continue;
         }
-        const fault = faultOf(schemaOf(each), each.schema ? textOf(value) : value);
+        const fault = faultOf(schemaOf(each), each.schema["x-json"] ? value : textOf(value));
         if (fault) return `${each.name}: ${fault}`;
       }
       return undefined;

@@ -1,0 +1,42 @@
+import type { JsonSchema } from "./rules.ts";
+
+/** Values of fields in examples, by their names in the proto files. */
+const VALUES: { readonly [field: string]: unknown } = {
+  user_group_id: "acme",
+  token: "USER_GROUP_TOKEN",
+  audience: "https://dashboards.example.com",
+  environment: { name: "acme" },
+  display_name: "back end",
+  role: "ROLE_READ",
+  api_token_id: "API_TOKEN_ID",
+  user_groups: [{ providedId: "acme" }],
+  token_key_id: "k1",
+  reencrypt_start_time: "2027-01-31T12:00:00Z",
+};
+
+/**
+ * A request with the required fields only, so that a call which is tried writes nothing that nobody chose.
+ *
+ * @throws Error for a required field without a value
+ */
+export function exampleOf(schema: JsonSchema): JsonSchema {
+  const { required = [], "x-exactly-one-of": choice = [] } = schema as {
+    readonly required?: readonly string[];
+    readonly "x-exactly-one-of"?: readonly string[];
+  };
+  const chosen = choice.filter((name) => valueName(name) === "user_group_id");
+  const names = [...required, ...chosen];
+  if (chosen.length === 0 && choice.length > 0)
+    throw new Error(`packages/openapi/src/examples.ts has none of ${choice}`);
+  return Object.fromEntries(
+    names.map((name) => {
+      const value = VALUES[valueName(name)];
+      if (value === undefined) throw new Error(`packages/openapi/src/examples.ts has no value for ${name}: add one`);
+      return [name, value];
+    }),
+  );
+}
+
+function valueName(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}

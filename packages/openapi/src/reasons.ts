@@ -1,0 +1,138 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import type { Access } from "./tables.ts";
+
+/** What decides which errors an operation has. */
+export interface Calling {
+  /** The RPC, or the one that a path of REST calls. */
+  readonly method: DescMethod;
+  readonly access: Access;
+  readonly isRest: boolean;
+}
+
+/** The methods that change nothing. GetUserGroup is not among them: it creates a group that does not exist. */
+const READS = /^(?:Get(?!UserGroup$)|List|Lookup|ResolveViewer$|Check$)/;
+
+/** Whether a method changes nothing. */
+export function isRead({ name }: DescMethod): boolean {
+  return READS.test(name);
+}
+
+type Rule = (calling: Calling) => boolean;
+
+const always: Rule = () => true;
+const never: Rule = () => false;
+const withToken: Rule = ({ access }) => access !== "open";
+const has =
+  (field: string): Rule =>
+  ({ method }) =>
+    method.input.fields.some(({ name }) => name === field);
+/** Only these methods. */
+const only =
+  (...names: readonly string[]): Rule =>
+  ({ method: { name } }) =>
+    names.includes(name);
+/** The same, but the path of REST reports an inactive token instead. */
+const onlyRpc =
+  (...names: readonly string[]): Rule =>
+  (calling) =>
+    only(...names)(calling) && !(calling.isRest && calling.method.name === "ResolveViewer");
+
+const SESSION_READERS = ["ResolveViewer", "LookupUserGroupToken"];
+
+/** Which operations have an error, by its reason. A reason that is not listed is an error of the document's generator. */
+const RULES: { readonly [reason: string]: Rule } = {
+  // Of credentials.
+  API_TOKEN_MISSING: withToken,
+  API_TOKEN_MALFORMED: withToken,
+  API_TOKEN_UNKNOWN: withToken,
+  ROLE_TOO_LOW: ({ access }) => access !== "open" && access !== "any",
+  OTHER_ENVIRONMENT: (calling) => calling.access === "admin" && has("environment")(calling),
+  ENVIRONMENT_TOKEN_REQUIRED: ({ access }) => ["resolve", "read", "manage"].includes(access),
+  RATE_LIMITED: withToken,
+  TOO_MANY_FAILURES: withToken,
+  // Of requests.
+  VALIDATION_FAILED: always,
+  MALFORMED_REQUEST: always,
+  INVALID_REQUEST: always,
+  MALFORMED_HTTP: always,
+  UNSUPPORTED_MEDIA_TYPE: always,
+  EXPECTATION_FAILED: always,
+  METHOD_NOT_ALLOWED: always,
+  UNIMPLEMENTED: always,
+  MESSAGE_TOO_LARGE: always,
+  HEADER_TOO_LARGE: always,
+  INVALID_UPDATE_MASK: (calling) => !calling.isRest && has("update_mask")(calling),
+  INVALID_PAGE_TOKEN: has("page_token"),
+  REQUEST_ID_REUSED: has("request_id"),
+  ETAG_MISMATCH: has("etag"),
+  // Of the service as a whole.
+  OVERLOADED: always,
+  REQUEST_TIMEOUT: always,
+  DEADLINE_EXCEEDED: always,
+  CANCELED: always,
+  TOO_MANY_STREAMS: always,
+  STORE_UNAVAILABLE: always,
+  UNAVAILABLE: always,
+  INTERNAL: always,
+  RECORD_UNREADABLE: withToken,
+  TOO_FEW_REPLICAS: ({ method }) => !isRead(method),
+  // Of user groups and their tokens.
+  USER_GROUP_NOT_FOUND: only(
+    "GetUserGroup",
+    "UpdateUserGroup",
+    "RotateUserGroupToken",
+    "CreateViewerSession",
+    "LookupUserGroup",
+    "DeleteUserGroup",
+    "RevokeUserGroupTokens",
+    "RevokeViewerSessions",
+  ),
+  TOKEN_NOT_FOUND: onlyRpc(
+    "RotateUserGroupToken",
+    "ResolveViewer",
+    "CreateViewerSession",
+    "DeleteUserGroup",
+    "LookupUserGroupToken",
+  ),
+  TOKEN_REPLACED: only("RotateUserGroupToken"),
+  ENVIRONMENT_FULL: only("GetUserGroup"),
+  // An import reports these for each group, not for the call.
+  USER_GROUP_EXISTS: never,
+  TOKEN_TAKEN: never,
+  TOKEN_NOT_IMPORTABLE: never,
+  // Of viewer sessions and their keys.
+  VIEWER_SESSION_EXPIRED: onlyRpc(...SESSION_READERS),
+  VIEWER_SESSION_ENDED: onlyRpc(...SESSION_READERS),
+  VIEWER_SESSION_INVALID: onlyRpc(...SESSION_READERS),
+  VIEWER_SESSION_TOO_LARGE: only("CreateViewerSession"),
+  TOO_MANY_ENDED_VIEWERS: only("RevokeViewerSessions"),
+  PUBLIC_URL_MISSING: only("CreateViewerSession", ...SESSION_READERS),
+  SIGNING_KEYS_CHANGED: only("CreateViewerSession", "RotateSigningKey"),
+  TOKEN_KEY_IN_USE: only("RetireTokenKey"),
+  // Of API tokens and environments.
+  API_TOKEN_NOT_FOUND: only("LookupApiToken", "UpdateApiToken", "RotateApiToken", "RevokeApiToken"),
+  API_TOKEN_CHANGED: only("CreateApiToken", "UpdateApiToken", "RotateApiToken"),
+  API_TOKEN_OUTLIVES_CALLER: only("RotateApiToken"),
+  TOO_MANY_API_TOKENS: only("CreateApiToken", "RotateApiToken"),
+  ENVIRONMENT_NOT_FOUND: has("environment"),
+  ENVIRONMENT_EXISTS: only("CreateEnvironment"),
+  ENVIRONMENT_BEING_DELETED: only("CreateEnvironment"),
+  ENVIRONMENT_NOT_EMPTY: only("DeleteEnvironment"),
+  // Of other paths, and of streams.
+  SERVICE_NOT_FOUND: ({ method }) => method.parent.typeName === "grpc.health.v1.Health" && method.name === "Check",
+  KEYS_NOT_FOUND: never,
+  PATH_NOT_FOUND: never,
+  TOO_MANY_QUESTIONS: never,
+};
+
+/** Whether every operation that needs a token has errors of a reason. */
+export function isCommon(reason: string): boolean {
+  return RULES[reason] === always || RULES[reason] === withToken;
+}
+
+/** Whether an operation has errors of a reason. @throws Error for a reason without a rule */
+export function hasReason(reason: string, calling: Calling): boolean {
+  const rule = RULES[reason];
+  if (!rule) throw new Error(`packages/openapi/src/reasons.ts does not say which operations have ${reason}: add it`);
+  return rule(calling);
+}
