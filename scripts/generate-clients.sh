@@ -13,6 +13,7 @@ if ! cmp -s packages/client-python/requirements.txt "$python/requirements.txt"; 
   cp packages/client-python/requirements.txt "$python/requirements.txt"
 fi
 PATH="$PWD/$python/bin:$PATH" buf generate --template packages/client-python/buf.gen.yaml
+bash scripts/name-go-module.sh
 buf generate --template packages/client-go/buf.gen.yaml
 
 # By these the gate knows, without the generators, whether the code is of these protos.

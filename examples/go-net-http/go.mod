@@ -1,6 +1,6 @@
 module example.com/user-group-service/examples/go-net-http
 
-go 1.26.0
+go 1.24.0
 
 require (
 	example.com/user-group-service/client-go v0.0.0
@@ -8,8 +8,8 @@ require (
 )
 
 require (
-	connectrpc.com/connect v1.21.1 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20261026165753-2ffab32bce7e // indirect
+	connectrpc.com/connect v1.19.2 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20251202230838-ff82c1b0f217 // indirect
 )
 
 replace example.com/user-group-service/client-go => ../../packages/client-go

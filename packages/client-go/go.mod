@@ -1,6 +1,6 @@
 module example.com/user-group-service/client-go
 
-go 1.26.0
+go 1.24.0
 
 tool (
 	connectrpc.com/connect/cmd/protoc-gen-connect-go
@@ -8,7 +8,7 @@ tool (
 )
 
 require (
-	connectrpc.com/connect v1.21.1
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20261026165753-2ffab32bce7e
+	connectrpc.com/connect v1.19.2
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20251202230838-ff82c1b0f217
 	google.golang.org/protobuf v1.36.12
 )

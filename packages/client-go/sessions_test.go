@@ -27,7 +27,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 }
 
 func published(kid string, key *ecdsa.PrivateKey) http.HandlerFunc {
-	point, _ := key.PublicKey.Bytes()
+	public, _ := key.PublicKey.ECDH()
+	point := public.Bytes()
 	x, y := base64.RawURLEncoding.EncodeToString(point[1:33]), base64.RawURLEncoding.EncodeToString(point[33:])
 	jwk := map[string]string{"kid": kid, "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "x": x, "y": y}
 	return func(response http.ResponseWriter, _ *http.Request) {

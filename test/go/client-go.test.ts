@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { orLeaveOut } from "@user-group-service/testing/on-path";
@@ -21,6 +21,27 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     const args = ["generate", "--template", join(PACKAGE, "buf.gen.yaml"), "--output", made];
     await run("buf", args, { cwd: ROOT, env: { ...process.env, PATH } });
     await run("diff", ["--recursive", join(PACKAGE, "gen"), join(made, "packages/client-go/gen")]);
+    await run("cmp", ["LICENSE", join(PACKAGE, "LICENSE")], { cwd: ROOT });
+  });
+
+  it("takes its module path from go.mod, so that a release sets it in one place", async () => {
+    const made = newFolder();
+    for (const path of [
+      "packages/client-go",
+      "examples/go-net-http",
+      "test/go",
+      "proto",
+      "buf.yaml",
+      "scripts/name-go-module.sh",
+    ])
+      cpSync(join(ROOT, path), join(made, path), { recursive: true });
+    const PATH = `${ROOT}/node_modules/.bin:${process.env["PATH"]}`;
+    const rename = `go -C packages/client-go mod edit -module go.example.org/ugs
+      bash scripts/name-go-module.sh
+      buf generate --template packages/client-go/buf.gen.yaml
+      (cd examples/go-net-http && go build -o back-end .)
+      ! grep -rnF example.com/user-group-service/client-go packages examples test`;
+    await run("bash", ["-ec", rename], { cwd: made, env: { ...process.env, PATH } });
   });
 
   it("tries again, reads errors and verifies sessions, without a data race", async () => {
