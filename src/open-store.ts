@@ -17,8 +17,9 @@ import { redisUserGroupAdmin } from "./store/groups/user-group-admin.ts";
 import { redisUserGroups } from "./store/groups/user-groups.ts";
 import { rateCounter } from "./store/rate-counter.ts";
 import type { StoreClient } from "./store/redis/client.ts";
-import { openRedis } from "./store/redis/open.ts";
+import { type Opening, openRedis } from "./store/redis/open.ts";
 import { RedisTokenKeys } from "./store/secret-keys/token-keys.ts";
+import { isReporter } from "./worker.ts";
 
 /** What the store is opened with. */
 interface StoreObservers {
@@ -28,17 +29,33 @@ interface StoreObservers {
   readonly onReady: () => void;
 }
 
-/** Opens the store that the settings name, and logs what becomes of its connections. @throws StoreUnavailable, StoreMisconfigured */
-export async function openStore(config: Config, { logger, metrics, onReady }: StoreObservers): Promise<StoreClient> {
+/** How long a start waits for Redis before the service listens without it, in milliseconds. */
+const WAIT_MS = 2000;
+
+/** The store of the service while it is being opened. */
+interface OpeningStore extends Opening {
+  /** Resolves when Redis has not come within `WAIT_MS`; else never. */
+  readonly isLate: Promise<void>;
+}
+
+/**
+ * Opens the store that the settings name, and logs what becomes of its connections.
+ *
+ * @throws StoreMisconfigured
+ */
+export async function openStore(config: Config, { logger, metrics, onReady }: StoreObservers): Promise<OpeningStore> {
   const observe = metrics.observeStore.bind(metrics);
   if (config.redisUrl === undefined) {
     logger.warn(
       "REDIS_URL is not set: the embedded store keeps everything in memory and loses it when the process ends",
     );
-    return openEmbedded({ timeoutMs: config.redisTimeoutMs, observe });
+    const client = await openEmbedded({ timeoutMs: config.redisTimeoutMs, observe });
+    return { client, opened: Promise.resolve(), isLate: new Promise(() => {}) };
   }
-  let lastText = "";
-  const client = await openRedis(config.redisUrl, {
+  let lastError: Error | undefined;
+  // What fails within this time belongs to one line.
+  let isEarly = true;
+  const { client, opened } = openRedis(config.redisUrl, {
     timeoutMs: config.redisTimeoutMs,
     minReplicas: config.minReplicasAck,
     password: config.redisPassword,
@@ -47,23 +64,40 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     observe,
     onError: (error) => {
       // While Redis is down every reconnect fails the same way; one log line is enough.
-      if (error.message !== lastText) logger.error(errorFields(error), "Redis connection failed");
-      lastText = error.message;
+      if (!isEarly && error.message !== lastError?.message) logger.error(errorFields(error), "Redis connection failed");
+      lastError = error;
     },
     onReady: () => {
-      lastText = "";
+      lastError = undefined;
       logger.info("Redis connection is ready");
       onReady();
     },
   });
-  if (!client.nodes.isReady()) {
-    const nodes = client.nodes.masters().filter((node) => !node.isReady());
-    logger.warn(
-      { nodes: nodes.map(({ name }) => name) },
-      "started without some shards of Redis: calls to what they hold fail until they answer",
-    );
-  }
-  return client;
+  const isLate = new Promise<void>((resolve) => {
+    const timer = setTimeout(() => {
+      isEarly = false;
+      const why = lastError ? errorFields(lastError) : {};
+      if (isReporter())
+        logger.error(why, "waiting for Redis: calls fail until it answers; check REDIS_URL and that Redis runs");
+      resolve();
+    }, WAIT_MS);
+    const end = () => {
+      clearTimeout(timer);
+      isEarly = false;
+    };
+    opened.then(end, end);
+  });
+  opened.then(() => warnOfAbsent(client, logger)).catch(() => {});
+  return { client, opened, isLate };
+}
+
+function warnOfAbsent({ nodes }: StoreClient, logger: Logger): void {
+  if (nodes.isReady()) return;
+  const absent = nodes.masters().filter((node) => !node.isReady());
+  logger.warn(
+    { nodes: absent.map(({ name }) => name) },
+    "started without some shards of Redis: calls to what they hold fail until they answer",
+  );
 }
 
 /** What the RPCs act on, by one client: a call that is traced has its own, whose client tells of the round trips. */

@@ -68,7 +68,8 @@ export class RedisState {
     const { client, config, logger } = this.#deps;
     await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
     if (!isReporter()) return;
-    for (const warning of await durabilityWarnings(client, config.minReplicasAck)) logger.warn(warning);
+    const warnings = await this.#unlessAway(durabilityWarnings(client, config.minReplicasAck), "what it keeps");
+    for (const warning of warnings ?? []) logger.warn(warning);
   }
 
   /**
@@ -190,14 +191,14 @@ export class RedisState {
     );
   }
 
-  /** Waits for a check at the start. Where Redis has several shards, a check whose shard is away is made later. */
+  /** Waits for a check at the start. If Redis, or the shard that is asked, has gone away by then, it is made later. */
   async #unlessAway<T>(work: Promise<T>, what: string): Promise<T | undefined> {
-    const { client, logger } = this.#deps;
+    const { logger } = this.#deps;
     try {
       return await work;
     } catch (error) {
-      if (!(error instanceof StoreUnavailable) || client.nodes.masters().length < 2) throw error;
-      logger.warn(errorFields(error), `the shard of Redis that holds ${what} does not answer: checked when it does`);
+      if (!(error instanceof StoreUnavailable)) throw error;
+      logger.warn(errorFields(error), `Redis does not answer for ${what}: checked when it does`);
       this.#isFailing = true;
       this.#later();
       return undefined;

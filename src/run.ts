@@ -45,19 +45,20 @@ interface RunningService extends Omit<Listening, "workers"> {
 }
 
 /**
- * Opens the service, listens, and announces it. A worker leaves the announcement to its supervisor.
+ * Opens the service, listens, and announces it. A worker leaves the announcement to its supervisor. If Redis is away, the
+ * service listens without it and is not ready: it is announced when Redis has come and holds nothing that it cannot use.
  *
- * @throws StoreUnavailable, StoreMisconfigured, or the error of `listen`
+ * @throws StoreMisconfigured, or the error of `listen`
  */
 export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
-  const { app, log, lifecycle, metrics, forDevelopment, reload, listensAt, endStreams, close } = await open(
-    config,
-    options,
-  );
+  const { app, log, lifecycle, metrics, forDevelopment, reload, listensAt, endStreams, close, start, isLate } =
+    await open(config, options);
   const { logger } = log;
   const listen = { ...config, ...worker?.ports };
   try {
     await requireListenPermission(listen.host, listen.port);
+    const started = start();
+    const isWaiting = await Promise.race([started.then(() => false), isLate.then(() => true)]);
     // Opened first, so it closes last, and reports the shutdown while the service drains.
     const metricsUrl = await openMetricsPort(listen, { app, lifecycle });
     const onConnectionError = (error: Error) => logger.error(errorFields(error), "a connection cannot be accepted");
@@ -78,8 +79,11 @@ export async function run(config: Config, options: { write?: (line: string) => v
       answer(process, "own metrics", () => metrics.own());
       // The channel to the supervisor does not keep a worker alive.
       process.channel?.unref();
-      notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
-    } else announce(log, listening);
+      if (isWaiting) notifySupervisor({ kind: "waiting" });
+    }
+    await started;
+    if (worker) notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
+    else announce(log, listening);
     void loadAllRules();
     sharedOverloaded();
     return { ...listening, close };
@@ -120,20 +124,23 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
   return supervisor;
 }
 
-/** Opens everything but the port. @throws StoreUnavailable, StoreMisconfigured */
+/** Opens everything but the port. Nobody is served before `start` has resolved. @throws StoreMisconfigured */
 export async function open(config: Config, options: { write?: (line: string) => void } = {}) {
   const lifecycle = new Lifecycle();
   const isForDevelopment = config.redisUrl === undefined && config.apiTokens.length === 0;
   const generatedTokens = isForDevelopment ? generateDevelopmentTokens() : [];
-  const apiTokens = [...config.apiTokens, ...generatedTokens];
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const metrics = new Metrics(worker && (() => ask(process, "all metrics", METRICS_TIMEOUT_MS)));
-  if (apiTokens.length === 0 && config.adminTokens.length === 0)
+  if (config.apiTokens.length + generatedTokens.length + config.adminTokens.length === 0)
     log.logger.warn("neither API_TOKENS nor ADMIN_TOKEN is set: only API tokens that were issued before let anyone in");
   try {
     const traces = await openTraces(config, { logger: log.logger, metrics, lifecycle });
     let onReconnected = () => {};
-    const client = await openStore(config, { logger: log.logger, metrics, onReady: () => onReconnected() });
+    const { client, opened, isLate } = await openStore(config, {
+      logger: log.logger,
+      metrics,
+      onReady: () => onReconnected(),
+    });
     lifecycle.onClose("store", () => client.close());
     let ring: readonly RingKey[] =
       config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
@@ -147,20 +154,19 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const checked = { config, client, ...stores, logger: log.logger, onUnusable: endUnusable };
     const state = new RedisState({ ...checked, ring: () => ring });
     lifecycle.onClose("checks of Redis", () => state.close());
-    if (config.redisUrl !== undefined) await state.check();
+    let isStarted = false;
     let current = config;
     const tokensOf = (settings: Pick<Config, "adminTokens" | "apiTokens">) =>
       staticTokens(settings, state, ring.at(-1)?.secret as Uint8Array);
     const hasConsole = (config.console ?? config.redisUrl === undefined) && (await mayServe(CONSOLE, log.logger));
     if (isReporter()) warnOfSettings(config, { logger: log.logger, hasConsole });
     const adminToken = hasConsole && isForDevelopment && config.adminTokens.length === 0 ? newApiToken() : undefined;
-    const adminTokens = adminToken === undefined ? config.adminTokens : [adminToken];
-    const authenticator = new ApiTokens(await tokensOf({ adminTokens, apiTokens }), issued);
+    const authenticator = new ApiTokens(issued);
     const probe = new StoreClient(client.nodes, {
       timeoutMs: Math.min(config.redisTimeoutMs, PROBE_TIMEOUT_MS),
       observe: metrics.observeStore.bind(metrics),
     });
-    const readiness = new Readiness({ probe, logger: log.logger });
+    const readiness = new Readiness({ probe, logger: log.logger, isOpen: () => isStarted });
     addGauges(metrics, { settings: () => current, client: probe, ring: () => ring, issued, readiness });
     /** Uses settings whose files have changed, but for the certificates of a port. */
     const reload: Reload = async (next, changed) => {
@@ -172,7 +178,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
         await state.noteKeyUse();
       }
       if (changed.has("API_TOKENS_FILE") || changed.has("ADMIN_TOKEN_FILE")) {
-        authenticator.use(await tokensOf(next));
+        if (isStarted) authenticator.use(await tokensOf(next));
         state.useOnly(next.apiTokens.map(({ environment }) => environment));
       }
       await client.changeSecrets({
@@ -184,8 +190,16 @@ export async function open(config: Config, options: { write?: (line: string) => 
       current = next;
     };
     state.onGone = (environment) => authenticator.forget(environment);
-    state.watch();
-    if (config.redisUrl !== undefined) onReconnected = () => state.restore();
+    /** Waits for Redis, checks what it holds, and serves. */
+    const start = async () => {
+      await opened;
+      if (config.redisUrl !== undefined) await state.check();
+      const adminTokens = adminToken === undefined ? current.adminTokens : [adminToken];
+      authenticator.use(await tokensOf({ adminTokens, apiTokens: [...current.apiTokens, ...generatedTokens] }));
+      state.watch();
+      if (config.redisUrl !== undefined) onReconnected = () => state.restore();
+      isStarted = true;
+    };
     const unknownCallers = new UnknownCallers(log.logger);
     lifecycle.onClose("failures of unknown callers", () => unknownCallers.report());
     const shutdown = new AbortController();
@@ -222,7 +236,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     /** Ends the streams, which do not end by themselves. */
     const endStreams = () => shutdown.abort();
     const forDevelopment: ForDevelopment = { generatedTokens, adminToken };
-    return { app, log, lifecycle, metrics, forDevelopment, reload, listensAt, endStreams, close };
+    return { app, log, lifecycle, metrics, forDevelopment, reload, listensAt, endStreams, close, start, isLate };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs, { onFailure: closeFailure(log.logger) });
     throw error;

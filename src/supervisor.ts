@@ -42,8 +42,10 @@ export class Supervisor {
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
   /** The running workers. */
   readonly #workers = new Set<ChildProcess>();
-  /** The workers that listen. */
+  /** The workers that serve. */
   readonly #listening = new Set<ChildProcess>();
+  /** Those that wait for Redis before they do. */
+  readonly #waiting = new Set<ChildProcess>();
   /** The pending start; undefined once it has succeeded or failed. */
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
   readonly #metrics = new WorkerMetrics();
@@ -111,6 +113,7 @@ export class Supervisor {
     let reason: string | undefined;
     worker.on("message", (message: StartMessage | undefined) => {
       if (message?.kind === "listening") this.#onListening(worker, message);
+      else if (message?.kind === "waiting") this.#waiting.add(worker);
       else if (message?.kind === "failed") reason = message.reason;
     });
     answer(worker, "all metrics", this.#allMetrics);
@@ -126,6 +129,7 @@ export class Supervisor {
     worker.once("exit", (code, signal) => {
       this.#workers.delete(worker);
       this.#metrics.end(worker);
+      this.#waiting.delete(worker);
       this.#onWorkerExit({ started, listened: this.#listening.delete(worker), exit: { pid, code, signal, reason } });
     });
   }
@@ -149,6 +153,7 @@ export class Supervisor {
   }
 
   #onListening(worker: ChildProcess, { url, metricsUrl }: StartMessage & { kind: "listening" }): void {
+    this.#waiting.delete(worker);
     this.#listening.add(worker);
     const { workers } = this.#config;
     if (!this.#start || this.#listening.size < workers) return;
@@ -158,12 +163,12 @@ export class Supervisor {
 
   /** The metrics of all workers that listen; undefined when one of them does not tell its own. */
   async #collectMetrics(): Promise<string | undefined> {
-    const workers = [...this.#listening];
+    const workers = [...this.#listening, ...this.#waiting];
     const texts = await Promise.all(workers.map((worker) => ask(worker, "own metrics", METRICS_TIMEOUT_MS)));
     // One that ended meanwhile has been counted among those that ended.
     const told = workers
       .map((worker, i) => ({ worker, text: texts[i] }))
-      .filter(({ worker }) => this.#listening.has(worker));
+      .filter(({ worker }) => this.#workers.has(worker));
     for (const { worker, text } of told) if (text !== undefined) this.#metrics.tell(worker, text);
     if (told.every(({ text }) => text !== undefined)) return this.#metrics.expose();
     this.#log.logger.warn("the metrics of all workers could not be collected");

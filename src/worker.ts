@@ -14,6 +14,8 @@ export interface WorkerStart {
 
 /** What a worker reports about its start. */
 export type StartMessage =
+  // It listens, and serves nobody until Redis comes.
+  | { readonly kind: "waiting" }
   | { readonly kind: "listening"; readonly url: string; readonly metricsUrl: string | undefined }
   | { readonly kind: "failed"; readonly reason: string };
 

@@ -1,34 +1,93 @@
-import { forSuite } from "@user-group-service/testing/opened";
+import { ConnectError } from "@connectrpc/connect";
+import { http1 } from "@user-group-service/testing/http";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
-import { freePort } from "@user-group-service/testing/wait";
-import { describe, expect, it } from "vitest";
-import { type LaunchedServer, launch, type ServerOptions, TOKEN_KEYS } from "./support/server.ts";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
+import { expect, it } from "vitest";
+import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
+import { describeWithRedis, newLaunched, newOperator, newRedis } from "./support/opened.ts";
+import { healthOf, metricsOf, waitUntilReady } from "./support/operations.ts";
+import { grpcClients, succeeds } from "./support/rpc.ts";
+import { type LaunchedServer, tokenKey } from "./support/server.ts";
 
-/** Starts a server whose Redis is not there. */
-function launched({ env, ...options }: ServerOptions): LaunchedServer {
-  const settings = { REDIS_URL: "redis://127.0.0.1:1", TOKEN_KEYS, API_TOKENS: "e=0123456789abcdef" };
-  return forSuite(
-    async () => launch({ ...options, env: { PORT: String(await freePort()), ...settings, ...env } }),
-    (server) => server.stop(),
+const TOKEN = "0123456789abcdef";
+
+describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it starts", (runtime) => {
+  const launched = async (redisUrl: string, env: { [name: string]: string } = {}) => {
+    const port = await freePort();
+    const settings = { PORT: String(port), API_TOKENS: `e=${TOKEN}`, LOG_LEVEL: "debug", REDIS_TIMEOUT: "1s" };
+    const server = newLaunched({ runtime, redisUrl, env: { ...settings, ...env } });
+    const tokens = { customer: TOKEN, testing: "", untagged: "" };
+    return { ...server, tokens, url: `http://127.0.0.1:${port}` };
+  };
+  const says = (server: LaunchedServer, text: string) => server.log().filter(({ msg }) => msg.startsWith(text));
+  const isAlive = (server: LaunchedServer & { url: string }) =>
+    waitFor("it is alive", async () => (await http1(server.url, "/healthz").catch(() => undefined))?.status === 200);
+  /** A Redis that was there, and is not any more. */
+  const absentRedis = async () => {
+    const redis = await newRedis(["--appendonly", "yes"]);
+    await redis.kill();
+    return redis;
+  };
+
+  it.each([1, 3])(
+    "is alive, reports that it waits in one line, and serves when Redis comes: %i workers",
+    async (workers) => {
+      const redis = await absentRedis();
+      const server = await launched(redis.url, { WORKERS: String(workers) });
+      await isAlive(server);
+      await waitUntilReady(server, false);
+      await waitUntilReady(server, false, "changes");
+      expect((await healthOf(server).check({})).status).toBe(Status.NOT_SERVING);
+      const { groups } = grpcClients(server);
+      const failure = await groups
+        .getUserGroup({ userGroupId: "a" })
+        .catch((error: unknown) => ConnectError.from(error));
+      expect((failure as ConnectError).findDetails(ErrorInfoSchema)[0]).toMatchObject({
+        reason: "STORE_UNAVAILABLE",
+        metadata: { outcome: "not_made" },
+      });
+      if (workers > 1)
+        await waitFor("all wait", async () => (await metricsOf(server))("ugs_ready", { kind: "reads" }) === 0);
+      expect((await metricsOf(server))("ugs_ready", { kind: "reads" })).toBe(0);
+      expect(says(server, "waiting for Redis")).toMatchObject([{ error: expect.stringContaining("ECONNREFUSED") }]);
+      expect(says(server, "Redis connection failed")).toEqual([]);
+      expect(says(server, "listening")).toEqual([]);
+      await redis.restart();
+      await waitFor("it serves", () => says(server, "listening").length === 1);
+      await waitUntilReady(server);
+      await waitFor("groups are made", () => succeeds(groups.getUserGroup({ userGroupId: "a" })));
+      server.signal("SIGTERM");
+      expect(await server.exited()).toBe(0);
+    },
   );
-}
 
-// Each waits for seconds whether Redis comes: they are all started before the first is looked at.
-describe("where no Redis is", () => {
-  const alone = RUNTIMES.map((runtime) => [runtime, launched({ runtime, env: { REDIS_TIMEOUT: "200ms" } })] as const);
-  const workers = launched({ env: { WORKERS: "3", LOG_LEVEL: "debug" } });
-
-  it.each(alone)("a server on %s says so, and ends with 1", async (_runtime, server) => {
+  it.each([
+    ["a wrong password", {}, /refuses the user or password/],
+    ["another key", { TOKEN_KEYS: tokenKey("test", 8) }, /TOKEN_KEYS holds another key test/],
+    ["another layout", {}, /layout 99/],
+  ])("ends when Redis comes and there is %s", async (what, env: { [name: string]: string }, text) => {
+    const password = "right-password-0001";
+    const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+    const before = await launched(redis.url);
+    await waitFor("it serves", () => says(before, "listening").length === 1);
+    await before.stop();
+    if (what === "another layout") await newOperator(redis).set("ug:format", "99");
+    await redis.kill();
+    const isWrong = what === "a wrong password";
+    const server = await launched(isWrong ? redis.url.replace("://", "://:wrong-password-0001@") : redis.url, env);
+    await isAlive(server);
+    await redis.restart(isWrong ? ["--requirepass", password] : []);
     expect(await server.exited()).toBe(1);
-    expect(server.output()).toMatch(/cannot use Redis: .*ECONNREFUSED.*check REDIS_URL and that Redis runs/);
+    expect(server.output()).toMatch(text);
     expect(server.output()).not.toMatch(/\n\s+at /);
-    expect(server.log().some(({ msg }) => msg === "listening")).toBe(false);
+    expect(says(server, "listening")).toEqual([]);
   });
 
-  it("three workers say so once, and end with 1", async () => {
-    expect(await workers.exited()).toBe(1);
-    const lines = workers.output().split("\n");
-    const sentences = lines.filter((line) => line !== "" && !line.startsWith("{"));
-    expect(sentences).toEqual([expect.stringMatching(/^cannot use Redis: /)]);
+  it("ends at a signal while it waits", async () => {
+    const server = await launched((await absentRedis()).url);
+    await isAlive(server);
+    server.signal("SIGTERM");
+    expect(await server.exited()).toBe(0);
   });
 });

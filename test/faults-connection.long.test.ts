@@ -8,7 +8,7 @@ import type { Redis } from "ioredis";
 import { expect, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
 import { FIELD } from "../src/store/groups/fields.ts";
-import { openRedis } from "../src/store/redis/open.ts";
+import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { grpcClients, succeeds } from "./support/rpc.ts";

@@ -5,7 +5,7 @@ import { closeLater, newListener } from "@user-group-service/testing/opened";
 import { freePort } from "@user-group-service/testing/wait";
 import { expect, inject, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
-import { type OpenOptions, openRedis } from "../src/store/redis/open.ts";
+import { type OpenOptions, openRedis } from "./support/open-redis.ts";
 import {
   describeWithRedis,
   newCluster,

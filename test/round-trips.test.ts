@@ -5,7 +5,6 @@ import { partitionOf } from "../src/domain/environment.ts";
 import { StoreUnavailable, ViewerSessionEnded } from "../src/domain/errors.ts";
 import { apiTokenDigest, newApiToken, newUserGroupToken } from "../src/domain/token.ts";
 import type { UserGroup } from "../src/domain/user-group.ts";
-import { openRedis } from "../src/store/redis/open.ts";
 import {
   byId,
   byToken,
@@ -16,6 +15,7 @@ import {
   newGroup,
   RING,
 } from "./support/contract/context.ts";
+import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, suiteProxy, suiteRedis } from "./support/opened.ts";
 import { testApiTokens, testEnvironments, testUserGroupAdmin, testUserGroups } from "./support/stores.ts";
 

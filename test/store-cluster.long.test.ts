@@ -1,4 +1,4 @@
-import { openRedis } from "../src/store/redis/open.ts";
+import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, suiteCluster, suiteClusterOperator } from "./support/opened.ts";
 import { storeContract } from "./support/store-contract.ts";
 

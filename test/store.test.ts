@@ -1,5 +1,5 @@
 import { forSuite } from "@user-group-service/testing/opened";
-import { openRedis } from "../src/store/redis/open.ts";
+import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { documentedRights, withRights } from "./support/rights.ts";

@@ -54,7 +54,8 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
   pinTo(LOAD_CORE);
   const redis = await startRedis();
   pinTo(SERVER_CORE);
-  const client = await openRedis(redis.url, { timeoutMs: 30_000 });
+  const { client, opened } = openRedis(redis.url, { timeoutMs: 30_000 });
+  await opened;
   try {
     const cipher = new TokenCipher([{ id: "k1", secret: Buffer.alloc(32, 7) }]);
     const store = redisUserGroups({ client, cipher, audit: new Audit(90 * 86_400_000) });

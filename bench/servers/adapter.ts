@@ -14,7 +14,8 @@ import { open } from "../../src/run.ts";
  * port of its own.
  */
 const config = await loadConfig(process.env);
-const { app } = await open(config);
+const { app, start } = await open(config);
+await start();
 const { authorize, interceptors = [], ...service } = app.service;
 /** As the transport asks for it, by the headers. */
 const authorized: Interceptor = (next) => async (req) => {

@@ -177,7 +177,8 @@ describe("API tokens", () => {
   it("of the settings come first, and what cannot be an issued one is not asked for", async () => {
     const { issued, reads } = open();
     const own = newApiToken();
-    const tokens = new ApiTokens([{ token: own, principal: ROOT, learn: async () => ROOT }], issued);
+    const tokens = new ApiTokens(issued);
+    tokens.use([{ token: own, principal: ROOT, learn: async () => ROOT }]);
     expect(tokens.authenticate(own)).toBe(ROOT);
     const other = newApiToken();
     const malformed = [

@@ -1,6 +1,7 @@
 import { type ApiTokenStore, type RevocationListener, USE_INTERVAL_MS } from "../domain/api-token.ts";
 import { setBounded } from "../domain/bounded.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
+import { StoreUnavailable } from "../domain/errors.ts";
 import type { Role } from "../domain/role.ts";
 import { apiTokenDigest, isIntactApiToken, USER_GROUP_PREFIX } from "../domain/token.ts";
 
@@ -48,11 +49,11 @@ export interface StaticToken {
  * digests, so that the timing of a lookup reveals nothing about a token.
  */
 export class ApiTokens {
-  #static: ReadonlyMap<string, StaticToken> = new Map();
+  /** Undefined until the first `use`: nobody is authenticated before it. */
+  #static: ReadonlyMap<string, StaticToken> | undefined;
   readonly #issued: IssuedTokens;
 
-  constructor(tokens: readonly StaticToken[], issued: IssuedTokens) {
-    this.use(tokens);
+  constructor(issued: IssuedTokens) {
     this.#issued = issued;
   }
 
@@ -63,13 +64,13 @@ export class ApiTokens {
 
   /** The owner of a credential of the settings; undefined when the text is no such credential. */
   ofSettings(token: string): Principal | undefined {
-    return this.#static.get(apiTokenDigest(token))?.principal;
+    return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
   /** Forgets the owners of the settings' API tokens for an environment, so that they are looked up again. */
   forget(environment: EnvironmentName): void {
     const path = environmentPath(environment);
-    for (const each of this.#static.values()) {
+    for (const each of this.#static?.values() ?? []) {
       const own = each.principal?.environment;
       if (own && environmentPath(own) === path) each.principal = undefined;
     }
@@ -77,6 +78,8 @@ export class ApiTokens {
 
   /** Answers at once when it need not wait. Rejects with StoreUnavailable or RecordUnreadable. */
   authenticate(token: string): Authenticated | Promise<Authenticated> {
+    if (!this.#static)
+      return Promise.reject(new StoreUnavailable(new Error("not opened yet"), "not_made", "not_connected"));
     if (token.startsWith(USER_GROUP_PREFIX)) return undefined;
     const digest = apiTokenDigest(token);
     const fixed = this.#static.get(digest);

@@ -9,6 +9,8 @@ export const PROBE_KEPT_MS = 100;
 interface ReadinessDeps {
   readonly probe: StoreProbe;
   readonly logger: Pick<Logger, "info" | "error">;
+  /** Whether the store is open. Nothing is ready before. Default: it is. */
+  readonly isOpen?: () => boolean;
   /** How long the result of a check is reused, in milliseconds. Default: `PROBE_KEPT_MS`. */
   readonly keptMs?: number;
 }
@@ -20,7 +22,10 @@ interface ReadinessDeps {
 export class Readiness {
   readonly #checks: { readonly [kind in ReadyKind]: () => Promise<boolean> };
 
-  constructor({ probe, logger, keptMs = PROBE_KEPT_MS }: ReadinessDeps) {
+  readonly #isOpen: () => boolean;
+
+  constructor({ probe, logger, isOpen = () => true, keptMs = PROBE_KEPT_MS }: ReadinessDeps) {
+    this.#isOpen = isOpen;
     const checkOf = (kind: ReadyKind) => {
       let isFailing = false;
       return sharedResult(keptMs, async () => {
@@ -40,7 +45,7 @@ export class Readiness {
   }
 
   /** Checks whether calls of a kind work now. */
-  is(kind: ReadyKind): Promise<boolean> {
-    return this.#checks[kind]();
+  async is(kind: ReadyKind): Promise<boolean> {
+    return this.#isOpen() && this.#checks[kind]();
   }
 }

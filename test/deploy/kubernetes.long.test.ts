@@ -79,7 +79,7 @@ describe.skipIf(kustomize === undefined || programs === undefined).each(["single
       const ports = { calls: 8080, metrics: Number(env["METRICS_PORT"]) };
       const named = Object.entries(ports).map(([name, containerPort]) => ({ name, containerPort }));
       expect(container["ports"]).toEqual(named);
-      const paths = { startupProbe: "/readyz", readinessProbe: "/readyz", livenessProbe: "/healthz" };
+      const paths = { startupProbe: "/healthz", readinessProbe: "/readyz", livenessProbe: "/healthz" };
       for (const [probe, path] of Object.entries(paths)) {
         expect(container[probe]?.["httpGet"]).toEqual({ path, port: "metrics" });
       }

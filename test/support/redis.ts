@@ -22,8 +22,8 @@ export interface TestRedis {
   isRunning(): boolean;
   /** Ends it as a crash does, keeping its port. */
   kill(): Promise<void>;
-  /** Starts it again on the same port and folder, after `kill`. */
-  restart(): Promise<void>;
+  /** Starts it again on the same port and folder, after `kill`. @param more arguments */
+  restart(more?: readonly string[]): Promise<void>;
   /** Freezes it: connections stay open and nothing answers. */
   freeze(): void;
   /** Ends `freeze`. */
@@ -62,14 +62,14 @@ export async function startIn(
   const port = await freePort();
   const args = argsFor(folder, port);
   let child: ChildProcess;
-  const launch = async () => {
-    const started = spawn(binary, args, { stdio: "ignore" });
+  const launch = async (more: readonly string[] = []) => {
+    const started = spawn(binary, [...args, ...more], { stdio: "ignore" });
     child = started;
     running.add(started);
     started.once("exit", () => running.delete(started));
     await waitFor("redis-server answers", () => {
       if (child.exitCode !== null) throw new Error(`redis-server on port ${port} ended with ${child.exitCode}`);
-      return ask({ port, password }, "PING").catch(() => undefined);
+      return ask({ port, password }, "PING").catch((error) => /NOAUTH/.test(String(error)) || undefined);
     });
   };
   const isRunning = () => child.exitCode === null && child.signalCode === null;

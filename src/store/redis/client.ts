@@ -72,6 +72,8 @@ export class StoreClient implements StoreProbe {
    * when Redis does not accept the password.
    */
   readonly changeSecrets: (changed: Partial<RedisSecrets>) => Promise<void>;
+  /** Whether `close` was called. */
+  isClosed = false;
   readonly #shared: Shared;
 
   constructor(
@@ -187,6 +189,7 @@ export class StoreClient implements StoreProbe {
 
   /** Closes the connections; calls under way fail. */
   close(): void {
+    this.isClosed = true;
     this.nodes.close();
   }
 }

@@ -25,34 +25,43 @@ export interface OpenOptions
   extends StoreClientOptions,
     Partial<Pick<NodeOptions, "minReplicas" | "onError" | "onReady">>,
     Partial<Readonly<RedisSecrets>> {
-  /** How long to try to connect, in milliseconds; default 10,000. Of a Cluster, some shards may be away after half of it. */
-  readonly connectMs?: number;
+  /** After how long a Cluster may be used without the shards that are away, in milliseconds; default 5000. */
+  readonly shardsMs?: number;
+}
+
+/** A store that is being opened. */
+export interface Opening {
+  /** Its calls fail until it is connected. */
+  readonly client: StoreClient;
+  /**
+   * Resolves when Redis can be used: of a Cluster every shard, or after `shardsMs` at least one. It waits for Redis without
+   * end. Rejects with StoreMisconfigured when Redis can never be used as it is set up.
+   */
+  readonly opened: Promise<void>;
 }
 
 /** How often it is looked whether Redis is ready, in milliseconds. */
 const LOOK_MS = 5;
 
 /**
- * Connects to Redis, in whichever shape its URL names, and waits until it is ready: of a Cluster until every shard is, or
- * for half of the time, and then until one is.
+ * Connects to Redis, in whichever shape its URL names.
  *
  * @param url of one of the forms that `readRedisUrl` takes
- * @throws StoreUnavailable when it is not ready in time; StoreMisconfigured at once when it will never be
+ * @throws StoreMisconfigured when it has none of them
  */
-export async function openRedis(url: string, options: OpenOptions): Promise<StoreClient> {
+export function openRedis(url: string, options: OpenOptions): Opening {
   const read = readRedisUrl(url, options);
   if ("faults" in read) throw new StoreMisconfigured(read.faults.join("; "));
-  let lastError: Error | undefined;
+  let fault: StoreMisconfigured | undefined;
   let isStarting = true;
   let isCheckingScheme = false;
   /** Reports an error of the start, unless the scheme of the URL causes it. */
   const reportAtStart = async (error: Error) => {
     if (isCheckingScheme) return;
     isCheckingScheme = true;
-    const fault = await wrongScheme(read.target);
+    fault ??= await wrongScheme(read.target);
     isCheckingScheme = false;
-    if (fault) lastError = fault;
-    else options.onError?.(error);
+    if (!fault) options.onError?.(error);
   };
   const nodes = openNodes(read.target, {
     ...options,
@@ -60,37 +69,35 @@ export async function openRedis(url: string, options: OpenOptions): Promise<Stor
     // Half of the calls that a worker takes.
     maxWaiting: MAX_CALLS / 2,
     onError: (error) => {
-      if (!isStarting) return options.onError?.(error);
+      if (!isStarting) options.onError?.(error);
       // The caller who waits reports the error that ends the start. Errors that follow from it are not reported.
-      if (lastError instanceof StoreMisconfigured) return;
-      lastError = error;
-      if (!(error instanceof StoreMisconfigured)) void reportAtStart(error);
+      else if (error instanceof StoreMisconfigured) fault ??= error;
+      else if (!fault) void reportAtStart(error);
     },
     onReady: () => options.onReady?.(),
   });
-  const { connectMs = 10_000 } = options;
-  const began = performance.now();
-  // All shards of a Cluster have half of the time. From then on those that are there will do.
-  const isOpen = (waitedMs: number) =>
-    nodes.isReady() || (waitedMs > connectMs / 2 && nodes.masters().some((node) => node.isReady()));
-  for (let waitedMs = 0; ; waitedMs = performance.now() - began) {
-    const fault = lastError instanceof StoreMisconfigured ? lastError : undefined;
-    if (fault === undefined && isOpen(waitedMs)) break;
-    if (fault !== undefined || waitedMs > connectMs) {
-      nodes.close();
-      throw fault ?? new StoreUnavailable(lastError ?? new Error("no answer"));
-    }
-    await pause(LOOK_MS);
-  }
-  isStarting = false;
   const { username, secrets } = read.target;
-  return new StoreClient(nodes, {
+  const client = new StoreClient(nodes, {
     ...options,
     changeSecrets: async (changed) => {
       if (changed.password !== undefined) await requireAccepted(nodes, username, changed.password);
       Object.assign(secrets, changed);
     },
   });
+  const { shardsMs = 5000 } = options;
+  const wait = async () => {
+    const began = performance.now();
+    const isOpen = () =>
+      nodes.isReady() || (performance.now() - began > shardsMs && nodes.masters().some((node) => node.isReady()));
+    while (!fault && !isOpen() && !client.isClosed) await pause(LOOK_MS, undefined, { ref: false });
+    if (fault) throw fault;
+    isStarting = false;
+    if (client.isClosed) throw new StoreUnavailable(new Error("closed"));
+  };
+  const opened = wait();
+  // It may fail before anybody waits for it.
+  opened.catch(() => {});
+  return { client, opened };
 }
 
 /**

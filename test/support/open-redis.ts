@@ -1,0 +1,37 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { StoreUnavailable } from "../../src/domain/errors.ts";
+import type { StoreClient } from "../../src/store/redis/client.ts";
+import { openRedis as open, type OpenOptions as StoreOptions } from "../../src/store/redis/open.ts";
+
+export interface OpenOptions extends StoreOptions {
+  /** How long to wait, in milliseconds; default 10,000. Of a Cluster, some shards may be away after half of it. */
+  readonly connectMs?: number;
+}
+
+/**
+ * Connects to Redis, and waits until it can be used.
+ *
+ * @throws StoreUnavailable with the last error when it cannot be used by then; StoreMisconfigured
+ */
+export async function openRedis(url: string, { connectMs = 10_000, ...options }: OpenOptions): Promise<StoreClient> {
+  let last = new Error("no answer");
+  const onError = (error: Error) => {
+    last = error;
+    options.onError?.(error);
+  };
+  const { client, opened } = open(url, { shardsMs: connectMs / 2, ...options, onError });
+  const over = new AbortController();
+  try {
+    const isOpen = await Promise.race([
+      opened.then(() => true),
+      pause(connectMs, false, { signal: over.signal }).catch(() => false),
+    ]);
+    if (!isOpen) throw new StoreUnavailable(last);
+    return client;
+  } catch (error) {
+    client.close();
+    throw error;
+  } finally {
+    over.abort();
+  }
+}
