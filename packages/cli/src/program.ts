@@ -20,8 +20,8 @@ export function createProgram(shell: Shell): Command {
       writeErr: (text) => void shell.stderr.write(text),
       // The caller reports the error like every other failure.
       outputError: () => {},
-      getOutHelpWidth: () => shell.stdout.columns ?? 80,
-      getErrHelpWidth: () => shell.stderr.columns ?? 80,
+      getOutHelpWidth: () => shell.stdout.columns || 80,
+      getErrHelpWidth: () => shell.stderr.columns || 80,
     })
     .configureHelp({ showGlobalOptions: true })
     .option("--url <url>", "where the service is (UGS_URL)")

@@ -317,6 +317,8 @@ describe("the commands", () => {
     await admin("group update a --name B");
     const lines = async (args: string) => linesIn((await admin(args)).stdout).slice(1);
     const all = await lines("audit");
+    // A terminal that does not report its width has 0 columns.
+    expect(linesIn((await admin("audit", { columns: 0 })).stdout).slice(1)).toEqual(all);
     expect(all.map((line) => line.split(/ {2,}/)[1])).toEqual([
       "UpdateUserGroup",
       "GetUserGroup",

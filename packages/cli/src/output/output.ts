@@ -122,7 +122,7 @@ export class Output {
 
   /** The width that tables are cut to; undefined: tables are not cut. */
   get width(): number | undefined {
-    return this.isTerminal ? this.#shell.stdout.columns : undefined;
+    return (this.isTerminal && this.#shell.stdout.columns) || undefined;
   }
 
   /** Tells the user something beside the result, on standard error. By `--json` it says nothing. */

@@ -3,9 +3,9 @@ import { expect, it } from "vitest";
 import { Progress } from "./progress.ts";
 
 /** A progress of 1,000 groups on a terminal or elsewhere, at a time in seconds that the test sets. */
-function newProgress(isTTY: boolean) {
+function newProgress(isTTY: boolean, columns = 60) {
   const clock = { seconds: 100 };
-  const stream = Object.assign(new PassThrough(), { isTTY, columns: 60 });
+  const stream = Object.assign(new PassThrough(), { isTTY, columns });
   const progress = new Progress(stream, "imported", { now: () => clock.seconds * 1000 });
   /** What is written when so many groups are done after so many seconds. */
   const at = (seconds: number, groups: number, fraction: number | null = groups / 1000) => {
@@ -15,6 +15,11 @@ function newProgress(isTTY: boolean) {
   };
   return { progress, stream, at };
 }
+
+it("shows the whole line where a terminal does not report its width", () => {
+  const { at } = newProgress(true, 0);
+  expect(at(1, 10)).toBe("\rimported 10 groups, 10/s, 1 %");
+});
 
 it("writes a line each ten seconds where it is no terminal, with the rate and the time left", () => {
   const { progress, stream, at } = newProgress(false);

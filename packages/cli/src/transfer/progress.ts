@@ -77,7 +77,7 @@ export class Progress {
   #write(text: string): void {
     const safe = printable(text);
     if (!this.#isTerminal) return void this.#stream.write(`${safe}\n`);
-    const line = safe.slice(0, (this.#stream.columns ?? 80) - 1);
+    const line = safe.slice(0, (this.#stream.columns || 80) - 1);
     this.#stream.write(`\r${line.padEnd(this.#shown)}`);
     this.#shown = line.length;
   }
