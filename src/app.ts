@@ -25,7 +25,7 @@ import { legacyEndpoints } from "./rest/legacy.ts";
 import { userEndpoint } from "./rest/user.ts";
 import { viewerEndpoint, viewerSessionEndpoint } from "./rest/viewer.ts";
 import { wellKnownEndpoints } from "./rest/well-known.ts";
-import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS, strangerLimit } from "./rpc/access.ts";
+import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS } from "./rpc/access.ts";
 import { callInterceptor } from "./rpc/interceptors.ts";
 import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "./rpc/observed-call.ts";
 import { observeRefusals } from "./rpc/refusal-errors.ts";
@@ -118,7 +118,7 @@ export function createApp(deps: AppDeps): App {
     ...common,
     ...calls,
     endpoints: deps.metricsPort === undefined ? new Map([...callerEndpoints, ...operatorEndpoints]) : callerEndpoints,
-    endpointAt: wellKnownEndpoints({ sessions, strangers: strangerLimit(deps) }),
+    endpointAt: wellKnownEndpoints(sessions),
     cors: {
       origins: deps.corsOrigins,
       requestHeaders: [...CREDENTIAL_HEADERS, REQUEST_ID_HEADER, ...TRACE_HEADERS],

@@ -130,6 +130,7 @@ describe("every figure is that of the code", () => {
       // The last is what a look at Redis takes, in microseconds: it was measured.
       ["failures of authentication", authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
       ["addresses and API tokens that are counted", MAX_KEYS],
+      ["requests for published keys that wait for Redis", MAX_CALLS],
       ["probes of Redis by health checks", PROBE_KEPT_MS],
       ["what an error lists or quotes", MAX_VIOLATIONS, MAX_QUOTED, MAX_ERROR_BYTES],
     ]);

@@ -39,15 +39,6 @@ export class RateLimiter {
     this.#maxKeys = options.maxKeys ?? MAX_KEYS;
   }
 
-  /** Whether the limit of a key is reached. It counts nothing. */
-  look(key: string): Limited | undefined {
-    const usage = this.#usages.get(key);
-    if (!usage) return undefined;
-    const leftMs = usage.resetAt - performance.now();
-    const isReached = leftMs > 0 && usage.counted + usage.sent + usage.waiting >= this.#limit.max;
-    return isReached ? { limit: this.#limit, retryAfterMs: leftMs } : undefined;
-  }
-
   /** Counts under a key, unless its limit is reached. What is refused is not counted, and costs Redis nothing. */
   take(key: string): Limited | undefined {
     const now = performance.now();

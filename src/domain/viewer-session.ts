@@ -83,6 +83,9 @@ export interface SigningKeyStore {
   /** Returns the keys of an environment, in no order. */
   read(environment: EnvironmentName): Promise<SigningKeySet>;
 
+  /** Returns the paths of the environments, at most 100,000. It is a hint: one may be missing after a failover. */
+  environments(): Promise<ReadonlySet<string>>;
+
   /**
    * Makes these the keys of an environment, if its keys are still of a version, and tells every worker. When several callers
    * do so at once, one succeeds and all get the same keys. A private key is stored as it was, else encrypted.

@@ -184,6 +184,11 @@ export const errorResponse: HttpError = (error, httpStatus) => {
     },
   });
   const body = Buffer.from(`${text}\n`);
-  const headers = { "content-type": "application/json", "content-length": String(body.byteLength) };
+  const headers = {
+    "content-type": "application/json",
+    "content-length": String(body.byteLength),
+    // A cache that kept a 404 would hide what is created later.
+    "cache-control": "no-store",
+  };
   return { status, headers: { ...headers, ...recordOf(error.metadata) }, body };
 };

@@ -1,6 +1,6 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { Code, type ConnectError } from "@connectrpc/connect";
-import { type CallHead, type HttpRequest, headerValue } from "@user-group-service/transport";
+import type { CallHead } from "@user-group-service/transport";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -126,7 +126,7 @@ const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; read
   "api-token": { reason: "RATE_LIMITED", what: "this API token has made too many calls" },
   address: {
     reason: "TOO_MANY_FAILURES",
-    what: "too many calls from this address had no valid API token, or asked for keys that are not there",
+    what: "too many calls from this address had no valid API token",
   },
 };
 
@@ -188,37 +188,6 @@ export function authorization({ authenticator, rateLimiters, trustedProxies }: A
     return found instanceof Promise
       ? found.then((principal) => requireAllowed(principal, call, head))
       : requireAllowed(found, call, head);
-  };
-}
-
-/** Bounds by their addresses how often strangers ask for what is not there. */
-export interface StrangerLimit {
-  /** Refuses those who have failed too often. @throws ConnectError ResourceExhausted */
-  requireFew(request: Stranger): void;
-  /** Counts a failure. */
-  count(request: Stranger): void;
-}
-
-/** What is known of whoever asks without an API token. */
-type Stranger = Pick<HttpRequest, "headers" | "peerAddress">;
-
-/** Counts what strangers ask for in vain with their failures to authenticate. */
-export function strangerLimit({
-  rateLimiters: { failures, onLimited },
-  trustedProxies,
-}: Pick<Authentication, "rateLimiters" | "trustedProxies">): StrangerLimit {
-  const keyOf = (request: Stranger) => {
-    const forwardedFor = headerValue(request.headers, "x-forwarded-for");
-    return clientKey({ peer: request.peerAddress(), forwardedFor }, trustedProxies);
-  };
-  return {
-    requireFew(request) {
-      const by = failures?.look(keyOf(request));
-      if (!by) return;
-      onLimited("address");
-      throw limitedError("address", by);
-    },
-    count: (request) => void failures?.take(keyOf(request)),
   };
 }
 

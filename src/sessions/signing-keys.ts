@@ -17,9 +17,14 @@ const IN_USE_MS = 900_000;
 /** How many environments' keys are kept. */
 const MAX_KNOWN = 10_000;
 
-/** For how long keys that were read to be published are used, in milliseconds, and of how many environments. */
-const LOOKED_MS = 10_000;
-const MAX_LOOKED = 1000;
+/** How long it is remembered that an environment has no keys, and which environments there are, in milliseconds. */
+const ABSENT_MS = 10_000;
+
+/**
+ * How many environments that are not listed are read in this time. The list is a hint: a failover may lose an entry. Guesses
+ * beyond this number are not read.
+ */
+const MAX_UNLISTED = 100;
 
 /** How often a change of keys is tried while other workers change them. */
 const TRIES = 5;
@@ -67,13 +72,21 @@ function imported(known: Map<string, ImportedKey>, kid: string, key: Parameters<
   return found;
 }
 
-/** What was read of an environment to be published. */
-interface Looked {
-  /** Until when it is believed. */
-  readonly until: number;
-  readonly set: Promise<SigningKeySet>;
-  /** Whether there were keys, now or before. */
-  hasKeys: boolean;
+/** The keys of an environment that were read to be published. */
+interface Published {
+  /** Undefined: they were not read, because there are too many guesses. */
+  readonly reading: Promise<SigningKeySet | undefined>;
+  /** Undefined while they are read. */
+  set: SigningKeySet | undefined;
+  readAt: number;
+}
+
+/** The environments that there are. */
+interface Listed {
+  readonly paths: Promise<ReadonlySet<string>>;
+  readonly readAt: number;
+  /** How many others may still be read. */
+  unlistedLeft: number;
 }
 
 /** What signing keys are used with. */
@@ -94,8 +107,9 @@ export class SigningKeys {
   readonly #known = new Map<string, KnownKeys>();
   /** Reads that are under way. A change of the keys takes out those that may be out of date. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
-  /** What was read to be published of environments that are not in use here. */
-  readonly #looked = new Map<string, Looked>();
+  /** Keys that were read to be published, of environments that are not in use here. */
+  readonly #published = new Map<string, Published>();
+  #listed: Listed | undefined;
   readonly #refreshing: ReturnType<typeof setInterval>;
   /** The maximum age of cached keys when they are used, in milliseconds. */
   #freshMs = FRESH_MS;
@@ -116,10 +130,12 @@ export class SigningKeys {
 
   /** Drops what is known of an environment's keys, by its path, or of all. */
   forget(path?: string): void {
-    for (const map of [this.#known, this.#readings, this.#looked]) {
+    for (const map of [this.#known, this.#readings, this.#published]) {
       if (path === undefined) map.clear();
       else map.delete(path);
     }
+    // The environment may be new.
+    this.#listed = undefined;
   }
 
   /**
@@ -146,29 +162,57 @@ export class SigningKeys {
   }
 
   /**
-   * The keys that are published of an environment; there may be none. They may be some seconds old, or as old as those in
-   * memory.
+   * The keys that are published of an environment; there may be none. They may be as old as those in memory.
    *
-   * @param onRead called before the store is asked about an environment that is not known to have keys. If it throws, the
-   *   store is not asked
-   * @throws as `onRead`; rejects as the store does
+   * Unauthenticated clients may ask for any name. Keys that exist are never refused, so the number of reads is bounded
+   * instead: one for each environment, one for the list of environments, and a few for names that are not listed.
+   *
+   * @param onWait called before the caller has to wait for the store. If it throws, the store is not read for this caller
+   * @throws as `onWait`; rejects as the store does
    */
-  async published(environment: EnvironmentName, onRead: () => void): Promise<readonly SigningKey[]> {
+  async published(environment: EnvironmentName, onWait: () => void): Promise<readonly SigningKey[]> {
     const path = environmentPath(environment);
-    const now = performance.now();
     const known = this.#known.get(path);
-    if (known && now - known.readAt <= this.#freshMs) return publishedOf(known.set);
-    const looked = this.#looked.get(path);
-    if (looked && now < looked.until) return publishedOf(await looked.set);
-    // Reads are limited by address. One who asks for keys that exist must not pay for a guesser at the same address.
-    if (!looked?.hasKeys) onRead();
-    const set = this.#deps.store.read(environment);
-    const read: Looked = { until: now + Math.min(LOOKED_MS, this.#freshMs), set, hasKeys: false };
-    setBounded(this.#looked, path, read, MAX_LOOKED);
-    set.catch(() => this.#looked.delete(path));
-    const found = await set;
-    read.hasKeys = found.keys.length > 0;
-    return publishedOf(found);
+    if (known && performance.now() - known.readAt <= this.#freshMs) return publishedOf(known.set);
+    const published = this.#published.get(path);
+    const hadKeys = published?.set !== undefined && published.set.keys.length > 0;
+    const maxAgeMs = hadKeys ? this.#freshMs : Math.min(ABSENT_MS, this.#freshMs);
+    const isFresh = published !== undefined && performance.now() - published.readAt <= maxAgeMs;
+    if (isFresh && published.set) return publishedOf(published.set);
+    onWait();
+    const set = await (isFresh ? published.reading : this.#readPublished(environment, hadKeys));
+    return set ? publishedOf(set) : [];
+  }
+
+  /** Reads keys to publish them, once for all callers who wait. */
+  #readPublished(environment: EnvironmentName, hadKeys: boolean): Promise<SigningKeySet | undefined> {
+    const path = environmentPath(environment);
+    const read = async () =>
+      hadKeys || (await this.#mayHaveKeys(path)) ? this.#deps.store.read(environment) : undefined;
+    const published: Published = { reading: read(), set: undefined, readAt: Number.POSITIVE_INFINITY };
+    setBounded(this.#published, path, published, MAX_KNOWN);
+    const done = (set?: SigningKeySet) => {
+      published.set = set;
+      published.readAt = performance.now();
+      if (!set && this.#published.get(path) === published) this.#published.delete(path);
+    };
+    published.reading.then(done, () => done());
+    return published.reading;
+  }
+
+  /** Whether an environment is listed, or is one of the few others that are read all the same. */
+  async #mayHaveKeys(path: string): Promise<boolean> {
+    const now = performance.now();
+    if (!this.#listed || now - this.#listed.readAt > ABSENT_MS) {
+      const paths = this.#deps.store.environments();
+      const listed = { paths, readAt: now, unlistedLeft: MAX_UNLISTED };
+      this.#listed = listed;
+      paths.catch(() => {
+        if (this.#listed === listed) this.#listed = undefined;
+      });
+    }
+    const listed = this.#listed;
+    return (await listed.paths).has(path) || listed.unlistedLeft-- > 0;
   }
 
   /** The keys of an environment, as they are now, the one first that signs first. Rejects as the store does. */

@@ -19,7 +19,11 @@ function keysOf(
   const times = { createTime: 0, activeTime: 0 };
   const set = { keys: pairs.map((pair) => ({ ...pair, ...times, sealed: undefined })), version: "1", now: 1 };
   const keys = new SigningKeys({
-    store: { read: async () => set, replace: async () => ({ ...set, isMade: true }) },
+    store: {
+      read: async () => set,
+      environments: () => expect.fail("no keys are published"),
+      replace: async () => ({ ...set, isMade: true }),
+    },
     unsubscribedMs: 5000,
     onOverdue: (error) => expect.fail(String(error)),
   });

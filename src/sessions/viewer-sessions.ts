@@ -123,14 +123,14 @@ export class ViewerSessions {
   /**
    * What is published of an environment; undefined: nothing, for no session was made in it.
    *
-   * @param onRead as `SigningKeys.published`
-   * @throws PublicUrlMissing; as `onRead`, and as the store does
+   * @param onWait as `SigningKeys.published`
+   * @throws PublicUrlMissing; as `onWait`, and as the store does
    */
   async published(
     environment: EnvironmentName,
-    onRead: () => void,
+    onWait: () => void,
   ): Promise<{ readonly [path in WellKnown]: PublishedDocument } | undefined> {
-    const keys = await this.#deps.keys.published(environment, onRead);
+    const keys = await this.#deps.keys.published(environment, onWait);
     if (keys.length === 0) return undefined;
     return { "openid-configuration": discoveryDocument(this.#issuerOf(environment)), "jwks.json": jwksDocument(keys) };
   }

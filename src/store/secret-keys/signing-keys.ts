@@ -5,8 +5,11 @@ import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } fr
 import { auditedScript } from "../audit/audit.ts";
 import { ENVIRONMENT_FIELD } from "../environments/environments.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
-import { environmentKey, REVOKED_CHANNEL, signingKeysKey, signingKeysMessage } from "../keys.ts";
+import { ENVIRONMENTS_KEY, environmentKey, REVOKED_CHANNEL, signingKeysKey, signingKeysMessage } from "../keys.ts";
 import { READ, recordFromAnswer } from "../records.ts";
+
+/** How many environments are listed at once: 3 MB of names. */
+const MAX_LISTED = 100_000;
 
 /** How often keys are encrypted anew that others change meanwhile. */
 const TRIES = 5;
@@ -98,6 +101,10 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
 
   return {
     read,
+    environments: async () => {
+      const range = [ENVIRONMENTS_KEY, "-", "+", "LIMIT", 0, MAX_LISTED] as const;
+      return new Set(await client.run("list", "zrangebylex", range));
+    },
     replace: (environment, keys, change) => write(environment, keys, { ...change, names: "signing_keys" }),
 
     /**

@@ -1,0 +1,97 @@
+import type { ClientHttp2Session } from "node:http2";
+import { http1, http2On, openHttp2 } from "@user-group-service/testing/http";
+import { closeLater } from "@user-group-service/testing/opened";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
+import { expect, it } from "vitest";
+import { MAX_CALLS } from "../src/capacity.ts";
+import { ADMIN_ENV, adminOf, newName } from "./support/admin.ts";
+import { openMonitor } from "./support/monitor.ts";
+import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
+import type { TestServer } from "./support/server.ts";
+
+/** An HTTP/2 connection takes 250 streams. */
+const [CONNECTIONS, STREAMS] = [24, 200];
+
+const pathOf = (environment: string) => `/e/${environment}/.well-known/jwks.json`;
+
+/** Creates environments and their signing keys. */
+async function newEnvironments({ url }: TestServer, count: number): Promise<string[]> {
+  const names = Array.from({ length: count }, newName);
+  for (const name of names) {
+    await adminOf(url).createEnvironment({ environment: { name } });
+    await adminOf(url).rotateSigningKey({ environment: { name } });
+  }
+  return names;
+}
+
+/** Requests the keys of as many environments at once as the connections have streams. @returns each status and reason, counted */
+async function burst(sessions: readonly ClientHttp2Session[], environmentOf: (i: number) => string) {
+  const counts: { [outcome: string]: number } = {};
+  const requests = sessions.flatMap((session, i) =>
+    Array.from({ length: STREAMS }, (_, j) => http2On(session, pathOf(environmentOf(i * STREAMS + j)))),
+  );
+  for (const { status, headers, json } of await Promise.all(requests)) {
+    expect(headers["cache-control"]).toBe(status === 200 ? "public, max-age=600" : "no-store");
+    const { error } = json<{ error?: { reason: string } }>();
+    const outcome = error ? `${status} ${error.reason}` : String(status);
+    counts[outcome] = (counts[outcome] ?? 0) + 1;
+  }
+  return counts;
+}
+
+function newSessions({ url }: TestServer): ClientHttp2Session[] {
+  return Array.from({ length: CONNECTIONS }, () => {
+    const session = openHttp2(url);
+    closeLater(() => session.destroy());
+    return session;
+  });
+}
+
+describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
+  it("answer while an unauthenticated client at the same address guesses names, and few guesses reach Redis", async () => {
+    const redis = await newRedis();
+    const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "60/1m", PUBLIC_URL: "https://groups.example.com" };
+    const maker = await newServer({ redisUrl: redis.url, env });
+    const names = await newEnvironments(maker, 20);
+    // This one knows none of them.
+    const server = await newServer({ runtime, redisUrl: redis.url, env, like: maker });
+    const sessions = newSessions(server);
+    const monitor = await openMonitor(redis);
+    closeLater(() => monitor.close());
+    const reads = async () =>
+      (await monitor.commands()).filter((command) => /^(?:hgetall ug:signing-keys|zrange)/i.test(command)).length;
+    await reads();
+    const guesses = (CONNECTIONS * STREAMS) / 2;
+    const half = sessions.slice(CONNECTIONS / 2);
+    for (const word of ["a", "b"])
+      expect(await burst(half, (i) => `${word}${i}`)).toEqual({ "404 KEYS_NOT_FOUND": guesses });
+    expect(await reads()).toBeLessThan(guesses / 5);
+    const answers = await Promise.all(names.map((name) => http1(server.url, pathOf(name))));
+    expect(answers.map(({ status }) => status)).toEqual(names.map(() => 200));
+    // New keys are published at once.
+    const [late = ""] = await newEnvironments(maker, 1);
+    await waitFor("new keys are published", async () => (await http1(server.url, pathOf(late))).status === 200);
+  });
+
+  it("answer while Redis hangs, and few requests for other keys wait for it", async () => {
+    const redis = await newRedis();
+    const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "off", PUBLIC_URL: "https://groups.example.com" };
+    const server = await newServer({ runtime, redisUrl: redis.url, env });
+    const names = await newEnvironments(server, 3);
+    const answers = () => Promise.all(names.map(async (name) => (await http1(server.url, pathOf(name))).status));
+    expect(await answers()).toEqual([200, 200, 200]);
+    // The server has to read again which environments there are.
+    await newEnvironments(server, 1);
+    const sessions = newSessions(server);
+    redis.freeze();
+    const guesses = burst(sessions, (i) => `guess${i}`);
+    expect(await answers()).toEqual([200, 200, 200]);
+    const { "503 STORE_UNAVAILABLE": waited = 0, ...others } = await guesses;
+    expect(waited).toBe(MAX_CALLS);
+    expect(others).toEqual({ "503 OVERLOADED": CONNECTIONS * STREAMS - waited });
+    expect(await answers()).toEqual([200, 200, 200]);
+    redis.thaw();
+    await waitFor("guesses are answered again", async () => (await http1(server.url, pathOf("guess"))).status === 404);
+  });
+});
