@@ -26,6 +26,7 @@ import { userEndpoint } from "./rest/user.ts";
 import { viewerEndpoint, viewerSessionEndpoint } from "./rest/viewer.ts";
 import { wellKnownEndpoints } from "./rest/well-known.ts";
 import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS } from "./rpc/access.ts";
+import { credentialCheck } from "./rpc/credentials.ts";
 import { callInterceptor } from "./rpc/interceptors.ts";
 import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "./rpc/observed-call.ts";
 import { observeRefusals } from "./rpc/refusal-errors.ts";
@@ -68,6 +69,7 @@ export function createApp(deps: AppDeps): App {
   for (const method of ACCESS.keys())
     for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
   const { health, ready, exposition } = operations(deps);
+  const isCredential = credentialCheck(deps.authenticator);
 
   // The RPCs are served at their own paths: rpc/routes.ts has their handlers, and rpc/access.ts says who may call them.
   // Beside them are these endpoints. Callers need an API token.
@@ -106,7 +108,7 @@ export function createApp(deps: AppDeps): App {
     routes: routes(deps),
     authorize: authorization(deps),
     contextValues: callValues,
-    interceptors: [callInterceptor(deps)],
+    interceptors: [callInterceptor({ ...deps, isCredential })],
     readMaxBytes: MAX_MESSAGE_BYTES,
     jsonOptions: JSON_OPTIONS,
     streamsSignal: shutdownSignal,

@@ -51,6 +51,7 @@ export interface StaticToken {
 export class ApiTokens {
   /** Undefined until the first `use`: nobody is authenticated before it. */
   #static: ReadonlyMap<string, StaticToken> | undefined;
+  #staticLengths: ReadonlySet<number> = new Set();
   readonly #issued: IssuedTokens;
 
   constructor(issued: IssuedTokens) {
@@ -60,6 +61,12 @@ export class ApiTokens {
   /** Replaces the tokens of the settings: those that are not among them end at once. */
   use(tokens: readonly StaticToken[]): void {
     this.#static = new Map(tokens.map((each) => [apiTokenDigest(each.token), each]));
+    this.#staticLengths = new Set(tokens.map(({ token }) => token.length));
+  }
+
+  /** Whether a text is a credential of the settings. Only a text of the length of one is hashed. */
+  isOfSettings(text: string): boolean {
+    return this.#staticLengths.has(text.length) && this.#static?.has(apiTokenDigest(text)) === true;
   }
 
   /** The owner of a credential of the settings; undefined when the text is no such credential. */

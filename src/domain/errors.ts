@@ -110,9 +110,9 @@ export class TokenTaken extends failure("AlreadyExists", "TOKEN_TAKEN", {
   text: "another user group of the environment has this token, or an import that was cut off was about to give it to one: rotate or revoke it there first, or try again in five minutes",
 }) {}
 
-/** The token that is to be imported looks like one of this service, and is none. */
+/** The token that is to be imported is another credential, or looks like a token of this service and is none. */
 export class TokenNotImportable extends failure("InvalidArgument", "TOKEN_NOT_IMPORTABLE", {
-  text: "the token begins as those of this service do, but it was cut or mistyped, or is an API token; copy it again, or leave it out for a new one",
+  text: "the text is no token of a user group: it is an API token, a viewer session or another credential, or a token of this service that was cut or mistyped; copy the group's token again, or leave it out for a new one",
   field: "token",
 }) {}
 

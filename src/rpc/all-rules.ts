@@ -18,9 +18,9 @@ import {
   no_token as noTokenOption,
   visible as visibleOption,
 } from "../../gen/usergroup/v1/json_rules_pb.ts";
-import { isIntactToken } from "../domain/token.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { hiddenFault, isVisible } from "../domain/visible-text.ts";
+import type { IsCredential } from "./credentials.ts";
 import { callError } from "./errors.ts";
 import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
 
@@ -28,20 +28,20 @@ import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
  * Checks requests against all rules: protovalidate's; this service's own, `json`, `no_token` and `visible`; and the limits of
  * durations and times, which protobuf's binary format does not enforce.
  */
-export function allRulesInterceptor(): Interceptor {
-  return createValidateInterceptor({ validator: withOwnRules(createValidator({ regexMatch })) });
+export function allRulesInterceptor(isCredential: IsCredential): Interceptor {
+  return createValidateInterceptor({ validator: withOwnRules(createValidator({ regexMatch }), isCredential) });
 }
 
 /**
  * Adds this service's own rules to a validator. It throws the caller's error instead of returning violations, of which the
  * interceptor would make an error of its own.
  */
-function withOwnRules(validator: Validator): Validator {
+function withOwnRules(validator: Validator, isCredential: IsCredential): Validator {
   return {
     validate(desc, message) {
       const result = validator.validate(desc, message);
       const violations = result.kind === "invalid" ? [...result.violations] : [];
-      addViolations(violations, desc, message, []);
+      addViolations({ violations, isCredential }, desc, message, []);
       // protovalidate fails at times that are too large for it.
       if (result.kind === "error" && violations.length === 0) return result;
       if (violations.length > 0) throw validationError(violations);
@@ -50,8 +50,14 @@ function withOwnRules(validator: Validator): Validator {
   };
 }
 
+/** The violations of a request so far, and what finds more. */
+interface Found {
+  readonly violations: Violation[];
+  readonly isCredential: IsCredential;
+}
+
 /** Adds the violations in a field's value. @param parent the path of the field's message */
-type AddViolations = (violations: Violation[], value: unknown, parent: Path) => void;
+type AddViolations = (found: Found, value: unknown, parent: Path) => void;
 
 /** The fields that may break one of these rules, themselves or in their messages. */
 const fieldChecks = memoize((desc: DescMessage) =>
@@ -61,52 +67,53 @@ const fieldChecks = memoize((desc: DescMessage) =>
   }),
 );
 
-function addViolations(violations: Violation[], desc: DescMessage, message: Message, path: Path): void {
+function addViolations(found: Found, desc: DescMessage, message: Message, path: Path): void {
   for (const { field, add } of fieldChecks(desc)) {
     const value = fieldValue(message, field);
-    if (value !== undefined) add(violations, value, path);
+    if (value !== undefined) add(found, value, path);
   }
 }
 
-/** It does not quote the token. */
-const NO_TOKEN = "must not be a token: this is one of this service, whole; send the id or the name that was meant";
+/** It does not quote the credential. */
+const NO_TOKEN =
+  "must not be a credential: this is a whole token, viewer session or the like; send the id or the name that was meant";
 
 function checkOf(field: DescField): AddViolations | undefined {
   if (hasOption(field, jsonRulesOption)) {
     const rules = getOption(field, jsonRulesOption);
-    return (violations, value, parent) => {
+    return ({ violations }, value, parent) => {
       const fault = jsonFault(value as JsonObject, rules);
       if (fault) violations.push(new Violation(fault.message, fault.id, [...parent, field], [], false));
     };
   }
   const [isNoToken, mustBeVisible] = [isOn(field, noTokenOption), isOn(field, visibleOption)];
   if (isNoToken || mustBeVisible) {
-    return (violations, value, parent) => {
+    return ({ violations, isCredential }, value, parent) => {
       const text = value as string;
       const add = (message: string, id: string) =>
         violations.push(new Violation(message, id, [...parent, field], [], false));
       if (mustBeVisible && !isVisible(text)) add(hiddenFault(text), "visible");
-      else if (isNoToken && isIntactToken(text)) add(NO_TOKEN, "no_token");
+      else if (isNoToken && isCredential(text)) add(NO_TOKEN, "no_token");
     };
   }
   const { message: type } = field;
   const wellKnown = WELL_KNOWN.get(type?.typeName ?? "");
   if (wellKnown) {
-    return (violations, value, parent) => {
+    return ({ violations }, value, parent) => {
       if (!wellKnown.isValid(value as Duration | Timestamp))
         violations.push(new Violation(wellKnown.message, wellKnown.id, [...parent, field], [], false));
     };
   }
   if (!type || type.typeName.startsWith("google.protobuf.")) return undefined;
   if (field.fieldKind === "message")
-    return (violations, message, parent) => addViolations(violations, type, message as Message, [...parent, field]);
+    return (found, message, parent) => addViolations(found, type, message as Message, [...parent, field]);
   if (field.fieldKind !== "list") return undefined;
-  return (violations, messages, parent) => {
-    const before = violations.length;
+  return (found, messages, parent) => {
+    const before = found.violations.length;
     for (const [index, message] of (messages as readonly Message[]).entries()) {
-      addViolations(violations, type, message, [...parent, field, { kind: "list_sub", index }]);
+      addViolations(found, type, message, [...parent, field, { kind: "list_sub", index }]);
       // No more are listed of a request.
-      if (violations.length - before > MAX_VIOLATIONS) break;
+      if (found.violations.length - before > MAX_VIOLATIONS) break;
     }
   };
 }

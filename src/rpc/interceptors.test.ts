@@ -14,6 +14,7 @@ const intercept = callInterceptor({
   logger: { isLevelEnabled: () => false, error: () => {} } as unknown as Logger,
   metrics: new Metrics(),
   unknownCallers: { count: () => true },
+  isCredential: () => false,
   shutdownSignal: new AbortController().signal,
 });
 

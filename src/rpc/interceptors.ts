@@ -10,6 +10,7 @@ import {
   type UnaryResponse,
 } from "@connectrpc/connect";
 import { streamRefusal } from "@user-group-service/transport";
+import type { IsCredential } from "./credentials.ts";
 import { toCallError } from "./errors.ts";
 import { callOf, type ObservedCall, type Observers, REQUEST_ID_HEADER } from "./observed-call.ts";
 import { compilePlainTextCheck } from "./plain-text-rules.ts";
@@ -19,6 +20,7 @@ import { refusedError } from "./refusal-errors.ts";
 interface InterceptorDeps extends Observers {
   /** Aborts when the service begins to shut down. */
   readonly shutdownSignal: AbortSignal;
+  readonly isCredential: IsCredential;
 }
 
 type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
@@ -28,7 +30,16 @@ type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | Stream
  * its response, and converts every failure to an error that the caller may see.
  */
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
-  const { shutdownSignal } = deps;
+  const { shutdownSignal, isCredential } = deps;
+  /** Compiled at the first request of each type, because all would slow the start. */
+  const plainChecks = new Map<DescMessage, ReturnType<typeof compilePlainTextCheck>>();
+  const addPlainCheck = (input: DescMessage) => {
+    const isPlain = compilePlainTextCheck(input, isCredential);
+    plainChecks.set(input, isPlain);
+    return isPlain;
+  };
+  let allRules: Interceptor | undefined;
+  const loadRules = async () => (allRules ??= (await loadAllRules()).allRulesInterceptor(isCredential));
   return (next) => async (req) => {
     const call = callOf(req.contextValues);
     call.begin(deps, req);
@@ -38,13 +49,13 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
       // By its headers, before it came here. Callers without a token learn nothing about the rules.
       if (!call.isAuthorized) throw new ConnectError("the call was not authorized", Code.Internal);
       if (req.stream) {
-        const allRules = await loadAllRules();
-        response = await allRules(next)({ ...req, message: readMessages(req, call) });
+        const rules = await loadRules();
+        response = await rules(next)({ ...req, message: readMessages(req, call) });
       } else {
         // Plain messages need no protovalidate.
         const { input } = req.method;
         const isPlain = plainChecks.get(input) ?? addPlainCheck(input);
-        const run: Run = isPlain(req.message) ? next : (await loadAllRules())(next);
+        const run: Run = isPlain(req.message) ? next : (await loadRules())(next);
         const hasDeadline = req.header.get("grpc-timeout") !== null || req.header.get("connect-timeout-ms") !== null;
         response = await (hasDeadline ? beforeDeadline(run, req) : run(req));
       }
@@ -76,24 +87,9 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   });
 }
 
-/** Whether a request is plain, by the type of its message; compiled at its first request, for all would slow the start. */
-const plainChecks = new Map<DescMessage, ReturnType<typeof compilePlainTextCheck>>();
-
-function addPlainCheck(input: DescMessage) {
-  const isPlain = compilePlainTextCheck(input);
-  plainChecks.set(input, isPlain);
-  return isPlain;
-}
-
-let allRules: Promise<Interceptor> | undefined;
-
-/**
- * Loads what refuses requests that break a rule of the proto files: one of protovalidate's, which takes a quarter of the
- * start, or of this service's own. So a worker loads it once it listens.
- */
-export function loadAllRules(): Promise<Interceptor> {
-  allRules ??= import("./all-rules.ts").then(({ allRulesInterceptor }) => allRulesInterceptor());
-  return allRules;
+/** Loads protovalidate, which takes a quarter of the start: a worker loads it once it listens. */
+export function loadAllRules(): Promise<typeof import("./all-rules.ts")> {
+  return import("./all-rules.ts");
 }
 
 /** Passes on the messages of a response. The call ends with the last of them. */

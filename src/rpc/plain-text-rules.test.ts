@@ -44,10 +44,11 @@ import {
   rulesOf,
   SOMETIMES_PLAIN,
 } from "../../test/support/rule-cases.ts";
+import { isIntactToken } from "../domain/token.ts";
 import { allRulesInterceptor } from "./all-rules.ts";
 import { compilePlainTextCheck, regexMatch } from "./plain-text-rules.ts";
 
-const allRules = allRulesInterceptor()(async () => ({}) as never);
+const allRules = allRulesInterceptor(isIntactToken)(async () => ({}) as never);
 
 /** Texts around every limit, of one and of two UTF-16 units a character. */
 const text = fc.oneof(
@@ -101,7 +102,7 @@ const REQUESTS: readonly (readonly [DescMessage, fc.Arbitrary<object>])[] = [
 ];
 
 describe.each(REQUESTS)("the check of plain $typeName", (desc, arbitrary) => {
-  const isPlain = compilePlainTextCheck(desc);
+  const isPlain = compilePlainTextCheck(desc, isIntactToken);
 
   it("accepts nothing that the check of all rules refuses", () => {
     let plain = 0;
@@ -121,7 +122,7 @@ describe.each(REQUESTS)("the check of plain $typeName", (desc, arbitrary) => {
 
 it("recognizes what callers mostly send", () => {
   const request = { userGroupId: "acme", name: "Acme" };
-  const isPlain = compilePlainTextCheck(GetUserGroupRequestSchema);
+  const isPlain = compilePlainTextCheck(GetUserGroupRequestSchema, isIntactToken);
   expect(isPlain(create(GetUserGroupRequestSchema, request))).toBe(true);
 });
 
@@ -221,7 +222,7 @@ function anyMessage(desc: DescMessage, depth: number): fc.Arbitrary<object> {
 
 /** Requires that protovalidate accepts each message that the check accepts. @returns how many the check accepted */
 function timesPlain(desc: DescMessage): number {
-  const isPlain = compilePlainTextCheck(desc);
+  const isPlain = compilePlainTextCheck(desc, isIntactToken);
   let plain = 0;
   fc.assert(
     fc.property(anyMessage(desc, 3), (init) => {
@@ -251,7 +252,7 @@ describe("the check of plain messages leaves to protovalidate what it does not k
   });
 
   it("a oneof that must be set", () => {
-    const isPlain = compilePlainTextCheck(messageType("WithOneof"));
+    const isPlain = compilePlainTextCheck(messageType("WithOneof"), isIntactToken);
     expect(isPlain(create(messageType("WithOneof")))).toBe(false);
     expect(timesPlain(messageType("WithOneof"))).toBeGreaterThan(0);
   });

@@ -13,8 +13,8 @@ import {
   StringRulesSchema,
 } from "../../gen/buf/validate/validate_pb.ts";
 import { no_token as noTokenOption, visible as visibleOption } from "../../gen/usergroup/v1/json_rules_pb.ts";
-import { isIntactToken } from "../domain/token.ts";
 import { isVisible } from "../domain/visible-text.ts";
+import type { IsCredential } from "./credentials.ts";
 
 /** Whether the value of a field surely keeps the field's rules. The value of an unset field may be undefined. */
 type IsSure = (value: unknown) => boolean;
@@ -27,15 +27,15 @@ const never: IsSure = () => false;
  * protovalidate, which takes several times as long. The check is an allow-list: it accepts only messages that
  * protovalidate would accept, and any rule that it does not know makes it accept none.
  */
-export function compilePlainTextCheck(desc: DescMessage): (message: Message) => boolean {
+export function compilePlainTextCheck(desc: DescMessage, isCredential: IsCredential): (message: Message) => boolean {
   if (hasOption(desc, messageRulesOption)) return never as () => boolean;
   const fields = desc.fields
     .filter(({ oneof }) => oneof === undefined)
-    .map((field) => ({ name: field.localName, isSure: fieldCheck(field) }));
+    .map((field) => ({ name: field.localName, isSure: fieldCheck(field, isCredential) }));
   const oneofs = desc.oneofs.map((oneof) => {
     const rules = hasOption(oneof, oneofRulesOption) ? getOption(oneof, oneofRulesOption) : undefined;
     const isKnown = rules === undefined || hasOnly(rules, OneofRulesSchema, ["required"]);
-    const checks = oneof.fields.map((field) => ({ name: field.localName, isSure: fieldCheck(field) }));
+    const checks = oneof.fields.map((field) => ({ name: field.localName, isSure: fieldCheck(field, isCredential) }));
     // Whether the oneof may be unset is left to protovalidate.
     return {
       name: oneof.localName,
@@ -56,12 +56,15 @@ export function compilePlainTextCheck(desc: DescMessage): (message: Message) => 
   };
 }
 
-function fieldCheck(field: DescField): IsSure {
+function fieldCheck(field: DescField, isCredential: IsCredential): IsSure {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return never;
   const rules = hasOption(field, fieldRulesOption) ? getOption(field, fieldRulesOption) : undefined;
   const isScalar = field.fieldKind === "scalar" || field.fieldKind === "enum";
-  const own = { isNoToken: isOn(field, noTokenOption), isVisible: isOn(field, visibleOption) };
-  if (rules === undefined) return own.isNoToken || own.isVisible ? never : isScalar ? always : isEmpty;
+  const own: OwnRules = {
+    isForbidden: isOn(field, noTokenOption) ? isCredential : undefined,
+    mustBeVisible: isOn(field, visibleOption),
+  };
+  if (rules === undefined) return own.isForbidden || own.mustBeVisible ? never : isScalar ? always : isEmpty;
   const { type } = rules;
   if (field.fieldKind === "scalar" && type.case === "string" && hasOnly(rules, FieldRulesSchema, ["string"]))
     return textCheck(type.value, own);
@@ -78,7 +81,13 @@ export function isOn(field: DescField, option: typeof noTokenOption): boolean {
   return hasOption(field, option) && getOption(field, option);
 }
 
-function textCheck(rules: StringRules, own: { readonly isNoToken: boolean; readonly isVisible: boolean }): IsSure {
+/** The rules of this service for a text. */
+interface OwnRules {
+  readonly isForbidden: IsCredential | undefined;
+  readonly mustBeVisible: boolean;
+}
+
+function textCheck(rules: StringRules, { isForbidden, mustBeVisible }: OwnRules): IsSure {
   if (!hasOnly(rules, StringRulesSchema, ["minLen", "maxLen", "pattern"])) return never;
   const { field } = StringRulesSchema;
   const min = Number(rules.minLen);
@@ -91,7 +100,7 @@ function textCheck(rules: StringRules, own: { readonly isNoToken: boolean; reado
     // The limits count code points: at most as many as UTF-16 units, and at least half as many.
     if (text.length > max || Math.ceil(text.length / 2) < min) return false;
     if (pattern !== undefined && !pattern.test(text)) return false;
-    return !(own.isVisible && !isVisible(text)) && !(own.isNoToken && isIntactToken(text));
+    return !(mustBeVisible && !isVisible(text)) && !isForbidden?.(text);
   };
 }
 

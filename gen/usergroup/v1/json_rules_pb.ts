@@ -51,9 +51,9 @@ export const json: GenExtension<FieldOptions, JsonRules> = /*@__PURE__*/
   extDesc(file_usergroup_v1_json_rules, 0);
 
 /**
- * Whether the text must not be a token of this service, whole and not
- * mistyped: who sends one for an id or a name has taken the wrong field, and
- * ids and names are shown to many.
+ * Whether the whole text must not be a credential: a token of this service, a
+ * viewer session, or one of the settings. A caller that sends one for an id or
+ * a name has taken the wrong field, and ids and names are shown to many.
  *
  * @generated from extension: bool no_token = 51160;
  */

@@ -91,7 +91,7 @@ function optionOf<T>(field: DescField, extension: DescExtension | undefined): T 
 /**
  * The rules of a field as keywords of JSON schema. Those that JSON schema has no keyword for have one of their own:
  *
- * - `x-no-token`: the text must not be a token of the service
+ * - `x-no-token`: the text must not be a credential of the service
  * - `x-visible`: the text must have no code point that is not shown, and no white space at either end
  * - `x-max-bytes`: the most bytes of the value's compact JSON in UTF-8
  * - `x-max-depth`: the most levels of objects and arrays

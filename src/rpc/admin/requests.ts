@@ -29,7 +29,7 @@ export interface AdminDeps {
   readonly environments: EnvironmentStore;
   readonly environmentDeletion: EnvironmentDeletion;
   readonly apiTokens: ApiTokenStore;
-  readonly authenticator: Pick<ApiTokens, "ofSettings">;
+  readonly authenticator: Pick<ApiTokens, "ofSettings" | "isOfSettings">;
   readonly userGroups: UserGroupStore & ViewerSessionStore;
   readonly userGroupAdmin: UserGroupAdminStore;
   readonly auditTrail: AuditStore;

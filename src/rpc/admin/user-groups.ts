@@ -11,14 +11,16 @@ import {
   ImportResult_Outcome as Outcome,
 } from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
-import type { DomainError } from "../../domain/errors.ts";
+import { type DomainError, TokenNotImportable } from "../../domain/errors.ts";
 import type { ImportOutcome, UserGroupRange } from "../../domain/store.ts";
+import { USER_GROUP_PREFIX } from "../../domain/token.ts";
 import {
   type ImportedUserGroup,
   type ImportOptions,
   MAX_ID_LENGTH,
   type UserGroupTarget,
 } from "../../domain/user-group.ts";
+import { credentialCheck } from "../credentials.ts";
 import { invalidField, toCallError } from "../errors.ts";
 import { graceMsOf, timeOf, timestamp, userGroupMessage } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
@@ -37,6 +39,7 @@ import {
 /** The RPCs on user groups. */
 export function userGroupRpcs(deps: AdminDeps) {
   const { environments, userGroups, sessions, userGroupAdmin, auditTrail, logger, metrics } = deps;
+  const isCredential = credentialCheck(deps.authenticator);
   return {
     async listUserGroups(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
@@ -104,7 +107,14 @@ export function userGroupRpcs(deps: AdminDeps) {
       const environment = await targetOf(environments, values, request.environment);
       const given = request.userGroups.map(importedFromMessage);
       const call = callOf(values);
-      const outcomes = await userGroupAdmin.import(environment, given, optionsOf(request), call);
+      // The store refuses the others: those that look like tokens of this service and are none.
+      const refused = new Set(
+        given.filter(({ token = "" }) => !token.startsWith(USER_GROUP_PREFIX) && isCredential(token)),
+      );
+      const importable = given.filter((group) => !refused.has(group));
+      const imported = await userGroupAdmin.import(environment, importable, optionsOf(request), call);
+      const [failed, next] = [{ outcome: "failed", error: new TokenNotImportable() } as const, imported.values()];
+      const outcomes = given.map((group) => (refused.has(group) ? failed : (next.next().value as ImportOutcome)));
       const failures: { [reason: string]: number } = {};
       for (const outcome of request.validateOnly ? [] : outcomes) {
         const { reason } = outcome.outcome === "failed" ? outcome.error : { reason: undefined };
@@ -172,8 +182,8 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
 }
 
 /**
- * Refuses two groups with one id or one token: which of them is meant cannot be guessed. @throws ConnectError
- * InvalidArgument
+ * Refuses two groups with one id or one token, because which of them is meant cannot be guessed; and the token of a group
+ * as an id or a name. @throws ConnectError InvalidArgument
  */
 function requireDifferent(groups: readonly ImportedMessage[]): void {
   const ids = new Set<string>();
@@ -184,6 +194,11 @@ function requireDifferent(groups: readonly ImportedMessage[]): void {
       throw invalidField(`user_groups[${i}].token`, "must not be given twice");
     ids.add(providedId);
     if (token !== undefined) tokens.add(token);
+  }
+  for (const [i, { providedId, name }] of groups.entries()) {
+    for (const [field, text] of Object.entries({ provided_id: providedId, name }))
+      if (text !== undefined && tokens.has(text))
+        throw invalidField(`user_groups[${i}].${field}`, "must not be the token of a group of this import");
   }
 }
 
