@@ -133,7 +133,7 @@ function schemasOf(reasons: readonly Reason[]): ErrorComponents["schemas"] {
       type: "object",
       description: "An error over REST.",
       required: ["success", "error"],
-      properties: { success: { const: 0 }, error: restError },
+      properties: { success: { type: "integer", format: "int64", const: 0 }, error: restError },
     },
   };
 }

@@ -23,6 +23,8 @@ const ROTATE = "usergroup.v1.RotateUserGroupTokenRequest";
 const RESOLVE = "usergroup.v1.ResolveViewerRequest";
 const SESSION = "usergroup.v1.CreateViewerSessionRequest";
 
+const SUCCESS = { type: "integer", format: "int64", const: 1 };
+
 const TAGS = ["Customer", "Testing", null];
 
 /** The components that the paths below need. */
@@ -33,14 +35,18 @@ export function restSchemas(components: Components, registry: Registry): { reado
     anyOf: [schema, { type: "null" }],
   });
   const group = {
-    team_id: { type: "integer", description: "Internal id, below 2^53. Callers need not store it." },
+    team_id: { type: "integer", format: "int64", description: "Internal id, below 2^53. Callers need not store it." },
     token: { type: "string", description: "The user group token: a credential, to be kept by the caller's back end." },
     name: { type: "string" },
     provided_id: { type: "string", description: "The id that the caller chose, unique within the environment." },
   };
   const common = Object.keys(group);
   const properties = { type: ["object", "null"], description: "Free-form; null when the group has none." };
-  const tag = { enum: TAGS, description: "The tag of the group's environment; null when it has none." };
+  const tag = {
+    type: ["string", "null"],
+    enum: TAGS,
+    description: "The tag of the group's environment; null when it has none.",
+  };
   const answer = (
     fields: { readonly [name: string]: JsonSchema },
     others: { readonly [name: string]: JsonSchema } = {},
@@ -48,7 +54,7 @@ export function restSchemas(components: Components, registry: Registry): { reado
     type: "object",
     required: ["success", ...Object.keys(others), "user_group"],
     properties: {
-      success: { const: 1 },
+      success: SUCCESS,
       ...others,
       user_group: {
         type: "object",
@@ -102,7 +108,7 @@ export function restSchemas(components: Components, registry: Registry): { reado
       type: "object",
       required: ["success", "session", "id", "expire_time", "refresh_time"],
       properties: {
-        success: { const: 1 },
+        success: SUCCESS,
         session: { type: "string", description: "The session itself, a signed JWT. It cannot be shown again." },
         id: { type: "string", description: "Its claim `jti`." },
         expire_time: { type: "string", format: "date-time" },
@@ -116,33 +122,30 @@ export function restSchemas(components: Components, registry: Registry): { reado
     RestUpdatedGroup: answer({ properties, api_environment_tag: tag }),
     RestRotatedGroup: answer({ api_environment_tag: tag }),
     RestViewer: {
-      description: "Whom the token stands for. Everything that is wrong with a token looks the same.",
-      oneOf: [
-        {
-          type: "object",
-          required: ["active", "sub", "environment", "team_id", "name", "mapping", "properties"],
-          properties: {
-            active: { const: true },
-            sub: { type: "string", description: "The id that the caller chose." },
-            environment: { type: "string", description: "`NAME/TAG`, or `NAME`." },
-            team_id: group.team_id,
-            name: { type: "string" },
-            mapping: { type: "object", additionalProperties: { type: "string" } },
-            properties,
-            exp: {
-              type: "integer",
-              description: "When a rotated token or the viewer session ends, in seconds since 1970.",
-            },
-            jti: { type: "string", description: "Of a viewer session, as what follows: its id." },
-            aud: { type: "string", description: "Whom it was made for." },
-            viewer_id: { type: ["string", "null"], description: "The person within the group." },
-            origin: { type: ["string", "null"], description: "The origin of its page." },
-            ext: { type: ["object", "null"], description: "The claims that its maker added." },
-            iat: { type: "integer", description: "When it was made, in seconds since 1970." },
-          },
+      type: "object",
+      description:
+        "Whom the token stands for. If `active` is false, it is the only field, whatever is wrong with the token. If it is true, the fields up to `properties` are present.",
+      required: ["active"],
+      properties: {
+        active: { type: "boolean" },
+        sub: { type: "string", description: "The id that the caller chose." },
+        environment: { type: "string", description: "`NAME/TAG`, or `NAME`." },
+        team_id: group.team_id,
+        name: { type: "string" },
+        mapping: { type: "object", additionalProperties: { type: "string" } },
+        properties,
+        exp: {
+          type: "integer",
+          format: "int64",
+          description: "When a rotated token or the viewer session expires, in seconds since 1970.",
         },
-        { type: "object", required: ["active"], properties: { active: { const: false } } },
-      ],
+        jti: { type: "string", description: "Of a viewer session, as the following fields: its id." },
+        aud: { type: "string", description: "Its audience." },
+        viewer_id: { type: ["string", "null"], description: "The person within the group." },
+        origin: { type: ["string", "null"], description: "The origin of its page." },
+        ext: { type: ["object", "null"], description: "The claims that its maker added." },
+        iat: { type: "integer", format: "int64", description: "When it was made, in seconds since 1970." },
+      },
     },
   };
 }
@@ -212,9 +215,10 @@ export function restPaths(components: Components, registry: Registry): Paths {
         requestBody: json("RestUpdate"),
         responses: ok("The group as it is now.", "RestUpdatedGroup", etag),
       }),
-      post: operation("createUser", "usergroup.v1.UserGroupService/RotateUserGroupToken", "manage", {
-        summary: "Create User",
-        description: "Gives a user group a new token and ends the old one, at once or after a grace.",
+      post: operation("rotateUser", "usergroup.v1.UserGroupService/RotateUserGroupToken", "manage", {
+        summary: "Rotate the token of a user group (Create User)",
+        description:
+          "Gives a user group a new token. The old token is revoked, at once or after a grace period. It creates no user group.",
         parameters: [
           header(
             "Idempotency-Key",

@@ -60,7 +60,7 @@ it("is one field of those that a rule of the message names", () => {
 
 describe("rules", () => {
   it("become keywords, also those that are this service's own", () => {
-    const { schema, all } = schemaOf("usergroup.v1.GetUserGroupRequest");
+    const { schema } = schemaOf("usergroup.v1.GetUserGroupRequest");
     expect(schema["properties"]).toEqual({
       userGroupId: {
         type: "string",
@@ -78,12 +78,12 @@ describe("rules", () => {
       },
       properties: {
         type: "object",
-        additionalProperties: { $ref: "#/components/schemas/JsonValue" },
+        additionalProperties: {},
+        "x-exact-numbers": true,
         "x-max-bytes": 65536,
         "x-max-depth": 32,
       },
     });
-    expect(all).toHaveProperty("JsonValue");
   });
 
   it("of a duration become a pattern for its limits", () => {

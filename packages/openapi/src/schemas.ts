@@ -12,12 +12,6 @@ import { oneof as oneofRules } from "@bufbuild/protovalidate/gen/buf/validate/va
 import { describe } from "./descriptions.ts";
 import { allows, type Choice, type FieldRulesReader, type JsonSchema, keywordsOf } from "./rules.ts";
 
-/** The name of the component for a JSON value of a google.protobuf.Struct. */
-const JSON_VALUE = "JsonValue";
-
-/** The largest number: larger ones would not be stored exactly, and are refused. */
-const MAX_NUMBER = Number.MAX_SAFE_INTEGER;
-
 /** A reference to the schema of a message. */
 export function refTo(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
@@ -45,10 +39,7 @@ export class Schemas {
   /** The schema of a message. @throws Error when a rule of it cannot be described */
   message(desc: DescMessage): JsonSchema {
     const known = wellKnown(desc);
-    if (known) {
-      if (desc.typeName === "google.protobuf.Struct") this.add(JSON_VALUE, () => jsonValue());
-      return known;
-    }
+    if (known) return known;
     return this.add(desc.typeName, () => this.object(desc));
   }
 
@@ -62,9 +53,13 @@ export class Schemas {
 
   /** The schema of a field, by its message and its name in the proto file, with its rules and its comment. */
   field(field: DescField): JsonSchema {
-    const rules = this.rules.of(field);
-    // Keywords beside a reference apply as well as those of its target.
-    return { ...this.value(field), ...keywordsOf(field, rules), ...describe(field) };
+    const { enum: values, ...more } = { ...keywordsOf(field, this.rules.of(field)), ...describe(field) } as JsonSchema;
+    // An enum of which some values are refused is another type.
+    if (values) return { type: "string", enum: values, ...more };
+    const value = this.value(field);
+    // Generators of clients ignore what stands beside a reference, or fail.
+    if ("$ref" in value && Object.keys(more).length > 0) return { allOf: [value], ...more };
+    return { ...value, ...more };
   }
 
   private value(field: DescField): JsonSchema {
@@ -171,9 +166,8 @@ function wellKnown({ typeName }: DescMessage): JsonSchema | undefined {
 const WELL_KNOWN: { readonly [typeName: string]: JsonSchema } = {
   "google.protobuf.Timestamp": {
     type: "string",
+    // Of RFC 3339, with its letters in upper case, and seconds of at most nine decimals.
     format: "date-time",
-    // RFC 3339 with its letters in upper case, and seconds of at most nine decimals.
-    pattern: "^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(?:\\.\\d{1,9})?(?:Z|[+-]\\d{2}:\\d{2})$",
     examples: ["2027-01-31T12:00:00Z"],
   },
   "google.protobuf.Duration": {
@@ -187,21 +181,9 @@ const WELL_KNOWN: { readonly [typeName: string]: JsonSchema } = {
     pattern: "^[^_]*$",
     examples: ["*"],
   },
-  "google.protobuf.Struct": { type: "object", additionalProperties: refTo(JSON_VALUE) },
+  // Generators of clients do not understand a type of values that contains itself.
+  "google.protobuf.Struct": { type: "object", additionalProperties: {}, "x-exact-numbers": true },
 };
-
-/** A value in a Struct. Only numbers that are stored exactly are allowed. */
-function jsonValue(): JsonSchema {
-  return {
-    description: `Any JSON value whose numbers are from -${MAX_NUMBER} to ${MAX_NUMBER}: larger ones are not stored exactly.`,
-    anyOf: [
-      { type: ["null", "boolean", "string"] },
-      { type: "number", minimum: -MAX_NUMBER, maximum: MAX_NUMBER },
-      { type: "array", items: refTo(JSON_VALUE) },
-      { type: "object", additionalProperties: refTo(JSON_VALUE) },
-    ],
-  };
-}
 
 function scalar(type: ScalarType): JsonSchema {
   switch (type) {

@@ -13,6 +13,8 @@ export interface Schema {
   readonly items?: Schema;
   readonly additionalProperties?: Schema;
   readonly propertyNames?: Schema;
+  /** A reference, beside which are other keywords. */
+  readonly allOf?: readonly Schema[];
   readonly oneOf?: readonly Schema[];
   readonly anyOf?: readonly Schema[];
   readonly pattern?: string;
@@ -23,6 +25,7 @@ export interface Schema {
   readonly minItems?: number;
   /** Of a text that is JSON. */
   readonly "x-json"?: Schema;
+  readonly "x-exact-numbers"?: boolean;
   readonly "x-in-future"?: boolean;
   readonly "x-exactly-one-of"?: readonly string[];
   readonly "x-at-most-one-of"?: readonly string[];
@@ -74,6 +77,7 @@ ajv.addKeyword({
   validate: (max: number, value: unknown) => Buffer.byteLength(JSON.stringify(value)) <= max,
 });
 ajv.addKeyword({ keyword: "x-max-depth", validate: (max: number, value: unknown) => depthOf(value) <= max });
+ajv.addKeyword({ keyword: "x-exact-numbers", validate: (_: true, value: unknown) => hasExactNumbers(value) });
 ajv.addKeyword({
   keyword: "x-in-future",
   type: "string",
@@ -91,8 +95,9 @@ ajv.addKeyword({
   type: "object",
   validate: (names: readonly string[], value: { readonly [name: string]: unknown }) => given(names, value) <= 1,
 });
-// Of RFC 3339, in the years that protobuf's Timestamp has.
+// Of RFC 3339, with upper case and at most nine decimals, in the years that protobuf's Timestamp has.
 ajv.addFormat("date-time", (text: string) => {
+  if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/.test(text)) return false;
   const [, day] = /^\d{4}-\d{2}-(\d{2})T(?!24)/.exec(text) ?? [];
   const ms = Date.parse(text.replace(/\.\d+/, ""));
   const isOfMonth = new Date(Date.parse(`${text.slice(0, 10)}T00:00:00Z`)).getUTCDate() === Number(day);
@@ -105,6 +110,11 @@ ajv.addSchema(DOCUMENT, "openapi.json", undefined, false);
 function depthOf(value: unknown): number {
   if (typeof value !== "object" || value === null) return 0;
   return 1 + Math.max(0, ...Object.values(value).map(depthOf));
+}
+
+function hasExactNumbers(value: unknown): boolean {
+  if (typeof value === "number") return Math.abs(value) <= Number.MAX_SAFE_INTEGER;
+  return typeof value !== "object" || value === null || Object.values(value).every(hasExactNumbers);
 }
 
 const compiled = new Map<unknown, ValidateFunction>();
@@ -122,7 +132,8 @@ function absolute(value: unknown): unknown {
 }
 
 /** What a schema is that may be a reference, with the keywords beside it. */
-export function resolved({ $ref, ...others }: Schema): Schema {
+export function resolved({ $ref, allOf: [whole] = [], ...others }: Schema): Schema {
+  if (whole) return { ...resolved(whole), ...others };
   if ($ref === undefined) return others;
   const name = $ref.slice("#/components/schemas/".length);
   const target = DOCUMENT.components.schemas[name];
@@ -150,7 +161,7 @@ export function canonical(schema: Schema, value: unknown): unknown {
     const isNumber = value !== "" && value.trim() === value && Number.isFinite(Number(value));
     return isNumber ? Number(value) : value;
   }
-  if (names && typeof value === "number") return (enumOf(schema) ?? names)[value] ?? value;
+  if (names && typeof value === "number") return enumOf(names)[value] ?? value;
   if (items && Array.isArray(value)) return value.map((each) => canonical(items, each));
   if (!properties || typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const fields = Object.entries(value).flatMap(([name, each]): [string, unknown][] => {
@@ -162,7 +173,10 @@ export function canonical(schema: Schema, value: unknown): unknown {
   return Object.fromEntries(fields);
 }
 
-/** All values of the enum that a schema refers to, in the order of their numbers. */
-function enumOf({ $ref }: Schema): readonly string[] | undefined {
-  return $ref === undefined ? undefined : resolved({ $ref }).enum;
+/** All values of the enum that has some names, in the order of their numbers. */
+function enumOf(names: readonly string[]): readonly string[] {
+  const all = Object.values(DOCUMENT.components.schemas).find((each) =>
+    names.every((name) => each.enum?.includes(name)),
+  );
+  return all?.enum ?? names;
 }
