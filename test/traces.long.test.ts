@@ -12,7 +12,7 @@ import { describeWithRedis, newLaunched, newRedis, newServer, patient } from "./
 import { metricOf } from "./support/operations.ts";
 import { mountSecrets } from "./support/secret-files.ts";
 import type { TestServer } from "./support/server.ts";
-import { openTraceCollector } from "./support/trace-collector.ts";
+import { openTraceCollector, openTricklingCollector } from "./support/trace-collector.ts";
 
 const CALL = "usergroup.v1.UserGroupService/GetUserGroup";
 
@@ -20,6 +20,12 @@ async function newCollector(...args: Parameters<typeof openTraceCollector>) {
   const collector = await openTraceCollector(...args);
   closeLater(() => collector.close());
   return collector;
+}
+
+async function newTricklingCollector(): Promise<string> {
+  const collector = await openTricklingCollector("HTTP/1.1 200 OK\r\nx-trickles: ");
+  closeLater(() => collector.close());
+  return collector.url;
 }
 
 /** Makes a call over a connection of its own. @returns its status */
@@ -104,11 +110,12 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     await waitFor("spans come again", () => collector.spans().length > came);
   });
 
-  it.each(["is away", "does not answer"])("cost no call when the collector %s, and are counted", async (state) => {
-    const OTEL_EXPORTER_OTLP_ENDPOINT =
-      state === "is away"
-        ? `http://127.0.0.1:${await freePort()}`
-        : (await newCollector(() => new Promise(() => {}))).url;
+  it.each([
+    ["is away", async () => `http://127.0.0.1:${await freePort()}`],
+    ["does not answer", async () => (await newCollector(() => new Promise(() => {}))).url],
+    ["answers byte by byte", newTricklingCollector],
+  ])("cost no call when the collector %s, and are counted", async (_state, open) => {
+    const OTEL_EXPORTER_OTLP_ENDPOINT = await open();
     const server = await newServer({ runtime, env: { OTEL_EXPORTER_OTLP_ENDPOINT } });
     const lost = () => metricOf(server, "ugs_spans_lost_total", { cause: "export" });
     expect(await lost()).toBe(0);

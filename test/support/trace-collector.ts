@@ -1,8 +1,9 @@
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type RequestListener } from "node:http";
 import { createServer as createTlsServer, type ServerOptions } from "node:https";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { BinaryReader } from "@bufbuild/protobuf/wire";
+import { listen } from "@user-group-service/testing/wait";
 
 /** A span that a collector got. */
 export interface CollectedSpan {
@@ -86,6 +87,30 @@ export async function openTraceCollector(
     close: () => {
       server.closeAllConnections();
       server.close();
+    },
+  };
+}
+
+/** Opens a collector that answers with a text, and then with one more byte every 100 ms. */
+export async function openTricklingCollector(head: string) {
+  const open = new Set<Socket>();
+  const server = createTcpServer((socket) => {
+    open.add(socket);
+    socket.on("error", () => {}).on("close", () => open.delete(socket));
+    socket.once("data", () => {
+      socket.write(head);
+      const timer = setInterval(() => socket.write("x"), 100);
+      socket.once("close", () => clearInterval(timer));
+    });
+  });
+  const port = await listen(server);
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    connections: () => open.size,
+    close: async () => {
+      for (const socket of open) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
     },
   };
 }

@@ -1,7 +1,7 @@
 import { TracerProvider } from "@opentelemetry/sdk-trace";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { expect, it, onTestFinished } from "vitest";
-import { openTraceCollector } from "../../../test/support/trace-collector.ts";
+import { openTraceCollector, openTricklingCollector } from "../../../test/support/trace-collector.ts";
 import { Outlet } from "./outlet.ts";
 
 /** What is told when the outlet closes before the exporter has given up by itself, which takes longer. */
@@ -26,6 +26,12 @@ function newOutlet(url: string) {
 
 async function newCollector(...args: Parameters<typeof openTraceCollector>) {
   const collector = await openTraceCollector(...args);
+  onTestFinished(() => collector.close());
+  return collector;
+}
+
+async function newTricklingCollector(head: string) {
+  const collector = await openTricklingCollector(head);
   onTestFinished(() => collector.close());
   return collector;
 }
@@ -84,6 +90,39 @@ it("goes on when a collector comes back, and has told of what was lost meanwhile
   await waitFor("the span comes", () => collector.spans().length === 1);
   await close();
   expect(lost).toEqual({ export: 10 });
+});
+
+it.each([
+  ["headers", "HTTP/1.1 200 OK\r\nx-trickles: "],
+  ["body", "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n"],
+  ["headers of a refusal", "HTTP/1.1 503 Service Unavailable\r\nx-trickles: "],
+])(
+  "drops what a collector answers too slowly, byte by byte, in its %s, and goes on when it recovers",
+  async (_, head) => {
+    const trickling = await newTricklingCollector(head);
+    const { endSpans, close, lost, errors } = newOutlet(trickling.url);
+    // Two exports.
+    endSpans(1000);
+    await waitFor("all spans are dropped", () => lost["export"] === 1000);
+    expect(errors).toEqual(Array(2).fill(expect.stringMatching(/longer than 5 s/)));
+    await waitFor("their connections are closed", () => trickling.connections() === 0);
+    await trickling.close();
+    const collector = await newCollector(undefined, trickling.port);
+    endSpans(1);
+    await waitFor("the span comes", () => collector.spans().length === 1);
+    await close();
+    expect(lost).toEqual({ export: 1000 });
+  },
+);
+
+it("ends in time, and closes its connections, while the answer of a collector trickles", async () => {
+  const trickling = await newTricklingCollector("HTTP/1.1 200 OK\r\nx-trickles: ");
+  const { endSpans, close, lost, errors } = newOutlet(trickling.url);
+  endSpans(10);
+  await close();
+  expect(lost).toEqual({ export: 10 });
+  expect(errors).toEqual([NOT_SENT]);
+  await waitFor("its connection is closed", () => trickling.connections() === 0);
 });
 
 it("ends in time without a collector", async () => {
