@@ -6,11 +6,8 @@ import type { Turn } from "./turns.ts";
 const PAGES = {
   calls: ["What a call costs, beside its peers", "npm run bench"],
   growth: ["What a group takes, and what many groups cost", "npm run bench -- growth"],
-  introspect: ["What asking for a viewer costs, by token and by session", "npm run bench -- introspect"],
   overload: ["Under more than it can do", "npm run bench -- overload"],
   peers: ["What a call costs, beside peers that do the same work: the longer run", "npm run bench -- peers"],
-  way: ["The way of a Get", "npm run bench -- way"],
-  without: ["What each optimisation gains", "npm run bench -- --without all"],
 } as const;
 
 /** A page of `bench/results/`. */

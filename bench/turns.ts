@@ -21,8 +21,8 @@ export interface Turn {
   readonly row: string;
   /** Key of the call. */
   readonly call: string;
-  /** Servers of one bout were started together. */
-  readonly bout: number;
+  /** The round, which starts every server again. */
+  readonly round: number;
   /** Turns of one number were taken one right after the other. */
   readonly number: number;
   readonly callsPerSecond: number;
@@ -62,7 +62,7 @@ export interface TurnOptions {
   readonly durations: Durations;
   /** How many turns each subject takes. */
   readonly turns: number;
-  readonly bout: number;
+  readonly round: number;
 }
 
 /** So many calls tell roughly how fast a server is. */
@@ -72,7 +72,7 @@ const FIRST_CALLS = 640;
 export async function takeTurns(
   subjects: readonly Subject[],
   stage: Stage<OneNode>,
-  { durations, turns: count, bout }: TurnOptions,
+  { durations, turns: count, round }: TurnOptions,
 ): Promise<{ turns: Turn[]; asides: Aside[] }> {
   const warm: Warm[] = [];
   for (const subject of subjects) {
@@ -88,7 +88,7 @@ export async function takeTurns(
   for (let i = 0; i < count; i++) {
     // To and fro, so that none always follows the same other.
     for (const each of i % 2 === 0 ? warm : warm.toReversed()) {
-      turns.push({ bout, number: bout * count + i, ...(await takeTurn(each, stage.store, durations.turn)) });
+      turns.push({ round, number: round * count + i, ...(await takeTurn(each, stage.store, durations.turn)) });
     }
   }
   const asides: Aside[] = [];
@@ -115,7 +115,7 @@ async function takeTurn(
   { server, call, target, bytes, callsPerSecond: rate }: Warm,
   store: OneNode,
   seconds: number,
-): Promise<Omit<Turn, "bout" | "number">> {
+): Promise<Omit<Turn, "round" | "number">> {
   const started = performance.now();
   const cpuBefore = [server.cpuSeconds(), store.cpuSeconds()] as const;
   const before = coreTimes();

@@ -6,9 +6,7 @@ import { bundleBench, bundleService } from "./bundle.js";
 const BENCHMARKS = {
   calls: ["calls/main.ts", "calls/create-load.ts", "servers/*.ts"],
   growth: ["growth/main.ts"],
-  introspect: ["introspect/main.ts"],
   overload: ["overload/main.ts"],
-  way: ["way/main.ts"],
 };
 
 const args = process.argv.slice(2);
@@ -21,7 +19,7 @@ await bundleService("dist");
 await bundleBench([first, ...others].map((file) => `bench/${file}`));
 const { main } = await import(`../dist-bench/${first.replace(".ts", ".js")}`);
 try {
-  await main(isNamed ? args.slice(1) : args, bundleService);
+  await main(isNamed ? args.slice(1) : args);
 } catch (error) {
   console.error(messageOf(error));
   process.exitCode = 1;

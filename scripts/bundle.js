@@ -33,9 +33,8 @@ const COMMON = {
  * four hundred. Beside them goes `LICENSES.txt`.
  *
  * @param {string} outdir what else is in it is removed
- * @param {import("esbuild").Plugin[]} [plugins] for the service
  */
-export async function bundleService(outdir, plugins = []) {
+export async function bundleService(outdir) {
   const { outputFiles } = await build({
     ...COMMON,
     entryPoints: ["src/main.ts"],
@@ -48,7 +47,6 @@ export async function bundleService(outdir, plugins = []) {
     external: ["./getMachineId-*"],
     sourcemap: true,
     banner: { js: REQUIRE },
-    plugins,
   });
   const commandLine = await bundleCommandLine(outdir);
   const consolePage = await bundleConsole(outdir);

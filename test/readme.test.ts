@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { type Code, ConnectError } from "@connectrpc/connect";
 import { codeFromString, codeToString } from "@connectrpc/connect/protocol-connect";
-import { rowsOf, sectionsOf, textOf } from "@user-group-service/testing/documents";
+import { rowsOf, textOf } from "@user-group-service/testing/documents";
 import { ROOT } from "@user-group-service/testing/process";
 import type { Refusal } from "@user-group-service/transport";
 import { describe, expect, it } from "vitest";
@@ -213,17 +213,5 @@ describe("docs/architecture.md", () => {
     expect(names.length).toBeGreaterThan(40);
     const missing = names.filter((name) => !FOLDERS.some((folder) => existsSync(`${ROOT}/${folder}${name}`)));
     expect(missing).toEqual([]);
-  });
-
-  it("follows a gRPC Get through every file that it was seen to pass", () => {
-    const [, walk] = read("docs/architecture.md").split(/^## /m);
-    expect(walk).toMatch(/^A gRPC Get/);
-    const way = "bench/results/way.md";
-    const heading = sectionsOf(way).find((name) => name.startsWith("gRPC Get")) ?? "";
-    // A file may be gone since.
-    const passed = rowsOf(way, heading).flatMap(([file = ""]) => (existsSync(`${ROOT}/${file}`) ? [file] : []));
-    expect(passed.length).toBeGreaterThan(20);
-    const named = (file: string) => FOLDERS.some((folder) => walk?.includes(`\`${file.replace(folder, "")}\``));
-    expect(passed.filter((file) => !named(file))).toEqual([]);
   });
 });

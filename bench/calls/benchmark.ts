@@ -11,8 +11,8 @@ import { bodyOnce, type Seeded, seed } from "./seed.ts";
 
 /** What is to be measured, and how thoroughly. */
 export interface Plan {
-  /** Servers that take turns with each other; none of another group runs meanwhile. */
-  readonly groups: readonly (readonly Row[])[];
+  /** Servers that take turns with each other. */
+  readonly rows: readonly Row[];
   /** Those that the rows name; `node` among them. */
   readonly runtimes: readonly RuntimeInfo[];
   readonly calls: readonly CallKey[];
@@ -38,16 +38,13 @@ export async function runBenchmark(plan: Plan): Promise<Results> {
   return onStage(plan.runtimes, await startStore(), async (stage) => {
     const results = { startMs: await startTimes(stage), turns: [] as Turn[], asides: [] as Aside[] };
     const seeds = new Map<number, Seeds>();
-    for (const row of plan.groups.flat()) {
+    for (const row of plan.rows) {
       if (!seeds.has(row.database)) seeds.set(row.database, await seed(stage, row, plan.calls));
     }
     for (let round = 0; round < plan.rounds; round++) {
-      for (const [group, rows] of plan.groups.entries()) {
-        const bout = { rows, round, number: round * plan.groups.length + group };
-        const { turns, asides } = await runBout(plan, bout, { stage, seeds });
-        results.turns.push(...turns);
-        results.asides.push(...asides);
-      }
+      const { turns, asides } = await runRound(plan, round, { stage, seeds });
+      results.turns.push(...turns);
+      results.asides.push(...asides);
     }
     return results;
   });
@@ -56,23 +53,15 @@ export async function runBenchmark(plan: Plan): Promise<Results> {
 /** The calls of a database. */
 type Seeds = ReadonlyMap<CallKey, Seeded>;
 
-/** What a group does in a round. */
-interface Bout {
-  readonly rows: readonly Row[];
-  readonly round: number;
-  /** Unique among all groups and rounds. */
-  readonly number: number;
-}
-
-/** Starts every server of a group, and has them take turns at call after call. */
-async function runBout(
+/** Starts every server. For each call, the servers take turns. */
+async function runRound(
   plan: Plan,
-  { rows, round, number }: Bout,
+  round: number,
   { stage, seeds }: { readonly stage: Stage<OneNode>; readonly seeds: ReadonlyMap<number, Seeds> },
 ): Promise<{ turns: Turn[]; asides: Aside[] }> {
   const found = { turns: [] as Turn[], asides: [] as Aside[] };
   const servers: BenchServer[] = [];
-  for (const row of rows) {
+  for (const row of plan.rows) {
     const settings = row.storage === "service" ? PATIENT : peerSettings(row.storage);
     if (row.calls.some((key) => plan.calls.includes(key))) servers.push(await stage.start(row, settings));
   }
@@ -86,7 +75,7 @@ async function runBout(
     });
     // Changes have no peers to be told from by some per cent.
     const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
-    const options = { durations: { ...plan.durations, turn }, turns: plan.turns, bout: number };
+    const options = { durations: { ...plan.durations, turn }, turns: plan.turns, round };
     const { turns, asides } = await takeTurns(subjects, stage, options);
     found.turns.push(...turns);
     found.asides.push(...asides);

@@ -3,7 +3,7 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { type Row, serviceRow } from "../rows.ts";
-import { CONTROL, type Verdict } from "./differences.ts";
+import { CONTROL } from "./differences.ts";
 
 /** Where clones of the repository are kept, each with what `npm ci` installs. */
 const CLONES = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "user-group-service-bench");
@@ -50,12 +50,6 @@ export function rowsOfCommits(base: Built, head: Built): Row[] {
     row("head", head.title, head, 1),
   ];
 }
-
-/** What the second commit costs beside the first. */
-export const whatItCosts: Verdict = (calls) => {
-  const said = (["more", "less"] as const).filter((word) => calls.some(({ difference }) => difference === word));
-  return said.length === 0 ? "no difference that can be told from chance" : `costs ${said.join(" and ")}`;
-};
 
 function git(...args: readonly string[]): string {
   return execFileSync("git", args, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }).trim();

@@ -11,20 +11,13 @@ export const CONTROL = "again";
 /** How much a server may differ from itself for the run to be believed. */
 const MAX_CHANCE = 0.015;
 
-/** What a server costs beside the first one: surely more, surely less, or what may be chance. Undefined: it may not be said. */
+/** Whether a server costs more or less CPU per call than the first one, or whether the difference may be chance. */
 type Difference = "more" | "less" | "chance";
 
-/** What is said of a row. @param summaries of each call the ratios, and whether that is more than chance */
-export type Verdict = (summaries: readonly (Summary & { readonly difference: Difference })[]) => string;
-
-/**
- * What servers cost beside the first row of theirs: of each bout the ratio of the two, and of these the median.
- *
- * @param what stands above the rows
- */
-export function differences({ rows, results }: Measured, what: string, verdict: Verdict): string {
+/** Table of the CPU per call of each row, as a ratio to the first row: the median over the rounds. */
+export function differences({ rows, results }: Measured): string {
   const kinds = titles(results);
-  const of = (row: string) => kinds.map(([call]) => summarise(boutRatios(results, row, call)));
+  const of = (row: string) => kinds.map(([call]) => summarise(roundRatios(results, row, call)));
   const chance = of(CONTROL);
   const isQuiet = chance.every(({ median }) => Math.abs(median - 1) <= MAX_CHANCE);
   const lines = rows.map((row) => {
@@ -33,14 +26,19 @@ export function differences({ rows, results }: Measured, what: string, verdict: 
       return [row.title, ...own.map((summary) => `${quartiles(summary, 1)} µs`), ""];
     }
     const summaries = of(row.key);
-    const told = summaries.map((summary, i) => ({ ...summary, difference: differenceOf(summary, chance[i]) }));
-    return [row.title, ...summaries.map(percentQuartiles), isQuiet && row.key !== CONTROL ? verdict(told) : ""];
+    const found = summaries.map((summary, i) => differenceOf(summary, chance[i]));
+    return [row.title, ...summaries.map(percentQuartiles), isQuiet && row.key !== CONTROL ? verdictOf(found) : ""];
   });
   const columns = kinds.map(([, title]) => `>${title}: CPU`);
-  const text = table([what, ...columns, ""], lines);
+  const text = table(["commit", ...columns, ""], lines);
   if (isQuiet) return text;
   const most = `${100 * MAX_CHANCE} %`;
   return `${text}\n\n**Nothing is concluded: the first server differs from itself by more than ${most}.**`;
+}
+
+function verdictOf(found: readonly Difference[]): string {
+  const words = (["more", "less"] as const).filter((word) => found.includes(word));
+  return words.length === 0 ? "no difference beyond chance" : `costs ${words.join(" and ")}`;
 }
 
 /** Three quarters of the rounds must lie outside of the middle half of the rounds that the same server has beside itself. */
@@ -50,12 +48,12 @@ function differenceOf({ median, low, high }: Summary, chance: Summary | undefine
   return median < 1 && high < chance.low ? "less" : "chance";
 }
 
-/** What a server's calls cost beside those of the first one that was started with it, bout by bout. */
-function boutRatios(results: Results, row: string, call: string): number[] {
+/** What a server's calls cost beside those of the first one that was started with it, round by round. */
+function roundRatios(results: Results, row: string, call: string): number[] {
   const turns = turnsOf(results, row, call);
   const base = turnsOf(results, "service", call);
-  return [...new Set(turns.map(({ bout }) => bout))].map((bout) => {
-    const least = (of: readonly Turn[]) => lowerQuartile(of.filter((turn) => turn.bout === bout).map(cpuMicros));
+  return [...new Set(turns.map(({ round }) => round))].map((round) => {
+    const least = (of: readonly Turn[]) => lowerQuartile(of.filter((turn) => turn.round === round).map(cpuMicros));
     return least(turns) / least(base);
   });
 }

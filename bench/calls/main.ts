@@ -6,29 +6,26 @@ import { noise, type Page, report } from "../report.ts";
 import { allRows, READS, type Row } from "../rows.ts";
 import { findRuntimes, RUNTIMES, type Runtime } from "../runtimes.ts";
 import { runBenchmark } from "./benchmark.ts";
-import { builtAt, HERE, rowsOfCommits, whatItCosts } from "./commits.ts";
+import { builtAt, HERE, rowsOfCommits } from "./commits.ts";
 import { differences } from "./differences.ts";
 import { comparison, type Measured, summary, targets } from "./tables.ts";
-import { type BundleService, isWorthIt, rowsWithout } from "./without.ts";
 
 const CALLS = [...calls({ apiToken: "", readId: "", writtenId: "", userGroupToken: "" }).keys()];
 
 const USAGE = `Usage: npm run bench -- [what] [options]
   (nothing)             this service beside its peers
   peers                 this service beside those that do the same work, on Node, in 50 turns
-  --without NAMES       this service without each optimisation of a comma list, or all; A+B is both at once
   commits BASE [HEAD]   two commits; without HEAD, a commit and the files here
-  way [--at COMMITS] [--quick]                 what one call passes and allocates, beside the two last releases
-                                               or a comma list of commits, which may be empty
-  growth | introspect | overload [--quick]     many groups; asking for viewers; more load than a worker can take
-Options of the first four:
+  growth [--quick]      a million groups in one environment
+  overload [--quick]    more calls than a worker can answer
+Options of the first three:
   --calls KEYS          comma list of ${CALLS.join(", ")}
   --runtimes KEYS       comma list of ${RUNTIMES.join(", ")} (default: all that are there)
   --rounds N            how often every server is started anew
   --turns N             turns of each server, for each call, in each round
   --quick               short turns, to see that it works
   --json FILE           keep the raw figures
-Whole runs are kept in bench/results/, but for those of commits and of some optimisations.`;
+Whole runs are kept in bench/results/, except those of commits.`;
 
 /** A process needs some ten thousand calls of a kind until it is compiled throughout; on Deno, more. */
 const DURATIONS = { warmUp: 5, turn: 0.9, paced: 2 };
@@ -48,8 +45,6 @@ interface Kind {
   readonly turns: number;
   readonly durations: typeof DURATIONS;
   readonly rows: (runtimes: readonly Runtime[]) => Row[] | Promise<Row[]>;
-  /** Which of them take turns with each other. Default: all. */
-  readonly groups?: (rows: readonly Row[]) => Row[][];
   readonly tables: readonly ((measured: Measured) => string)[];
 }
 
@@ -58,7 +53,6 @@ function optionsOf(args: readonly string[]) {
     args: [...args],
     allowPositionals: true,
     options: {
-      without: { type: "string" },
       calls: { type: "string" },
       runtimes: { type: "string" },
       rounds: { type: "string" },
@@ -79,27 +73,16 @@ function optionsOf(args: readonly string[]) {
 }
 
 /** @throws when there is no such kind */
-function kindOf(
-  { positionals: [what, base, head], without }: ReturnType<typeof optionsOf>,
-  bundle: BundleService,
-): Kind {
+function kindOf({ positionals: [what, base, head] }: ReturnType<typeof optionsOf>): Kind {
   const reads = { runtimes: ["node"] as const, calls: [...READS], turns: 10 };
-  const similar = { ...reads, rounds: 6, durations: SHORT };
-  if (without !== undefined && what === undefined) {
-    return {
-      ...similar,
-      page: without === "all" ? "without" : undefined,
-      rows: () => rowsWithout(without, bundle),
-      groups: ([service, ...variants]) => (service ? variants.map((variant) => [service, variant]) : []),
-      tables: [(measured) => differences(measured, "without", isWorthIt)],
-    };
-  }
   if (what === "commits" && base !== undefined) {
     return {
-      ...similar,
+      ...reads,
+      rounds: 6,
+      durations: SHORT,
       page: undefined,
       rows: () => rowsOfCommits(builtAt(base), head === undefined ? HERE : builtAt(head)),
-      tables: [(measured) => differences(measured, "commit", whatItCosts)],
+      tables: [differences],
     };
   }
   if (what === "peers") {
@@ -111,17 +94,16 @@ function kindOf(
   return { ...all, page: "calls", rows: allRows, tables: [summary, targets, comparison] };
 }
 
-/** @param bundle how `npm run build` bundles the service */
-export async function main(args: readonly string[], bundle: BundleService): Promise<void> {
+export async function main(args: readonly string[]): Promise<void> {
   const options = optionsOf(args);
-  const kind = kindOf(options, bundle);
+  const kind = kindOf(options);
   const { quick, json } = options;
   prepareMachine();
   const wanted = options.runtimes ?? kind.runtimes;
   const runtimes = findRuntimes(wanted.includes("node") ? wanted : ["node", ...wanted]);
   const rows = await kind.rows(runtimes.map(({ runtime }) => runtime));
   const plan = {
-    groups: kind.groups?.(rows) ?? [rows],
+    rows,
     runtimes,
     calls: options.calls ?? kind.calls,
     rounds: options.rounds ?? (quick ? 1 : kind.rounds),
