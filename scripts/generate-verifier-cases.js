@@ -240,6 +240,7 @@ for (const name of ["properties", "ext"]) {
   for (const value of [null, [], [1], "text", 1, true])
     malformed(`${name} ${JSON.stringify(value)}`, withClaims({ [name]: value }));
   malformed(`${name} with a number that no answer can carry`, withClaim(name, '{"a":[1e999]}'));
+  malformed(`${name} with a whole number that no answer can carry`, withClaim(name, `{"a":1${"0".repeat(400)}}`));
   malformed(`${name} with half a character`, withClaim(name, String.raw`{"a":"\udc00"}`));
   malformed(`${name} with a name of half a character`, withClaim(name, String.raw`{"\ud800\u0041":1}`));
   for (const depth of [33, 900])

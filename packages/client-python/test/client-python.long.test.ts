@@ -3,20 +3,32 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { newFolder } from "@user-group-service/testing/opened";
-import { ROOT } from "@user-group-service/testing/process";
+import { newFolder, newProcess } from "@user-group-service/testing/opened";
+import { ROOT, startProcess } from "@user-group-service/testing/process";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { newServer } from "../../../test/support/opened.ts";
+import { newServer, redisUrl } from "../../../test/support/opened.ts";
 import { pythonPrograms } from "../../../test/support/python.ts";
+import { CALLS, restartUnder, TIMEOUT_MS } from "../../../test/support/restarts.ts";
 
 const PACKAGE = join(import.meta.dirname, "..");
 const read = (name: string) => readFileSync(join(PACKAGE, name), "utf8");
 const run = promisify(execFile);
 const programs = pythonPrograms("client-python", join(PACKAGE, "requirements.txt"), "the client in Python is") ?? "";
 
-/** The README's blocks of code in Python, as one program. */
-const readme = [...read("README.md").matchAll(/^```python\n(.*?)^```$/gms)].map(([, code]) => code).join("\n");
+/** The README's blocks of code in a language. Those of `python` are one program; those of `py` are for themselves. */
+const blocks = (language: string) =>
+  [...read("README.md").matchAll(/^```(\w+)\n(.*?)^```$/gms)].flatMap(([, its, code = ""]) =>
+    its === language ? [code] : [],
+  );
+const readme = blocks("python").join("\n");
+
+const answers = (url: string) =>
+  fetch(url).then(
+    ({ ok }) => ok,
+    () => false,
+  );
 
 describe.skipIf(programs === "")("the client in Python", () => {
   // The wheel, installed in an environment of its own outside of the repository.
@@ -67,16 +79,104 @@ describe.skipIf(programs === "")("the client in Python", () => {
     ]);
   });
 
+  it("shows a session in a page by the program of its README", async () => {
+    const server = await newServer();
+    const port = await freePort();
+    const [code = ""] = blocks("py").filter((block) => block.includes("make_server("));
+    const program = code
+      .replaceAll("http://127.0.0.1:8080", server.url)
+      .replaceAll("/e/dev/", `/e/${server.environment}/`)
+      .replaceAll("8000", String(port));
+    writeFileSync(join(folder, "page.py"), program);
+    const env = { ...process.env, API_TOKEN: server.tokens.customer };
+    newProcess(startProcess([python, join(folder, "page.py")], { cwd: folder, env }));
+    const url = `http://127.0.0.1:${port}`;
+    await waitFor("it answers", () => answers(url));
+    const made = await fetch(`${url}/viewer-session`, { method: "POST" });
+    const { session } = (await made.json()) as { session: string };
+    const shown = async (text: string) => {
+      const answer = await fetch(`${url}/dashboard`, { headers: { authorization: `Bearer ${text}` } });
+      return [answer.status, await answer.text()];
+    };
+    expect(await shown(session)).toEqual([200, "acme bob"]);
+    expect((await shown(`${session}A`))[0]).toBe(401);
+  });
+
+  it.each(["sync", "gthread", "gevent"])("is there before gunicorn forks workers of kind %s", async (kind) => {
+    const server = await newServer();
+    const env = {
+      ...process.env,
+      PATH: `${programs}:${process.env["PATH"]}`,
+      PYTHONPATH: `${join(PACKAGE, "src")}:${join(PACKAGE, "test")}`,
+      PYTHONDONTWRITEBYTECODE: "1",
+      URL: server.url,
+      ISSUER: `${server.url}/e/${server.environment}/Customer`,
+      API_TOKEN: server.tokens.customer,
+    };
+    const group = { headers: { authorization: `Token ${server.tokens.customer}` } };
+    await fetch(`${server.url}/api/user?user_group_id=acme`, group);
+    for (const more of [{}, { args: ["--preload"] }, { args: ["--preload"], env: { CALLS_BEFORE_FORK: "1" } }]) {
+      const port = await freePort();
+      const args = ["-k", kind, "-w", "2", "--threads", "4", "--no-control-socket", "-b", `127.0.0.1:${port}`];
+      const gunicorn = newProcess(
+        startProcess([join(programs, "gunicorn"), ...args, ...(more.args ?? []), "preloaded:application"], {
+          cwd: folder,
+          env: { ...env, ...more.env },
+        }),
+      );
+      const url = `http://127.0.0.1:${port}/`;
+      await waitFor("a worker answers", () => answers(url));
+      const shown = Array.from({ length: 40 }, async () => (await fetch(url)).text());
+      expect(new Set(await Promise.all(shown)), JSON.stringify(more)).toEqual(new Set(["bob"]));
+      await gunicorn.stop();
+    }
+  });
+
+  it("ends well each time its program with asyncio ends", async () => {
+    const server = await newServer();
+    const program = join(folder, "with_asyncio.py");
+    const imports = "import os\nfrom user_group_service import GetUserGroupRequest\n";
+    const [code = ""] = blocks("python").filter((block) => block.includes("AsyncClient("));
+    writeFileSync(program, imports + code.replaceAll("http://127.0.0.1:8080", server.url));
+    const env = { ...process.env, API_TOKEN: server.tokens.customer };
+    for (let i = 0; i < 30; i++) await run(python, ["-W", "error", program], { cwd: folder, env });
+  });
+
+  it.skipIf(redisUrl === undefined)(`loses none of ${CALLS} calls to restarts of the service`, async () => {
+    const failures = await restartUnder(({ url, token }) => {
+      const args = [python, join(PACKAGE, "test/steady.py"), url, String(TIMEOUT_MS)];
+      const calls = newProcess(startProcess(args, { env: { ...process.env, API_TOKEN: token } }));
+      return {
+        answered: () => calls.output().match(/^ok$/gm)?.length ?? 0,
+        end: async () => {
+          calls.endInput();
+          expect(await calls.exited()).toBe(0);
+          return calls.output().match(/^(?!ok$).+$/gm) ?? [];
+        },
+      };
+    });
+    expect(failures).toEqual([]);
+  });
+
   it("has types", async () => {
     const mypy = join(programs, "mypy");
     // Other tests copy the packages meanwhile: what comes and goes there would be gone before they have it.
     const own = run(mypy, ["--cache-dir", join(folder, "own-cache"), "src"], { cwd: PACKAGE });
     // Those of the wheel, for which its users' checkers look: the README is right by them, and a mistake is not.
-    writeFileSync(join(folder, "checked.py"), `${readme}\nClient("http://a.example", 1)\n`);
+    writeFileSync(
+      join(folder, "checked.py"),
+      `${[readme, ...blocks("py")].join("\n")}\nClient("http://a.example", 1)\n`,
+    );
     const args = ["--strict", "--python-executable", python, "--cache-dir", join(folder, "cache"), "checked.py"];
     await expect(run(mypy, args, { cwd: folder })).rejects.toMatchObject({
       stdout: expect.stringMatching(/^checked.py:\d+: error: Argument 2 to "Client" .*\nFound 1 error /),
     });
     await own;
+    // What is right for mypy may be wrong for pyright.
+    const byPyright = ["--pythonpath", python, join(folder, "checked.py")];
+    await expect(run(join(programs, "pyright"), byPyright, { cwd: folder })).rejects.toMatchObject({
+      stdout: expect.stringMatching(/checked.py:\d+:\d+ - error: Argument of type .*(?:\n.*)*\n1 error, /),
+    });
+    await run(join(programs, "pyright"), ["--pythonpath", python, "src"], { cwd: PACKAGE });
   });
 });

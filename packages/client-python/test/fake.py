@@ -1,19 +1,31 @@
 """Servers in this process that answer as they are told, and note what they are asked."""
 
 import base64
+import contextlib
 import http.server
 import json
+import socket
+import struct
 import threading
+
+
+class Reset:
+    """The answer of a server whose connection is reset."""
 
 
 class Answers:
     """Answers each request by the next of what it was given; the last one is given again and again."""
 
-    def __init__(self, *answers):
+    def __init__(self, *answers, port=0, tls=None):
         self.answers = list(answers)
         self.requests = []
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        # Clients that give up are what is tried.
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        self._server.handle_error = lambda *_: None
+        if tls:
+            # The handshake is made by the thread of a connection.
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
     def __enter__(self):
@@ -35,16 +47,27 @@ class Answers:
                 body = self.rfile.read(int(self.headers["content-length"] or 0))
                 outer.requests.append((self.headers, body))
                 answer = outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0]
-                if answer is None:
+                if answer is None or answer is Reset:
                     # The connection breaks before the answer.
                     self.close_connection = True
+                    if answer is Reset:
+                        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                        self.connection.close()
+                    return
+                if callable(answer):
+                    self.close_connection = True
+                    with contextlib.suppress(OSError):
+                        answer(self)
                     return
                 status, headers, body = answer
                 self.send_response(status)
                 for name, value in {"content-length": len(body), **headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(body)
+                with contextlib.suppress(OSError):
+                    self.wfile.write(body)
+                if int(headers.get("content-length", 0)) > len(body):
+                    self.close_connection = True
 
             do_GET = do_POST
 

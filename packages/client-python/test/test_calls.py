@@ -3,11 +3,14 @@
 import asyncio
 import gzip
 import socket
+import threading
 import time
+import tracemalloc
 import unittest
+from contextlib import ExitStack
 from unittest import mock
 
-from fake import Answers, error, ok
+from fake import Answers, Reset, error, ok
 from user_group_service import (
     AsyncClient,
     Client,
@@ -20,10 +23,16 @@ from user_group_service import (
     RotateUserGroupTokenResponse,
     UpdateUserGroupRequest,
     UpdateUserGroupResponse,
+    _calls,
+    async_pages,
+    pages,
     reason_of,
+    request_id_of,
     violations_of,
 )
 from user_group_service._retry import pause_after
+from user_group_service.gen.usergroup.admin.v1.admin_service_pb import ListUserGroupsRequest, ListUserGroupsResponse
+from user_group_service.gen.usergroup.admin.v1.user_group_pb import UserGroupInfo
 from user_group_service.gen.google.rpc.error_details_pb import BadRequest, ErrorInfo
 
 GROUP = GetUserGroupRequest(user_group_id="acme")
@@ -41,6 +50,9 @@ OVERLOADED = error(429, "resource_exhausted", info("OVERLOADED"), headers={"retr
 FULL = error(429, "resource_exhausted", info("ENVIRONMENT_FULL"))
 PROXY = error(503, "unavailable")
 BROKEN = None
+# The connection is reset before the answer, and closed within it.
+RESET = Reset
+CUT = 200, {"content-type": "application/proto", "content-length": "100"}, b"\x08"
 OF_GET, OF_UPDATE, OF_ROTATE = ok(GetUserGroupResponse(new_user_group=True)), ok(UpdateUserGroupResponse()), ok(RotateUserGroupTokenResponse())
 
 
@@ -59,7 +71,9 @@ class Retries(unittest.TestCase):
                     failed = caught
             all_asked.append(([dict(headers) for headers, _ in server.requests], [body for _, body in server.requests], failed))
         (headers, bodies, failed), (more, _, failed_too) = all_asked
-        self.assertEqual([len(headers), failed and failed.code], [len(more), failed_too and failed_too.code])
+        self.assertEqual(failed and failed.code, failed_too and failed_too.code)
+        if "timeout_ms" not in options:
+            self.assertEqual(len(headers), len(more))
         return headers, bodies, failed
 
     def by_client(self, url, token, options, method, request):
@@ -77,12 +91,16 @@ class Retries(unittest.TestCase):
         headers, _, failed = self.tried(method, request, *answers)
         return len(headers), failed and failed.code
 
-    def test_what_reads_or_creates_is_tried_four_times(self):
-        self.assertEqual(self.times("get_user_group", GROUP, UNKNOWN), (4, Code.UNAVAILABLE))
-        self.assertEqual(self.times("get_user_group", GROUP, PROXY, BROKEN, UNKNOWN, OF_GET), (4, None))
+    def test_what_reads_or_creates_is_tried_until_its_deadline(self):
+        answers = (UNKNOWN, PROXY, BROKEN, RESET, CUT, UNKNOWN, OF_GET)
+        with mock.patch("random.random", return_value=-0.9):
+            self.assertEqual(self.times("get_user_group", GROUP, *answers), (7, None))
+        headers, _, failed = self.tried("get_user_group", GROUP, UNKNOWN, timeout_ms=700)
+        self.assertEqual((failed.code, reason_of(failed)), (Code.UNAVAILABLE, "STORE_UNAVAILABLE"))
+        self.assertGreaterEqual(len(headers), 2)
 
     def test_a_change_whose_outcome_is_unknown_is_not_tried_again(self):
-        for answer in (UNKNOWN, PROXY, BROKEN, error(503, "unavailable", info("UNAVAILABLE"))):
+        for answer in (UNKNOWN, PROXY, BROKEN, RESET, CUT, error(503, "unavailable", info("UNAVAILABLE"))):
             self.assertEqual(self.times("update_user_group", UPDATE, answer, OF_UPDATE), (1, Code.UNAVAILABLE))
 
     def test_a_change_that_was_not_made_is_tried_again(self):
@@ -113,10 +131,16 @@ class Retries(unittest.TestCase):
     def test_what_was_never_sent_is_tried_again(self):
         with socket.create_server(("127.0.0.1", 0)) as closed:
             url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        with mock.patch("time.sleep") as slept, Client(url, "t0ken-of-the-tests") as client:
-            with self.assertRaises(ConnectError) as failed:
+        with Client(url, "t0ken-of-the-tests", timeout_ms=700) as client:
+            with self.assertRaisesRegex(ConnectError, f"{url} cannot be reached") as failed:
                 client.user_groups.update_user_group(UPDATE)
-        self.assertEqual((failed.exception.code, slept.call_count), (Code.UNAVAILABLE, 3))
+        self.assertEqual(failed.exception.code, Code.UNAVAILABLE)
+        with ExitStack() as servers, Client(url, "t0ken-of-the-tests") as client:
+            port = int(url.rpartition(":")[2])
+            start = mock.Mock(side_effect=lambda _: servers.enter_context(Answers(OF_UPDATE, port=port)))
+            with mock.patch.object(_calls.time, "sleep", start):
+                client.user_groups.update_user_group(UPDATE)
+        self.assertEqual(start.call_count, 1)
 
     def test_each_try_says_how_much_time_is_left_and_presents_the_token_of_now(self):
         tokens = iter(f"t0ken-of-the-tests-{n}" for n in range(10))
@@ -132,14 +156,16 @@ class Retries(unittest.TestCase):
         self.assertEqual(self.times("get_user_group", GROUP, later, OF_GET), (1, Code.RESOURCE_EXHAUSTED))
         self.assertLess(time.monotonic() - began, 10)
 
-    def test_pauses_are_anything_up_to_a_bound_that_doubles(self):
+    def test_pauses_grow_up_to_a_bound_and_half_of_each_is_random(self):
         failed = ConnectError(Code.UNAVAILABLE, "so")
+
+        def pause(tries, left=60):
+            return pause_after(failed, mock.Mock(), tries=tries, may_repeat=True, left=left)
+
         with mock.patch("random.random", return_value=1.0):
-            pauses = [pause_after(failed, mock.Mock(), tries=n, may_repeat=True, left=None) for n in (1, 2, 3, 4)]
-        self.assertEqual(pauses, [0.2, 0.4, 0.8, None])
+            self.assertEqual([pause(n) for n in (1, 2, 3, 4, 5, 5000)], [0.25, 0.5, 1, 2, 2, 2])
         with mock.patch("random.random", return_value=0.0):
-            self.assertEqual(pause_after(failed, mock.Mock(), tries=3, may_repeat=True, left=0.1), 0)
-            self.assertIsNone(pause_after(failed, mock.Mock(), tries=3, may_repeat=True, left=0))
+            self.assertEqual([pause(1), pause(1, left=0.125)], [0.125, None])
 
     def test_a_redirect_is_not_followed(self):
         with Answers(OF_GET) as other:
@@ -157,6 +183,138 @@ class Retries(unittest.TestCase):
         self.assertEqual(server.requests[0][0]["authorization"], "Token t0ken-of-the-tests")
 
 
+    def test_an_answer_that_ends_early_or_never_ends_does_not_outlast_the_deadline(self):
+        def drip(handler):
+            handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/proto\r\n")
+            while True:
+                handler.wfile.write(b"x: y\r\n")
+                time.sleep(0.005)
+
+        began = time.monotonic()
+        _, _, failed = self.tried("get_user_group", GROUP, drip, timeout_ms=500)
+        self.assertEqual(failed.code, Code.DEADLINE_EXCEEDED)
+        self.assertLess(time.monotonic() - began, 5)
+
+    def test_an_answer_of_any_size_takes_bounded_memory(self):
+        small = mock.patch("user_group_service._http.MAX_ANSWER_BYTES", 1000)
+        bomb = gzip.compress(b"\0" * 100_000_000)
+        for headers, body in (({}, b"\0" * 1001), ({"content-encoding": "gzip"}, bomb)):
+            answer = 200, {"content-type": "application/proto", **headers}, body
+            with small:
+                tracemalloc.start()
+                _, _, failed = self.tried("get_user_group", GROUP, answer)
+                _, peak = tracemalloc.get_traced_memory()
+                tracemalloc.stop()
+            self.assertEqual(failed.code, Code.RESOURCE_EXHAUSTED)
+            self.assertRegex(failed.message, "more than 1000 bytes")
+            self.assertLess(peak, 10_000_000)
+        packed = gzip.compress(OF_GET[2])
+        cut = 200, {"content-type": "application/proto", "content-encoding": "gzip"}, packed[:-4]
+        whole = 200, {"content-type": "application/proto", "content-encoding": "gzip"}, packed
+        self.assertEqual(self.times("get_user_group", GROUP, cut, whole), (2, None))
+
+    def test_a_token_that_does_not_come_does_not_outlast_the_deadline(self):
+        ended = threading.Event()
+        self.addCleanup(ended.set)
+
+        async def hangs():
+            await asyncio.sleep(3600)
+
+        for clients, token in ((self.by_client, ended.wait), (self.by_async_client, ended.wait), (self.by_async_client, hangs)):
+            with self.subTest(token=token), self.assertRaisesRegex(ConnectError, "gives the API token") as failed:
+                clients("http://127.0.0.1:1", token, {"timeout_ms": 50}, "get_user_group", GROUP)
+            self.assertEqual(failed.exception.code, Code.DEADLINE_EXCEEDED)
+
+    def test_what_the_function_of_the_token_raises_is_raised(self):
+        def fails():
+            raise TimeoutError("of its own")
+
+        for call in (self.by_client, self.by_async_client):
+            with self.assertRaisesRegex(TimeoutError, "of its own"):
+                call("http://127.0.0.1:1", fails, {}, "get_user_group", GROUP)
+
+    def test_a_cancelled_call_and_one_that_asyncio_gives_up_end_as_asyncio_has_it(self):
+        async def call(how):
+            async with AsyncClient(server.url, "t0ken-of-the-tests") as client:
+                return await how(client.user_groups.get_user_group(GROUP))
+
+        async def cancelled(awaitable):
+            task = asyncio.ensure_future(awaitable)
+            await asyncio.to_thread(asked.wait)
+            task.cancel()
+            await task
+
+        async def given_up(awaitable):
+            async with asyncio.timeout(0.05):
+                await awaitable
+
+        asked, ended = threading.Event(), threading.Event()
+        self.addCleanup(ended.set)
+
+        def hang(handler):
+            asked.set()
+            ended.wait()
+
+        with Answers(hang) as server:
+            for how, kind in ((cancelled, asyncio.CancelledError), (given_up, TimeoutError)):
+                with self.assertRaises(kind):
+                    asyncio.run(call(how))
+            ended.set()
+
+    def test_a_request_has_an_id_of_which_its_error_says(self):
+        headers, _, failed = self.tried("get_user_group", GROUP, error(404, "not_found"))
+        self.assertEqual(request_id_of(failed), headers[0]["x-request-id"])
+        taken = error(404, "not_found", headers={"x-request-id": "of-the-service"})
+        _, _, failed = self.tried("get_user_group", GROUP, taken)
+        self.assertEqual(request_id_of(failed), "of-the-service")
+        self.assertIn("request id: of-the-service", failed.__notes__)
+        self.assertIsNone(request_id_of(ValueError("so")))
+
+    def test_interceptors_see_each_try(self):
+        seen = []
+
+        class Sees:
+            def intercept_unary_sync(self, call_next, request, ctx):
+                seen.append((ctx.method.name, ctx.request_headers["authorization"]))
+                return call_next(request, ctx)
+
+        with Answers(UNKNOWN, OF_GET) as server:
+            self.by_client(server.url, "t0ken-of-the-tests", {"interceptors": [Sees()]}, "get_user_group", GROUP)
+        self.assertEqual(seen, [("GetUserGroup", "Token t0ken-of-the-tests")] * 2)
+
+    def test_pages_are_read_one_after_the_other(self):
+        first = ok(ListUserGroupsResponse(user_groups=[UserGroupInfo(provided_id="a")], next_page_token="p"))
+        last = ok(ListUserGroupsResponse(user_groups=[UserGroupInfo(provided_id="b")]))
+        request = ListUserGroupsRequest(page_size=1)
+
+        async def by_async_client(url):
+            async with AsyncClient(url, "t0ken-of-the-tests") as client:
+                return [page async for page in async_pages(client.admin.list_user_groups, request)]
+
+        def by_client(url):
+            with Client(url, "t0ken-of-the-tests") as client:
+                return list(pages(client.admin.list_user_groups, request))
+
+        for read in (by_client, lambda url: asyncio.run(by_async_client(url))):
+            with Answers(first, last) as server:
+                found = [group.provided_id for page in read(server.url) for group in page.user_groups]
+            self.assertEqual(found, ["a", "b"])
+            asked = [ListUserGroupsRequest.from_binary(gzip.decompress(body)) for _, body in server.requests]
+            self.assertEqual([(one.page_size, one.page_token) for one in asked], [(1, ""), (1, "p")])
+        self.assertEqual(request.page_token, "")
+
+    def test_a_proxy_of_the_environment_or_of_the_client_is_used(self):
+        with Answers(OF_GET) as proxy:
+            self.by_client("http://groups.example", "t0ken-of-the-tests", {"proxy": proxy.url}, "get_user_group", GROUP)
+            named = {"http_proxy": proxy.url.replace("//", "//me:se%20cret@"), "no_proxy": "127.0.0.1"}
+            with mock.patch.dict("os.environ", named):
+                self.by_async_client("http://groups.example", "t0ken-of-the-tests", {}, "get_user_group", GROUP)
+                with Answers(OF_GET) as direct:
+                    self.by_client(direct.url, "t0ken-of-the-tests", {}, "get_user_group", GROUP)
+        self.assertEqual([len(proxy.requests), len(direct.requests)], [2, 1])
+        self.assertEqual(proxy.requests[1][0]["proxy-authorization"], "Basic bWU6c2UgY3JldA==")
+
+
 class Inputs(unittest.TestCase):
     def test_a_token_that_can_be_none_is_refused_without_showing_it(self):
         for token, says in (("", "it is empty"), (" \n", "it is empty"), ("se cret", "copied whole"), ("s€cret", "copied whole")):
@@ -172,9 +330,20 @@ class Inputs(unittest.TestCase):
             self.assertTrue(client.user_groups.get_user_group(GROUP).new_user_group)
         self.assertEqual(server.requests[0][0]["authorization"], "Token t0ken-of-the-tests")
 
-    def test_a_url_without_a_scheme_is_refused(self):
-        with self.assertRaisesRegex(ValueError, "begins with http:// or https://"):
-            Client("groups.example.com", "t0ken-of-the-tests")
+    def test_a_url_that_can_be_none_is_refused(self):
+        for client in (Client, AsyncClient):
+            for url in ("groups.example.com", "ftp://groups.example.com", "https://"):
+                with self.assertRaisesRegex(ValueError, "begins with http:// or https://"):
+                    client(url, "t0ken-of-the-tests")
+            for url in ("https://me:secret@groups.example.com", "https://groups.example.com/?a=b", "https://groups.example.com/#a"):
+                with self.assertRaisesRegex(ValueError, "no password, query or fragment") as failed:
+                    client(url, "t0ken-of-the-tests")
+                self.assertNotIn("secret", str(failed.exception))
+            for time_ms in (0, -1):
+                with self.assertRaisesRegex(ValueError, "timeout_ms"):
+                    client("https://groups.example.com", "t0ken-of-the-tests", timeout_ms=time_ms)
+            with self.assertRaises(FileNotFoundError):
+                client("https://groups.example.com", "t0ken-of-the-tests", ca_file="/absent.pem")
 
 
 class Errors(unittest.TestCase):

@@ -5,8 +5,9 @@ from connectrpc.errors import ConnectError
 from protobuf import Oneof
 from protobuf.wkt import Duration, FieldMask, Struct, Timestamp
 
+from ._session_rules import InvalidViewerSession
 from .client import AsyncClient, Client
-from .errors import info_of, reason_of, violations_of
+from .errors import info_of, reason_of, request_id_of, violations_of
 from .gen.usergroup.v1.user_group_pb import ApiEnvironmentTag, UserGroup
 from .gen.usergroup.v1.user_group_service_pb import (
     GetUserGroupRequest,
@@ -22,8 +23,8 @@ from .gen.usergroup.v1.viewer_service_pb import (
     ResolveViewerRequest,
     ResolveViewerResponse,
 )
-from .messages import by_id
-from .sessions import InvalidViewerSession, KeysUnavailable, ViewerSession, verify_viewer_session
+from .messages import async_pages, by_current_token, by_id, by_token, pages
+from .sessions import KeysUnavailable, ViewerSession, verify_viewer_session
 
 __all__ = [
     "ApiEnvironmentTag",
@@ -50,9 +51,14 @@ __all__ = [
     "UpdateUserGroupResponse",
     "UserGroup",
     "ViewerSession",
+    "async_pages",
+    "by_current_token",
     "by_id",
+    "by_token",
     "info_of",
+    "pages",
     "reason_of",
+    "request_id_of",
     "verify_viewer_session",
     "violations_of",
 ]

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import copy
 import inspect
+import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from concurrent.futures import Future
+from typing import Generic, TypeVar
 
 from connectrpc.client import ResponseMetadata
+from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel
 from connectrpc.request import RequestContext
 
 from ._retry import pause_after
+from .errors import note_request_id
 from .gen.usergroup.v1.user_group_service_pb import RotateUserGroupTokenRequest
+
+_REQUEST_ID_HEADER = "x-request-id"
+# The time of a call that is given none, in seconds.
+_NO_DEADLINE = 86_400.0
 
 REQ = TypeVar("REQ")
 RES = TypeVar("RES")
@@ -36,19 +45,14 @@ class SyncCalls:
     def intercept_unary_sync(
         self, call_next: Callable[[REQ, RequestContext[REQ, RES]], RES], request: REQ, ctx: RequestContext[REQ, RES]
     ) -> RES:
-        request = _repeatable(request)
-        tries = 0
+        call = _Call(request, ctx)
         while True:
-            tries += 1
-            token = self._token if isinstance(self._token, str) else self._token()
-            _prepare(ctx, token)
+            call.present(self._token if isinstance(self._token, str) else _by_thread(self._token, call.left()))
             with ResponseMetadata() as answer:
                 try:
-                    return call_next(request, ctx)
+                    return call_next(call.request, ctx)
                 except ConnectError as error:
-                    pause = _pause(error, answer, request, ctx, tries)
-                    if pause is None:
-                        raise
+                    pause = call.pause_after(error, answer)
             time.sleep(pause)
 
 
@@ -64,20 +68,64 @@ class AsyncCalls:
         request: REQ,
         ctx: RequestContext[REQ, RES],
     ) -> RES:
-        request = _repeatable(request)
-        tries = 0
+        call = _Call(request, ctx)
         while True:
-            tries += 1
-            token = self._token if isinstance(self._token, str) else self._token()
-            _prepare(ctx, await token if inspect.isawaitable(token) else token)
+            call.present(self._token if isinstance(self._token, str) else await _in_time(self._token, call.left()))
             with ResponseMetadata() as answer:
                 try:
-                    return await call_next(request, ctx)
+                    return await call_next(call.request, ctx)
                 except ConnectError as error:
-                    pause = _pause(error, answer, request, ctx, tries)
-                    if pause is None:
-                        raise
+                    if isinstance(error.__cause__, asyncio.CancelledError):
+                        # So that timeouts and task groups see that their task has ended.
+                        raise error.__cause__ from None
+                    pause = call.pause_after(error, answer)
             await asyncio.sleep(pause)
+
+
+class _Call(Generic[REQ, RES]):
+    """A call, which may take several tries."""
+
+    def __init__(self, request: REQ, ctx: RequestContext[REQ, RES]) -> None:
+        self._ctx = ctx
+        self._tries = 0
+        self._request_id = ctx.request_headers.setdefault(_REQUEST_ID_HEADER, str(uuid.uuid4()))
+        self.request = _with_request_id(request)
+        self._may_repeat = ctx.method.idempotency_level != IdempotencyLevel.UNKNOWN or isinstance(
+            request, RotateUserGroupTokenRequest
+        )
+
+    def left(self) -> float:
+        """How much time the call has, in seconds."""
+        left = self._ctx.timeout_ms
+        return _NO_DEADLINE if left is None else max(0.0, left / 1000)
+
+    def present(self, token: str) -> None:
+        """Begin another try."""
+        self._tries += 1
+        headers = self._ctx.request_headers
+        headers["authorization"] = _authorization(token)
+        # A later try has less time than the first.
+        headers["connect-timeout-ms"] = str(int(self.left() * 1000))
+
+    def pause_after(self, error: ConnectError, answer: ResponseMetadata) -> float:
+        """How long to wait until the next try, in seconds. Raises the error when there is none."""
+        if error.code == Code.INVALID_ARGUMENT and error.__cause__ is not None:
+            # Of the answer: it was cut off where HTTP does not show it, or is another program's.
+            error = ConnectError(Code.UNAVAILABLE, f"the answer cannot be read: {error.message}")
+        pause = pause_after(error, answer, tries=self._tries, may_repeat=self._may_repeat, left=self.left())
+        if pause is not None:
+            return pause
+        # The answer has the id that the service took.
+        note_request_id(error, answer.headers.get(_REQUEST_ID_HEADER) or self._request_id)
+        raise error
+
+
+def _with_request_id(request: REQ) -> REQ:
+    """The request with what makes it safe to repeat; the caller's own message stays as it is."""
+    if isinstance(request, RotateUserGroupTokenRequest) and request.request_id == "":
+        request = copy.copy(request)
+        request.request_id = str(uuid.uuid4())
+    return request
 
 
 def _checked_if_text(token: T) -> T:
@@ -98,31 +146,45 @@ def _authorization(token: str) -> str:
     return f"Token {text}"
 
 
-def _repeatable(request: REQ) -> REQ:
-    """The request with what makes it safe to repeat; the caller's own message stays as it is."""
-    if isinstance(request, RotateUserGroupTokenRequest) and request.request_id == "":
-        request = copy.copy(request)
-        request.request_id = str(uuid.uuid4())
-    return request
+def _by_thread(function: Callable[[], T], seconds: float) -> T:
+    """What a function returns, if it returns within a time. It cannot be stopped, so its thread does not keep the process."""
+    future = _started(function)
+    try:
+        return future.result(seconds)
+    except TimeoutError as error:
+        if future.done():
+            raise
+        raise _token_is_late() from error
 
 
-def _prepare(ctx: RequestContext[REQ, RES], token: str) -> None:
-    ctx.request_headers["authorization"] = _authorization(token)
-    left = ctx.timeout_ms
-    if left is not None:
-        # A later try has less time than the first.
-        ctx.request_headers["connect-timeout-ms"] = str(max(0, int(left)))
+async def _in_time(function: Callable[[], str | Awaitable[str]], seconds: float) -> str:
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            # What blocks must not block the event loop.
+            is_async = inspect.iscoroutinefunction(function)
+            token = function() if is_async else await asyncio.wrap_future(_started(function))
+            return token if isinstance(token, str) else await token
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise _token_is_late() from error
 
 
-def _pause(
-    error: ConnectError, answer: ResponseMetadata, request: object, ctx: RequestContext[REQ, RES], tries: int
-) -> float | None:
-    left = ctx.timeout_ms
-    return pause_after(
-        error,
-        answer,
-        tries=tries,
-        may_repeat=ctx.method.idempotency_level != IdempotencyLevel.UNKNOWN
-        or isinstance(request, RotateUserGroupTokenRequest),
-        left=None if left is None else left / 1000,
-    )
+def _started(function: Callable[[], T]) -> Future[T]:
+    future: Future[T] = Future()
+    # From now on it cannot be cancelled.
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True).start()
+    return future
+
+
+def _token_is_late() -> ConnectError:
+    return ConnectError(Code.DEADLINE_EXCEEDED, "the function that gives the API token has not returned in time")

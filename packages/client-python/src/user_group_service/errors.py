@@ -15,6 +15,8 @@ from .gen.google.rpc.error_details_pb import BadRequest, ErrorInfo, RetryInfo
 # `ErrorInfo.domain` of the service's reasons; proxies send reasons of their own.
 _DOMAIN = "user-group-service"
 
+_REQUEST_ID = "_user_group_service_request_id"
+
 T = TypeVar("T", bound=Message)
 
 
@@ -31,6 +33,19 @@ def violations_of(error: BaseException | None) -> dict[str, str]:
     """The invalid fields of a request, by their names in the proto files, and what is wrong with each."""
     details = _detail_of(error, BadRequest)
     return {each.field: each.description for each in details.field_violations} if details else {}
+
+
+def request_id_of(error: BaseException | None) -> str | None:
+    """The id of the request that failed, by which the log of the service has it."""
+    found = getattr(error, _REQUEST_ID, None)
+    return found if isinstance(found, str) else None
+
+
+def note_request_id(error: ConnectError, request_id: str) -> None:
+    """Has an error say the id of its request."""
+    if request_id_of(error) is None:
+        setattr(error, _REQUEST_ID, request_id)
+        error.add_note(f"request id: {request_id}")
 
 
 def info_of(error: BaseException | None) -> ErrorInfo | None:

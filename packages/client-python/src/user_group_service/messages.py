@@ -1,12 +1,58 @@
-"""Parts of messages that are long to write."""
+"""Parts of messages that are long to write, and pages of lists."""
 
 from __future__ import annotations
 
-from typing import Literal
+import copy
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Literal, Protocol, TypeVar
 
 from protobuf import Oneof
 
 
 def by_id(user_group_id: str) -> Oneof[Literal["user_group_id"], str]:
-    """The `group` of a request that names it by its id. By a token: `Oneof("token", ...)`, or `Oneof("current_token", ...)`."""
+    """The `group` of a request that names it by its id."""
     return Oneof("user_group_id", user_group_id)
+
+
+def by_token(token: str) -> Oneof[Literal["token"], str]:
+    """The `group` of CreateViewerSession by the group's token."""
+    return Oneof("token", token)
+
+
+def by_current_token(token: str) -> Oneof[Literal["current_token"], str]:
+    """The `group` of RotateUserGroupToken by the token that it has."""
+    return Oneof("current_token", token)
+
+
+class _Listing(Protocol):
+    page_token: str
+
+
+class _Page(Protocol):
+    next_page_token: str
+
+
+REQ = TypeVar("REQ", bound=_Listing)
+RES = TypeVar("RES", bound=_Page)
+
+
+def pages(call: Callable[[REQ], RES], request: REQ) -> Iterator[RES]:
+    """All pages of a list, such as `pages(client.admin.list_user_groups, ListUserGroupsRequest())`, each when it is asked for."""
+    request = copy.copy(request)
+    while True:
+        page = call(request)
+        yield page
+        if not page.next_page_token:
+            return
+        request.page_token = page.next_page_token
+
+
+async def async_pages(call: Callable[[REQ], Awaitable[RES]], request: REQ) -> AsyncIterator[RES]:
+    """All pages of a list, as `pages` gives them, of an `AsyncClient`."""
+    request = copy.copy(request)
+    while True:
+        page = await call(request)
+        yield page
+        if not page.next_page_token:
+            return
+        request.page_token = page.next_page_token

@@ -1,0 +1,252 @@
+"""How requests are sent: by httpcore, which has no threads of its own, so that processes may fork and end at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import time
+import urllib.request
+import zlib
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+from weakref import WeakKeyDictionary
+
+import httpcore
+from connectrpc.code import Code
+from connectrpc.errors import ConnectError
+from pyqwest import FullResponse, Headers
+
+# The largest answer: a page of groups has a few MiB.
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_CONNECT_TIMEOUT = 5.0
+_MAX_CONNECTIONS = 100
+# How long an unused connection is kept, in seconds.
+_KEEPALIVE = 30.0
+
+# When the request of this context must have ended, by `time.monotonic()`.
+_deadline: ContextVar[float] = ContextVar("deadline")
+
+Pairs = Iterable[tuple[str, str]]
+
+
+class Http:
+    """Sends requests, and blocks. It may be used by several threads, and in processes forked from its own."""
+
+    def __init__(
+        self,
+        *,
+        tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
+        max_answer_bytes: int | None = None,
+    ) -> None:
+        self._tls = tls
+        self._proxy = proxy
+        self._max_answer_bytes = max_answer_bytes or MAX_ANSWER_BYTES
+        self._pools: dict[int, httpcore.ConnectionPool] = {}
+
+    def get(self, url: str, timeout: float) -> tuple[int, bytes]:
+        """Read what is at a URL, within a time in seconds, and keep no connection."""
+        try:
+            answer = self._request("GET", url, (), None, timeout)
+        finally:
+            self.close()
+        return answer.status, answer.content
+
+    def post(self, url: str, headers: Headers, content: bytes, timeout: float) -> FullResponse:
+        """As that of pyqwest's client does, which the generated clients call."""
+        return self._request("POST", url, headers.items(), content, timeout)
+
+    def close(self) -> None:
+        """Close the connections of this process."""
+        if pool := self._pools.pop(os.getpid(), None):
+            pool.close()
+
+    def _request(
+        self, method: str, url: str, headers: Pairs, content: bytes | None, timeout: float
+    ) -> FullResponse:
+        deadline = time.monotonic() + timeout
+        token = _deadline.set(deadline)
+        timeouts = {"connect": _CONNECT_TIMEOUT, "pool": timeout}
+        try:
+            with self._pool(url).stream(
+                method, url, headers=list(headers), content=content, extensions={"timeout": timeouts}
+            ) as answer:
+                body = _Body(answer, self._max_answer_bytes)
+                for chunk in answer.iter_stream():
+                    body.add(chunk)
+                return body.whole()
+        except ConnectError:
+            raise
+        except Exception as error:
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"{url} has not answered in time") from error
+            raise _failure(error, url) from error
+        finally:
+            _deadline.reset(token)
+
+    def _pool(self, url: str) -> httpcore.ConnectionPool:
+        process = os.getpid()
+        if process not in self._pools:
+            pool = httpcore.ConnectionPool(
+                ssl_context=_tls_for(url, self._tls),
+                proxy=_proxy_for(url, self._proxy),
+                max_connections=_MAX_CONNECTIONS,
+                keepalive_expiry=_KEEPALIVE,
+                network_backend=_WithDeadlines(),
+            )
+            # Of threads that come at once, the first one wins; the other pools have no connections yet.
+            self._pools.setdefault(process, pool)
+            # The connections of the process that forked this one are its own. Here they are given up, not shut down.
+            for other in self._pools.keys() - {process}:
+                self._pools.pop(other, None)
+        return self._pools[process]
+
+
+class AsyncHttp:
+    """Sends requests from asyncio. It may be used in several event loops, one after the other or at once."""
+
+    def __init__(self, *, tls: ssl.SSLContext | None = None, proxy: str | None = None) -> None:
+        self._tls = tls
+        self._proxy = proxy
+        # A forked process has an event loop of its own.
+        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, httpcore.AsyncConnectionPool] = WeakKeyDictionary()
+
+    async def post(self, url: str, headers: Headers, content: bytes) -> FullResponse:
+        """As that of pyqwest's client does, which the generated clients call, and bound by their time."""
+        timeouts = {"connect": _CONNECT_TIMEOUT}
+        try:
+            async with self._pool(url).stream(
+                "POST", url, headers=list(headers.items()), content=content, extensions={"timeout": timeouts}
+            ) as answer:
+                body = _Body(answer, MAX_ANSWER_BYTES)
+                async for chunk in answer.aiter_stream():
+                    body.add(chunk)
+                return body.whole()
+        except ConnectError:
+            raise
+        except Exception as error:
+            raise _failure(error, url) from error
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop."""
+        if pool := self._pools.pop(asyncio.get_running_loop(), None):
+            await pool.aclose()
+
+    def _pool(self, url: str) -> httpcore.AsyncConnectionPool:
+        loop = asyncio.get_running_loop()
+        pool = self._pools.get(loop)
+        if pool is None:
+            pool = self._pools[loop] = httpcore.AsyncConnectionPool(
+                ssl_context=_tls_for(url, self._tls),
+                proxy=_proxy_for(url, self._proxy),
+                max_connections=_MAX_CONNECTIONS,
+                keepalive_expiry=_KEEPALIVE,
+            )
+        return pool
+
+
+class _Body:
+    """An answer as it comes in, of a bounded size."""
+
+    def __init__(self, answer: httpcore.Response, max_bytes: int) -> None:
+        self._status = answer.status
+        self._headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers])
+        self._gunzip = zlib.decompressobj(31) if self._headers.get("content-encoding") == "gzip" else None
+        self._bytes = bytearray()
+        self._max_bytes = max_bytes
+
+    def add(self, chunk: bytes) -> None:
+        self._bytes += self._gunzip.decompress(chunk, self._max_bytes + 1 - len(self._bytes)) if self._gunzip else chunk
+        if len(self._bytes) > self._max_bytes:
+            raise ConnectError(Code.RESOURCE_EXHAUSTED, f"the answer has more than {self._max_bytes} bytes")
+
+    def whole(self) -> FullResponse:
+        if self._gunzip and not self._gunzip.eof:
+            raise EOFError("the answer is cut off")
+        return FullResponse(self._status, self._headers, bytes(self._bytes), Headers())
+
+
+def is_never_sent(error: BaseException | None) -> bool:
+    """Whether a request failed because no connection came about, which another try may have."""
+    return isinstance(error, httpcore.ConnectError | httpcore.ConnectTimeout)
+
+
+def is_certificate_refused(error: BaseException | None) -> bool:
+    """Whether a request failed because the certificate of the service is not trusted, which another try would not change."""
+    return isinstance(error, httpcore.ConnectError) and isinstance(error.__context__, ssl.SSLCertVerificationError)
+
+
+def _failure(error: Exception, url: str) -> ConnectError:
+    parts = urlsplit(url)
+    where = f"the User Group Service at {parts.scheme}://{parts.netloc}"
+    if isinstance(error, httpcore.ConnectError | httpcore.ConnectTimeout | httpcore.ProxyError):
+        return ConnectError(Code.UNAVAILABLE, f"{where} cannot be reached, check the URL and that it runs: {error}")
+    return ConnectError(Code.UNAVAILABLE, f"the connection to {where} broke before the answer was whole: {error!r}")
+
+
+def _tls_for(url: str, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
+    if given is None and url.startswith("https:"):
+        # With the authorities of the system, or of SSL_CERT_FILE.
+        return ssl.create_default_context()
+    return given
+
+
+def _proxy_for(url: str, given: str | None) -> httpcore.Proxy | None:
+    parts = urlsplit(url)
+    if given is None and not urllib.request.proxy_bypass(parts.netloc):
+        given = urllib.request.getproxies().get(parts.scheme)
+    if not given:
+        return None
+    proxy = urlsplit(given if "://" in given else f"http://{given}")
+    auth = (unquote(proxy.username), unquote(proxy.password or "")) if proxy.username else None
+    return httpcore.Proxy(f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]}", auth=auth)
+
+
+class _WithDeadlines(httpcore.NetworkBackend):
+    """Bounds each operation by the deadline of its request, so that an answer that drips does not outlast it."""
+
+    def __init__(self) -> None:
+        self._backend = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        timeout = _left(timeout)
+        return _StreamWithDeadlines(self._backend.connect_tcp(host, port, timeout, local_address, socket_options))
+
+
+class _StreamWithDeadlines(httpcore.NetworkStream):
+    def __init__(self, stream: httpcore.NetworkStream) -> None:
+        self._stream = stream
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, _left(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, _left(timeout))
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return _StreamWithDeadlines(self._stream.start_tls(ssl_context, server_hostname, _left(timeout)))
+
+    def get_extra_info(self, info: str) -> object:
+        return self._stream.get_extra_info(info)
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _left(timeout: float | None) -> float:
+    left = _deadline.get() - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("the request has no time left")
+    return left if timeout is None else min(left, timeout)
