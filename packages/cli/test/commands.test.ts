@@ -7,8 +7,11 @@ import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
 import { jsonLinesIn, linesIn, TIME, ugs, usersOf } from "./support/ugs.ts";
 
+/** A credential of the settings may have the form of a viewer session. */
+const JWT_TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJhIjoxfQ.c2lnbmF0dXJl";
+
 describe("the commands", () => {
-  const server = suiteServer({ env: ADMIN_ENV });
+  const server = suiteServer({ env: { ...ADMIN_ENV, ADMIN_TOKEN: `${ADMIN_TOKEN},${JWT_TOKEN}` } });
   const { as, root, newEnvironment } = usersOf(server);
 
   it("env: create, get, list, delete", async () => {
@@ -71,8 +74,11 @@ describe("the commands", () => {
     expect(looked.stderr).toBe(`To end it: ugs token revoke ${id} --issued --env ${name}\n`);
     const ofAdmin = await root("token lookup", { input: (await newEnvironment()).token });
     expect(ofAdmin.stderr).toMatch(/^Its bearer could read .*: ugs group revoke --all --env \w+\/Testing$/m);
-    const ofSettings = await root("token lookup", { input: ADMIN_TOKEN });
-    expect(ofSettings.stderr).toMatch(/^Its bearer could read .* --all --env NAME\/TAG\n$/);
+    for (const input of [ADMIN_TOKEN, JWT_TOKEN]) {
+      const ofSettings = await root("token lookup", { input });
+      expect(ofSettings.stdout).toMatch(/^source +the setting ADMIN_TOKEN$/m);
+      expect(ofSettings.stderr).toMatch(/^Its bearer could read .* --all --env NAME\/TAG\n$/);
+    }
     expect(await admin("token lookup", { input: "no such token at all" })).toMatchObject({ code: 2 });
     expect(await admin("token lookup", { input: "no-such-token-at-all" })).toMatchObject({ code: 3 });
     expect(await admin("token lookup", { input: "" })).toMatchObject({

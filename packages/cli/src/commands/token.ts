@@ -39,8 +39,8 @@ const ROLES: ReadonlyMap<string, Role> = new Map([
   ["admin", Role.ADMIN],
 ]);
 
-/** Tokens that need no look among API tokens: user group tokens and viewer sessions. */
-const OF_GROUP = /^(?:ugt_|ey[\w-]+\.[\w-]+\.[\w-]+$)/;
+/** Texts that cannot be API tokens: user group tokens, and what is longer than any API token. */
+const NO_API_TOKEN = /^ugt_|^.{513}/s;
 
 /** What the bearer of an API token with a role above `resolve` could do. */
 function exposure(environment: string | undefined): string {
@@ -157,12 +157,13 @@ export const tokenCommands: DefineCommand = (token, shell) => {
   runs(lookup, shell, async (session, { fromFile }: { readonly fromFile?: string }) => {
     const { admin } = await connect(session);
     const text = await readToken(shell, "Token or viewer session", fromFile);
-    if (OF_GROUP.test(text)) return showGroupsOf(session, text);
-    const found = await admin.lookupApiToken({ token: text }).catch((error: unknown) => {
-      if (text.startsWith("ugk_") || !isNotFound(error)) throw error;
-      return undefined;
-    });
-    // It may be a token that a user group has from another system.
+    const lookUp = async () =>
+      admin.lookupApiToken({ token: text }).catch((error: unknown) => {
+        if (text.startsWith("ugk_") || !isNotFound(error)) throw error;
+        return undefined;
+      });
+    const found = NO_API_TOKEN.test(text) ? undefined : await lookUp();
+    // A viewer session and a token of another system may have any form, and so may an API token of the settings.
     if (!found) return showGroupsOf(session, text);
     const { apiToken, environment, source, replaced } = found;
     const env = environment && formatEnvironmentName(environment);
@@ -170,7 +171,7 @@ export const tokenCommands: DefineCommand = (token, shell) => {
       ["source", SOURCES[source]],
       ...(apiToken ? facts(apiToken) : []),
       ["environment", env],
-      ["replaced", replaced ? "yes: it is on its grace" : undefined],
+      ["replaced", replaced ? "yes: it is in its grace period" : undefined],
     ]);
     if (source === Source.ISSUED) session.out.note(`To end it: ugs token revoke ${apiToken?.id} --issued --env ${env}`);
     if (apiToken?.role !== Role.RESOLVE) session.out.note(`Its bearer ${exposure(env ?? "NAME/TAG")}`);
