@@ -53,6 +53,8 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     return { client, opened: Promise.resolve(), isLate: new Promise(() => {}) };
   }
   let lastError: Error | undefined;
+  /** The errors that are logged since Redis was ready. */
+  const logged = new Set<string>();
   // What fails within this time belongs to one line.
   let isEarly = true;
   const { client, opened } = openRedis(config.redisUrl, {
@@ -63,12 +65,15 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     sentinelPassword: config.redisSentinelPassword,
     observe,
     onError: (error) => {
-      // While Redis is down every reconnect fails the same way; one log line is enough.
-      if (!isEarly && error.message !== lastError?.message) logger.error(errorFields(error), "Redis connection failed");
       lastError = error;
+      // While Redis is down every reconnect fails in the same ways; one log line for each is enough.
+      if (isEarly || logged.has(error.message)) return;
+      logged.add(error.message);
+      logger.error(errorFields(error), "Redis connection failed");
     },
     onReady: () => {
       lastError = undefined;
+      logged.clear();
       logger.info("Redis connection is ready");
       onReady();
     },
@@ -77,6 +82,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     const timer = setTimeout(() => {
       isEarly = false;
       const why = lastError ? errorFields(lastError) : {};
+      if (lastError) logged.add(lastError.message);
       if (isReporter())
         logger.error(why, "waiting for Redis: calls fail until it answers; check REDIS_URL and that Redis runs");
       resolve();

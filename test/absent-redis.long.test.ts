@@ -1,11 +1,13 @@
+import { createServer } from "node:net";
 import { ConnectError } from "@connectrpc/connect";
 import { http1 } from "@user-group-service/testing/http";
+import { newListener } from "@user-group-service/testing/opened";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
-import { describeWithRedis, newLaunched, newOperator, newRedis } from "./support/opened.ts";
+import { describeWithRedis, newLaunched, newOperator, newProxy, newRedis } from "./support/opened.ts";
 import { healthOf, metricsOf, waitUntilReady } from "./support/operations.ts";
 import { grpcClients, succeeds } from "./support/rpc.ts";
 import { type LaunchedServer, tokenKey } from "./support/server.ts";
@@ -51,10 +53,11 @@ describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it sta
         await waitFor("all wait", async () => (await metricsOf(server))("ugs_ready", { kind: "reads" }) === 0);
       expect((await metricsOf(server))("ugs_ready", { kind: "reads" })).toBe(0);
       expect(says(server, "waiting for Redis")).toMatchObject([{ error: expect.stringContaining("ECONNREFUSED") }]);
-      expect(says(server, "Redis connection failed")).toEqual([]);
       expect(says(server, "listening")).toEqual([]);
       await redis.restart();
       await waitFor("it serves", () => says(server, "listening").length === 1);
+      const again = says(server, "Redis connection failed").filter(({ error }) => String(error).includes("REFUSED"));
+      expect(again).toEqual([]);
       await waitUntilReady(server);
       await waitFor("groups are made", () => succeeds(groups.getUserGroup({ userGroupId: "a" })));
       server.signal("SIGTERM");
@@ -82,6 +85,21 @@ describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it sta
     expect(server.output()).toMatch(text);
     expect(server.output()).not.toMatch(/\n\s+at /);
     expect(says(server, "listening")).toEqual([]);
+  });
+
+  it("logs each failure of a connection once while Redis does not answer", async () => {
+    const redis = await newRedis();
+    const proxy = await newProxy(redis);
+    let tries = 0;
+    const silent = await newListener(createServer(() => void tries++));
+    const server = await launched(proxy.url);
+    await waitFor("it serves", () => says(server, "listening").length === 1);
+    proxy.switchTo(Number(new URL(silent).port));
+    await redis.kill();
+    await waitFor("it has tried often", () => tries >= 6, 30_000);
+    const errors = says(server, "Redis connection failed").map(({ error }) => error);
+    expect(errors.length).toBeGreaterThan(0);
+    expect(errors).toEqual([...new Set(errors)]);
   });
 
   it("ends at a signal while it waits", async () => {
