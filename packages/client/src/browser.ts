@@ -3,6 +3,9 @@
 /** The share of a session's life after which the next one is requested. */
 const REFRESH_AT = 0.8;
 
+/** The longest that any session lasts, in seconds. */
+const MAX_LIFE_S = 3600;
+
 /** The longest pause after the first failed refresh, and after many, in milliseconds. */
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 30_000;
@@ -208,17 +211,17 @@ class Source implements ViewerSessionSource {
     const timer = setTimeout(() => this.#abort?.abort(late), timeoutMs);
     const asked = now();
     try {
-      const answer = await until(signal, () => read(fetch({ signal, cache: "no-store" })));
-      const lifeMs = lifeOf(answer);
-      if (answer === this.#last)
+      const { session, time } = await until(signal, () => read(fetch({ signal, cache: "no-store" })));
+      const lifeMs = lifeOf(session, time);
+      if (session === this.#last)
         throw new ViewerSessionUnavailable(
           "the back end gave the same viewer session again: it has to make a new one for each request, and forbid caching",
         );
-      this.#held = { session: answer, asked, lifeMs };
-      this.#last = answer;
+      this.#held = { session, asked, lifeMs };
+      this.#last = session;
       this.#error = undefined;
       this.#failures = 0;
-      return answer;
+      return session;
     } catch (error) {
       this.#failures += 1;
       this.#error =
@@ -289,18 +292,22 @@ function until<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
   });
 }
 
-/** The session in the back end's answer. @throws ViewerSessionUnavailable when there is none */
-async function read(answering: Promise<Response | ViewerSessionAnswer>): Promise<string> {
+/** The session in the back end's answer, and the time there. @throws ViewerSessionUnavailable when there is none */
+async function read(
+  answering: Promise<Response | ViewerSessionAnswer>,
+): Promise<{ readonly session: string; readonly time: number }> {
   let answer: unknown = await answering;
+  let time = Number.NaN;
   if (answer instanceof Response) {
-    const { ok, status } = answer;
+    const { ok, status, headers } = answer;
+    time = Date.parse(headers.get("date") ?? "");
     if (!ok) throw new ViewerSessionUnavailable(`the back end gave no viewer session: HTTP ${status}`, { status });
     answer = await answer.json().catch((cause: unknown) => {
       throw new ViewerSessionUnavailable("the back end gave no JSON with a viewer session", { status, cause });
     });
   }
   const { session } = Object(answer) as { session?: unknown };
-  if (typeof session === "string") return session;
+  if (typeof session === "string") return { session, time };
   const hint = 'its JSON has to be { "session": ... }; where it is {}, the back end did not await createViewerSession';
   throw new ViewerSessionUnavailable(`the back end gave no viewer session: ${hint}`);
 }
@@ -309,16 +316,28 @@ async function read(answering: Promise<Response | ViewerSessionAnswer>): Promise
  * How long a session lasts, in milliseconds. Counted from when it was requested, because the browser's clock may be
  * wrong.
  *
- * @throws ViewerSessionUnavailable when the text is not a session
+ * @param time when the back end answered, by its own clock, in milliseconds since 1970; NaN: unknown
+ * @throws ViewerSessionUnavailable when the text is not a session, or has expired
  */
-function lifeOf(session: string): number {
+function lifeOf(session: string, time: number): number {
+  let life = 0;
+  let end = 0;
   try {
     const payload = (session.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/");
     // `atob` breaks texts beyond ASCII, but only times are read here.
     const { iat, exp } = JSON.parse(atob(payload)) as { iat: number; exp: number };
-    if (exp > iat) return (exp - iat) * 1000;
+    [life, end] = [exp - iat, exp];
   } catch {
     // Not a JWT.
   }
-  throw new ViewerSessionUnavailable("what the back end gave as session is no viewer session");
+  if (!(life > 0)) throw new ViewerSessionUnavailable("what the back end gave as session is no viewer session");
+  if (life > MAX_LIFE_S)
+    throw new ViewerSessionUnavailable(
+      `the back end gave a session of ${life} seconds, longer than any: its exp and iat have to be in seconds`,
+    );
+  if (end * 1000 <= time)
+    throw new ViewerSessionUnavailable(
+      "the back end gave a viewer session that has expired: it has to make a new one for each request, and forbid caching",
+    );
+  return life * 1000;
 }

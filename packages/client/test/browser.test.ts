@@ -200,6 +200,16 @@ describeWithChromium("viewerSessionSource in Chromium", () => {
     expect(await told("stale")).toMatchObject({ error: expect.stringContaining("forbid caching") });
   });
 
+  it.each([
+    ["has expired", { iat: 1_700_000_000, exp: 1_700_000_600 }, /a viewer session that has expired/],
+    ["has times in milliseconds", { iat: 2_000_000_000_000, exp: 2_000_000_060_000 }, /have to be in seconds/],
+  ])("does not take one that %s", async (_, times, error) => {
+    const session = `e30.${Buffer.from(JSON.stringify(times)).toString("base64url")}.x`;
+    answer = (res) => void res.writeHead(200).end(JSON.stringify({ session }));
+    await run("start", "over");
+    expect(await told("failed")).toMatchObject({ session: undefined, error: expect.stringMatching(error) });
+  });
+
   it("ends with what is under way when it is disposed of", async () => {
     answer = () => {};
     await run("start", "disposed");
