@@ -13,6 +13,15 @@ const ATTACKS = "{test,packages/*/test}/attacks/**/*.test.ts";
 /** What imports a package of ours by its name has its sources. */
 const resolve = { tsconfigPaths: true };
 
+/** Scripts of Redis are imported as texts. */
+const plugins = [
+  {
+    name: "lua",
+    transform: (code: string, id: string) =>
+      id.endsWith(".lua") ? `export default ${JSON.stringify(code)}` : undefined,
+  },
+];
+
 const INSTALLED = "**/node_modules/**";
 
 /** `npm test` runs the first two projects. With `--mode short`, `faults` and `attacks` are a part of what they are by themselves. */
@@ -63,6 +72,7 @@ export default defineConfig(({ mode }) => {
   ];
   return {
     resolve,
+    plugins,
     test: {
       globalSetup: "test/support/global-setup.ts",
       sequence: { sequencer: LongestFirst },
@@ -78,6 +88,7 @@ function project(
 ): TestProjectInlineConfiguration {
   return {
     resolve,
+    plugins,
     test: {
       name,
       // Nothing waits this long but what hangs, however busy the machine is; longer than `waitFor`, which says for what.

@@ -6,7 +6,7 @@ import { sharedResult } from "./domain/shared-result.ts";
 import { READY_KINDS } from "./domain/store.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import type { Readiness } from "./rpc/readiness.ts";
-import type { RingKey } from "./store/encryption/encryption.ts";
+import type { RingKey } from "./store/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { memoryOf, type NodeMemory } from "./store/redis/memory.ts";
 

@@ -9,8 +9,7 @@ import type { OpenDeps } from "./open-sessions.ts";
 import type { RedisState } from "./redis-state.ts";
 import { redisApiTokens } from "./store/api-tokens/api-tokens.ts";
 import { type FeedListener, followRevocations } from "./store/api-tokens/revocation-feed.ts";
-import { deriveKey } from "./store/encryption/encryption.ts";
-import type { StoreClient } from "./store/redis/client.ts";
+import { deriveKey } from "./store/encryption.ts";
 
 /** Generates API tokens for development. They last as long as the process. */
 export function generateDevelopmentTokens(): ApiTokenSetting[] {
@@ -24,22 +23,32 @@ export function generateDevelopmentTokens(): ApiTokenSetting[] {
 export function openIssuedTokens(
   { redisUrl, apiTokenCacheMs }: Config,
   { client, audit, lifecycle, logger }: OpenDeps,
-  /** Creates the listener for revocations and signing-key changes. */
-  createListener: (listener: FeedListener) => FeedListener,
+  /** `createListener`: creates the listener for revocations and signing-key changes. `onDeleted`: called with deleted environments. */
+  {
+    createListener,
+    onDeleted,
+  }: {
+    readonly createListener: (listener: FeedListener) => FeedListener;
+    readonly onDeleted: (environment: Environment) => void;
+  },
 ) {
   const listener = createListener({
     revoked: (digest) => issued.revoked(digest),
+    environmentDeleted(environment) {
+      issued.environmentDeleted(environment);
+      onDeleted(environment);
+    },
+    signingKeysChanged: () => {},
     missed: () => issued.missed(),
     refused: (error) => logger.warn(errorFields(error), REFUSED),
   });
-  const apiTokensOf = (client: StoreClient) => redisApiTokens({ client, listener, audit });
-  const apiTokenStore = apiTokensOf(client);
+  const apiTokenStore = redisApiTokens({ client, listener, audit });
   const uses = new TokenUses(apiTokenStore);
   lifecycle.onClose("last uses of API tokens", () => uses.flush());
   const issued = new IssuedTokens({ store: apiTokenStore, uses, cacheMs: apiTokenCacheMs });
   // The embedded store serves this process alone.
   if (redisUrl !== undefined) lifecycle.onClose("subscription to revocations", followRevocations(client, listener));
-  return { apiTokensOf, issued };
+  return { issued, listener };
 }
 
 const REFUSED =
@@ -65,7 +74,12 @@ export async function staticTokens(
     const id = `static-${name ?? createHmac("sha256", key).update(token).digest("hex").slice(0, STATIC_ID_DIGITS)}`;
     const displayName = name ?? "an entry of API_TOKENS without a name";
     const principalOf = (environment: Environment): BoundPrincipal => {
-      return { id, displayName, role: "manage", environment, expireTime: undefined };
+      const learnAgain = async () => {
+        state.forget(environment);
+        const next = await state.use(wanted);
+        return next.number === environment.number ? undefined : principalOf(next);
+      };
+      return { id, displayName, role: "manage", environment, expireTime: undefined, learnAgain };
     };
     const known = await state.useIfThere(wanted);
     const learn = async () => principalOf(await state.use(wanted));

@@ -1,11 +1,12 @@
 import type { Config } from "./config/config.ts";
+import { environmentPath } from "./domain/environment.ts";
+import type { EnvironmentStore } from "./domain/store.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import { SigningKeys } from "./sessions/signing-keys.ts";
 import { ViewerSessions } from "./sessions/viewer-sessions.ts";
 import type { FeedListener } from "./store/api-tokens/revocation-feed.ts";
 import type { GroupDeps } from "./store/groups/group-record.ts";
-import { signingKeysPath } from "./store/keys.ts";
 import { redisSigningKeys } from "./store/secret-keys/signing-keys.ts";
 
 /** Addresses that no other machine reaches. */
@@ -18,6 +19,7 @@ export function isLoopback(host: string): boolean {
 
 /** What sessions and the authentication of API tokens are opened with. */
 export interface OpenDeps extends GroupDeps {
+  readonly environments: Pick<EnvironmentStore, "find">;
   readonly lifecycle: Lifecycle;
   readonly logger: Logger;
 }
@@ -25,11 +27,11 @@ export interface OpenDeps extends GroupDeps {
 /** Opens what makes and checks viewer sessions. */
 export function openSessions(
   { publicUrl, host, viewerSessionMaxMs, apiTokenCacheMs }: Config,
-  { client, cipher, audit, lifecycle, logger }: OpenDeps,
+  { client, cipher, audit, environments, lifecycle, logger }: OpenDeps,
 ) {
   let listenUrl: string | undefined;
   const signingKeys = new SigningKeys({
-    store: redisSigningKeys({ client, cipher, audit }),
+    store: redisSigningKeys({ client, cipher, audit, environments }),
     unsubscribedMs: apiTokenCacheMs,
     onOverdue: (error) =>
       logger.warn(errorFields(error), "signing keys could not be changed though it is time; it is tried again"),
@@ -50,11 +52,12 @@ export function openSessions(
     /** Creates the listener for revocations and signing-key changes. @param listener for revocations of API tokens */
     createListener(listener: FeedListener): FeedListener {
       return {
-        revoked(message) {
-          const path = signingKeysPath(message);
-          if (path === undefined) listener.revoked(message);
-          else signingKeys.forget(path);
+        revoked: (digest) => listener.revoked(digest),
+        environmentDeleted(environment) {
+          listener.environmentDeleted(environment);
+          signingKeys.forget(environmentPath(environment));
         },
+        signingKeysChanged: (environment) => signingKeys.forget(environmentPath(environment)),
         missed() {
           listener.missed();
           signingKeys.setSubscribed(true);

@@ -1,18 +1,18 @@
 import { RateLimiter } from "./auth/rate-limiter.ts";
 import type { Config } from "./config/config.ts";
-import type { ApiTokenStore } from "./domain/api-token.ts";
+import type { RevocationListener } from "./domain/api-token.ts";
 import { formatEnvironmentName } from "./domain/environment.ts";
 import type { RateLimit } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics, RateLimitName } from "./observability/metrics.ts";
 import type { RateLimiters } from "./rpc/access.ts";
 import type { Stores } from "./rpc/routes.ts";
-import { Audit } from "./store/audit/audit.ts";
-import { redisAuditTrail } from "./store/audit/audit-trail.ts";
+import { redisApiTokens } from "./store/api-tokens/api-tokens.ts";
+import { Audit } from "./store/audit.ts";
+import { redisAuditTrail } from "./store/audit-trail.ts";
 import { openEmbedded } from "./store/embedded/embedded.ts";
-import type { TokenCipher } from "./store/encryption/encryption.ts";
-import { redisEnvironmentDeletion } from "./store/environments/environment-deletion.ts";
-import { redisEnvironments } from "./store/environments/environments.ts";
+import type { TokenCipher } from "./store/encryption.ts";
+import { redisEnvironments } from "./store/environments.ts";
 import { redisUserGroupAdmin } from "./store/groups/user-group-admin.ts";
 import { redisUserGroups } from "./store/groups/user-groups.ts";
 import { rateCounter } from "./store/rate-counter.ts";
@@ -109,14 +109,14 @@ function warnOfAbsent({ nodes }: StoreClient, logger: Logger): void {
 /** What the RPCs act on, by one client: a call that is traced has its own, whose client tells of the round trips. */
 export function openStores(
   client: StoreClient,
-  { cipher, audit, apiTokens }: { cipher: TokenCipher; audit: Audit; apiTokens: ApiTokenStore },
+  { cipher, audit, listener }: { cipher: TokenCipher; audit: Audit; listener: RevocationListener },
 ) {
-  const environments = redisEnvironments(client, audit);
+  const environments = redisEnvironments({ client, audit, listener });
   return {
     userGroups: redisUserGroups({ client, cipher, audit }),
     environments,
-    environmentDeletion: redisEnvironmentDeletion({ client, audit, environments, apiTokens }),
-    apiTokens,
+    environmentDeletion: environments,
+    apiTokens: redisApiTokens({ client, listener, audit }),
     userGroupAdmin: redisUserGroupAdmin({ client, cipher, audit }),
     auditTrail: redisAuditTrail(client, audit),
     tokenKeys: new RedisTokenKeys({ client, cipher, audit, environments }),

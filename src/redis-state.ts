@@ -1,15 +1,15 @@
 import { StoreMisconfigured } from "@user-group-service/redis";
 import type { Config } from "./config/config.ts";
 import { AT_START } from "./domain/audit.ts";
-import { type Environment, type EnvironmentName, environmentPath, type NewEnvironment } from "./domain/environment.ts";
+import { type Environment, type EnvironmentName, environmentPath } from "./domain/environment.ts";
 import { EnvironmentNotFound, StoreUnavailable } from "./domain/errors.ts";
 import type { EnvironmentStore } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
-import type { RingKey } from "./store/encryption/encryption.ts";
-import { ENVIRONMENTS_KEY, FORMAT_KEY, TOKEN_KEYS_KEY } from "./store/keys.ts";
+import type { RingKey } from "./store/encryption.ts";
+import { FORMAT_KEY } from "./store/keys.ts";
 import { SET_IF_ABSENT } from "./store/records.ts";
 import type { StoreClient } from "./store/redis/client.ts";
-import { durabilityWarnings } from "./store/redis/requirements.ts";
+import { durabilityWarnings, memoryAdvice } from "./store/redis/requirements.ts";
 import { checkTokenKeys, NOTE_INTERVAL_MS, noteKeyUse } from "./store/secret-keys/ring.ts";
 import type { RedisTokenKeys } from "./store/secret-keys/token-keys.ts";
 import { isReporter } from "./worker.ts";
@@ -17,15 +17,12 @@ import { isReporter } from "./worker.ts";
 /** How long until what could not be checked or restored is tried again, in milliseconds. */
 const RETRY_MS = 1000;
 
-/**
- * How often it is checked whether the environments are there, in milliseconds. They are held closed for longer after a
- * deletion (`CLOSED_MS` in `store/environments/environment-deletion.ts`).
- */
-const CHECK_MS = 60_000;
+/** How often it is checked whether the environments are there: as often as API tokens are, within these bounds in milliseconds. */
+const CHECK_MS = { least: 1000, most: 60_000 };
 
 /** What the state of Redis is kept with. */
 interface RedisStateDeps {
-  readonly config: Pick<Config, "minReplicasAck" | "redisUrl">;
+  readonly config: Pick<Config, "apiTokenCacheMs" | "minReplicasAck" | "redisUrl">;
   /** The ring that is in use. */
   readonly ring: () => readonly RingKey[];
   readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded">;
@@ -47,6 +44,8 @@ export class RedisState {
   onGone: (environment: Environment) => void = () => {};
   readonly #deps: RedisStateDeps;
   readonly #inUse = new Map<string, Environment>();
+  /** The paths of environments of which the log says that they are deleted. */
+  readonly #toldDeleted = new Set<string>();
   #isChecked = false;
   #isRunning = false;
   #isFailing = false;
@@ -70,6 +69,8 @@ export class RedisState {
     if (!isReporter()) return;
     const warnings = await this.#unlessAway(durabilityWarnings(client, config.minReplicasAck), "what it keeps");
     for (const warning of warnings ?? []) logger.warn(warning);
+    const advice = await memoryAdvice(client).catch(() => undefined);
+    if (advice !== undefined) logger.info(advice);
   }
 
   /**
@@ -77,28 +78,44 @@ export class RedisState {
    *
    * @throws EnvironmentNotFound when it is deleted; StoreUnavailable, TooFewReplicas, RecordUnreadable
    */
-  async use(name: NewEnvironment): Promise<Environment> {
+  async use(name: EnvironmentName): Promise<Environment> {
     const path = environmentPath(name);
-    const known = this.#inUse.get(path) ?? (await this.#deps.environments.ensureEnvironment(name, AT_START));
-    this.#inUse.set(path, known);
-    return known;
+    const known = this.#inUse.get(path);
+    if (known) return known;
+    const found = await this.#deps.environments.ensureEnvironment(name, AT_START).catch((error: unknown) => {
+      if (error instanceof EnvironmentNotFound) this.#tellDeleted(path);
+      throw error;
+    });
+    this.#toldDeleted.delete(path);
+    this.#inUse.set(path, found);
+    return found;
   }
 
   /** The same at the start; undefined when it is deleted, or cannot be known because its shard is away. */
-  useIfThere(name: NewEnvironment): Promise<Environment | undefined> {
+  useIfThere(name: EnvironmentName): Promise<Environment | undefined> {
     const path = environmentPath(name);
-    const use = this.use(name).catch((error: unknown) => {
-      const none = unlessDeleted(error);
-      this.#tellDeleted(path);
-      return none;
-    });
-    return this.#unlessAway(use, `the environment ${path}`);
+    return this.#unlessAway(this.use(name).catch(unlessDeleted), `the environment ${path}`);
   }
 
   /** Leaves alone the environments that are no longer used. @param names those that are */
   useOnly(names: readonly EnvironmentName[]): void {
     const paths = new Set(names.map(environmentPath));
     for (const path of this.#inUse.keys()) if (!paths.has(path)) this.#inUse.delete(path);
+  }
+
+  /** Forgets an environment in use that is deleted, or is another one by now. */
+  forget(environment: Environment): void {
+    const path = environmentPath(environment);
+    if (this.#inUse.get(path)?.number === environment.number) this.#inUse.delete(path);
+    this.onGone(environment);
+  }
+
+  /** Forgets an environment whose deletion has begun, as another worker or this one has announced. */
+  deleted(environment: Environment): void {
+    const path = environmentPath(environment);
+    const isInUse = this.#inUse.get(path)?.number === environment.number;
+    this.forget(environment);
+    if (isInUse) this.#tellDeleted(path);
   }
 
   /** Notes under which key this process encrypts; when that fails, the next time does it. */
@@ -113,7 +130,8 @@ export class RedisState {
   watch(): void {
     void this.noteKeyUse();
     this.#noting = setInterval(() => void this.noteKeyUse(), NOTE_INTERVAL_MS).unref();
-    this.#watching = setInterval(() => void this.#restoreEnvironments().catch(() => {}), CHECK_MS).unref();
+    const checkMs = Math.min(Math.max(this.#deps.config.apiTokenCacheMs, CHECK_MS.least), CHECK_MS.most);
+    this.#watching = setInterval(() => void this.#restoreEnvironments().catch(() => {}), checkMs).unref();
   }
 
   /** Checks and restores what Redis may have lost; to be called whenever Redis is back. */
@@ -172,9 +190,8 @@ export class RedisState {
   async #restoreEnvironments(): Promise<void> {
     for (const [path, known] of this.#inUse) {
       const stored = await this.#deps.environments.ensureEnvironment(known, AT_START).catch(unlessDeleted);
-      if (stored?.number === known.number && stored.partitions === known.partitions) continue;
-      this.#inUse.delete(path);
-      this.onGone(known);
+      if (stored?.number === known.number) continue;
+      this.forget(known);
       if (!stored) this.#tellDeleted(path);
       else
         this.#deps.logger.error(
@@ -184,7 +201,10 @@ export class RedisState {
     }
   }
 
+  /** Logs that an environment is deleted, once until it is in use again. */
   #tellDeleted(environment: string): void {
+    if (this.#toldDeleted.has(environment)) return;
+    this.#toldDeleted.add(environment);
     this.#deps.logger.error(
       { environment },
       "an environment of API_TOKENS is deleted, so its tokens there have ended; take them out, or make it anew with CreateEnvironment",
@@ -212,7 +232,7 @@ function unlessDeleted(error: unknown): undefined {
 }
 
 /** The number of the layout that this release reads and writes; a release that changes the layout takes the next one. */
-export const LAYOUT = "2";
+export const LAYOUT = "3";
 
 /** The layout of releases that stored no number. */
 const FIRST_LAYOUT = "1";
@@ -224,13 +244,13 @@ const FIRST_LAYOUT = "1";
  * @throws StoreMisconfigured when it has another; StoreUnavailable; TooFewReplicas
  */
 async function checkFormat(client: StoreClient, wasChecked: boolean): Promise<void> {
-  // Looks for data before the number: had a worker of this release written the data, the number would be there by then.
-  const isUsed = !wasChecked && (await holdsData(client));
   let found = await client.run("format", "get", [FORMAT_KEY]);
-  if (found === null && isUsed) found = FIRST_LAYOUT;
+  // Looks for data before the number once more: had a worker of this release written the data, the number would be there by then.
+  if (found === null && !wasChecked && (await holdsData(client)))
+    found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
   // Another worker may start meanwhile, even one of another release.
   if (found === null)
-    [, , found = ""] = await client.change("format", SET_IF_ABSENT, { key: FORMAT_KEY, text: LAYOUT, lastsMs: 0 });
+    [, , found = ""] = await client.change("format", SET_IF_ABSENT, { key: FORMAT_KEY, value: LAYOUT });
   if (found === LAYOUT) return;
   const writer = Number(found) > Number(LAYOUT) ? "a later" : "an earlier";
   throw new StoreMisconfigured(
@@ -239,10 +259,20 @@ async function checkFormat(client: StoreClient, wasChecked: boolean): Promise<vo
   );
 }
 
+/** How long data is looked for, in milliseconds, in a Redis without the number of a layout. Other applications may use it, too. */
+const LOOK_MS = 1000;
+
+/** Whether Redis has a key of this service that does not expire. */
 async function holdsData(client: StoreClient): Promise<boolean> {
-  const [keys, environments] = await Promise.all([
-    client.run("format", "hgetall", [TOKEN_KEYS_KEY]),
-    client.run("format", "zrangebylex", [ENVIRONMENTS_KEY, "-", "+", "LIMIT", 0, 1]),
-  ]);
-  return Object.keys(keys).length > 0 || environments.length > 0;
+  const found = await client.each("format", async (redis) => {
+    const until = performance.now() + LOOK_MS;
+    let cursor = "0";
+    do {
+      const [next, keys] = await redis.scan(cursor, "MATCH", "ug:*", "COUNT", 1000);
+      if (keys.some((key) => !key.startsWith("ug:rate:"))) return true;
+      cursor = next;
+    } while (cursor !== "0" && performance.now() < until);
+    return false;
+  });
+  return found.includes(true);
 }

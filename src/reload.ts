@@ -5,7 +5,7 @@ import type { FileSetting } from "./config/settings.ts";
 import type { Logger } from "./observability/log.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import { explainStartFailure } from "./start-messages.ts";
-import type { RingKey } from "./store/encryption/encryption.ts";
+import type { RingKey } from "./store/encryption.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { checkTokenKeys } from "./store/secret-keys/ring.ts";
 import type { RedisTokenKeys } from "./store/secret-keys/token-keys.ts";

@@ -10,6 +10,7 @@ import { type App, createApp } from "./app.ts";
 import { ApiTokens } from "./auth/api-tokens.ts";
 import type { Config } from "./config/config.ts";
 import type { Setting } from "./config/settings.ts";
+import type { Environment } from "./domain/environment.ts";
 import { newApiToken } from "./domain/token.ts";
 import { addGauges } from "./gauges.ts";
 import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
@@ -27,7 +28,8 @@ import { loadAllRules } from "./rpc/interceptors.ts";
 import { Readiness } from "./rpc/readiness.ts";
 import { sharedOverloaded } from "./rpc/refusal-errors.ts";
 import { announce, endUnusable, type ForDevelopment, type Listening } from "./start-messages.ts";
-import { type RingKey, TokenCipher } from "./store/encryption/encryption.ts";
+import { type RingKey, TokenCipher } from "./store/encryption.ts";
+import { redisEnvironments } from "./store/environments.ts";
 import { StoreClient } from "./store/redis/client.ts";
 import { openForks, Supervisor } from "./supervisor.ts";
 import { answer, ask, isReporter, notifySupervisor, worker } from "./worker.ts";
@@ -146,10 +148,16 @@ export async function open(config: Config, options: { write?: (line: string) => 
       config.tokenKeys.length > 0 ? config.tokenKeys : [{ id: "embedded", secret: randomBytes(32) }];
     const audit = openAudit(config, { logger: log.logger, metrics });
     const cipher = new TokenCipher(ring);
-    const common = { client, cipher, audit, lifecycle, logger: log.logger };
+    const environments = redisEnvironments({
+      client,
+      audit,
+      listener: { environmentDeleted: (environment) => listener.environmentDeleted(environment) },
+    });
+    const common = { client, cipher, audit, environments, lifecycle, logger: log.logger };
     const { sessions, signingKeys, listensAt, createListener } = openSessions(config, common);
-    const { apiTokensOf, issued } = openIssuedTokens(config, common, createListener);
-    const storesOf = (client: StoreClient) => openStores(client, { cipher, audit, apiTokens: apiTokensOf(client) });
+    const onDeleted = (environment: Environment) => state.deleted(environment);
+    const { issued, listener } = openIssuedTokens(config, common, { createListener, onDeleted });
+    const storesOf = (client: StoreClient) => openStores(client, { cipher, audit, listener });
     const stores = storesOf(client);
     const checked = { config, client, ...stores, logger: log.logger, onUnusable: endUnusable };
     const state = new RedisState({ ...checked, ring: () => ring });
@@ -189,7 +197,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       if ([...changed].some((setting) => setting.startsWith("OTEL_"))) traces?.useTls(collectorTlsOf(next));
       current = next;
     };
-    state.onGone = (environment) => authenticator.forget(environment);
+    state.onGone = ({ number }) => authenticator.forget(number);
     /** Waits for Redis, checks what it holds, and serves. */
     const start = async () => {
       await opened;

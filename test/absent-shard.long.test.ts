@@ -2,14 +2,15 @@ import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
-import { apiTokenDigest } from "../src/domain/token.ts";
-import { apiTokenKey, environmentKey } from "../src/store/keys.ts";
+import { candidateOf } from "../src/store/environments.ts";
+import { environmentKey } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf } from "./support/admin.ts";
 import { describeWithRedis, newCluster, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { ask, type TestRedis } from "./support/redis.ts";
 import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
+import { keyOfApiToken } from "./support/stored-keys.ts";
 
 /** A Cluster whose shards stay away: nothing takes their place within the test. */
 async function newShards(): Promise<{
@@ -25,8 +26,7 @@ async function newShards(): Promise<{
   // The first has the layout.
   const masters = [format, ...others];
   const env = (i: number) => {
-    for (let n = 0; ; n++)
-      if (masterOf(environmentKey({ name: `e${n}`, tag: undefined })) === masters[i]) return `e${n}`;
+    for (let n = 0; ; n++) if (masterOf(environmentKey(candidateOf(`e${n}/`, 0))) === masters[i]) return `e${n}`;
   };
   const url = `redis-cluster://${masters.map(({ port }) => `127.0.0.1:${port}`)}`;
   return { url, masters, env, masterOf };
@@ -52,7 +52,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a C
     const issue = async (): Promise<string> => {
       const values = { environment: { name: env(0) }, displayName: "issued", role: Role.MANAGE };
       const { token } = await adminOf(first.url).createApiToken(values);
-      return masterOf(apiTokenKey(apiTokenDigest(token))) === masters[2] ? token : issue();
+      return masterOf(keyOfApiToken(token)) === masters[2] ? token : issue();
     };
     const issued = await issue();
     await first.stop();
@@ -92,12 +92,12 @@ describeWithRedis("what a shard holds that was away at the start", () => {
     const [format] = masters as [TestRedis];
     const start = (delay: string) => newServer({ redisUrl: url, env: { ...settings, SHUTDOWN_DELAY: delay } });
     await (await start("0s")).stop();
-    await ask(format, "SET", "ug:format", "3");
+    await ask(format, "SET", "ug:format", "4");
     format.freeze();
     const server = await start("1h");
     expect(await answered(server, TOKENS[1] ?? "")).toContain(true);
     format.thaw();
     expect(await server.exited()).toBe(1);
-    expect(server.output()).toMatch(/cannot use Redis: this Redis holds data of a later release, in layout 3/);
+    expect(server.output()).toMatch(/cannot use Redis: this Redis holds data of a later release, in layout 4/);
   });
 });

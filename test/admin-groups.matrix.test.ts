@@ -76,7 +76,7 @@ describePlaces([
 
       const unknown = { code: "NotFound", reason: "TOKEN_NOT_FOUND" };
       const testing = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
-      expect(await failureOf(admin().lookupUserGroupToken({ token: newUserGroupToken(0) }))).toEqual(unknown);
+      expect(await failureOf(admin().lookupUserGroupToken({ token: newUserGroupToken() }))).toEqual(unknown);
       expect(await failureOf(root().lookupUserGroupToken({ environment: testing, token }))).toEqual(unknown);
       expect(await failureOf(root().lookupUserGroupToken({ environment: testing, token: session }))).toEqual({
         code: "NotFound",
@@ -302,7 +302,7 @@ function calls(userGroupId: string) {
   return [
     of((admin, request) => admin.listUserGroups(request)),
     of((admin, request) => admin.lookupUserGroup({ ...request, userGroupId })),
-    of((admin, request) => admin.lookupUserGroupToken({ ...request, token: newUserGroupToken(0) })),
+    of((admin, request) => admin.lookupUserGroupToken({ ...request, token: newUserGroupToken() })),
     of((admin, request) => admin.deleteUserGroup({ ...request, userGroupId })),
     of((admin, request) => admin.revokeUserGroupTokens({ ...request, userGroupId })),
     of((admin, request) => admin.importUserGroups({ ...request, userGroups: [{ providedId: userGroupId }] })),

@@ -25,7 +25,7 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
   ["GetEnvironment", { environment: null }, "environment"],
   ["GetEnvironment", { environment: { name: "a b" } }, "environment.name"],
   ["DeleteEnvironment", { environment: { name: "", tag: 1 } }, "environment.name"],
-  ...["", "a/b", "a b", "{a}", "é", "a\n", "__proto__/", text(65), newUserGroupToken(0)].map(
+  ...["", "a/b", "a b", "{a}", "é", "a\n", "__proto__/", text(65), newUserGroupToken()].map(
     (name) => ["CreateEnvironment", { environment: { name } }, "environment.name"] as const,
   ),
   ["CreateEnvironment", { environment: { name: "a", tag: 99 } }, "environment.tag"],

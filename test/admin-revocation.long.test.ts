@@ -5,12 +5,13 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
 import { beforeAll, expect, it } from "vitest";
 import { apiTokenDigest, newApiToken } from "../src/domain/token.ts";
-import { apiTokenKey, REVOKED_CHANNEL } from "../src/store/keys.ts";
+import { REVOKED_CHANNEL } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, customerOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer, patient, suiteRedis } from "./support/opened.ts";
 import { metricOf, waitForSubscriptions } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import { type ServerOptions, startServer, type TestServer } from "./support/server.ts";
+import { keyOfApiToken } from "./support/stored-keys.ts";
 
 /** What a call with an API token ends with that needs Redis for nothing but the token: its request is invalid. */
 async function attempt(server: TestServer, token: string): Promise<string> {
@@ -22,7 +23,7 @@ const REFUSED = "Unauthenticated";
 
 /** Ends a token as if its revocation were told to nobody. */
 async function endSilently(redis: Redis, token: string): Promise<void> {
-  expect(await redis.del(apiTokenKey(apiTokenDigest(token)))).toBe(1);
+  expect(await redis.del(keyOfApiToken(token))).toBe(1);
 }
 
 /** How often a server has asked Redis for an API token. */
@@ -103,7 +104,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
 
   it("end when a worker subscribes again, where its connection was cut before they were revoked", async () => {
     const { token, one, two } = await cachedToken();
-    const key = apiTokenKey(apiTokenDigest(token));
+    const key = keyOfApiToken(token);
     // In one step: nobody can have heard of it.
     const killed = await operator.multi().client("KILL", "TYPE", "pubsub").del(key).exec();
     expect(killed?.map(([, count]) => count)).toEqual([2, 1]);

@@ -197,7 +197,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     for (const caller of ["resolve", "read", "manage", "admin"] as const) {
       const { viewers } = grpcClients(server, tokens[caller] ?? "");
       expect((await viewers.resolveViewer({ token: made.userGroup?.token ?? "" })).providedId).toBe(userGroupId);
-      expect((await failureOf(viewers.resolveViewer({ token: newUserGroupToken(0) }))).code).toBe("NotFound");
+      expect((await failureOf(viewers.resolveViewer({ token: newUserGroupToken() }))).code).toBe("NotFound");
     }
   });
 });

@@ -26,16 +26,16 @@ describePlaces([
       const name = newName();
       const environment = { name, tag: ApiEnvironmentTag.TESTING };
       const before = Date.now();
-      const { environment: made } = await admin().createEnvironment({ environment, partitions: 7 });
-      expect(made).toMatchObject({ ...environment, partitions: 7 });
+      const { environment: made } = await admin().createEnvironment({ environment });
+      expect(made).toMatchObject(environment);
       expect(Math.abs((millis(made?.createTime) ?? 0) - before)).toBeLessThan(60_000);
-      const again = await failureOf(admin().createEnvironment({ environment, partitions: 7 }));
+      const again = await failureOf(admin().createEnvironment({ environment }));
       expect(again).toEqual({ code: "AlreadyExists", reason: "ENVIRONMENT_EXISTS" });
 
       const expireTime = timestampFromMs(Date.now() + 3_600_000);
       const values = { displayName: "back end é", role: Role.MANAGE, expireTime };
       const { apiToken, token } = await admin().createApiToken({ environment, ...values });
-      expect(token).toMatch(/^ugk_[0-9A-Za-z]{38}$/);
+      expect(token).toMatch(/^ugk_[0-9A-Za-z]{40}$/);
       expect(apiToken).toMatchObject({ displayName: "back end é", role: Role.MANAGE, creator: "root" });
       expect(millis(apiToken?.expireTime)).toBe(millis(expireTime));
       expect(Math.abs((millis(apiToken?.createTime) ?? 0) - before)).toBeLessThan(60_000);
@@ -89,7 +89,7 @@ describePlaces([
       const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
       expect(await failureOf(admin().getEnvironment({ environment }))).toEqual(missing);
       expect(await failureOf(admin().deleteEnvironment({ environment }))).toEqual(missing);
-      const { environment: made } = await admin().createEnvironment({ environment, partitions: 3 });
+      const { environment: made } = await admin().createEnvironment({ environment });
       const { token } = await admin().createApiToken({ environment, displayName: "x", role: Role.ADMIN });
       const own = grpcClients(server, token);
       for (const userGroupId of ["a", "b"]) await own.groups.getUserGroup({ userGroupId });
@@ -118,12 +118,20 @@ describePlaces([
       const { auditEvents } = await admin().listAuditEvents({ environment, method: "DeleteEnvironment" });
       expect(auditEvents).toMatchObject([
         { actorId: "root", changedFields: [] },
-        { actorId: "root", apiTokenDisplayName: "x" },
         { actorId: "root", changedFields: ["delete_time"] },
       ]);
 
-      await admin().createEnvironment({ environment, partitions: 2 });
-      const none = { userGroupCount: 0n, apiTokenCount: 0 };
+      await admin().createEnvironment({ environment });
+      const next = await admin().createApiToken({ environment, displayName: "next", role: Role.ADMIN });
+      // Whoever has the new one sees nothing of the one before; root sees both.
+      const ofNext = await admin(next.token).listAuditEvents({});
+      expect(ofNext.auditEvents.map(({ method }) => method)).toEqual(["CreateApiToken", "CreateEnvironment"]);
+      const all = await admin().listAuditEvents({ environment });
+      expect(all.auditEvents.slice(0, 3).map(({ method }) => method)).toEqual([
+        ...["CreateApiToken", "CreateEnvironment", "DeleteEnvironment"],
+      ]);
+      expect(all.auditEvents.length).toBeGreaterThan(6);
+      const none = { userGroupCount: 0n, apiTokenCount: 1 };
       expect(await admin().getEnvironment({ environment })).toMatchObject(none);
       expect(await admin().deleteEnvironment({ environment })).toMatchObject(done);
     });

@@ -72,7 +72,7 @@ describePlaces([
       const environment = { name: newName(), tag: ApiEnvironmentTag.TESTING };
       const root = admin();
       const call = (requestId: string) => ({ headers: { "x-request-id": requestId } });
-      await root.createEnvironment({ environment, partitions: 3 }, call("r1"));
+      await root.createEnvironment({ environment }, call("r1"));
       const values = { displayName: "secret name", role: Role.ADMIN };
       const { apiToken, token } = await root.createApiToken({ environment, ...values }, call("r2"));
       const id = apiToken?.id ?? "";
@@ -155,7 +155,7 @@ describePlaces([
       const userGroupId = newId();
       await grpcClients(server).groups.getUserGroup({ userGroupId });
       const { token } = await issueToken(server, "read");
-      for (const wrong of ["x".repeat(20), newApiToken(), newUserGroupToken(0), token]) {
+      for (const wrong of ["x".repeat(20), newApiToken(), newUserGroupToken(), token]) {
         await failureOf(grpcClients(server, wrong).groups.updateUserGroup({ userGroupId, name: "x" }));
       }
       // Suites of other files call this server meanwhile.

@@ -154,7 +154,7 @@ describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
       user_group_id: undefined,
     };
     for (const path of [`${RPC}/GetUserGroup`, "/api/user", RESOLVE]) {
-      const line = await send(path, newApiToken(), { userGroupId: "claimed", token: newUserGroupToken(0) });
+      const line = await send(path, newApiToken(), { userGroupId: "claimed", token: newUserGroupToken() });
       expect(line).toMatchObject({ level: "debug", code: "unauthenticated", peer: "127.0.0.1" });
       expect(whoIn(line)).toEqual(nobody);
     }
@@ -186,7 +186,7 @@ describeWithRedis.each(RUNTIMES)("at the level info on %s", (runtime) => {
     expect((await failureOf(groups.getUserGroup({ userGroupId: "kept" }))).code).toBe("DataLoss");
     await groups.getUserGroup({ userGroupId: "odd" });
     const [oddKey = ""] = await operator.keys("*:group:odd");
-    await operator.hset(oddKey, "m0", '{"no text":1}');
+    await operator.hset(oddKey, "m", '{"no text":1}');
     const headers = { ...bearer(server.tokens.customer), "content-type": "application/json" };
     const body = JSON.stringify({ userGroupId: "odd" });
     const answer = await http1(server.url, `${RPC}/GetUserGroup`, { method: "POST", headers, body });

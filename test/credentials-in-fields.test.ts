@@ -20,7 +20,7 @@ describe.each(RUNTIMES)("a credential in a field that is shown to many, on %s", 
       "an API token": token,
       "an entry of API_TOKENS": server.tokens.customer,
       ADMIN_TOKEN,
-      "a user group token": newUserGroupToken(0),
+      "a user group token": newUserGroupToken(),
       "a JWT of the type of viewer sessions": `${JWT_HEAD}.e30.c2ln`,
     };
     await groups.getUserGroup({ userGroupId });
@@ -57,7 +57,7 @@ describe.each(RUNTIMES)("a credential in a field that is shown to many, on %s", 
     const { token } = await issueToken(server, "read");
     const tokens = [
       ...[session, `${JWT_HEAD}.e30.c2ln`, ADMIN_TOKEN, server.tokens.customer, server.tokens.testing, token],
-      ...[newUserGroupToken(0), `foreign-${crypto.randomUUID()}`],
+      ...[newUserGroupToken(), `foreign-${crypto.randomUUID()}`],
     ];
     const userGroups = tokens.map((each) => ({ providedId: newId(), token: each }));
     const { results } = await admin.importUserGroups({ environment, userGroups, snapshotTime: timestampNow() });

@@ -28,7 +28,7 @@ import { MAX_KEYS } from "../src/auth/rate-limiter.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/capacity.ts";
 import { loadConfig } from "../src/config/config.ts";
 import { IPV6_PREFIX_HEXTETS } from "../src/domain/client-address.ts";
-import { DEFAULT_PARTITIONS, ENVIRONMENT_NUMBERS, MAX_PARTITIONS, TEAM_IDS } from "../src/domain/environment.ts";
+import { ENVIRONMENT_NUMBERS, TEAM_IDS } from "../src/domain/environment.ts";
 import { LOG_FIELDS } from "../src/observability/log.ts";
 import { MAX_ETAGS } from "../src/rest/user.ts";
 import { MAX_ERROR_BYTES, MAX_QUOTED, MAX_VIOLATIONS } from "../src/rpc/all-rules.ts";
@@ -92,7 +92,6 @@ describe("every figure is that of the code", () => {
       ["groups of an import", groups.maxItems],
       ["a page of a list", 1, page.lessThan.value, MAX_PAGE_BYTES],
       ["a token of another system, imported", imported.minLen, imported.maxLen],
-      ["partitions of an environment", DEFAULT_PARTITIONS, MAX_PARTITIONS],
       // One number is nobody's.
       ["environments", ENVIRONMENT_NUMBERS - 1],
       ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],

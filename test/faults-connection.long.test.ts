@@ -7,7 +7,7 @@ import { freePort, listen, pause, waitFor } from "@user-group-service/testing/wa
 import type { Redis } from "ioredis";
 import { expect, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
-import { FIELD } from "../src/store/groups/fields.ts";
+import { FIELD } from "../src/store/groups/group-record.ts";
 import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";

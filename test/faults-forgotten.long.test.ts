@@ -1,9 +1,12 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { FIELD } from "../src/store/groups/fields.ts";
+import { candidateOf } from "../src/store/environments.ts";
+import { FIELD } from "../src/store/groups/group-record.ts";
+import { environmentKey } from "../src/store/keys.ts";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
+import { numberOfEnvironment } from "./support/stored-keys.ts";
 
 const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
 
@@ -43,17 +46,17 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     const { redis, operator } = await newRedisAndOperator();
     await newServer({ redisUrl: redis.url });
     const told = async () => {
-      const keys = ["ug:token-keys", ...(await operator.keys("ug:env:*"))].sort();
+      const keys = ["ug:token-keys", ...(await operator.keys("ug:*:environment"))].sort();
       return Promise.all(keys.map(async (key) => [key, await operator.hgetall(key).then(withoutTime)]));
     };
-    const withoutTime = ({ create_time: _, ...fields }: { [field: string]: string }) => fields;
+    const withoutTime = ({ create_time: _, version: __, ...fields }: { [field: string]: string }) => fields;
     const before = await told();
     expect(before).toHaveLength(4);
     // It writes nothing to disk, and comes back empty.
     await redis.kill();
     await redis.restart();
     await waitFor("all is told again", async () => JSON.stringify(await told()) === JSON.stringify(before));
-    expect(await operator.keys("ug:env-number:*")).toHaveLength(3);
+    expect(await operator.keys("ug:environment:*")).toHaveLength(3);
     const wrong = newLaunched({ redisUrl: redis.url, env: { TOKEN_KEYS: `other:${OTHER_KEY}`, API_TOKENS: "" } });
     expect(await wrong.exited()).toBe(1);
     expect(wrong.output()).toContain("TOKEN_KEYS holds none of the keys");
@@ -62,7 +65,15 @@ describeWithRedis("a Redis that comes back with an older state", () => {
   it("says when an environment is not what it was any more", async () => {
     const { redis, operator } = await newRedisAndOperator();
     const worker = await newServer({ redisUrl: redis.url });
-    await operator.hset(`ug:env:${worker.environment}/Customer`, "partitions", "65");
+    const name = { name: worker.environment, tag: "Customer" as const };
+    const number = await numberOfEnvironment(operator, name);
+    await operator.hset(environmentKey(number), "state", "deleted");
+    const next = candidateOf(`${worker.environment}/Customer`, 1);
+    await operator.hset(environmentKey(next), {
+      state: "active",
+      path: `${worker.environment}/Customer`,
+      create_time: "1",
+    });
     await operator.client("KILL", "TYPE", "normal", "SKIPME", "yes");
     const changed = () => worker.log().filter(({ msg }) => msg.startsWith("Redis holds a different"));
     await waitFor("the log tells of it", () => changed().length > 0);

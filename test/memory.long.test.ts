@@ -3,8 +3,7 @@ import { expect, it } from "vitest";
 import { newApiTokenId } from "../src/domain/api-token.ts";
 import type { ChangeBy } from "../src/domain/audit.ts";
 import type { Environment } from "../src/domain/environment.ts";
-import { KEY, partitionPrefix } from "../src/store/keys.ts";
-import { byId, byToken, keysOf, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
+import { byId, byToken, keysOf, newEnvironment, newGroup, RING, todayKey } from "./support/contract/context.ts";
 import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
@@ -39,7 +38,7 @@ describeWithRedis("what a group takes in a Redis as it is installed", () => {
     ["a long name of the encryption key", given, "k".repeat(32), 480],
     ["properties of some hundred bytes", long, "k1", 900],
   ] as const)("of %s stays compact after every change", async (_, values, keyId, bytes) => {
-    const environment = newEnvironment({ name: "acme", tag: "Customer", number: 2 ** 19 });
+    const environment = await newEnvironment({ name: "acme", tag: "Customer", number: 2 ** 19 }, redisOf(client));
     const store = storeOf(keyId);
     await redisOf(client).del(key(environment));
     const isCompact = async () => {
@@ -76,12 +75,11 @@ describeWithRedis("what a group takes in a Redis as it is installed", () => {
     };
     const grow = async (values: typeof given | typeof long) => {
       await redisOf(client).flushall();
-      // Few partitions, so that each has as many groups as it has in a large environment.
-      const environment = newEnvironment({ name: "acme", tag: "Customer", partitions: 2, number: 2 ** 19 });
+      const environment = await newEnvironment({ name: "acme", tag: "Customer", number: 2 ** 19 }, redisOf(client));
       const ids = Array.from({ length: 4000 }, (_, i) => `group-${String(i).padStart(7, "0")}`);
       const made = await Promise.all(ids.map((id) => store.getOrCreate(environment, newGroup(id, values), by())));
       for (const { group } of made) await store.rotate(environment, byToken(group.token), by());
-      const { events, groups } = await bytesOf([0, 1].map((one) => partitionPrefix(environment, one) + KEY.audit));
+      const { events, groups } = await bytesOf([todayKey(environment)]);
       // Every group has been created and rotated.
       expect(events / (2 * ids.length)).toBeLessThanOrEqual(180);
       return groups / ids.length;

@@ -8,6 +8,7 @@ import { signingKeysKey } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, bearer, customerOf } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
+import { numberOfEnvironment } from "./support/stored-keys.ts";
 
 const CLAIMS = ["iss", "aud", "sub", "tid", "gen", "jti", "iat", "exp", "vid", "origin", "properties", "ext"] as const;
 
@@ -31,7 +32,9 @@ describeWithRedis("a viewer session that a stolen key has signed", () => {
     // Somebody who can write to Redis adds a key.
     const [kid, pair, now] = [newKeyId(), await newKeyPair(), Math.floor(Date.now() / 1000)];
     const stored = [Date.now() - 1000, Date.now() - 1000, pair.x, pair.y].join(".");
-    await newOperator(redis).hset(signingKeysKey({ name: server.environment, tag: "Customer" }), kid, stored);
+    const operator = newOperator(redis);
+    const number = await numberOfEnvironment(operator, { name: server.environment, tag: "Customer" });
+    await operator.hset(signingKeysKey(number), kid, stored);
     const key = await importJWK({ kty: "EC", crv: "P-256", ...pair }, "ES256");
     const right = {
       ...{

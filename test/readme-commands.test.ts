@@ -70,7 +70,7 @@ const README: readonly RegExp[] = [
   /"providedId": "acme"/,
   /^$/,
   /"msg":"listening"/,
-  /"name":"globex".*"role":"ROLE_MANAGE".*"token":"ugk_\w{38}"/s,
+  /"name":"globex".*"role":"ROLE_MANAGE".*"token":"ugk_\w{40}"/s,
   /node scripts\/build\.js/,
   /"msg":"listening"/,
 ];

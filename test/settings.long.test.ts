@@ -2,7 +2,8 @@ import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ADMIN_ENV, ADMIN_TOKEN, adminOf, customerOf, newName } from "./support/admin.ts";
-import { describeWithRedis, newOperator, newRedis, newServer, redisUrl } from "./support/opened.ts";
+import { describeWithRedis, newRedis, newServer, redisUrl } from "./support/opened.ts";
+import { documentedRights, withRights } from "./support/rights.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
 describeWithRedis("credentials of the settings", () => {
@@ -38,7 +39,6 @@ describeWithRedis("credentials of the settings", () => {
 describeWithRedis("the API tokens of the settings for an environment that is deleted", () => {
   it("create nothing, end, do not bring it back, and act on it again when it is made anew", async () => {
     const redis = await newRedis();
-    const operator = newOperator(redis);
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const root = adminOf(server.url);
     const environment = customerOf(server);
@@ -46,11 +46,8 @@ describeWithRedis("the API tokens of the settings for an environment that is del
     await groups.getUserGroup({ userGroupId: "a" });
     const ended = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
     expect(await root.deleteEnvironment({ environment, force: true })).toMatchObject({ done: true });
-    // This worker still believes that the environment is there.
-    const gone = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
-    expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(gone);
+    expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(ended);
     expect(await failureOf(groups.getUserGroup({ userGroupId: "a" }))).toEqual(ended);
-    await operator.client("KILL", "TYPE", "normal");
     const told = "an environment of API_TOKENS is deleted";
     await waitFor("it has heard of it", () => server.log().some(({ msg }) => msg.startsWith(told)));
     expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(ended);
@@ -63,12 +60,39 @@ describeWithRedis("the API tokens of the settings for an environment that is del
     expect(await failureOf(others.groups.getUserGroup({ userGroupId: "a" }))).toEqual(ended);
     expect(await failureOf(root.getEnvironment({ environment }))).toEqual(ended);
 
-    await root.createEnvironment({ environment, partitions: 3 });
+    await root.createEnvironment({ environment });
     for (const each of [groups, others.groups]) {
       const { userGroup } = await each.getUserGroup({ userGroupId: "b" });
       expect(userGroup?.providedId).toBe("b");
     }
     expect(await root.getEnvironment({ environment })).toMatchObject({ userGroupCount: 1n });
+  });
+
+  it("act at once on one that is created again, by workers that were told of nothing", async () => {
+    const redis = await newRedis();
+    const rights = documentedRights().filter((right) => right !== "+subscribe");
+    const env = { ...ADMIN_ENV, API_TOKEN_CACHE: "1m" };
+    const server = await newServer({ redisUrl: await withRights(redis, rights), env });
+    const others = await Promise.all(
+      Array.from({ length: 3 }, async () =>
+        newServer({ redisUrl: await withRights(redis, rights), env, like: server }),
+      ),
+    );
+    const workers = others.map((other) => grpcClients(other));
+    const root = adminOf(server.url);
+    const environment = customerOf(server);
+    const [first] = workers;
+    const before = await first?.groups.getUserGroup({ userGroupId: "a" });
+    for (const { groups } of workers) await groups.getUserGroup({ userGroupId: "a" });
+    await root.deleteEnvironment({ environment, force: true });
+    await root.createEnvironment({ environment });
+    const { userGroup, newUserGroup } = (await grpcClients(server).groups.getUserGroup({ userGroupId: "a" })) ?? {};
+    expect([newUserGroup, userGroup?.teamId === before?.userGroup?.teamId]).toEqual([true, false]);
+    const [one, two, three] = workers as [(typeof workers)[0], (typeof workers)[0], (typeof workers)[0]];
+    expect((await one.groups.getUserGroup({ userGroupId: "a" })).userGroup?.token).toBe(userGroup?.token);
+    expect((await two.viewers.resolveViewer({ token: userGroup?.token ?? "" })).teamId).toBe(userGroup?.teamId);
+    const { userGroup: updated } = await three.groups.updateUserGroup({ userGroupId: "a", name: "N" });
+    expect([updated?.teamId, updated?.name]).toEqual([userGroup?.teamId, "N"]);
   });
 });
 

@@ -131,18 +131,18 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     const env = { REDIS_URL: redis.url };
     // All come to an empty Redis at once.
     const first = await Promise.all(Array.from({ length: 3 }, () => start(redis.url)));
-    expect(await operator.get("ug:format")).toBe("2");
+    expect(await operator.get("ug:format")).toBe("3");
     // One that lost all its data with the number gets both again.
     await operator.flushall();
     await operator.client("KILL", "TYPE", "normal", "SKIPME", "yes");
-    await waitFor("the number is back", async () => (await operator.get("ug:format")) === "2");
+    await waitFor("the number is back", async () => (await operator.get("ug:format")) === "3");
     for (const server of first) await server.stop();
     for (const [layout, text] of [
       [
-        "1",
-        /cannot use Redis: this Redis holds data of an earlier release, in layout 1; .*export its groups.*REDIS_URL/,
+        "2",
+        /cannot use Redis: this Redis holds data of an earlier release, in layout 2; .*export its groups.*REDIS_URL/,
       ],
-      ["3", /cannot use Redis: this Redis holds data of a later release, in layout 3; .*export its groups.*REDIS_URL/],
+      ["4", /cannot use Redis: this Redis holds data of a later release, in layout 4; .*export its groups.*REDIS_URL/],
     ] as const) {
       await operator.set("ug:format", layout);
       expect((await refused(env)).output).toMatch(text);
@@ -151,7 +151,12 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     await operator.del("ug:format");
     expect((await refused(env)).output).toMatch(/data of an earlier release, in layout 1/);
     expect(await operator.exists("ug:format")).toBe(0);
-    await operator.set("ug:format", "2");
+    // Also the records of environments alone, which the first layout had.
+    await operator.flushall();
+    await operator.hset("ug:env:acme/Customer", "partitions", "64");
+    expect((await refused(env)).output).toMatch(/data of an earlier release, in layout 1/);
+    await operator.del("ug:env:acme/Customer");
+    await operator.set("ug:format", "3");
     await start(redis.url);
   });
 

@@ -6,7 +6,7 @@ import { describeMatrix, newId } from "./support/matrix.ts";
 const DAY_MS = 86_400_000;
 
 /** A well-formed token that no group has. */
-const UNKNOWN_TOKEN = newUserGroupToken(0);
+const UNKNOWN_TOKEN = newUserGroupToken();
 
 describeMatrix((place) => {
   async function created(): Promise<GroupResult> {

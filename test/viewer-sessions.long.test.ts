@@ -13,6 +13,7 @@ import { ADMIN_ENV, ADMIN_TOKEN, adminOf, bearer, customerOf } from "./support/a
 import { describeWithRedis, newOperator, newRedis, newServer, redisUrl } from "./support/opened.ts";
 import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
+import { numberOfEnvironment } from "./support/stored-keys.ts";
 
 const PUBLIC_URL = "https://groups.example.com";
 const AUDIENCE = "https://dashboards.example.com";
@@ -78,7 +79,7 @@ describeWithRedis("the key that signs viewer sessions", () => {
 
     // As if the standby had been published for nearly as long as it has to be.
     const operator = newOperator(redis);
-    const stored = signingKeysKey({ name: first.environment, tag: "Customer" });
+    const stored = signingKeysKey(await numberOfEnvironment(operator, { name: first.environment, tag: "Customer" }));
     const [, ...rest] = String(await operator.hget(stored, newKey)).split(".");
     await operator.hset(stored, newKey, [Date.now() - PUBLISHED_MS + AHEAD_MS, ...rest].join("."));
     const { signingKeys } = await admin.rotateSigningKey({ environment });

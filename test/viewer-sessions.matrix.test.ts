@@ -138,7 +138,7 @@ describePlaces([
       expect(denied).toEqual({ code: "PermissionDenied", reason: "ROLE_TOO_LOW" });
       const missing = await failureOf(made({ user_group_id: newId() }));
       expect(missing).toEqual({ code: "NotFound", reason: "USER_GROUP_NOT_FOUND" });
-      const unknown = await failureOf(made({ token: newUserGroupToken(0) }));
+      const unknown = await failureOf(made({ token: newUserGroupToken() }));
       expect(unknown).toEqual({ code: "NotFound", reason: "TOKEN_NOT_FOUND" });
     });
 

@@ -94,7 +94,7 @@ describeServers((server) => {
   });
 
   it.each([
-    ["one that nobody has", newUserGroupToken(0)],
+    ["one that nobody has", newUserGroupToken()],
     ["one that is no token of ours", "of another system"],
     ["an API token", newApiToken()],
     ["text beyond ASCII", "\u{1f642}"],
@@ -108,7 +108,7 @@ describeServers((server) => {
     const body = JSON.stringify({ token: user_group.token, token_type_hint: "access_token", x: { y: 1 } });
     const headers = bearer(server.tokens.customer);
     for (const send of [http1, http2]) {
-      for (const target of [TARGET, `${TARGET}/`, `${TARGET}?token=${newUserGroupToken(0)}`]) {
+      for (const target of [TARGET, `${TARGET}/`, `${TARGET}?token=${newUserGroupToken()}`]) {
         const answer = await send(server.url, target, { method: "POST", headers, body });
         expect(answer.json()).toMatchObject({ active: true, sub: id });
       }
@@ -126,7 +126,7 @@ describeServers((server) => {
       ]) {
         expect((await introspect(form, headers)).json()).toMatchObject({ active: true, sub: id });
       }
-      expectInactive(await introspect(`token=${newUserGroupToken(0)}`, headers));
+      expectInactive(await introspect(`token=${newUserGroupToken()}`, headers));
       const missing = { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] };
       for (const form of ["", "token=", "token", "token_type_hint=x", `Token=${user_group.token}`, "{}"]) {
         expectRestError(await introspect(form, headers), missing);
@@ -154,7 +154,7 @@ describeServers((server) => {
       expectRestError(await introspect(body), expected);
     }
     // A token in a URL would end in logs.
-    const inQuery = await call("POST", undefined, { target: `${TARGET}?token=${newUserGroupToken(0)}` });
+    const inQuery = await call("POST", undefined, { target: `${TARGET}?token=${newUserGroupToken()}` });
     expectRestError(inQuery, { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] });
   });
 

@@ -8,8 +8,8 @@ export interface Kind {
   group(number: number): NewUserGroup;
 }
 
-/** The environment that grows, with as many partitions as one has whose creator does not choose. */
-export const ENVIRONMENT: Environment = { name: "acme", tag: "Customer", partitions: 64, number: 2 ** 19 };
+/** The environment that grows. */
+export const ENVIRONMENT: Environment = { name: "acme", tag: "Customer", number: 2 ** 19 };
 
 /** Who makes the changes. */
 export const BY: ChangeBy = {

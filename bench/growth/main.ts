@@ -1,8 +1,9 @@
 import "../../src/runtime.ts";
 import type { ScriptedRedis } from "@user-group-service/redis";
-import { Audit } from "../../src/store/audit/audit.ts";
-import { TokenCipher } from "../../src/store/encryption/encryption.ts";
+import { Audit } from "../../src/store/audit.ts";
+import { TokenCipher } from "../../src/store/encryption.ts";
 import { redisUserGroups } from "../../src/store/groups/user-groups.ts";
+import { environmentKey } from "../../src/store/keys.ts";
 import type { StoreClient } from "../../src/store/redis/client.ts";
 import { openRedis } from "../../src/store/redis/open.ts";
 import { startRedis } from "../../test/support/redis.ts";
@@ -58,6 +59,8 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
   await opened;
   try {
     const cipher = new TokenCipher([{ id: "k1", secret: Buffer.alloc(32, 7) }]);
+    const record = { state: "active", path: "acme/Customer", create_time: String(Date.now()) };
+    await redisOf(client).hset(environmentKey(ENVIRONMENT.number), record);
     const store = redisUserGroups({ client, cipher, audit: new Audit(90 * 86_400_000) });
     const measured: Size[] = [];
     const empty = await usedMemory(redisOf(client));
@@ -120,7 +123,8 @@ async function usedMemory(redis: ScriptedRedis): Promise<number> {
 
 /** What the streams of audit events take, in bytes. */
 async function auditMemory(redis: ScriptedRedis): Promise<number> {
-  const streams = await redis.keys("ug:*:audit*");
+  const days = await Promise.all(["events", "updates"].map((stream) => redis.keys(`ug:*:${stream}:*`)));
+  const streams = days.flat();
   const bytes = await Promise.all(streams.map((stream) => redis.memory("USAGE", stream, "SAMPLES", 0)));
   return bytes.reduce<number>((sum, each) => sum + (each ?? 0), 0);
 }

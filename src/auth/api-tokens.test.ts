@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { ValidApiToken } from "../domain/api-token.ts";
+import type { ApiTokenKey, ValidApiToken } from "../domain/api-token.ts";
 import { newApiToken, newUserGroupToken } from "../domain/token.ts";
 import { ApiTokens, IssuedTokens, ROOT, TokenUses } from "./api-tokens.ts";
 
 const CACHE_MS = 5000;
-const ENVIRONMENT = { name: "acme", tag: undefined, partitions: 1, number: 1 } as const;
+const ENVIRONMENT = { name: "acme", tag: undefined, number: 1 } as const;
 
 function valid(given: Partial<ValidApiToken> = {}): ValidApiToken {
   const apiToken = { id: "a", displayName: "A", role: "manage", createTime: 1, creator: "root" } as const;
@@ -19,17 +19,20 @@ function valid(given: Partial<ValidApiToken> = {}): ValidApiToken {
   };
 }
 
+/** Where an API token of the environment is stored. */
+const keyOf = (digest: string): ApiTokenKey => ({ number: ENVIRONMENT.number, digest });
+
 /** Issued tokens over a store whose reads the test answers, in their order. */
 function open(cacheMs = CACHE_MS) {
   const reads: { digest: string; answer(found?: ValidApiToken): void; fail(error: Error): void }[] = [];
-  const find = (digest: string) =>
+  const find = ({ digest }: ApiTokenKey) =>
     new Promise<ValidApiToken | undefined>((resolve, reject) => reads.push({ digest, answer: resolve, fail: reject }));
   const note = vi.fn();
   const issued = new IssuedTokens({ store: { find }, uses: { note }, cacheMs });
   /** What a call with the token gets, when the read that it begins, if any, is answered so. */
   const call = async (digest: string, found?: ValidApiToken) => {
     const before = reads.length;
-    const known = issued.cached(digest) ?? issued.look(digest);
+    const known = issued.cached(digest) ?? issued.look(keyOf(digest));
     for (const read of reads.slice(before)) read.answer(found);
     return known;
   };
@@ -42,7 +45,7 @@ describe("issued tokens", () => {
 
   it("are believed for so long after they were asked for, and no longer", async () => {
     const { issued, reads, call } = open();
-    const first = issued.look("d");
+    const first = issued.look(keyOf("d"));
     vi.advanceTimersByTime(1000);
     reads[0]?.answer(valid());
     expect(await first).toMatchObject({ id: "a", role: "manage", environment: ENVIRONMENT });
@@ -65,13 +68,13 @@ describe("issued tokens", () => {
 
   it("share one read among calls at the same time, whatever its end", async () => {
     const { issued, reads } = open();
-    const calls = [issued.look("d"), issued.look("d"), issued.look("other")];
+    const calls = [issued.look(keyOf("d")), issued.look(keyOf("d")), issued.look(keyOf("other"))];
     expect(reads.map(({ digest }) => digest)).toEqual(["d", "other"]);
     reads[0]?.fail(new Error("away"));
     reads[1]?.answer(valid());
     const [one, two, other] = await Promise.allSettled(calls);
     expect([one?.status, two?.status, other?.status]).toEqual(["rejected", "rejected", "fulfilled"]);
-    issued.look("d");
+    issued.look(keyOf("d"));
     expect(reads).toHaveLength(3);
   });
 
@@ -79,7 +82,7 @@ describe("issued tokens", () => {
     const { issued, reads, call } = open();
     await call("d", valid());
     vi.advanceTimersByTime(CACHE_MS);
-    const failing = issued.look("d");
+    const failing = issued.look(keyOf("d"));
     reads[1]?.fail(new Error("away"));
     await expect(failing).rejects.toThrow("away");
     expect(issued.cached("d")).toBeUndefined();
@@ -108,24 +111,27 @@ describe("issued tokens", () => {
     expect(issued.cached("known1")).toBeDefined();
   });
 
-  it.each(["revoked", "missed"] as const)("are forgotten when told that they are %s", async (how) => {
+  it.each(["revoked", "missed", "deleted"] as const)("are forgotten when told that they are %s", async (how) => {
     const { issued, call } = open();
     await call("d", valid());
     await call("other", valid());
+    await call("of another environment", valid({ environment: { ...ENVIRONMENT, number: 2 } }));
     if (how === "revoked") issued.revoked("d");
-    else issued.missed();
+    else if (how === "missed") issued.missed();
+    else issued.environmentDeleted(ENVIRONMENT);
     expect(issued.cached("d")).toBeUndefined();
     expect(issued.cached("other") !== undefined).toBe(how === "revoked");
+    expect(issued.cached("of another environment") !== undefined).toBe(how !== "missed");
     expect(await call("d", undefined)).toBeUndefined();
   });
 
   it.each(["revoked", "missed"] as const)("that are read while told that they are %s are not kept", async (how) => {
     const { issued, reads } = open();
-    const before = issued.look("d");
+    const before = issued.look(keyOf("d"));
     if (how === "revoked") issued.revoked("d");
     else issued.missed();
     // A call that comes later does not wait for the answer to the earlier question.
-    const after = issued.look("d");
+    const after = issued.look(keyOf("d"));
     expect(reads).toHaveLength(2);
     reads[0]?.answer(valid());
     await before;
@@ -139,7 +145,7 @@ describe("issued tokens", () => {
     const { issued, reads, call } = open(0);
     await call("d", valid());
     expect(issued.cached("d")).toBeUndefined();
-    const [one, two] = [issued.look("d"), issued.look("d")];
+    const [one, two] = [issued.look(keyOf("d")), issued.look(keyOf("d"))];
     expect(reads).toHaveLength(3);
     reads[1]?.answer(valid());
     reads[2]?.answer(undefined);
@@ -154,7 +160,7 @@ describe("issued tokens", () => {
     const { issued, note, call } = open(120_000);
     await call("d", valid());
     expect(note).toHaveBeenCalledTimes(1);
-    expect(note.mock.calls[0]?.[0]).toBe("d");
+    expect(note.mock.calls[0]?.[0]).toEqual(keyOf("d"));
     vi.advanceTimersByTime(59_999);
     issued.cached("d");
     expect(note).toHaveBeenCalledTimes(1);
@@ -176,13 +182,13 @@ describe("issued tokens", () => {
 describe("API tokens", () => {
   it("of the settings come first, and what cannot be an issued one is not asked for", async () => {
     const { issued, reads } = open();
-    const own = newApiToken();
+    const own = newApiToken(1);
     const tokens = new ApiTokens(issued);
     tokens.use([{ token: own, principal: ROOT, learn: async () => ROOT }]);
     expect(tokens.authenticate(own)).toBe(ROOT);
-    const other = newApiToken();
+    const other = newApiToken(1);
     const malformed = [
-      ...[newUserGroupToken(0), "", "x", "x".repeat(42), own.slice(0, -1), `${own}0`, other.toUpperCase()],
+      ...[newUserGroupToken(), "", "x", "x".repeat(42), own.slice(0, -1), `${own}0`, other.toUpperCase()],
       other.replace(/.$/, (last) => (last === "0" ? "1" : "0")),
     ];
     for (const token of malformed) expect(tokens.authenticate(token), token).toBeUndefined();
@@ -200,7 +206,7 @@ describe("API tokens", () => {
 function openUses() {
   const written: string[] = [];
   const state = { isAway: false };
-  const noteUse = async (digest: string) => {
+  const noteUse = async ({ digest }: ApiTokenKey) => {
     if (state.isAway) throw new Error("away");
     written.push(digest);
   };
@@ -213,20 +219,20 @@ describe("uses of API tokens", () => {
 
   it("writes each token's use once, a little later, and again when it is used again", async () => {
     const { uses, written } = openUses();
-    for (const one of ["a", "a", "b", "a"]) uses.note(one);
+    for (const one of ["a", "a", "b", "a"]) uses.note(keyOf(one));
     expect(written).toEqual([]);
     await vi.advanceTimersByTimeAsync(1000);
     expect(written).toEqual(["a", "b"]);
     await vi.advanceTimersByTimeAsync(60_000);
     expect(written).toHaveLength(2);
-    uses.note("a");
+    uses.note(keyOf("a"));
     await vi.advanceTimersByTimeAsync(1000);
     expect(written.slice(2)).toEqual(["a"]);
   });
 
   it("writes what waits when it is told to, and nothing afterwards", async () => {
     const { uses, written } = openUses();
-    for (let i = 0; i < 120; i++) uses.note(`t${i}`);
+    for (let i = 0; i < 120; i++) uses.note(keyOf(`t${i}`));
     await uses.flush();
     expect(written).toHaveLength(120);
     await vi.advanceTimersByTimeAsync(5000);
@@ -236,19 +242,19 @@ describe("uses of API tokens", () => {
   it("loses what it cannot write, asks no more of a store that fails, and goes on later", async () => {
     const { uses, written, state } = openUses();
     state.isAway = true;
-    for (let i = 0; i < 120; i++) uses.note(`t${i}`);
+    for (let i = 0; i < 120; i++) uses.note(keyOf(`t${i}`));
     await vi.advanceTimersByTimeAsync(1000);
     state.isAway = false;
     await vi.advanceTimersByTimeAsync(5000);
     expect(written).toEqual([]);
-    uses.note("t0");
+    uses.note(keyOf("t0"));
     await vi.advanceTimersByTimeAsync(1000);
     expect(written).toEqual(["t0"]);
   });
 
   it("holds no more than a bound", async () => {
     const { uses, written } = openUses();
-    for (let i = 0; i < 10_005; i++) uses.note(`t${i}`);
+    for (let i = 0; i < 10_005; i++) uses.note(keyOf(`t${i}`));
     await uses.flush();
     expect(written).toHaveLength(10_000);
   });

@@ -1,9 +1,9 @@
-import { type ApiTokenStore, type RevocationListener, USE_INTERVAL_MS } from "../domain/api-token.ts";
+import { type ApiTokenKey, type ApiTokenStore, type RevocationListener, USE_INTERVAL_MS } from "../domain/api-token.ts";
 import { setBounded } from "../domain/bounded.ts";
-import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
+import { type Environment, environmentPath } from "../domain/environment.ts";
 import { StoreUnavailable } from "../domain/errors.ts";
 import type { Role } from "../domain/role.ts";
-import { apiTokenDigest, isIntactApiToken, USER_GROUP_PREFIX } from "../domain/token.ts";
+import { apiTokenDigest, environmentNumberOf, USER_GROUP_PREFIX } from "../domain/token.ts";
 
 /** Who an authenticated caller is, for logs and for what it creates. None of it is secret. */
 interface Identity {
@@ -18,6 +18,11 @@ export interface BoundPrincipal extends Identity {
   readonly environment: Environment;
   /** When its API token ends, in milliseconds since 1970; undefined: it lasts until somebody ends it. */
   readonly expireTime: number | undefined;
+  /**
+   * Of a credential of the settings, which names its environment: looks for the environment again, after a call has found that
+   * it is gone. Undefined: there is no other one. Rejects as `StaticToken.learn`.
+   */
+  readonly learnAgain?: () => Promise<BoundPrincipal | undefined>;
 }
 
 /** The bearer of `ADMIN_TOKEN`, which is bound to no environment. */
@@ -75,11 +80,9 @@ export class ApiTokens {
   }
 
   /** Forgets the owners of the settings' API tokens for an environment, so that they are looked up again. */
-  forget(environment: EnvironmentName): void {
-    const path = environmentPath(environment);
+  forget(environmentNumber: number): void {
     for (const each of this.#static?.values() ?? []) {
-      const own = each.principal?.environment;
-      if (own && environmentPath(own) === path) each.principal = undefined;
+      if (each.principal?.environment?.number === environmentNumber) each.principal = undefined;
     }
   }
 
@@ -94,7 +97,8 @@ export class ApiTokens {
     const known = this.#issued.cached(digest);
     if (known !== undefined) return known;
     // Only a well-formed token can be an issued one, so any other text costs the store nothing.
-    return isIntactApiToken(token) ? this.#issued.look(digest) : undefined;
+    const number = environmentNumberOf(token);
+    return number === undefined ? undefined : this.#issued.look({ number, digest });
   }
 }
 
@@ -154,12 +158,13 @@ export class IssuedTokens implements RevocationListener {
   }
 
   /** The principal of an API token that is not cached; concurrent calls share one read. Rejects as the store does. */
-  look(digest: string): Authenticated | Promise<Authenticated> {
+  look(key: ApiTokenKey): Authenticated | Promise<Authenticated> {
+    const { digest } = key;
     const until = this.#unknown.get(digest);
     if (until !== undefined && performance.now() < until) return undefined;
     // With `cacheMs` 0 no call joins a read that began before it.
     const reading = this.#deps.cacheMs === 0 ? undefined : this.#readings.get(digest);
-    return reading ?? this.#share(digest);
+    return reading ?? this.#share(key);
   }
 
   /** For each environment the API token that ends first, of those used here; at most the 100 that end soonest. */
@@ -180,14 +185,21 @@ export class IssuedTokens implements RevocationListener {
     this.#readings.delete(digest);
   }
 
+  environmentDeleted({ number }: Environment): void {
+    for (const [digest, { principal }] of this.#known)
+      if (principal.environment.number === number) this.#known.delete(digest);
+    this.#readings.clear();
+  }
+
   missed(): void {
     this.#known.clear();
     this.#readings.clear();
   }
 
-  #share(digest: string): Promise<Authenticated> {
+  #share(key: ApiTokenKey): Promise<Authenticated> {
+    const { digest } = key;
     const isFresh = () => this.#readings.get(digest) === reading;
-    const reading = this.#read(digest, isFresh).finally(() => {
+    const reading = this.#read(key, isFresh).finally(() => {
       if (isFresh()) this.#readings.delete(digest);
     });
     this.#readings.set(digest, reading);
@@ -195,9 +207,10 @@ export class IssuedTokens implements RevocationListener {
   }
 
   /** @param isFresh whether no revocation came since the read began */
-  async #read(digest: string, isFresh: () => boolean): Promise<Authenticated> {
+  async #read(key: ApiTokenKey, isFresh: () => boolean): Promise<Authenticated> {
+    const { digest } = key;
     const asked = performance.now();
-    const found = await this.#deps.store.find(digest);
+    const found = await this.#deps.store.find(key);
     const until = asked + this.#deps.cacheMs;
     if (!found) {
       this.#known.delete(digest);
@@ -217,7 +230,7 @@ export class IssuedTokens implements RevocationListener {
 
   #note(digest: string, entry: Entry, now: number): void {
     entry.noteAt = now + USE_INTERVAL_MS;
-    this.#deps.uses.note(digest);
+    this.#deps.uses.note({ number: entry.principal.environment.number, digest });
   }
 }
 
@@ -238,17 +251,18 @@ const BATCH = 50;
 /** Writes when API tokens were used, a little later, so that no call waits for it. */
 export class TokenUses {
   readonly #store: Pick<ApiTokenStore, "noteUse">;
-  readonly #waiting = new Set<string>();
+  /** By their digests. */
+  readonly #waiting = new Map<string, ApiTokenKey>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(store: Pick<ApiTokenStore, "noteUse">) {
     this.#store = store;
   }
 
-  /** Notes that the API token with a digest is in use. */
-  note(digest: string): void {
+  /** Notes that an API token is in use. */
+  note(key: ApiTokenKey): void {
     if (this.#waiting.size >= MAX_WAITING) return;
-    this.#waiting.add(digest);
+    this.#waiting.set(key.digest, key);
     if (this.#timer !== undefined) return;
     this.#timer = setTimeout(() => void this.flush(), COLLECT_MS);
     this.#timer.unref();
@@ -258,11 +272,11 @@ export class TokenUses {
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const uses = [...this.#waiting];
+    const uses = [...this.#waiting.values()];
     this.#waiting.clear();
     for (let start = 0; start < uses.length; start += BATCH) {
       const batch = uses.slice(start, start + BATCH);
-      const written = await Promise.allSettled(batch.map((digest) => this.#store.noteUse(digest)));
+      const written = await Promise.allSettled(batch.map((key) => this.#store.noteUse(key)));
       if (written.some(({ status }) => status === "rejected")) return;
     }
   }

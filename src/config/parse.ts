@@ -3,7 +3,7 @@ import { type Network, parseNetwork } from "../domain/client-address.ts";
 import { type EnvironmentName, environmentPath, parseEnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/store.ts";
 import { USER_GROUP_PREFIX } from "../domain/token.ts";
-import type { RingKey } from "../store/encryption/encryption.ts";
+import type { RingKey } from "../store/encryption.ts";
 
 /** Thrown by the parsers of settings. The message says what to write instead, and never contains a secret. */
 export class SettingError extends Error {

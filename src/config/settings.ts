@@ -84,8 +84,8 @@ export const SETTINGS = {
   AUDIT_MAX_EVENTS: [
     "auditMaxEvents",
     integer(1000, 1_000_000_000),
-    "how many updates of groups the audit trail of an environment keeps, shared among its partitions; more push out the oldest updates, and never an event of another kind",
-    "10000000",
+    "how many updates of groups the audit trail of an environment keeps of a day; more push out the oldest updates of the day, and never an event of another kind. An event takes about 185 bytes, so the default takes 1.7 GB at most in 90 days",
+    "100000",
   ],
   MIN_REPLICAS_ACK: [
     "minReplicasAck",

@@ -1,5 +1,5 @@
 import type { ChangeBy } from "./audit.ts";
-import type { Environment, EnvironmentName } from "./environment.ts";
+import type { Environment } from "./environment.ts";
 import type { Page, PageRequest } from "./page.ts";
 import type { Role } from "./role.ts";
 import { randomBase62 } from "./token.ts";
@@ -87,18 +87,24 @@ export function isApiTokenId(text: string): boolean {
   return /^[0-9A-Za-z]{16}$/.test(text);
 }
 
+/** Where an API token is stored. */
+export interface ApiTokenKey {
+  /** The number of its environment (`environmentNumberOf`). */
+  readonly number: number;
+  /** `apiTokenDigest` of its secret. */
+  readonly digest: string;
+}
+
 /**
- * The contract of a store of API tokens. It throws the same errors as a user group store, and knows tokens by their
- * digests. A token's record is the truth; the list of its environment is changed in a separate step. Creating, updating or
- * rotating a token writes the audit event before it changes anything; revoking one ends the token first. Every change of a
- * token is told to every `RevocationListener`, and holds from then on.
+ * The contract of a store of API tokens. It throws the same errors as a user group store, and knows secrets by their digests.
+ * Every change is atomic, with its audit events; reported to every `RevocationListener`, and holds from then on.
  */
 export interface ApiTokenStore {
   /**
-   * Creates an API token. Only the answer has the token itself. When the call fails before the token is confirmed, whatever
-   * was written expires within ten minutes.
+   * Creates an API token. Only the answer has the token itself.
    *
-   * @throws EnvironmentNotFound, TooManyApiTokens; TooFewReplicas after the change
+   * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the creator is an API token of the environment that was
+   *   revoked; TooFewReplicas after the change
    */
   create(
     environment: Environment,
@@ -110,19 +116,19 @@ export interface ApiTokenStore {
    * Lists the API tokens of an environment in order of their ids, which are its keys. A token that exists while the pages
    * are read is on exactly one of them.
    */
-  list(environment: EnvironmentName, filter: ApiTokenFilter, page: PageRequest): Promise<Page<ApiToken>>;
+  list(environment: Environment, filter: ApiTokenFilter, page: PageRequest): Promise<Page<ApiToken>>;
 
   /**
-   * Changes values of an API token, also for its texts that are in their grace, which does not get longer by it.
+   * Changes values of an API token, also for its secrets in their grace period, which does not get longer by it.
    *
    * @throws ApiTokenNotFound; TooFewReplicas after the change
    */
-  update(environment: EnvironmentName, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken>;
+  update(environment: Environment, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken>;
 
   /**
-   * Gives an API token a new text, which only the answer has. The text before it stays valid for the grace; a text that is
-   * already in its grace keeps the rest of it, so that a rotation whose answer was lost can be repeated. At most
-   * `MAX_GRACED` of them live. Of several concurrent rotations one succeeds.
+   * Gives an API token a new secret, which only the answer has. The secret before it stays valid for the grace period; one that
+   * is already in its grace period keeps the rest of it, so that a rotation whose answer was lost can be repeated. At most
+   * `MAX_GRACED` are valid. Of several concurrent rotations one succeeds.
    *
    * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller; TooFewReplicas after the change
    */
@@ -134,32 +140,24 @@ export interface ApiTokenStore {
   ): Promise<{ readonly apiToken: ApiToken; readonly token: string }>;
 
   /**
-   * Revokes an API token with all its texts: from then on `find` does not find them. Returns how many it revoked.
+   * Revokes an API token with all its secrets: from then on `find` does not find them. Returns how many it revoked.
    *
    * @param options `issued`: also all that it created or rotated, that these did, and so on; it may be gone itself
    * @throws ApiTokenNotFound when there was none to revoke; TooFewReplicas after the change
    */
-  revoke(
-    environment: EnvironmentName,
-    id: string,
-    by: ChangeBy,
-    options?: { readonly issued?: boolean },
-  ): Promise<number>;
+  revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;
 
   /**
-   * Returns the API token with this digest (`apiTokenDigest`), never from a cache; undefined when it is unknown, revoked
-   * or expired by the store's clock.
+   * Returns an API token, never from a cache; undefined when it is unknown, revoked or expired by the store's clock, or its
+   * environment is deleted or being deleted.
    */
-  find(digest: string): Promise<ValidApiToken | undefined>;
-
-  /** As `find`, and lists the token again if the list lost it, so that it can be revoked by its id. */
-  lookUp(digest: string): Promise<ValidApiToken | undefined>;
+  find(key: ApiTokenKey): Promise<ValidApiToken | undefined>;
 
   /**
-   * Notes that the API token with this digest was used just now, unless it is gone or a use within `USE_INTERVAL_MS` is
-   * noted already, and lists it again if the list lost it. A failure loses the note.
+   * Notes that an API token was used just now, unless it is gone or a use within `USE_INTERVAL_MS` is noted already. A failure
+   * loses the note.
    */
-  noteUse(digest: string): Promise<void>;
+  noteUse(key: ApiTokenKey): Promise<void>;
 }
 
 /** How often the use of an API token is noted, in milliseconds. */
@@ -167,6 +165,8 @@ export const USE_INTERVAL_MS = 60_000;
 
 /** Told when API tokens are revoked or changed, wherever that is done, so that a cache can forget them. */
 export interface RevocationListener {
+  /** The environment is being deleted, and with it all its API tokens. */
+  environmentDeleted(environment: Environment): void;
   /** The API token with this digest was revoked or changed. The text may be no digest: then nothing is to be done. */
   revoked(digest: string): void;
   /** Any API token may have been. */

@@ -30,7 +30,7 @@ export const AT_START: ChangeBy = {
 
 /** An event of the audit trail: a change, or a look at tokens. It has no values. */
 export interface AuditEvent extends ChangeBy {
-  /** Unique within the environment: its time, and what tells it from others of the same millisecond. */
+  /** Unique within the environment: rises from event to event. */
   readonly id: string;
   /** When it happened by the store's clock, in milliseconds since 1970. */
   readonly time: number;
@@ -59,9 +59,9 @@ export interface ExportedUserGroups {
   readonly count: number;
 }
 
-/** Whether a text may be the id of an event. */
-export function isAuditEventId(text: string): boolean {
-  return /^\d{1,15}-\d{1,15}\.\d{1,4}$/.test(text);
+/** Whether a text may be the key of a page of events: the number of an environment, and the id of an event. */
+export function isAuditEventKey(text: string): boolean {
+  return /^\d{1,7}\.\d{1,16}$/.test(text);
 }
 
 /** Which events to list; all that is given must hold. */

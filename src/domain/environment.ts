@@ -1,5 +1,3 @@
-import crc16xmodem from "crc/crc16xmodem";
-
 /** The tag that distinguishes two environments with the same name. */
 export type EnvironmentTag = "Customer" | "Testing";
 
@@ -9,20 +7,12 @@ export interface Environment {
   readonly name: string;
   /** Undefined for an untagged environment. */
   readonly tag: EnvironmentTag | undefined;
-  /** The number of partitions that its groups are spread over; fixed at creation. */
-  readonly partitions: number;
-  /** The unique number of the environment, from 1 to 2^20 - 1: the high bits of its team ids. Fixed at creation. */
+  /** From 1 to 2^20 - 1: the high bits of its team ids. No other environment ever has it, not even a later one of its name. */
   readonly number: number;
 }
 
 /** The name and tag of an environment. */
 export type EnvironmentName = Pick<Environment, "name" | "tag">;
-
-/** An environment to create. */
-export interface NewEnvironment extends EnvironmentName {
-  /** From 1 to `MAX_PARTITIONS`; default: `DEFAULT_PARTITIONS`. */
-  readonly partitions?: number | undefined;
-}
 
 /** An environment as it is listed. */
 export interface ListedEnvironment extends Environment {
@@ -31,12 +21,6 @@ export interface ListedEnvironment extends Environment {
   /** Since when it is being deleted, in milliseconds since 1970; undefined: it is not. */
   readonly deleteTime: number | undefined;
 }
-
-/** The default number of partitions. */
-export const DEFAULT_PARTITIONS = 64;
-
-/** The most partitions that two base62 characters can number. */
-export const MAX_PARTITIONS = 62 * 62;
 
 const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;
 
@@ -66,33 +50,11 @@ export function parseEnvironmentPath(path: string): EnvironmentName | undefined 
   return name && environmentPath(name) === path ? name : undefined;
 }
 
-/**
- * The partition of a user group: CRC-16/XMODEM of its id, the function that Redis Cluster uses for slots, modulo the
- * number of partitions.
- */
-export function partitionOf(environment: Environment, providedId: string): number {
-  return crc16xmodem(providedId) % environment.partitions;
-}
-
 /** The number of environment numbers; 0 is never used. */
 export const ENVIRONMENT_NUMBERS = 2 ** 20;
 
-/** The number of team ids of an environment, for all groups ever created in it: 8.6 billion (8.6e9). */
-export const TEAM_IDS = 2 ** 33;
-
 /**
- * The team ids of a partition: `first`, then every `step`th, `count` in all.
- *
- * A team id has the environment's number in its high bits. The low 33 bits are the number of groups that the partition
- * created before, times the number of partitions, plus the partition. A team id stays below 2^53. Partitions share
- * nothing, so each counts for itself, where its groups are stored: if the count is lost, so are the groups that it
- * counted.
+ * The number of team ids of an environment, for all groups ever created in it: 8.6 billion (8.6e9). A team id has the
+ * environment's number in its high bits, and stays below 2^53.
  */
-export function teamIdsOf(environment: Environment, partition: number) {
-  const { number, partitions } = environment;
-  return {
-    first: number * TEAM_IDS + partition,
-    step: partitions,
-    count: Math.floor((TEAM_IDS - 1 - partition) / partitions) + 1,
-  };
-}
+export const TEAM_IDS = 2 ** 33;

@@ -107,7 +107,7 @@ export class UserGroupExists extends failure("AlreadyExists", "USER_GROUP_EXISTS
 
 /** Another group has the token that is to be imported. */
 export class TokenTaken extends failure("AlreadyExists", "TOKEN_TAKEN", {
-  text: "another user group of the environment has this token, or an import that was cut off was about to give it to one: rotate or revoke it there first, or try again in five minutes",
+  text: "another user group of the environment has this token, as its current one or in its grace period; rotate or revoke it there first",
 }) {}
 
 /** The token that is to be imported is another credential, or looks like a token of this service and is none. */
@@ -184,6 +184,12 @@ export class InvalidPageToken extends failure("InvalidArgument", "INVALID_PAGE_T
   field: "page_token",
 }) {}
 
+/** The events behind a page are gone. */
+export class AuditEventsExpired extends failure("InvalidArgument", "AUDIT_EVENTS_EXPIRED", {
+  text: "the events behind this page_token are older than AUDIT_RETENTION and gone; begin again with the first page",
+  field: "page_token",
+}) {}
+
 /** Tokens are, or may be, encrypted under a key that is to be retired. */
 export class TokenKeyInUse extends failure("FailedPrecondition", "TOKEN_KEY_IN_USE", {
   text: (why: string) => `the key is in use: ${why}`,
@@ -242,7 +248,7 @@ export class TooFewReplicas extends failure("Unavailable", "TOO_FEW_REPLICAS", {
   override readonly outcome = "unknown";
 }
 
-/** The environment has no team id left, at least in the group's partition. */
+/** The environment has no team id left. */
 export class EnvironmentFull extends failure("ResourceExhausted", "ENVIRONMENT_FULL", {
   text: "the environment has no team id left for another user group; use another environment",
 }) {}

@@ -1,5 +1,5 @@
 import type { AuditEvent, AuditFilter, ChangeBy, ExportedUserGroups } from "./audit.ts";
-import type { Environment, EnvironmentName, ListedEnvironment, NewEnvironment } from "./environment.ts";
+import type { Environment, EnvironmentName, ListedEnvironment } from "./environment.ts";
 import type { DomainError } from "./errors.ts";
 import type { Page, PageRequest } from "./page.ts";
 import type {
@@ -35,7 +35,7 @@ export interface UserGroupStore {
 
   /**
    * Returns the group with the id, or creates it. When several callers create it concurrently, one succeeds and all get
-   * the same group. An existing group is not changed. The team id is unique, even if the store has lost data.
+   * the same group. An existing group is not changed. The team id is unique.
    *
    * @throws EnvironmentFull; TooFewReplicas after the change
    */
@@ -83,6 +83,12 @@ export interface UserGroupRange extends PageRequest {
   readonly prefix: string;
 }
 
+/** Which user groups to list, also by name. */
+export interface UserGroupSearch extends UserGroupRange {
+  /** A part of their names, in which ASCII letters match in either case; `""`: all. */
+  readonly nameContains: string;
+}
+
 /**
  * The contract of what operators do with user groups. It throws what a user group store throws, and writes audit events as
  * it does.
@@ -90,9 +96,9 @@ export interface UserGroupRange extends PageRequest {
 export interface UserGroupAdminStore {
   /**
    * Lists groups in order of the UTF-8 bytes of their ids, which are its keys. A group that exists while the pages are
-   * read is on exactly one of them. Each partition is asked at most once for a page.
+   * read is on exactly one of them. A page of a search by name may have few items, or none, though more pages follow.
    */
-  list(environment: Environment, range: UserGroupRange): Promise<Page<ListedUserGroup>>;
+  list(environment: Environment, search: UserGroupSearch): Promise<Page<ListedUserGroup>>;
 
   /** Lists groups likewise, with all they hold. A page has at most about 1 MiB of it, but at least one group. */
   export(environment: Environment, range: UserGroupRange): Promise<ExportedPage>;
@@ -135,7 +141,7 @@ export interface UserGroupAdminStore {
    * Writes groups as given, each atomically and independently of the others; the outcomes are in their order. A group that
    * already is as given is left alone, so that an import can be repeated. A group whose token is younger than the snapshot
    * keeps it; any other group gets the given token, which then dates from the snapshot. No token ever belongs to two groups:
-   * a token that another group has, or may be about to get, is refused.
+   * a token that another group has, also in its grace period, is refused.
    *
    * @param groups no id and no token may occur twice among them
    */
@@ -167,26 +173,26 @@ interface ExportedPage extends Page<UserGroup> {
 /** The contract of an environment store. It throws what a user group store throws, and writes audit events as it does. */
 export interface EnvironmentStore {
   /** Returns the environment with this name, or creates it. @throws EnvironmentNotFound when it was deleted */
-  ensureEnvironment(name: NewEnvironment, by: ChangeBy): Promise<Environment>;
+  ensureEnvironment(name: EnvironmentName, by: ChangeBy): Promise<Environment>;
 
   /**
-   * Creates an environment atomically. If one of the same name was deleted, the new one has another number, and nothing of the
-   * old one but its audit trail.
+   * Creates an environment. If one of the same name was deleted, the new one has another number, and nothing of the old one. A
+   * creation that was interrupted is completed by the next call that looks for the environment.
    *
    * @throws EnvironmentExists, EnvironmentBeingDeleted; TooFewReplicas after the change
    */
-  create(name: NewEnvironment, by: ChangeBy): Promise<ListedEnvironment>;
+  create(name: EnvironmentName, by: ChangeBy): Promise<ListedEnvironment>;
 
   /** Returns an environment. @throws EnvironmentNotFound, also when it is being deleted */
   find(name: EnvironmentName): Promise<Environment>;
 
-  /** Returns an environment, also a deleted one, for its audit trail. @throws EnvironmentNotFound */
-  findFormer(name: EnvironmentName): Promise<Environment>;
+  /** Returns all environments that have or had this name, also deleted ones, the latest first. @throws EnvironmentNotFound */
+  findAll(name: EnvironmentName): Promise<readonly ListedEnvironment[]>;
 
   /** Returns an environment, also one that is being deleted. @throws EnvironmentNotFound */
   get(name: EnvironmentName): Promise<ListedEnvironment>;
 
-  /** Counts the user groups of an environment, by one command a partition. */
+  /** Counts the user groups of an environment. */
   countUserGroups(environment: Environment): Promise<number>;
 
   /**
@@ -201,8 +207,8 @@ export interface EnvironmentDeletion {
   /**
    * Deletes an environment that is empty or, by force, one with user groups. A call deletes a limited number of groups and
    * has to be repeated until none is left; a call that failed or was interrupted may be repeated as well. From the first
-   * call on, nobody finds the environment and no group is created in it. Its API tokens and the tokens of its groups end
-   * before the groups are deleted. Its audit trail stays.
+   * call on, nobody finds the environment, nothing is changed in it, and neither its API tokens nor the tokens of its groups
+   * are valid. Its audit trail stays.
    *
    * @returns how many groups are left; 0: it is deleted
    * @throws EnvironmentNotFound when there is none, or it is deleted already; EnvironmentNotEmpty, and nothing has changed
@@ -217,15 +223,16 @@ export interface AuditStore {
    *
    * @throws TooFewReplicas after it was written
    */
-  recordExport(environment: EnvironmentName, exported: ExportedUserGroups, by: ChangeBy): Promise<void>;
+  recordExport(environment: Environment, exported: ExportedUserGroups, by: ChangeBy): Promise<void>;
 
   /**
-   * Lists events, the newest first, in order of their ids, which are its keys. An event that exists while the pages are
-   * read is on exactly one of them, unless it gets too old meanwhile; those that come may be on none. Each partition is
-   * asked at most once for a page, and only the one of the group when the filter names a group. A page may have few items,
-   * or none, though more pages follow.
+   * Lists events of environments in their order, of each the newest first, in order of their ids. An event that exists while
+   * the pages are read is on exactly one of them, unless it gets too old; those that come may be on none. A page may have few
+   * items, or none, though more pages follow.
+   *
+   * @throws InvalidPageToken; AuditEventsExpired if the page would begin behind events that are too old
    */
-  list(environment: Environment, filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>>;
+  list(environments: readonly ListedEnvironment[], filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>>;
 }
 
 /** What a store is checked for. A store that is full or read-only refuses changes, and still answers reads. */

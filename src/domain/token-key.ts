@@ -56,8 +56,3 @@ export interface TokenKeyStore {
    */
   retire(keyId: string, since: number): Promise<void>;
 }
-
-/** Whether a text may be the key of a page of `reencrypt`: a partition, a colon, and an id or nothing. */
-export function isReencryptionKey(text: string): boolean {
-  return /^\d{1,4}:/.test(text);
-}

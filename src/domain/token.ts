@@ -1,57 +1,54 @@
-import { hash, randomBytes } from "node:crypto";
+import { hash, randomBytes, randomInt } from "node:crypto";
 import { crc32 } from "node:zlib";
+import { ENVIRONMENT_NUMBERS } from "./environment.ts";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /** What user group tokens of ours begin with. */
 export const USER_GROUP_PREFIX = "ugt_";
 const API_PREFIX = "ugk_";
+/** How many base62 characters a user group token has behind its prefix and before its checksum: about 190 random bits. */
 const BODY_LENGTH = 32;
-const TOKEN_LENGTH = 4 + BODY_LENGTH + 6;
+/** An API token has its environment's number there, and about 178 random bits. */
+const NUMBER_LENGTH = 4;
+const API_BODY_LENGTH = NUMBER_LENGTH + 30;
+const CHECKSUM_LENGTH = 6;
 /** Eight base62 characters are a number below 2^48. */
 const PACKED_CHARACTERS = 8;
 const PACKED_BYTES = 6;
 /** What two base62 characters can number, and what four can. */
 const TWO = 62 ** 2;
 const FOUR = 62 ** 4;
-const SHAPE = /^ug[tk]_[0-9A-Za-z]{38}$/;
+const SHAPE = /^ug(?:t_[0-9A-Za-z]{38}|k_[0-9A-Za-z]{40})$/;
 
-/** Every two base62 characters, in the order of what they number: the labels of the partitions in tokens and keys. */
-export const PAIRS = Array.from({ length: TWO }, (_, i) => BASE62.charAt(Math.floor(i / 62)) + BASE62.charAt(i % 62));
+/** Every two base62 characters, in the order of what they number. */
+const PAIRS = Array.from({ length: TWO }, (_, i) => BASE62.charAt(Math.floor(i / 62)) + BASE62.charAt(i % 62));
 
-/**
- * What the text of a user group token reveals.
- * - `ours`: well-formed; `partition` holds its index entry.
- * - `malformed`: begins like one of ours, but is truncated, mistyped or an API token.
- * - `foreign`: of another form, as an imported token may be.
- */
-type TokenShape =
-  | { readonly kind: "ours"; readonly partition: number }
-  | { readonly kind: "malformed" }
-  | { readonly kind: "foreign" };
-
-/**
- * Generates a user group token: `ugt_`, two characters of partition, 30 random characters (about 178 bits) and six of
- * CRC-32 over the 32 before them.
- *
- * @param partition from 0 to 3,843
- */
-export function newUserGroupToken(partition: number): string {
-  const body = PAIRS[partition] + randomBase62(BODY_LENGTH - 2);
+/** Generates a user group token: `ugt_`, random characters and six of CRC-32 over them. */
+export function newUserGroupToken(): string {
+  const body = randomBase62(BODY_LENGTH);
   return USER_GROUP_PREFIX + body + checksum(body);
 }
 
-/** Generates an API token: `ugk_`, 32 random characters (about 190 bits) and six of CRC-32 over them. */
-export function newApiToken(): string {
-  const body = randomBase62(BODY_LENGTH);
+/**
+ * Generates an API token: `ugk_`, the number of its environment, random characters and six of CRC-32 over all these.
+ *
+ * @param number of its environment; default: any, for a token of the settings
+ */
+export function newApiToken(number = randomInt(1, ENVIRONMENT_NUMBERS)): string {
+  const body = fourOf(number) + randomBase62(API_BODY_LENGTH - NUMBER_LENGTH);
   return API_PREFIX + body + checksum(body);
 }
 
-/** Classifies a text that is presented as a user group token. */
-export function userGroupTokenShape(token: string): TokenShape {
-  if (token.startsWith(API_PREFIX)) return { kind: "malformed" };
-  if (!token.startsWith(USER_GROUP_PREFIX)) return { kind: "foreign" };
-  if (!isIntactToken(token)) return { kind: "malformed" };
-  return { kind: "ours", partition: fromBase62(token, 4, 2) };
+/** Whether a text begins like a token of this service, but is no user group token: it was cut or mistyped, or is an API token. */
+export function isMalformedUserGroupToken(token: string): boolean {
+  if (token.startsWith(API_PREFIX)) return true;
+  return token.startsWith(USER_GROUP_PREFIX) && !isIntactToken(token);
+}
+
+/** The number of the environment that issued an API token; undefined if the text is not one, as a whole and not mistyped. */
+export function environmentNumberOf(token: string): number | undefined {
+  if (!token.startsWith(API_PREFIX) || !isIntactToken(token)) return undefined;
+  return fromBase62(token, API_PREFIX.length, NUMBER_LENGTH) || undefined;
 }
 
 /** How many bytes `packToken` makes of a token. */
@@ -79,16 +76,11 @@ export function unpackToken(packed: Buffer): string {
   return USER_GROUP_PREFIX + body + checksum(body);
 }
 
-/** Whether the text is an API token as this service generates them, whole and not mistyped. */
-export function isIntactApiToken(token: string): boolean {
-  return token.startsWith(API_PREFIX) && isIntactToken(token);
-}
-
 /** Whether the text is a token as this service generates them, of either kind, whole and not mistyped. */
 export function isIntactToken(token: string): boolean {
-  if (token.length !== TOKEN_LENGTH || !SHAPE.test(token)) return false;
-  const end = 4 + BODY_LENGTH;
-  return token.endsWith(checksum(token.slice(4, end)));
+  if (!SHAPE.test(token)) return false;
+  const end = token.length - CHECKSUM_LENGTH;
+  return token.endsWith(checksum(token.slice(USER_GROUP_PREFIX.length, end)));
 }
 
 function checksum(body: string): string {

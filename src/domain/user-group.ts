@@ -72,7 +72,7 @@ export interface ListedUserGroup
   readonly lastRotationTime: number | undefined;
   /** Until when the token before the current one is valid; undefined when it is not. */
   readonly graceExpireTime: number | undefined;
-  /** Whether its current token was imported, and does not name the group's own partition. */
+  /** Whether its current token is one of another system. */
   readonly hasForeignToken: boolean;
 }
 

@@ -81,7 +81,10 @@ export interface SigningKeySet {
 /** The contract of a store of signing keys. It throws what a user group store throws. */
 export interface SigningKeyStore {
   /** Returns the keys of an environment, in no order. */
-  read(environment: EnvironmentName): Promise<SigningKeySet>;
+  read(environment: Environment): Promise<SigningKeySet>;
+
+  /** The same by name; none if there is no such environment. */
+  readByName(name: EnvironmentName): Promise<SigningKeySet>;
 
   /** Returns the paths of the environments, at most 100,000. It is a hint: one may be missing after a failover. */
   environments(): Promise<ReadonlySet<string>>;

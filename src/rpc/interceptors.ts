@@ -10,6 +10,7 @@ import {
   type UnaryResponse,
 } from "@connectrpc/connect";
 import { streamRefusal } from "@user-group-service/transport";
+import { EnvironmentNotFound } from "../domain/errors.ts";
 import type { IsCredential } from "./credentials.ts";
 import { toCallError } from "./errors.ts";
 import { callOf, type ObservedCall, type Observers, REQUEST_ID_HEADER } from "./observed-call.ts";
@@ -57,7 +58,13 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
         const isPlain = plainChecks.get(input) ?? addPlainCheck(input);
         const run: Run = isPlain(req.message) ? next : (await loadRules())(next);
         const hasDeadline = req.header.get("grpc-timeout") !== null || req.header.get("connect-timeout-ms") !== null;
-        response = await (hasDeadline ? beforeDeadline(run, req) : run(req));
+        const attempt = () => (hasDeadline ? beforeDeadline(run, req) : run(req));
+        try {
+          response = await attempt();
+        } catch (failure) {
+          if (!(failure instanceof EnvironmentNotFound && (await learnAgain(call)))) throw failure;
+          response = await attempt();
+        }
       }
     } catch (failure) {
       throw call.fail((req.stream && abortError(req.signal, failure)) || failure);
@@ -69,6 +76,19 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
     call.end(undefined, response.message);
     return response;
   };
+}
+
+/**
+ * Learns again for which environment a credential of the settings is, after a call has found that the one that it was for is
+ * gone. @returns whether it is for another one now
+ */
+async function learnAgain(call: ObservedCall): Promise<boolean> {
+  const { caller } = call;
+  const principal = caller.role === "root" ? undefined : await caller.learnAgain?.();
+  if (!principal) return false;
+  call.principal = principal;
+  call.bearer = principal;
+  return true;
 }
 
 /**

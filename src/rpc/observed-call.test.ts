@@ -6,7 +6,7 @@ const OWN = "static-token-0123456789";
 
 it.each(["authorization", "explo-authorization"])("a text is kept without tokens, nor the one in %s", (name) => {
   const header = new Headers({ [name]: `Token ${OWN}` });
-  const group = newUserGroupToken(3);
+  const group = newUserGroupToken();
   expect(withoutTokens("request-1", header)).toBe("request-1");
   expect(withoutTokens("", header)).toBe("");
   expect(withoutTokens(OWN, header)).toBe("[redacted]");

@@ -4,7 +4,7 @@ import { type Environment, environmentPath } from "../domain/environment.ts";
 import type { SigningKey, SigningKeySet, SigningKeyStore } from "../domain/viewer-session.ts";
 import { SigningKeys } from "./signing-keys.ts";
 
-const ENVIRONMENT: Environment = { name: "acme", tag: undefined, partitions: 1, number: 1 };
+const ENVIRONMENT: Environment = { name: "acme", tag: undefined, number: 1 };
 
 /** A store of one environment's keys, which counts how often it is read. */
 class OneEnvironment implements SigningKeyStore {
@@ -18,6 +18,8 @@ class OneEnvironment implements SigningKeyStore {
     this.reads++;
     return this.set;
   }
+
+  readByName = () => this.read();
 
   async environments() {
     return new Set(this.paths);

@@ -188,7 +188,7 @@ export class SigningKeys {
   #readPublished(environment: EnvironmentName, hadKeys: boolean): Promise<SigningKeySet | undefined> {
     const path = environmentPath(environment);
     const read = async () =>
-      hadKeys || (await this.#mayHaveKeys(path)) ? this.#deps.store.read(environment) : undefined;
+      hadKeys || (await this.#mayHaveKeys(path)) ? this.#deps.store.readByName(environment) : undefined;
     const published: Published = { reading: read(), set: undefined, readAt: Number.POSITIVE_INFINITY };
     setBounded(this.#published, path, published, MAX_KNOWN);
     const done = (set?: SigningKeySet) => {
@@ -216,7 +216,7 @@ export class SigningKeys {
   }
 
   /** The keys of an environment, as they are now, the one first that signs first. Rejects as the store does. */
-  async list(environment: EnvironmentName) {
+  async list(environment: Environment) {
     const { keys, now } = await this.#deps.store.read(environment);
     return statesOf(keys, now);
   }

@@ -15,12 +15,13 @@ afterEach(() => {
 function keysOf(
   pairs: readonly { readonly kid: string; readonly x: string; readonly y: string; readonly d: string }[],
 ) {
-  const environment: Environment = { name: "acme", tag: undefined, partitions: 1, number: 1 };
+  const environment: Environment = { name: "acme", tag: undefined, number: 1 };
   const times = { createTime: 0, activeTime: 0 };
   const set = { keys: pairs.map((pair) => ({ ...pair, ...times, sealed: undefined })), version: "1", now: 1 };
   const keys = new SigningKeys({
     store: {
       read: async () => set,
+      readByName: async () => set,
       environments: () => expect.fail("no keys are published"),
       replace: async () => ({ ...set, isMade: true }),
     },

@@ -1,27 +1,12 @@
 import type { RateCounter, RateLimit } from "../domain/store.ts";
 import type { StoreClient } from "./redis/client.ts";
-import { readScript } from "./redis/script.ts";
+import { countScript } from "./redis/script.ts";
+import count from "./scripts/count.lua" with { type: "text" };
 
-/**
- * Adds to a count that lasts for a window of time, which begins with what is counted first. It changes nothing that has
- * to last, so it takes no deadline, and no replica is waited for. A count without an end, which an operator may have
- * made, gets one. Answers the count, and when the window ends in milliseconds from now.
- */
-const COUNT = readScript(
-  "ugCount",
-  {
-    isAlone: true,
-    args: ["amount", "windowSeconds"],
-    lua: `local count = redis.call('INCRBY', key, amount)
-local left = redis.call('PTTL', key)
-if left < 0 then
-  left = windowSeconds * 1000
-  redis.call('PEXPIRE', key, string.format('%.0f', left))
-end
-return {string.format('%.0f', count), string.format('%.0f', left)}`,
-  },
-  "",
-);
+/** Changes nothing that has to last, so it takes no deadline, and no replica is waited for. */
+export const COUNT = countScript("count", {
+  ...{ keys: ["key"], args: ["amount", "windowSeconds"], lua: count, singleKey: true },
+});
 
 /** What is counted: it names the keys, `ug:rate:KIND:KEY`. */
 export interface RateCounterOptions {

@@ -1,6 +1,10 @@
 import { RecordUnreadable } from "../domain/errors.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { changeScript, readScript } from "./redis/script.ts";
+import addMember from "./scripts/add-member.lua" with { type: "text" };
+import read from "./scripts/read.lua" with { type: "text" };
+import removeMember from "./scripts/remove-member.lua" with { type: "text" };
+import setIfAbsent from "./scripts/set-if-absent.lua" with { type: "text" };
 
 /** A hash as Redis holds it. */
 export type StoredRecord = Record<string, string | undefined>;
@@ -40,42 +44,19 @@ export function optionalIntegerOf(record: StoredRecord, field: string, what?: st
   return record[field] === undefined ? undefined : integerOf(record, field, what);
 }
 
-/** Reads a hash. Answers nothing when it is missing; or `found`, Redis' clock and the record. */
-export const READ = readScript("ugRead", {
-  isAlone: true,
-  lua: `local record = redis.call('HGETALL', key)
-if #record == 0 then return {} end
-return {'found', stamp, spread(record)}`,
+export const READ = readScript("read", { keys: ["key"], lua: read, singleKey: true });
+
+export const SET_IF_ABSENT = changeScript("set-if-absent", {
+  ...{ keys: ["key"], args: ["value"], lua: setIfAbsent },
+  ...{ singleKey: true, made: ["done", "found"] },
 });
 
-const setIfAbsent = {
-  isAlone: true,
-  made: [],
-  args: ["text", "lastsMs"],
-  lua: `local first = redis.call('GET', key)
-if not first then
-  first = text
-  if lastsMs == '0' then redis.call('SET', key, first) else redis.call('SET', key, first, 'PX', lastsMs) end
-end
-return {'there', stamp, first}`,
-} as const;
+export const ADD_MEMBER = changeScript("add-member", {
+  ...{ keys: ["key"], args: ["member"], lua: addMember, singleKey: true },
+});
 
-/**
- * Sets a string unless it is there, for so many milliseconds, or for good where that is 0. Answers `there` and the text
- * that is there now.
- */
-export const SET_IF_ABSENT = changeScript("ugSetIfAbsent", setIfAbsent);
-
-/** As `SET_IF_ABSENT`, also when Redis' memory is full: a leaked token has to be revoked then, too. */
-export const SET_IF_ABSENT_EVEN_IF_FULL = changeScript("ugSetIfAbsentEvenIfFull", { ...setIfAbsent, evenIfFull: true });
-
-/** Adds a member to a sorted set whose scores are all 0. Answers `done`, or `found` when it is there already. */
-export const ADD_MEMBER = changeScript("ugList", {
-  isAlone: true,
-  args: ["member"],
-  lua: `if redis.call('ZSCORE', key, member) then return {'found', stamp} end
-redis.call('ZADD', key, '0', member)
-return {'done', stamp}`,
+export const REMOVE_MEMBER = changeScript("remove-member", {
+  ...{ keys: ["key"], args: ["member"], lua: removeMember, singleKey: true, allowOom: true },
 });
 
 /** How many records are read at once, so that a long page does not keep Redis from its other callers. */

@@ -1,11 +1,11 @@
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { newEnvironment, newGroup, RING } from "../support/contract/context.ts";
+import { newGroup, newName, RING } from "../support/contract/context.ts";
 import { failOverByScript } from "../support/failover.ts";
 import { describeWithRedis, newSentinels, newStoreClient } from "../support/opened.ts";
 import { ask } from "../support/redis.ts";
 import { succeeds } from "../support/rpc.ts";
-import { testUserGroups } from "../support/stores.ts";
+import { testEnvironments, testUserGroups } from "../support/stores.ts";
 
 describeWithRedis("Sentinels", () => {
   it("are believed at once when a master hangs, which no connection tells", async () => {
@@ -13,7 +13,7 @@ describeWithRedis("Sentinels", () => {
     // So long is a connection believed that says nothing.
     const client = await newStoreClient(sentinels, { timeoutMs: 40_000 });
     const store = testUserGroups(client, RING);
-    const environment = newEnvironment();
+    const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });
     await store.getOrCreate(environment, newGroup("a"));
     const old = await sentinels.master();
     old.freeze();
@@ -54,8 +54,9 @@ describeWithRedis("Sentinels", () => {
 
   it("may be away while the master is there, also for new connections to it", async () => {
     const sentinels = await newSentinels();
-    const store = testUserGroups(await newStoreClient(sentinels, { timeoutMs: 500, minReplicas: 1 }), RING);
-    const environment = newEnvironment();
+    const client = await newStoreClient(sentinels, { timeoutMs: 500, minReplicas: 1 });
+    const store = testUserGroups(client, RING);
+    const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });
     await store.getOrCreate(environment, newGroup("a"));
     const master = await sentinels.master();
     await sentinels.killSentinels();

@@ -11,6 +11,8 @@ export function redisOf({ nodes }: StoreClient): ScriptedRedis {
 
 /** Sends scripts that change something. @param deadline by Redis' clock, in milliseconds since 1970 */
 export function sendBy(redis: ScriptedRedis, deadline: number) {
-  return <Name extends string>(script: Script<Name>, args: ScriptArgs<Name>): Promise<string[]> =>
-    send(redis, script, argumentsOf(script, args, String(deadline)));
+  return <Key extends string, Arg extends string>(
+    script: Script<Key, Arg>,
+    args: ScriptArgs<Key, Arg>,
+  ): Promise<string[]> => send(redis, script as Script, argumentsOf(script, args, String(deadline)));
 }

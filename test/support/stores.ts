@@ -1,6 +1,7 @@
 import type { ApiTokenChange, ApiTokenRotation, NewApiToken, RevocationListener } from "../../src/domain/api-token.ts";
 import type { ChangeBy } from "../../src/domain/audit.ts";
-import type { Environment, EnvironmentName, NewEnvironment } from "../../src/domain/environment.ts";
+import type { Environment, EnvironmentName } from "../../src/domain/environment.ts";
+import type { UserGroupRange, UserGroupSearch } from "../../src/domain/store.ts";
 import type {
   ImportedUserGroup,
   ImportMode,
@@ -11,13 +12,9 @@ import type {
   UserGroupTarget,
 } from "../../src/domain/user-group.ts";
 import { redisApiTokens } from "../../src/store/api-tokens/api-tokens.ts";
-import { Audit } from "../../src/store/audit/audit.ts";
-import { type RingKey, TokenCipher } from "../../src/store/encryption/encryption.ts";
-import {
-  type EnvironmentDeletionDeps,
-  redisEnvironmentDeletion,
-} from "../../src/store/environments/environment-deletion.ts";
-import { redisEnvironments } from "../../src/store/environments/environments.ts";
+import { Audit } from "../../src/store/audit.ts";
+import { type RingKey, TokenCipher } from "../../src/store/encryption.ts";
+import { type EnvironmentDeps, redisEnvironments } from "../../src/store/environments.ts";
 import { redisUserGroupAdmin } from "../../src/store/groups/user-group-admin.ts";
 import { redisUserGroups } from "../../src/store/groups/user-groups.ts";
 import type { StoreClient } from "../../src/store/redis/client.ts";
@@ -53,6 +50,9 @@ export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[]
   return {
     ...admin,
 
+    list: (environment: Environment, range: Partial<UserGroupSearch> & UserGroupRange) =>
+      admin.list(environment, { nameContains: "", ...range }),
+
     /** @param target of an id alone, or of a token */
     delete(environment: Environment, target: string | UserGroupTarget, etag = "", by = BY) {
       const named = typeof target === "string" ? { by: "id" as const, providedId: target } : target;
@@ -77,37 +77,32 @@ export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[]
 }
 
 /** A store of environments, likewise. */
-export function testEnvironments(client: StoreClient, audit = AUDIT) {
-  const environments = redisEnvironments(client, audit);
+export function testEnvironments(client: StoreClient, given: Partial<EnvironmentDeps> = {}) {
+  const listener = { environmentDeleted: () => {} };
+  const environments = redisEnvironments({ client, audit: AUDIT, listener, ...given });
   return {
     ...environments,
-    ensureEnvironment: (name: NewEnvironment, by = BY) => environments.ensureEnvironment(name, by),
-    create: (name: NewEnvironment, by = BY) => environments.create(name, by),
+    ensureEnvironment: (name: EnvironmentName, by = BY) => environments.ensureEnvironment(name, by),
+    create: (name: EnvironmentName, by = BY) => environments.create(name, by),
+    delete: (name: EnvironmentName, force: boolean, by = BY) => environments.delete(name, force, by),
   };
 }
 
 /** A store of API tokens, likewise. */
 export function testApiTokens(
   client: StoreClient,
-  listener: RevocationListener = { revoked: () => {}, missed: () => {} },
+  listener: Pick<RevocationListener, "revoked"> = { revoked: () => {} },
   audit = AUDIT,
 ) {
   const tokens = redisApiTokens({ client, listener, audit });
   return {
     ...tokens,
     create: (environment: Environment, values: NewApiToken, by = BY) => tokens.create(environment, values, by),
-    update: (environment: EnvironmentName, id: string, change: ApiTokenChange, by = BY) =>
+    update: (environment: Environment, id: string, change: ApiTokenChange, by = BY) =>
       tokens.update(environment, id, change, by),
     rotate: (environment: Environment, id: string, rotation: Partial<ApiTokenRotation> = {}, by = BY) =>
       tokens.rotate(environment, id, { graceMs: 0, rotator: "root", notBeyond: undefined, ...rotation }, by),
-    revoke: (environment: EnvironmentName, id: string, by = BY, options: { readonly issued?: boolean } = {}) =>
+    revoke: (environment: Environment, id: string, by = BY, options: { readonly issued?: boolean } = {}) =>
       tokens.revoke(environment, id, by, options),
   };
-}
-
-/** Deletions of environments, likewise. @param given in place of the test stores of the client */
-export function testEnvironmentDeletion(client: StoreClient, given: Partial<EnvironmentDeletionDeps> = {}) {
-  const [environments, apiTokens] = [testEnvironments(client), testApiTokens(client)];
-  const deletion = redisEnvironmentDeletion({ client, audit: AUDIT, environments, apiTokens, ...given });
-  return { delete: (name: EnvironmentName, force: boolean, by = BY) => deletion.delete(name, force, by) };
 }

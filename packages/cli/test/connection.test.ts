@@ -29,14 +29,14 @@ describe("ugs, of a service", () => {
   it("lists environments, all or some, as a table or as JSON", async () => {
     const table = await ugs(["env", "list"], { env: env() });
     const [head = "", ...rows] = linesIn(table.stdout);
-    expect(head).toMatch(/^ENVIRONMENT +PARTITIONS +CREATED +STATE$/);
+    expect(head).toMatch(/^ENVIRONMENT +CREATED +STATE$/);
     expect(rows.map((row) => row.split(/ {2,}/)[0])).toEqual(
       ["", "/Customer", "/Testing"].map((tag) => `${server.environment}${tag}`),
     );
     const json = await ugs(["env", "list", "--json", "--limit", "2"], { env: env() });
     const objects = jsonLinesIn(json.stdout);
     expect(objects).toHaveLength(2);
-    expect(objects[0]).toMatchObject({ name: server.environment, partitions: 64 });
+    expect(objects[0]).toMatchObject({ name: server.environment });
   });
 
   it("refuses an unknown token, and one whose role is too low, with exit code 4 and the request", async () => {

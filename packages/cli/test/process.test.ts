@@ -67,7 +67,7 @@ describe("ugs, built", () => {
       `umask 077; ugs token create --role manage --name x > ${file} && UGS_TOKEN= UGS_ENV= ugs whoami --token-file ${file}`,
     );
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^role +manage$/m)]);
-    expect(readFileSync(file, "utf8")).toMatch(/^ugk_\w{38}\n$/);
+    expect(readFileSync(file, "utf8")).toMatch(/^ugk_\w{40}\n$/);
   });
 
   it("ends at Ctrl-C with 130 while it calls", async () => {
@@ -112,7 +112,7 @@ describe("ugs, built", () => {
     it("warns that it keeps the token that it shows", async () => {
       const session = terminal("token create --role read --name shown", env());
       expect(await session.exited()).toBe(0);
-      expect(session.screen()).toMatch(/cannot be shown again. Its text:\nugk_\w{38}\nThis terminal may keep it/);
+      expect(session.screen()).toMatch(/cannot be shown again. Its text:\nugk_\w{40}\nThis terminal may keep it/);
     });
 
     it("deletes nothing at Ctrl-C in place of the id", async () => {

@@ -62,6 +62,7 @@ const RULES: { readonly [reason: string]: Rule } = {
   MESSAGE_TOO_LARGE: always,
   HEADER_TOO_LARGE: always,
   INVALID_UPDATE_MASK: (calling) => !calling.isRest && has("update_mask")(calling),
+  AUDIT_EVENTS_EXPIRED: only("ListAuditEvents"),
   INVALID_PAGE_TOKEN: has("page_token"),
   REQUEST_ID_REUSED: has("request_id"),
   ETAG_MISMATCH: has("etag"),

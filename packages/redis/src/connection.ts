@@ -35,7 +35,7 @@ export interface NodeOptions {
 /** A client of ioredis whose commands include the scripts that are defined. */
 export type ScriptedRedis = Redis &
   PlainCommands & {
-    /** Makes a script a command of that name; its first argument is its key. */
+    /** Makes a script a command of that name; its arguments are the number of its keys, these keys, and what else it takes. */
     defineScript(name: string, lua: string): void;
   };
 
@@ -134,7 +134,7 @@ function scriptDefiner(redis: Redis): ScriptedRedis["defineScript"] {
     const digest = createHash("sha1").update(lua).digest("hex");
     const run = (...args: string[]): Promise<unknown> => {
       if (!known.has(digest)) {
-        const first = redis.sendCommand(new Command("eval", [lua, "1", ...args], utf8)) as Promise<unknown>;
+        const first = redis.sendCommand(new Command("eval", [lua, ...args], utf8)) as Promise<unknown>;
         // A node of a Cluster that redirects the script has not learnt it.
         first.then(
           () => known.add(digest),
@@ -142,7 +142,7 @@ function scriptDefiner(redis: Redis): ScriptedRedis["defineScript"] {
         );
         return first;
       }
-      const answer = redis.sendCommand(new Command("evalsha", [digest, "1", ...args], utf8)) as Promise<unknown>;
+      const answer = redis.sendCommand(new Command("evalsha", [digest, ...args], utf8)) as Promise<unknown>;
       return answer.catch((error: unknown) => {
         if (refusalWordOf(error) !== "NOSCRIPT") throw error;
         known.delete(digest);

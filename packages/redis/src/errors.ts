@@ -135,6 +135,11 @@ export function showsOutdatedSlots(error: unknown): boolean {
   return OUTDATED.has(refusalWordOf(error));
 }
 
+/** Whether a command or script was not carried out because keys of its slot are on their way to another node. */
+export function isMoving(error: unknown): boolean {
+  return redirectionOf(error)?.kind === "wait";
+}
+
 /** Where a command that was not carried out is to be sent instead; `wait`: to the same node or another one, later. */
 export type Redirection =
   | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }

@@ -5,6 +5,7 @@ export { type Answer, type CommandArgs, type CommandName, PLAIN_COMMANDS } from 
 export type { NodeOptions, ScriptedRedis, StoreConnection } from "./connection.ts";
 export {
   changedNothing,
+  isMoving,
   isNoCluster,
   isNotSent,
   isRefusal,

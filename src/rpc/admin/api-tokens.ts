@@ -8,7 +8,7 @@ import { type ApiTokenChange, isApiTokenId } from "../../domain/api-token.ts";
 import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { ApiTokenNotFound } from "../../domain/errors.ts";
 import type { Role } from "../../domain/role.ts";
-import { apiTokenDigest, isIntactApiToken, USER_GROUP_PREFIX } from "../../domain/token.ts";
+import { apiTokenDigest, environmentNumberOf, USER_GROUP_PREFIX } from "../../domain/token.ts";
 import { invalidField } from "../errors.ts";
 import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
@@ -76,7 +76,8 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
         const source = fixed.role === "root" ? Source.ADMIN_TOKEN : Source.API_TOKENS;
         return { apiToken: settingsTokenMessage(fixed), ...requireOwn(fixed.environment), source };
       }
-      const found = isIntactApiToken(token) ? await apiTokens.lookUp(apiTokenDigest(token)) : undefined;
+      const number = environmentNumberOf(token);
+      const found = number === undefined ? undefined : await apiTokens.find({ number, digest: apiTokenDigest(token) });
       if (!found) throw new ApiTokenNotFound();
       const { apiToken, environment, isReplaced } = found;
       const named = requireOwn(environment);

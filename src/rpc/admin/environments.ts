@@ -1,20 +1,20 @@
 import type { ListAuditEventsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { MAX_API_TOKENS } from "../../domain/api-token.ts";
-import { type AuditFilter, isAuditEventId } from "../../domain/audit.ts";
-import { type EnvironmentName, environmentPath, parseEnvironmentPath } from "../../domain/environment.ts";
+import { type AuditFilter, isAuditEventKey } from "../../domain/audit.ts";
+import { environmentPath, parseEnvironmentPath } from "../../domain/environment.ts";
 import { timeOf } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
 import { auditEventMessage, environmentMessage, environmentNameFromMessage } from "./messages.ts";
-import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetName, targetOf } from "./requests.ts";
+import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetName } from "./requests.ts";
 
 /** The RPCs on environments and their audit trails. */
-export function environmentRpcs({ environments, environmentDeletion, apiTokens, signingKeys, auditTrail }: AdminDeps) {
+export function environmentRpcs({ environments, environmentDeletion, apiTokens, auditTrail }: AdminDeps) {
   return {
-    async createEnvironment({ environment, partitions }, { values }) {
+    async createEnvironment({ environment }, { values }) {
       // Validation requires it.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
-      const created = await environments.create({ ...name, partitions }, callOf(values));
+      const created = await environments.create(name, callOf(values));
       return { environment: environmentMessage(created) };
     },
 
@@ -32,10 +32,7 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens, 
     async deleteEnvironment({ environment, force }, { values }) {
       // Validation requires it.
       const name = environmentNameFromMessage(environment as EnvironmentNameMessage);
-      // Redis tells the workers of a deletion, but the embedded store tells nobody.
-      const left = await environmentDeletion
-        .delete(name, force, callOf(values))
-        .finally(() => signingKeys.forget(environmentPath(name)));
+      const left = await environmentDeletion.delete(name, force, callOf(values));
       return { done: left === 0, remainingUserGroups: BigInt(left) };
     },
 
@@ -47,12 +44,14 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens, 
 
     async listAuditEvents(request, { values }) {
       const filter = filterOf(request);
-      // Who deleted an environment is of interest when it is gone.
-      const find = (name: EnvironmentName) => environments.findFormer(name);
-      const environment = await targetOf({ find }, values, request.environment);
-      const scope = ["ListAuditEvents", environmentPath(environment), JSON.stringify(filter)];
-      const page = pageRequest(request, isAuditEventId, scope);
-      const { items, next } = await auditTrail.list(environment, filter, page);
+      const name = targetName(values, request.environment);
+      const { environment: own } = callOf(values).caller;
+      // Who deleted an environment is of interest when it is gone, but not to those who have another one of its name.
+      const all = await environments.findAll(name);
+      const shown = own ? all.filter(({ number }) => number === own.number) : all;
+      const scope = ["ListAuditEvents", environmentPath(name), JSON.stringify(filter)];
+      const page = pageRequest(request, isAuditEventKey, scope);
+      const { items, next } = await auditTrail.list(shown, filter, page);
       return { auditEvents: items.map(auditEventMessage), nextPageToken: nextPageToken(next, scope) };
     },
   } satisfies Partial<AdminRpcs>;

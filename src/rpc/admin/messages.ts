@@ -56,7 +56,6 @@ export function environmentMessage(environment: ListedEnvironment): EnvironmentM
     $typeName: "usergroup.admin.v1.Environment",
     name: environment.name,
     tag: TAG_MESSAGES[environment.tag ?? "none"],
-    partitions: environment.partitions,
     createTime: timestamp(environment.createTime),
     ...(environment.deleteTime !== undefined && { deleteTime: timestamp(environment.deleteTime) }),
   };

@@ -1,5 +1,5 @@
 import { environmentPath } from "../../domain/environment.ts";
-import { isReencryptionKey } from "../../domain/token-key.ts";
+import { MAX_ID_LENGTH } from "../../domain/user-group.ts";
 import { timeOf, timestamp } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
 import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
@@ -23,7 +23,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
     async reencryptUserGroupTokens(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
-      const page = pageRequest(request, isReencryptionKey, scope);
+      const page = pageRequest(request, (id) => id.length <= MAX_ID_LENGTH, scope);
       if (page.after === "" && !request.validateOnly) await tokenKeys.recordReencryption(environment, callOf(values));
       const found = await tokenKeys.reencrypt(environment, page, request.validateOnly);
       const { uses, count, failed, next, signingKeyUses, failedSigningKeys } = found;

@@ -43,8 +43,9 @@ export function userGroupRpcs(deps: AdminDeps) {
   return {
     async listUserGroups(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
-      const { range, scope } = userGroupPage("ListUserGroups", environment, request);
-      const { items, next } = await userGroupAdmin.list(environment, range);
+      const { nameContains } = request;
+      const { range, scope } = userGroupPage("ListUserGroups", environment, request, nameContains);
+      const { items, next } = await userGroupAdmin.list(environment, { ...range, nameContains });
       return { userGroups: items.map(listedUserGroupMessage), nextPageToken: nextPageToken(next, scope) };
     },
 
@@ -138,15 +139,16 @@ function deletionTarget({ userGroupId: providedId, currentToken: token }: Delete
  * Reads which page of an environment's user groups is asked for.
  *
  * @param method that gives the pages
- * @throws InvalidPageToken, also for a token of another environment, prefix or method
+ * @throws InvalidPageToken, also for a token of another environment, prefix, search or method
  */
 function userGroupPage(
   method: string,
   environment: EnvironmentName,
   request: PageOf & { readonly providedIdPrefix: string },
+  nameContains = "",
 ): { readonly range: UserGroupRange; readonly scope: Scope } {
   const { providedIdPrefix: prefix } = request;
-  const scope = [method, environmentPath(environment), prefix];
+  const scope = [method, environmentPath(environment), prefix, ...(nameContains === "" ? [] : [nameContains])];
   const isKey = (id: string) => id !== "" && id.length <= MAX_ID_LENGTH && id.startsWith(prefix);
   return { range: { ...pageRequest(request, isKey, scope), prefix }, scope };
 }

@@ -1,16 +1,11 @@
 import type { ApiToken, ApiTokenFilter } from "../../domain/api-token.ts";
 import { RecordUnreadable } from "../../domain/errors.ts";
 import { isRole } from "../../domain/role.ts";
-import { integerOf, isEmpty, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
+import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
 
-/** Names of the fields of an API token's hash. Times are milliseconds since 1970 by Redis' clock. */
+/** Names of the fields of the hash of an API token's secret. Times are milliseconds since 1970 by Redis' clock. */
 export const API_TOKEN_FIELD = {
   id: "id",
-  /** As `ENV/TAG`. */
-  environment: "environment",
-  /** As those of the environment, which never change. */
-  partitions: "partitions",
-  number: "number",
   displayName: "display_name",
   role: "role",
   creator: "creator",
@@ -46,43 +41,41 @@ export function fieldsOf(record: ApiTokenRecord): string[] {
   });
 }
 
-/** A text of an API token, by its digest, and its record, which is empty when there is none any more. */
-export interface TokenText {
+/** A secret of an API token, by its digest, and its record. */
+export interface TokenSecret {
   readonly id: string;
   readonly digest: string;
   readonly record: ApiTokenRecord;
 }
 
-/** Whether a rotation replaced a text. */
-export function isReplaced({ record }: TokenText): boolean {
+/** Whether a rotation replaced a secret. */
+export function isReplaced({ record }: TokenSecret): boolean {
   return record.isReplaced !== undefined;
 }
 
-/** The current text of an API token, which no rotation replaced; undefined when nothing is left of the token. */
-export function currentOf<T extends TokenText>(texts: readonly T[]): T | undefined {
-  const made = ({ record }: T) => Number(record.tokenCreateTime) || 0;
-  const newest = texts.filter(({ record }) => !isEmpty(record)).sort((one, other) => made(other) - made(one));
-  return newest.find((text) => !isReplaced(text)) ?? newest[0];
+/** The current secret of an API token, which no rotation replaced; undefined when nothing is left of the token. */
+export function currentOf<T extends TokenSecret>(secrets: readonly T[]): T | undefined {
+  return secrets.find((secret) => !isReplaced(secret)) ?? secrets[0];
 }
 
 /**
- * The API token that its texts make up; undefined when nothing is left of it.
+ * The API token that its secrets make up; undefined when nothing is left of it.
  *
  * @throws RecordUnreadable, whose cause names the token by its id, so that an operator can revoke it
  */
-export function apiTokenFrom(texts: readonly TokenText[]): ApiToken | undefined {
-  const current = currentOf(texts);
+export function apiTokenFrom(secrets: readonly TokenSecret[]): ApiToken | undefined {
+  const current = currentOf(secrets);
   if (!current) return undefined;
   const { id, record } = current;
   const what = `the API token ${id}`;
   const role = record.role;
   if (!isRole(role)) throw new RecordUnreadable(new Error(`${what} has no known role`));
-  const latest = (field: "expireTime" | "lastUseTime", among: readonly TokenText[]) =>
+  const latest = (field: "expireTime" | "lastUseTime", among: readonly TokenSecret[]) =>
     among
-      .flatMap((text) => optionalIntegerOf(text.record, field, what) ?? [])
+      .flatMap((secret) => optionalIntegerOf(secret.record, field, what) ?? [])
       .reduce<number | undefined>((last, time) => Math.max(last ?? time, time), undefined);
   const tokenCreateTime = integerOf(record, "tokenCreateTime", what);
-  const graced = texts.filter((text) => text !== current && isReplaced(text));
+  const graced = secrets.filter((secret) => secret !== current && isReplaced(secret));
   return {
     id,
     displayName: textOf(record, "displayName", what),
@@ -93,7 +86,7 @@ export function apiTokenFrom(texts: readonly TokenText[]): ApiToken | undefined 
     rotator: record.rotator,
     tokenCreateTime,
     graceExpireTime: latest("expireTime", graced),
-    lastUseTime: latest("lastUseTime", texts),
+    lastUseTime: latest("lastUseTime", secrets),
   };
 }
 
@@ -110,9 +103,7 @@ export function isWanted(
   );
 }
 
-/** What an audit event tells of an API token: `ID ROLE NAME`, also of one whose record is damaged, or its id alone. */
-export function subjectOf(texts: readonly TokenText[]): string {
-  const record = currentOf(texts)?.record;
-  const id = texts[0]?.id ?? "";
-  return record ? `${id} ${record.role ?? ""} ${record.displayName ?? ""}` : id;
+/** How an audit event names an API token: `ID ROLE NAME`, also of one whose record is damaged. */
+export function subjectOf({ id, role = "", displayName = "" }: ApiTokenRecord): string {
+  return `${id} ${role} ${displayName}`;
 }

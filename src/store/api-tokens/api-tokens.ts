@@ -1,21 +1,37 @@
 import {
   type ApiToken,
   type ApiTokenStore,
+  isApiTokenId,
+  MAX_API_TOKENS,
   MAX_GRACED,
   newApiTokenId,
+  type RevocationListener,
   USE_INTERVAL_MS,
 } from "../../domain/api-token.ts";
 import type { ChangeBy } from "../../domain/audit.ts";
-import { type EnvironmentName, parseEnvironmentPath } from "../../domain/environment.ts";
-import { ApiTokenNotFound, ApiTokenOutlivesCaller, RecordUnreadable, StoreUnavailable } from "../../domain/errors.ts";
-import { apiTokenDigest } from "../../domain/token.ts";
-import { RECORD } from "../audit/audit-trail.ts";
-import { environmentFromRecord } from "../environments/environments.ts";
-import { apiTokenKey, environmentAuditKey } from "../keys.ts";
-import { inBatches, isEmpty, READ, recordFromAnswer, textOf } from "../records.ts";
-import { changeScript } from "../redis/script.ts";
+import type { Environment } from "../../domain/environment.ts";
 import {
-  API_TOKEN_FIELD,
+  ApiTokenChanged,
+  ApiTokenNotFound,
+  ApiTokenOutlivesCaller,
+  RecordUnreadable,
+  TooManyApiTokens,
+} from "../../domain/errors.ts";
+import { apiTokenDigest, newApiToken } from "../../domain/token.ts";
+import { type Audit, changeEnvironment, environmentScript } from "../audit.ts";
+import { environmentOf } from "../environments.ts";
+import { apiTokenKey, apiTokensKey, environmentKey, REVOKED_CHANNEL } from "../keys.ts";
+import { isEmpty, recordFromAnswer, recordsOf } from "../records.ts";
+import type { StoreClient } from "../redis/client.ts";
+import { changeScript, readScript } from "../redis/script.ts";
+import createApiToken from "../scripts/create-api-token.lua" with { type: "text" };
+import findApiToken from "../scripts/find-api-token.lua" with { type: "text" };
+import noteTokenUse from "../scripts/note-token-use.lua" with { type: "text" };
+import revokeApiTokens from "../scripts/revoke-api-tokens.lua" with { type: "text" };
+import rotateApiToken from "../scripts/rotate-api-token.lua" with { type: "text" };
+import updateApiToken from "../scripts/update-api-token.lua" with { type: "text" };
+import {
+  type ApiTokenRecord,
   apiTokenFrom,
   currentOf,
   fieldsOf,
@@ -23,118 +39,128 @@ import {
   isWanted,
   recordFromHash,
   subjectOf,
-  type TokenText,
+  type TokenSecret,
 } from "./api-token-record.ts";
-import { type ApiTokenDeps, ApiTokenTexts, AT_ONCE } from "./api-token-texts.ts";
-import { makeText } from "./new-text.ts";
 
-/**
- * Notes that an API token is in use, unless a use within `intervalMs` is noted already. Answers `missing`; or `noted`, the id
- * and the environment. No replica is waited for.
- */
-export const NOTE_USE = changeScript("ugNoteApiTokenUse", {
-  isAlone: true,
-  made: [],
-  args: ["intervalMs"],
-  lua: `local id = redis.call('HGET', key, '${API_TOKEN_FIELD.id}')
-if not id then return {'missing', stamp} end
-local last = tonumber(redis.call('HGET', key, '${API_TOKEN_FIELD.lastUseTime}') or '0') or 0
-if now - last >= tonumber(intervalMs) then redis.call('HSET', key, '${API_TOKEN_FIELD.lastUseTime}', stamp) end
-return {'noted', stamp, id, redis.call('HGET', key, '${API_TOKEN_FIELD.environment}') or ''}`,
+export const FIND_API_TOKEN = readScript("find-api-token", { keys: ["environment", "apiToken"], lua: findApiToken });
+
+export const NOTE_TOKEN_USE = changeScript("note-token-use", {
+  ...{ keys: ["apiToken"], args: ["intervalMs"], lua: noteTokenUse },
+  // No replica is waited for.
+  ...{ singleKey: true, made: [] },
 });
 
-/**
- * API tokens in Redis. Each text of a token has a complete record under its digest; that record is the truth. The list of
- * the environment has the digests of each id, and is only a hint. Records and list are in different slots, so the order of
- * the steps keeps them consistent:
- *
- * - A record is written before it is listed, and expires unless it gets listed (`new-text.ts`). So no unlisted text stays
- *   valid, and a listed digest without a record is gone for good: no digest is used twice.
- * - A revocation first ends the records, then takes them off the list, until none is listed under the id.
- * - A rotation is listed only if the list still has what it read of the id. So a rotation and a revocation always see each
- *   other.
- * - A text that is used is listed again, in case a failover has lost its member.
- */
-export function redisApiTokens(deps: ApiTokenDeps): ApiTokenStore {
-  const { client, audit } = deps;
-  const texts = new ApiTokenTexts(deps);
-  const making = { ...deps, texts };
+export const CREATE_API_TOKEN = environmentScript("create-api-token", {
+  keys: ["apiTokens", "apiToken"],
+  args: ["member", "maker", "mostTokens", "expireTime", "subject", "channel"],
+  lua: createApiToken,
+});
 
-  /** Revokes an API token. @returns whether there was one */
-  const revokeOne = async (environment: EnvironmentName, id: string, by: ChangeBy): Promise<boolean> => {
-    let isRevoked = false;
-    for (let found = await texts.of(environment, id); found.length > 0; ) {
-      const living = found.filter(({ record }) => !isEmpty(record));
-      const endings = await Promise.allSettled(living.map(({ digest }) => texts.end(digest)));
-      const failed = endings.find((ending) => ending.status === "rejected");
-      const isBegun: boolean = isRevoked || endings.some((ending) => ending.status === "fulfilled");
-      if (failed) await stepOf(Promise.reject(failed.reason), isBegun);
-      const subject: string = isRevoked ? "" : subjectOf(found);
-      const [outcome, , ...left]: readonly string[] = await stepOf(
-        texts.unlist(environment, found, { subject, by }),
-        isBegun,
-      );
-      isRevoked ||= outcome === "done";
-      found = await stepOf(texts.read(environment, left), true);
+export const ROTATE_API_TOKEN = environmentScript("rotate-api-token", {
+  keys: ["apiTokens", "apiToken"],
+  args: [
+    ...["id", "member", "current", "maker", "rotator", "displayName", "expireTime"],
+    ...["graceMs", "mostGraced", "subject", "channel"],
+  ] as const,
+  lua: rotateApiToken,
+});
+
+export const UPDATE_API_TOKEN = environmentScript("update-api-token", {
+  ...{ keys: ["apiTokens"], args: ["id", "expires", "subject", "changedFields", "channel"], lua: updateApiToken },
+});
+
+export const REVOKE_API_TOKENS = environmentScript("revoke-api-tokens", {
+  ...{ keys: ["apiTokens"], args: ["id", "issued", "channel"], lua: revokeApiTokens, allowOom: true },
+});
+
+/** How many members of a list are read at most: more than the secrets of all API tokens that an environment may have. */
+const MAX_LISTED = 10 * MAX_API_TOKENS;
+
+/** What API tokens are stored with. */
+export interface ApiTokenDeps {
+  readonly client: StoreClient;
+  /** Told of changes by this process; `followRevocations` tells it of those by others. */
+  readonly listener: Pick<RevocationListener, "revoked">;
+  readonly audit: Audit;
+}
+
+/** API tokens in Redis. Each secret of a token has a complete record under its digest. */
+export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTokenStore {
+  const channel = REVOKED_CHANNEL;
+
+  /** The secrets of API tokens, by their ids, in order of these. @param range as ZRANGEBYLEX has it */
+  const readSecrets = async ({ number }: Environment, [from, to]: readonly [string, string]) => {
+    const range = [apiTokensKey(number), from, to, "LIMIT", 0, MAX_LISTED] as const;
+    const members = await client.run("list-api-tokens", "zrangebylex", range, "not_made");
+    const found = new Map<string, TokenSecret[]>();
+    const keyOf = (member: string) => apiTokenKey(number, member.slice(member.indexOf(" ") + 1));
+    for await (const [member, hash] of recordsOf(client, members, { operation: "api-tokens", keyOf })) {
+      // It has expired.
+      if (isEmpty(hash)) continue;
+      const [id = "", digest = ""] = member.split(" ");
+      found.set(id, [...(found.get(id) ?? []), { id, digest, record: recordFromHash(hash) }]);
     }
-    return isRevoked;
+    return found;
   };
 
-  /** Revokes all that a token made, that these made, and so on. @returns how many there were */
-  const revokeIssued = async (environment: EnvironmentName, id: string, by: ChangeBy): Promise<number> => {
-    const makers = new Set([id]);
-    const isIssued = ({ record }: TokenText) =>
-      [record.creator, record.rotator].some((maker = "") => makers.has(maker));
-    let count = 0;
-    // They may make more until every worker knows that they have ended.
-    for (;;) {
-      const issued: string[] = [];
-      for await (const found of texts.byId(environment)) {
-        const issuedId = found[0]?.id ?? "";
-        if (!makers.has(issuedId) && found.some(isIssued)) issued.push(issuedId);
-      }
-      if (issued.length === 0) return count;
-      const end = (each: string) => stepOf(revokeOne(environment, each, by), count > 0);
-      for await (const revoked of inBatches(issued, AT_ONCE, end)) count += revoked.filter(Boolean).length;
-      for (const each of issued) makers.add(each);
-    }
+  /** The secrets of an API token. @throws ApiTokenNotFound, also for what is no id: it may be a token, sent by mistake */
+  const secretsOf = async (environment: Environment, id: string): Promise<readonly TokenSecret[]> => {
+    if (!isApiTokenId(id)) throw new ApiTokenNotFound();
+    const found = await readSecrets(environment, [`[${id} `, `(${id}~`]);
+    return found.get(id) ?? [];
   };
 
-  const find: ApiTokenStore["find"] = async (digest) => {
-    // A failure here fails the call before it changes anything.
-    const answer = await client.ask("api-token", READ, { key: apiTokenKey(digest) }, "not_made");
-    if (answer.length === 0) return undefined;
-    const now = Number(answer[1]);
-    const hash = recordFromAnswer(answer);
-    const record = recordFromHash(hash);
-    const id = textOf(record, "id", "an API token");
-    const name = parseEnvironmentPath(textOf(record, "environment", `the API token ${id}`));
-    const text: TokenText = { id, digest, record };
-    const apiToken = apiTokenFrom([text]);
-    if (!apiToken || !name) throw new RecordUnreadable(new Error(`the API token ${id} names no environment`));
-    const { expireTime = Number.POSITIVE_INFINITY, lastUseTime = Number.NEGATIVE_INFINITY } = apiToken;
-    if (expireTime <= now) return undefined;
-    return {
-      apiToken,
-      isReplaced: isReplaced(text),
-      environment: environmentFromRecord(name, hash),
-      expiresInMs: expireTime - now,
-      unusedForMs: now - lastUseTime,
-    };
+  /** The API token after a change. @throws ApiTokenNotFound when it is revoked by now */
+  const readAgain = async (environment: Environment, id: string): Promise<ApiToken> => {
+    const apiToken = apiTokenFrom(await secretsOf(environment, id));
+    if (!apiToken) throw new ApiTokenNotFound();
+    return apiToken;
+  };
+
+  /** A new secret, where it is stored and how it is listed. */
+  const newSecret = ({ number }: Environment, id: string) => {
+    const token = newApiToken(number);
+    const digest = apiTokenDigest(token);
+    const keys = { apiTokens: apiTokensKey(number), apiToken: apiTokenKey(number, digest) };
+    return { token, digest, args: { ...keys, member: `${id} ${digest}` } };
+  };
+
+  /** The id of the API token that makes another one, as scripts take it. */
+  const makerOf = (id: string) => (isApiTokenId(id) ? id : "");
+
+  /** Tells the listener of a change, also when it fails: it may be made. */
+  const told = async <T>(digests: readonly string[], change: Promise<T>): Promise<T> => {
+    try {
+      return await change;
+    } finally {
+      for (const digest of digests) listener.revoked(digest);
+    }
   };
 
   return {
-    find,
-
     async create(environment, { displayName, role, expireTime, creator }, by) {
-      const values = { id: newApiTokenId(), displayName, role, creator, expireTime: expireTime?.toString() };
-      return makeText(making, environment, { values, maker: creator, known: [], by });
+      const record: ApiTokenRecord = { id: newApiTokenId(), displayName, role, creator };
+      const { token, digest, args } = newSecret(environment, record.id as string);
+      const stored = { ...record, expireTime: expireTime?.toString() };
+      const [state, now] = await changeEnvironment(
+        { client, audit, environment, by },
+        "create-api-token",
+        CREATE_API_TOKEN,
+        {
+          ...{ ...args, maker: makerOf(creator), mostTokens: MAX_API_TOKENS, expireTime, subject: subjectOf(record) },
+          ...{ channel, extraArgs: fieldsOf(stored) },
+        },
+      );
+      if (state === "full") throw new TooManyApiTokens();
+      if (state === "changed") throw new ApiTokenChanged();
+      const secret = { id: record.id as string, digest, record: { ...stored, tokenCreateTime: now } };
+      return { apiToken: apiTokenFrom([secret]) as ApiToken, token };
     },
 
     async list(environment, filter, { after, size }) {
       const items: ApiToken[] = [];
-      for await (const found of texts.byId(environment, after)) {
-        const apiToken = apiTokenFrom(found);
+      for (const secrets of (await readSecrets(environment, [after === "" ? "-" : `(${after}~`, "+"])).values()) {
+        const apiToken = apiTokenFrom(secrets);
         if (!apiToken || !isWanted(apiToken, filter)) continue;
         if (items.length === size) return { items, next: items.at(-1)?.id };
         items.push(apiToken);
@@ -143,95 +169,102 @@ export function redisApiTokens(deps: ApiTokenDeps): ApiTokenStore {
     },
 
     async update(environment, id, { displayName, expireTime }, by) {
-      let found = await texts.of(environment, id);
-      let apiToken = apiTokenFrom(found);
+      const secrets = await secretsOf(environment, id);
+      const apiToken = apiTokenFrom(secrets);
       if (!apiToken) throw new ApiTokenNotFound();
       const changed = [
         ...(displayName === undefined || displayName === apiToken.displayName ? [] : ["display_name"]),
         ...(expireTime === undefined || (expireTime ?? undefined) === apiToken.expireTime ? [] : ["expire_time"]),
       ];
       if (changed.length === 0) return apiToken;
-      await client.prepare("record-audit-event", RECORD, {
-        ...{ key: environmentAuditKey(environment), subject: subjectOf(found), names: changed.join(",") },
-        ...audit.ofEnvironment(environment, by),
-      });
-      const ends = expireTime === undefined ? "same" : `${expireTime ?? ""}`;
-      const fields = fieldsOf({ displayName });
-      const done = new Set<string>();
-      // A rotation may list another text meanwhile, made of what the token was before.
-      for (let todo = found; todo.length > 0; todo = found.filter(({ digest }) => !done.has(digest))) {
-        for (const { digest } of todo) {
-          await stepOf(texts.change(digest, ends, fields), done.size > 0);
-          done.add(digest);
-        }
-        found = await stepOf(texts.of(environment, id), true);
-      }
-      apiToken = apiTokenFrom(found);
-      if (!apiToken) throw new ApiTokenNotFound();
-      return apiToken;
+      const args = {
+        ...{ apiTokens: apiTokensKey(environment.number), id, channel, changedFields: changed.join(",") },
+        ...{ expires: expireTime === undefined ? "same" : `${expireTime ?? ""}`, extraArgs: fieldsOf({ displayName }) },
+        subject: subjectOf(currentOf(secrets)?.record ?? {}),
+      };
+      const change = changeEnvironment({ client, audit, environment, by }, "update-api-token", UPDATE_API_TOKEN, args);
+      const [state] = await told(
+        secrets.map(({ digest }) => digest),
+        change,
+      );
+      if (state === "missing") throw new ApiTokenNotFound();
+      return readAgain(environment, id);
     },
 
     async rotate(environment, id, { graceMs, rotator, notBeyond = Number.POSITIVE_INFINITY }, by) {
-      const found = await texts.of(environment, id);
-      const current = currentOf(found);
-      const before = apiTokenFrom(found);
+      const secrets = await secretsOf(environment, id);
+      const [current, before] = [currentOf(secrets), apiTokenFrom(secrets)];
       if (!current || !before) throw new ApiTokenNotFound();
       if (notBeyond < (before.expireTime ?? Number.POSITIVE_INFINITY)) throw new ApiTokenOutlivesCaller();
-      const values = {
-        ...{ ...current.record, createTime: String(before.createTime), rotator },
-        ...{ tokenCreateTime: undefined, isReplaced: undefined, lastUseTime: undefined },
+      const { role, creator, displayName, expireTime } = current.record;
+      const { token, args } = newSecret(environment, id);
+      const change = changeEnvironment({ client, audit, environment, by }, "rotate-api-token", ROTATE_API_TOKEN, {
+        ...{
+          ...args,
+          id,
+          current: `${id} ${current.digest}`,
+          maker: makerOf(rotator),
+          rotator,
+          displayName,
+          expireTime,
+        },
+        ...{ graceMs, mostGraced: MAX_GRACED, subject: subjectOf(current.record), channel },
+        extraArgs: fieldsOf({ role, creator, displayName, expireTime }),
+      });
+      const [state] = await told(
+        secrets.map(({ digest }) => digest),
+        change,
+      );
+      if (state === "missing") throw new ApiTokenNotFound();
+      if (state === "changed") throw new ApiTokenChanged();
+      return { apiToken: await readAgain(environment, id), token };
+    },
+
+    async revoke(environment, id, by: ChangeBy, { issued = false } = {}) {
+      if (!isApiTokenId(id)) throw new ApiTokenNotFound();
+      const args = { apiTokens: apiTokensKey(environment.number), id, issued, channel };
+      const change = { client, audit, environment, by };
+      const [state, , count, ...digests] = await changeEnvironment(
+        change,
+        "revoke-api-tokens",
+        REVOKE_API_TOKENS,
+        args,
+      );
+      if (state === "missing") throw new ApiTokenNotFound();
+      for (const digest of digests) listener.revoked(digest);
+      return Number(count);
+    },
+
+    async find({ number, digest }) {
+      const keys = { environment: environmentKey(number), apiToken: apiTokenKey(number, digest) };
+      const whileMoving = async () => {
+        const of = (key: string) => client.run("api-token", "hgetall", [key], "not_made");
+        const [environment, apiToken] = await Promise.all([of(keys.environment), of(keys.apiToken)]);
+        if (environment["state"] !== "active" || isEmpty(apiToken)) return [];
+        return [String(Date.now()), environment["path"] ?? "", ...Object.entries(apiToken).flat()];
       };
-      const answer = await makeText(making, environment, { values, maker: rotator, known: found, by });
-      const until = String(answer.apiToken.tokenCreateTime + graceMs);
-      const ended = found.filter(({ record }) => isEmpty(record));
-      const older = found.filter((text) => text !== current && !isEmpty(text.record));
-      older.sort((one, other) => endOf(other) - endOf(one));
-      for (const [i, text] of [current, ...older].entries()) {
-        const isGraced = graceMs > 0 && i < MAX_GRACED;
-        const fields = fieldsOf({ isReplaced: "1" });
-        const step = isGraced ? texts.change(text.digest, until, fields) : texts.end(text.digest);
-        if ((await stepOf(step, true)) === "missing" && text === current) {
-          // It was revoked, and the revocation may have missed the new text.
-          await stepOf(texts.end(apiTokenDigest(answer.token)), true);
-          throw new ApiTokenNotFound();
-        }
-        if (!isGraced) ended.push(text);
-      }
-      await texts.unlist(environment, ended).catch(() => {});
-      const kept = await stepOf(texts.of(environment, id), true);
-      return { ...answer, apiToken: apiTokenFrom(kept) ?? answer.apiToken };
+      // A failure here fails the call before it changes anything.
+      const answer = await client.ask("api-token", FIND_API_TOKEN, keys, { outcome: "not_made", whileMoving });
+      if (answer.length === 0) return undefined;
+      const now = Number(answer[0]);
+      const record = recordFromHash(recordFromAnswer(answer));
+      if (record.id === undefined) throw new RecordUnreadable(new Error("an API token has no id"));
+      const secret: TokenSecret = { id: record.id, digest, record };
+      const apiToken = apiTokenFrom([secret]) as ApiToken;
+      const { expireTime = Number.POSITIVE_INFINITY, lastUseTime = Number.NEGATIVE_INFINITY } = apiToken;
+      if (expireTime <= now) return undefined;
+      return {
+        apiToken,
+        isReplaced: isReplaced(secret),
+        environment: environmentOf(answer[1] as string, number),
+        expiresInMs: expireTime - now,
+        unusedForMs: now - lastUseTime,
+      };
     },
 
-    async revoke(environment, id, by, { issued = false } = {}) {
-      const own = (await revokeOne(environment, id, by)) ? 1 : 0;
-      const count = own + (issued ? await stepOf(revokeIssued(environment, id, by), own > 0) : 0);
-      if (count === 0) throw new ApiTokenNotFound();
-      return count;
-    },
-
-    async noteUse(digest) {
-      const args = { key: apiTokenKey(digest), intervalMs: USE_INTERVAL_MS };
-      const [, , id = "", path = ""] = await client.change("note-api-token-use", NOTE_USE, args);
-      const environment = parseEnvironmentPath(path);
-      if (environment) await texts.relist(environment, { id, digest });
-    },
-
-    async lookUp(digest) {
-      const found = await find(digest);
-      if (found) await texts.relist(found.environment, { id: found.apiToken.id, digest });
-      return found;
+    async noteUse({ number, digest }) {
+      const args = { apiToken: apiTokenKey(number, digest), intervalMs: USE_INTERVAL_MS };
+      await client.change("note-api-token-use", NOTE_TOKEN_USE, args);
     },
   };
-}
-
-/** When a text ends, in milliseconds since 1970. */
-function endOf({ record }: TokenText): number {
-  return Number(record.expireTime ?? Number.POSITIVE_INFINITY);
-}
-
-/** A step of a change. When an earlier step was made, a failure leaves open how much of the change was made. */
-function stepOf<T>(step: Promise<T>, isBegun: boolean): Promise<T> {
-  return step.catch((error: unknown) => {
-    throw isBegun && error instanceof StoreUnavailable ? error.withOutcome("unknown") : error;
-  });
 }

@@ -2,7 +2,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { dropWhenSilent, isRefusal, type StoreNode, type StoreNodes } from "@user-group-service/redis";
 import type { Redis } from "ioredis";
 import type { RevocationListener } from "../../domain/api-token.ts";
-import { REVOKED_CHANNEL } from "../keys.ts";
+import type { Environment } from "../../domain/environment.ts";
+import { newsOf, REVOKED_CHANNEL } from "../keys.ts";
 import type { StoreClient } from "../redis/client.ts";
 
 /** How long until another subscription is tried when one is lost, in milliseconds. */
@@ -19,6 +20,8 @@ const SILENCE_MS = 1000;
 
 /** The listener of a feed. */
 export interface FeedListener extends RevocationListener {
+  /** The signing keys of the environment have changed. */
+  signingKeysChanged(environment: Environment): void;
   /** Redis does not let its user subscribe or publish. Nothing is reported until `missed` is called. */
   refused(error: Error): void;
 }
@@ -48,7 +51,12 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
     dropWhenSilent(redis, SILENCE_MS);
     // The other connections report what is wrong with Redis.
     redis.on("error", () => {});
-    redis.on("message", (_channel, digest) => listener.revoked(digest));
+    redis.on("message", (_channel, message) => {
+      const { news, environment } = newsOf(message) ?? {};
+      if (!environment) listener.revoked(message);
+      else if (news === "deleted") listener.environmentDeleted(environment);
+      else listener.signingKeysChanged(environment);
+    });
     const end = () => redis.disconnect();
     signal.addEventListener("abort", end, { once: true });
     try {

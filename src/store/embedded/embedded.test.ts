@@ -2,8 +2,10 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { redisOf } from "../../../test/support/redis-of.ts";
 import { send } from "../redis/client.ts";
-import { readScript } from "../redis/script.ts";
+import { changeScript } from "../redis/script.ts";
 import { openEmbedded, reverseRange } from "./embedded.ts";
+
+const DEADLINE = String(Date.now() + 3_600_000);
 
 const IDS = ["5-1", "5-20", "6-3", "10-1", "10-2"];
 
@@ -40,16 +42,17 @@ it("members are listed in the order of their bytes, as Redis has it", async () =
 it("a script is atomic: no other script and no command comes between its commands", async () => {
   const client = await openEmbedded({ timeoutMs: 60_000 });
   const redis = redisOf(client);
-  const add = readScript("testAdd", {
+  const add = changeScript("test-add", {
+    keys: ["key"],
     lua: `local seen = tonumber(redis.call('GET', key) or '0')
 for i = 1, 10 do redis.call('EXISTS', key) end
 redis.call('SET', key, string.format('%.0f', seen + 1))
 redis.call('SET', key, string.format('%.0f', seen + 2))
-return {'done', stamp}`,
+return {'done', nowText}`,
   });
   const seen = await Promise.all(
     Array.from({ length: 50 }, (_, i) => {
-      send(redis, add, ["k"]);
+      send(redis, add, ["1", "k", DEADLINE]);
       return i % 2 === 0 ? redis.get("k") : redis.hmget("none", "f").then(() => redis.get("k"));
     }),
   );
@@ -61,16 +64,17 @@ return {'done', stamp}`,
 it("a script does not see a key that expires while it runs", async () => {
   const client = await openEmbedded({ timeoutMs: 60_000 });
   const redis = redisOf(client);
-  const note = readScript("testNote", {
-    lua: `if not redis.call('HGET', key, 'id') then return {'missing', stamp} end
+  const note = changeScript("test-note", {
+    keys: ["key"],
+    lua: `if not redis.call('HGET', key, 'id') then return {'missing', nowText} end
 for i = 1, 100 do redis.call('EXISTS', 'other') end
 redis.call('HSET', key, 'noted', '1')
-return {'noted', stamp}`,
+return {'noted', nowText}`,
   });
   for (let leftMs = 1; leftMs <= 10; leftMs++) {
     await redis.hset("k", { id: "1" });
     await redis.pexpire("k", leftMs);
-    await send(redis, note, ["k"]);
+    await send(redis, note, ["1", "k", DEADLINE]);
     await waitFor("its time is over", async () => (await redis.pttl("k")) < 0);
     expect(await redis.hgetall("k")).toEqual({});
   }

@@ -1,4 +1,3 @@
-import { setTimeout } from "node:timers/promises";
 import {
   PLAIN_COMMANDS,
   readClock,
@@ -14,15 +13,14 @@ import { luaCompiler } from "./lua.ts";
 /** A command of ioredis-mock, by itself or as it is emulated here. */
 type MockCommand = (...args: readonly never[]) => Promise<unknown>;
 
-/** A script whose first key expires within so many milliseconds waits until it has: nearly all take less. */
-const EXPIRING_MS = 20;
-
 /** The embedded store: in the memory of this process, empty at first. */
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
   const [{ default: RedisMock }, { default: fengari }] = await Promise.all([import("ioredis-mock"), import("fengari")]);
   // Instances of one host share their data; a name of its own makes this one new.
   const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
-  const emulated = { time: microseconds(), zrangebylex: rangeByBytes(redis), ...streamsOf(redis) };
+  const expiry = expiryOf(redis);
+  const streams = streamsOf(redis);
+  const emulated = { time: microseconds(), zrangebylex: rangeByBytes(redis), ...streams, ...expiry.commands };
   const commands: Record<string, MockCommand | undefined> = { ...(redis as object), ...emulated };
   Object.assign(redis, emulated);
   const compile = luaCompiler(fengari, async (name, args) => {
@@ -35,7 +33,8 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const inTurn =
     (run: MockCommand): MockCommand =>
     (...args) => {
-      const answer = latest.then(() => run(...args));
+      // Redis' clock stands still while a script runs: no key expires between two of its commands.
+      const answer = latest.then(expiry.removeExpired).then(() => run(...args));
       latest = answer.catch(() => {});
       return answer;
     };
@@ -43,12 +42,9 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   for (const name of PLAIN_COMMANDS) define(name, refusing(commands[name] as MockCommand));
   redis.defineScript = (name, lua) => {
     const run = compile(lua);
-    define(name, async (key = "", ...args) => {
-      // Redis' clock stands still while a script runs. Here a key could expire between two of its commands, and the second
-      // would make it anew, in part.
-      const leftMs = await redis.pttl(key);
-      if (leftMs >= 0 && leftMs < EXPIRING_MS) await setTimeout(leftMs + 1);
-      return run(key, args);
+    define(name, (count: string, ...args: readonly string[]) => {
+      const keys = Number(count);
+      return run(args.slice(0, keys), args.slice(keys));
     });
   };
   const connection: StoreConnection = {
@@ -68,6 +64,52 @@ function refusing(run: MockCommand): MockCommand {
     run(...args).catch((error: Error) => {
       throw Object.assign(error, { name: "ReplyError" });
     });
+}
+
+/**
+ * The commands of expiry. Expired keys are removed before a command or a script, never between two commands of a script.
+ */
+function expiryOf(redis: Redis) {
+  const ends = new Map<string, number>();
+  let next = Number.POSITIVE_INFINITY;
+  const [set, del] = [redis.set.bind(redis), redis.del.bind(redis)];
+  const remove = (...keys: string[]) => {
+    for (const key of keys) ends.delete(key);
+    return del(keys);
+  };
+  const expireAt = async (key: string, at: string | number) => {
+    if ((await redis.exists(key)) === 0) return 0;
+    ends.set(key, Number(at));
+    next = Math.min(next, Number(at));
+    return 1;
+  };
+  const removeExpired = async (): Promise<void> => {
+    const now = Date.now();
+    if (now < next) return;
+    next = Number.POSITIVE_INFINITY;
+    for (const [key, end] of ends) {
+      if (end > now) next = Math.min(next, end);
+      else await remove(key);
+    }
+  };
+  const commands = {
+    del: remove,
+    unlink: remove,
+    pexpireat: expireAt,
+    pexpire: (key: string, ms: string | number) => expireAt(key, Date.now() + Number(ms)),
+    persist: async (key: string) => Number(ends.delete(key)),
+    async pttl(key: string) {
+      if ((await redis.exists(key)) === 0) return -2;
+      const end = ends.get(key);
+      if (end === undefined) return -1;
+      return end > Date.now() ? end - Date.now() : -2;
+    },
+    set(key: string, ...args: readonly never[]) {
+      ends.delete(key);
+      return set(key, ...(args as [never]));
+    },
+  };
+  return { commands, removeExpired };
 }
 
 /**

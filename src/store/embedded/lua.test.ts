@@ -8,7 +8,7 @@ const compile = luaCompiler(fengari, async (name, args) => {
   return name in answers ? answers[name] : args;
 });
 
-const run = (text: string, ...args: string[]) => compile(text)("the key", args);
+const run = (text: string, ...args: string[]) => compile(text)(["the key"], args);
 
 it.each<[text: string, expected: unknown]>([
   ["return {KEYS[1], ARGV[2], #KEYS, #ARGV}", ["the key", "b", 1, 2]],
@@ -32,11 +32,11 @@ it.each([
 ])("a script that fails leaves the others as they are: %s", async (text, message) => {
   const [before, script] = ["return ARGV[1]", text].map((each) => compile(each));
   for (let i = 0; i < 2; i++) {
-    await expect(script?.("k", [])).rejects.toMatchObject({
+    await expect(script?.(["k"], [])).rejects.toMatchObject({
       name: "ReplyError",
       message: expect.stringContaining(message),
     });
-    expect(await before?.("k", ["x"])).toBe("x");
+    expect(await before?.(["k"], ["x"])).toBe("x");
   }
 });
 
@@ -46,7 +46,7 @@ it("what is no Lua is refused", () => {
 
 it("a call leaves no globals to the next one, nor to other scripts", async () => {
   const count = compile("calls = (calls or 0) + 1 return calls");
-  expect(await Promise.all([count("k", []), count("k", [])])).toEqual([1, 1]);
-  expect(await count("k", [])).toBe(1);
+  expect(await Promise.all([count(["k"], []), count(["k"], [])])).toEqual([1, 1]);
+  expect(await count(["k"], [])).toBe(1);
   expect(await run("return type(calls)")).toBe("nil");
 });

@@ -5,8 +5,8 @@ type LuaState = ReturnType<(typeof Fengari)["lauxlib"]["luaL_newstate"]>;
 /** Carries out a command of Redis for a script. @param name in small letters */
 type RunCommand = (name: string, args: readonly string[]) => Promise<unknown>;
 
-/** A script that is compiled; `KEYS` is its key alone. Resolves to what it returns, as Redis converts it. */
-type LuaScript = (key: string, args: readonly string[]) => Promise<unknown>;
+/** A script that is compiled. Resolves to what it returns, as Redis converts it. */
+type LuaScript = (keys: readonly string[], args: readonly string[]) => Promise<unknown>;
 
 /** A script failed, or a command of it. It is named as ioredis names what Redis answers then. */
 class ScriptFailed extends Error {
@@ -119,6 +119,6 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
     const body = text.replace(/^#!.*\n/, "\n");
     load(`return function(KEYS, ARGV) local _ENV = setmetatable({}, {__index = _ENV}) ${body}\nend`, 1);
     const reference = lauxlib.luaL_ref(state, lua.LUA_REGISTRYINDEX);
-    return (key, args) => call(reference, [key], args);
+    return (keys, args) => call(reference, keys, args);
   };
 }

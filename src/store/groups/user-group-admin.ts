@@ -1,30 +1,16 @@
 import type { Environment } from "../../domain/environment.ts";
 import { UserGroupNotFound } from "../../domain/errors.ts";
-import type { UserGroupAdminStore, UserGroupRange } from "../../domain/store.ts";
+import type { UserGroupAdminStore, UserGroupRange, UserGroupSearch } from "../../domain/store.ts";
 import type { ListedUserGroup, UserGroup } from "../../domain/user-group.ts";
-import { auditedScript } from "../audit/audit.ts";
-import { KEY, locateGroup, partitionPrefix, partitionsOf } from "../keys.ts";
-import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf } from "../records.ts";
+import { changeEnvironment } from "../audit.ts";
+import { groupKey, idsKey } from "../keys.ts";
+import { isEmpty, READ, recordFromAnswer, recordsOf } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
-import { readScript } from "../redis/script.ts";
-import { CHANGED, ENTRY, FIELD, INDEXED } from "./fields.ts";
-import { forgetLater } from "./foreign-tokens.ts";
-import {
-  type GroupDeps,
-  groupFromRecord,
-  infoFromRecord,
-  LISTED_FIELDS,
-  listedFromRecord,
-  requireDone,
-  updateTimeOf,
-} from "./group-record.ts";
+import { type GroupDeps, groupFromRecord, infoFromRecord, LISTED_FIELDS, listedFromRecord } from "./group-record.ts";
+import { DELETE_GROUP, LIST_IDS, requireFound, SEARCH_IDS, targetArgs } from "./group-scripts.ts";
 import { importGroups } from "./imports.ts";
 import { rotate } from "./rotations.ts";
-import { changeAt, FIND, searchFor } from "./targets.ts";
-import { endSessions } from "./viewer-sessions.ts";
-
-/** How many partitions are asked at once. */
-const PARTITIONS_AT_ONCE = 256;
+import { endSessions } from "./user-groups.ts";
 
 /** How many whole records are read at once. A record has up to some megabytes. */
 const RECORDS_AT_ONCE = 25;
@@ -35,134 +21,93 @@ export const MAX_PAGE_BYTES = 1024 * 1024;
 /** How many records are read at once of which only `LISTED_FIELDS` are wanted. */
 const LISTED_AT_ONCE = 250;
 
-/** A group as a partition lists it, at a time by Redis' clock. */
-interface FoundId {
-  readonly id: string;
-  /** In UTF-8, as Redis orders them. JavaScript compares UTF-16 units, which differs where a surrogate meets a unit above it. */
-  readonly bytes: Buffer;
-  readonly now: number;
-}
+/** How many groups a search looks at in one script, and for how long it goes on, in milliseconds. */
+const SEARCHED_AT_ONCE = 1000;
+const SEARCH_MS = 1000;
 
-/**
- * Lists the ids of the groups of a partition in their order, so many at most: `from` as ZRANGEBYLEX has it, and all with
- * one beginning. Answers `found`, Redis' clock and the ids.
- */
-export const LIST_IDS = readScript("ugListIds", {
-  isAlone: true,
-  args: ["from", "idPrefix", "count"],
-  lua: `local ids = redis.call('ZRANGEBYLEX', key, from, '+', 'LIMIT', '0', count)
-while #ids > 0 and string.sub(ids[#ids], 1, #idPrefix) ~= idPrefix do ids[#ids] = nil end
-return {'found', stamp, spread(ids)}`,
-});
-
-/** The ids of a partition by `LIST_IDS`, and Redis' clock. */
-export async function listIds(
-  client: StoreClient,
-  environment: Environment,
-  partition: number,
-  { after, prefix, size }: UserGroupRange,
-) {
-  const from = after !== "" ? `(${after}` : prefix === "" ? "-" : `[${prefix}`;
-  const args = { key: partitionPrefix(environment, partition) + KEY.ids, from, idPrefix: prefix, count: size };
+/** The ids of groups in their order, and Redis' clock before any of them was read. */
+export async function listIds(client: StoreClient, { number }: Environment, range: UserGroupRange) {
+  const args = { ids: idsKey(number), ...rangeArgs(range), count: range.size };
   const [, now, ...ids] = await client.ask("list-user-group-ids", LIST_IDS, args);
   return { now: Number(now), ids };
 }
 
-/**
- * Deletes the group that `FIND` finds, and what leads to it in its partition. Unless `updateTime` is empty, it must be that of
- * the group. What is kept for request ids expires by itself: it names the team id, which no other group gets.
- * Answers what `FIND` does; `stale`; or `done`, what `endedEntry` holds and the id.
- */
-export const DELETE = auditedScript("ugDelete", {
-  args: ["prefix", "old", "id", "updateTime"],
-  lua: `${INDEXED}${ENTRY}${CHANGED}${FIND}
-if redis.call('EXISTS', group) == 0 then return {'missing', stamp} end
-if updateTime ~= '' and updateTime ~= last_change(group) then return {'stale', stamp} end
-local graced = redis.call('HGET', group, '${FIELD.graceDigest}')
-local entry = redis.call('HGET', group, '${FIELD.entry}')
-local is_indexed = current and redis.call('HGET', key, indexed(current)) == id
-if graced and redis.call('GET', prefix .. '${KEY.grace}' .. graced) ~= id then graced = nil end
-redis.call('ZSCORE', prefix .. '${KEY.ids}', id)
-redis.call('DEL', group)
-if is_indexed then redis.call('HDEL', key, indexed(current)) end
-if graced then redis.call('DEL', prefix .. '${KEY.grace}' .. graced) end
-redis.call('ZREM', prefix .. '${KEY.ids}', id)
-audit(id, '')
-return {'done', stamp, current and entry and entry .. ':' .. current or '', id}`,
-});
+function rangeArgs({ after, prefix }: Pick<UserGroupRange, "after" | "prefix">) {
+  return { from: after !== "" ? `(${after}` : prefix === "" ? "-" : `[${prefix}`, idPrefix: prefix };
+}
 
-/** The administration of user groups in Redis. Which keys hold what: `keys.ts` and `fields.ts`. */
+/** The administration of user groups in Redis. */
 export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
   const { client, cipher, audit } = deps;
 
-  /**
-   * A page of the ids of all partitions. Each partition is asked once, for a little more than its share of the page. When
-   * one may have more than that, the page ends at the last group that it told of, because what follows is not known.
-   */
-  const findIds = async (environment: Environment, range: UserGroupRange) => {
-    const share = shareOf(range.size, environment.partitions);
-    const ids: FoundId[] = [];
-    let end: FoundId | undefined;
-    let snapshotTime = Number.POSITIVE_INFINITY;
-    const ask = (partition: number) => listIds(client, environment, partition, { ...range, size: share });
-    for await (const answers of inBatches(partitionsOf(environment), PARTITIONS_AT_ONCE, ask)) {
-      for (const { now, ids: listed } of answers) {
-        // What changes in the same millisecond is younger.
-        snapshotTime = Math.min(snapshotTime, now - 1);
-        const found = listed.map((id): FoundId => ({ id, bytes: Buffer.from(id), now }));
-        for (const id of found) ids.push(id);
-        const last = found.length < share ? undefined : found.at(-1);
-        if (last && (end === undefined || compareIds(last, end) < 0)) end = last;
-      }
+  /** A page of ids, and the last id before the next page. */
+  const pageOfIds = async (environment: Environment, range: UserGroupRange) => {
+    const { now, ids } = await listIds(client, environment, { ...range, size: range.size + 1 });
+    const page = ids.slice(0, range.size);
+    return { ids: page, now, next: ids.length > range.size ? page.at(-1) : undefined };
+  };
+
+  /** A page of the ids of groups whose name contains a text: the search ends when it has taken some time. */
+  const search = async ({ number }: Environment, { size, nameContains, ...range }: UserGroupSearch) => {
+    const ids: string[] = [];
+    const until = performance.now() + SEARCH_MS;
+    let { after } = range;
+    for (;;) {
+      const args = { ids: idsKey(number), ...rangeArgs({ ...range, after }), contains: nameContains };
+      const counted = { ...args, count: SEARCHED_AT_ONCE };
+      const [, now, last = "", ...found] = await client.ask("search-user-groups", SEARCH_IDS, counted);
+      ids.push(...found);
+      const page = ids.slice(0, size);
+      if (ids.length > size) return { ids: page, now: Number(now), next: page.at(-1) };
+      if (last === "") return { ids, now: Number(now), next: undefined };
+      if (ids.length === size || performance.now() > until) return { ids, now: Number(now), next: last };
+      after = last;
     }
-    const known = ids.filter((id) => end === undefined || compareIds(id, end) <= 0).sort(compareIds);
-    const items = known.slice(0, range.size);
-    return { items, next: end !== undefined || known.length > range.size ? items.at(-1)?.id : undefined, snapshotTime };
   };
 
   return {
     async list(environment, range) {
-      const { items: ids, next } = await findIds(environment, range);
+      const isSearch = range.nameContains !== "";
+      const { ids, now, next } = await (isSearch ? search(environment, range) : pageOfIds(environment, range));
       const items: ListedUserGroup[] = [];
       const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
-      const keyOf = ({ id }: FoundId) => locateGroup(environment, id).key;
-      for await (const [{ id, now }, record] of recordsOf(client, ids, { ...reading, keyOf })) {
-        // A listed id may have no group, when it was deleted meanwhile, or by hand.
+      const keyOf = (id: string) => groupKey(environment.number, id);
+      for await (const [id, record] of recordsOf(client, ids, { ...reading, keyOf })) {
+        // It was deleted since the ids were read.
         if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
       }
       return { items, next };
     },
 
     async export(environment, range) {
-      const { items: ids, next, snapshotTime } = await findIds(environment, range);
+      const { ids, now, next } = await pageOfIds(environment, range);
+      // What changes in the same millisecond is younger.
+      const snapshotTime = now - 1;
       const items: UserGroup[] = [];
       let bytes = 0;
-      const keyOf = ({ id }: FoundId) => locateGroup(environment, id).key;
+      const keyOf = (id: string) => groupKey(environment.number, id);
       const reading = { operation: "export", atOnce: RECORDS_AT_ONCE, keyOf };
-      for await (const [{ id }, record] of recordsOf(client, ids, reading)) {
+      for await (const [id, record] of recordsOf(client, ids, reading)) {
         const size = bytesOf(record);
         if (items.length > 0 && bytes + size > MAX_PAGE_BYTES)
           return { items, next: items.at(-1)?.providedId, snapshotTime };
         bytes += size;
-        // A group that was deleted since the ids were read is left out.
         if (!isEmpty(record)) items.push(groupFromRecord(record, environment, cipher, id));
       }
       return { items, next, snapshotTime };
     },
 
     async lookUp(environment, providedId) {
-      const answer = await client.ask("look-up", READ, { key: locateGroup(environment, providedId).key });
+      const answer = await client.ask("look-up", READ, { key: groupKey(environment.number, providedId) });
       if (answer.length === 0) throw new UserGroupNotFound();
       return infoFromRecord(recordFromAnswer(answer), providedId, Number(answer[1]));
     },
 
     async delete(environment, target, etag, by) {
-      const updateTime = updateTimeOf(etag);
-      const answer = await changeAt(environment, searchFor(environment, target), (at) =>
-        client.change("delete", DELETE, { ...at, updateTime, ...audit.ofPartition(at.prefix, by) }),
-      );
-      const [, , entry = "", id = ""] = requireDone("delete", answer);
-      forgetLater(client, environment, { id, entry });
+      const { number } = environment;
+      const args = { ...targetArgs(number, target), ids: idsKey(number), etag };
+      const change = { client, audit, environment, by };
+      requireFound("delete", target, await changeEnvironment(change, "delete", DELETE_GROUP, args));
     },
 
     async revokeTokens(environment, providedId, { graceMs, requestId }, by) {
@@ -178,20 +123,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
   };
 }
 
-/**
- * How many groups a partition is asked for: its share of the page, and six standard deviations more, so that hardly any
- * partition has more. Ids are spread evenly, so the number in one partition is Poisson distributed.
- */
-function shareOf(size: number, partitions: number): number {
-  const even = (size + 1) / partitions;
-  return Math.min(size + 1, Math.ceil(even + 6 * Math.sqrt(even)) + 2);
-}
-
 /** About how many bytes a group takes in an answer. */
 function bytesOf(record: Readonly<Record<string, string>>): number {
   return Object.values(record).reduce((sum, value) => sum + Buffer.byteLength(value), 0);
-}
-
-function compareIds(one: FoundId, other: FoundId): number {
-  return Buffer.compare(one.bytes, other.bytes);
 }

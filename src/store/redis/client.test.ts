@@ -49,15 +49,6 @@ it("tells what is unreadable from what is unavailable, and keeps no arguments of
   expect(error.cause).not.toHaveProperty("command");
 });
 
-it("makes no change that is not sent by when it has to be", async () => {
-  const client = await open({ timeoutMs: 1000 });
-  const late = client.change("adopt", ADOPT, FIELD, performance.now());
-  await expect(late).rejects.toMatchObject({ name: "StoreUnavailable", outcome: "not_made" });
-  expect(await redisOf(client).exists("hash")).toBe(0);
-  const early = client.change("adopt", ADOPT, FIELD, performance.now() + 60_000);
-  expect((await early)[0]).toBe("done");
-});
-
 describe("a clock of Redis that is set", () => {
   const HOUR_MS = 3_600_000;
   /** Makes a change, and counts how often it was sent. The connection knows the script from an earlier one. */

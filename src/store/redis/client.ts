@@ -3,6 +3,7 @@ import {
   type CommandArgs,
   type CommandName,
   changedNothing,
+  isMoving,
   isNotSent,
   isRefusal,
   KeysMoving,
@@ -25,6 +26,7 @@ import {
   TooFewReplicas,
 } from "../../domain/errors.ts";
 import type { ReadyKind, StoreProbe } from "../../domain/store.ts";
+import probe from "../scripts/probe.lua" with { type: "text" };
 import { argumentsOf, changeScript, type Script, type ScriptArgs } from "./script.ts";
 
 /** Told of every round trip to the store. */
@@ -48,11 +50,7 @@ export const PROBE_KEY = "ug:probe";
  * A change that changes nothing: it is neither replicated nor written to disk. Redis refuses it as it refuses every other
  * change: if its memory is full, if it cannot write to disk, if it is a replica or has too few replicas.
  */
-const PROBE_CHANGE = changeScript("ugProbe", {
-  isAlone: true,
-  lua: `redis.call('SET', key, '1', 'XX')
-return {'done', stamp}`,
-});
+export const PROBE_CHANGE = changeScript("probe", { lua: probe, keys: ["key"], singleKey: true });
 
 /** The share of a call's remaining time in which Redis may carry out its change; the rest is for the answer. */
 const CHANGE_SHARE = 0.9;
@@ -112,16 +110,26 @@ export class StoreClient implements StoreProbe {
     return call.answer(this.nodes.at(args[0], call));
   }
 
-  /** Runs a script that changes nothing, as `run` does a command. */
-  ask<Name extends string>(
+  /**
+   * Runs a script that changes nothing, as `run` does a command.
+   *
+   * @param whileMoving reads the same by single commands; called if the slot of the keys is on its way to another node of a
+   *   Cluster, where scripts are refused. Default: the call waits for the end of the move
+   */
+  ask<Key extends string, Arg extends string>(
     operation: string,
-    script: Script<Name>,
-    args: ScriptArgs<Name>,
-    outcome?: ChangeOutcome,
+    script: Script<Key, Arg>,
+    args: ScriptArgs<Key, Arg>,
+    { outcome, whileMoving }: { outcome?: ChangeOutcome; whileMoving?: () => Promise<string[]> } = {},
   ): Promise<string[]> {
-    const sent = { command: script, args: argumentsOf(script, args), outcome };
-    const call = new RoundTrip<string[]>(operation, this.#shared, sent);
-    return call.answer(this.nodes.at(args.key, call));
+    const list = argumentsOf(script, args);
+    const call = new RoundTrip<string[]>(operation, this.#shared, {
+      command: script,
+      args: list,
+      outcome,
+      whileMoving,
+    });
+    return call.answer(this.nodes.at(list[1] as string, call));
   }
 
   /**
@@ -130,27 +138,16 @@ export class StoreClient implements StoreProbe {
    * `minReplicas` it waits for the replicas in a second round trip. It is sent again when it reached Redis too late, or
    * has to go to another node.
    *
-   * @param sendBy the instant of `performance.now()` before which it must be sent; default: there is none
    * @throws as `run`; TooFewReplicas when the change was made
    */
-  change<Name extends string>(
+  change<Key extends string, Arg extends string>(
     operation: string,
-    script: Script<Name>,
-    args: ScriptArgs<Name>,
-    sendBy = Number.POSITIVE_INFINITY,
+    script: Script<Key, Arg>,
+    args: ScriptArgs<Key, Arg>,
   ): Promise<string[]> {
-    const change = new Change(operation, this.#shared, { script, args, sendBy });
-    return change.answer(this.nodes.at(args.key, change));
-  }
-
-  /**
-   * Makes a change, as `change` does, that has to be made before another one. When it fails, the other one is not made.
-   */
-  prepare<Name extends string>(operation: string, script: Script<Name>, args: ScriptArgs<Name>): Promise<string[]> {
-    return this.change(operation, script, args).catch((error: unknown) => {
-      if (error instanceof StoreUnavailable) throw error.withOutcome("not_made");
-      throw error instanceof TooFewReplicas ? new StoreUnavailable(error.cause, "not_made", "too_few_replicas") : error;
-    });
+    const change = new Change(operation, this.#shared, { script, args });
+    const values: ScriptArgs = args;
+    return change.answer(this.nodes.at(values[script.keys[0] as string] as string, change));
   }
 
   /**
@@ -205,6 +202,7 @@ interface Sent {
   readonly command: CommandName | Script;
   readonly args: readonly unknown[];
   readonly outcome: ChangeOutcome | undefined;
+  readonly whileMoving?: (() => Promise<unknown>) | undefined;
 }
 
 /** A call to the store that is under way. Its time begins when it is made. This one changes nothing that has to last. */
@@ -235,9 +233,14 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   }
 
   sendTo({ reads: { redis } }: StoreNode, asking: boolean): Promise<T> {
-    const { command, args } = this.sent as Sent;
-    const isPlain = typeof command === "string" && !asking;
-    return isPlain ? (redis as unknown as AnyCommands<T>)[command](...args) : send(redis, command, args, asking);
+    const { command, args, whileMoving } = this.sent as Sent;
+    if (typeof command === "string" && !asking) return (redis as unknown as AnyCommands<T>)[command](...args);
+    const answer = send<T>(redis, command, args, asking);
+    if (!whileMoving) return answer;
+    return answer.catch((error: unknown) => {
+      if (!isMoving(error)) throw error;
+      return whileMoving() as Promise<T>;
+    });
   }
 
   /** The answer, or a failure at the timeout. To be called once. */
@@ -279,13 +282,12 @@ class Change extends RoundTrip<string[]> {
   }
 
   override async sendTo({ changes, replicas }: StoreNode, asking: boolean): Promise<string[]> {
-    const { script, args, sendBy } = this.change;
+    const { script, args } = this.change;
     for (let tries = 1; ; tries++) {
       const { clock } = changes;
       // Nothing was sent, so the failure can be reported at once.
       if (clock === undefined) throw new NotSent("not connected");
       const sent = performance.now();
-      if (sent >= sendBy) throw new NotSent(`${this.operation}: took too long`);
       const deadline = clock.at(sent + this.timeouts.left(this) * CHANGE_SHARE);
       this.outcome = "unknown";
       let answer: string[];
@@ -315,9 +317,7 @@ class Change extends RoundTrip<string[]> {
 
 interface ChangeOptions {
   readonly script: Script;
-  readonly args: ScriptArgs<string>;
-  /** The instant of `performance.now()` before which it must be sent. */
-  readonly sendBy: number;
+  readonly args: ScriptArgs;
 }
 
 function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainError {
@@ -360,7 +360,7 @@ type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unkno
 /**
  * Sends a command, or a script, which the connection knows as a command from the first time on.
  *
- * @param args the key first; of a script as `argumentsOf` makes them
+ * @param args of a command, its key first; of a script as `argumentsOf` makes them
  * @param asking whether the slot of its key is on its way to this node of a Cluster (ASK). The key has arrived, but another
  *   key of the slot may not have: to a script it would be missing, so that a group would be created a second time, or a token
  *   not found. So only what touches one key is sent; for all else the whole slot has to arrive first.
@@ -375,7 +375,7 @@ export function send<T>(
   const isScript = typeof command !== "string";
   const name = isScript ? command.name : command;
   if (asking) {
-    if (isScript && !command.isAlone) return Promise.reject(new KeysMoving());
+    if (isScript && !command.singleKey) return Promise.reject(new KeysMoving());
     // If ASKING fails, so does the command that follows it.
     redis.asking().catch(() => {});
   }

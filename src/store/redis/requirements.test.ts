@@ -11,7 +11,7 @@ describe("what Redis is asked to allow", () => {
     const used = new Set(PLAIN);
     const rooms = new URL("..", import.meta.url);
     const files = readdirSync(rooms, { recursive: true, encoding: "utf8" });
-    for (const file of files.filter((each) => /^(?!.*\.test\.).*\.ts$/.test(each)))
+    for (const file of files.filter((each) => /^(?!.*\.test\.).*\.(?:ts|lua)$/.test(each)))
       for (const [, name = ""] of readFileSync(new URL(file, rooms), "utf8").matchAll(/\bcall\('(\w+)'/g))
         used.add(name);
     expect(TRIALS.map((trial) => trial.split(" ")[0]).sort()).toEqual([...used].sort());
@@ -29,6 +29,7 @@ describe("the version of Redis", () => {
         throw Object.assign(new Error("NOSCRIPT No matching script"), { name: "ReplyError" });
       },
       eval: async () => [],
+      scan: async () => ["0", []],
     };
     const failure = await requireUsable(redis as unknown as Redis, { isCluster: false, waits: false }).catch((e) => e);
     if (failure !== undefined) expect(failure).toBeInstanceOf(StoreMisconfigured);

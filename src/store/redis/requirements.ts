@@ -14,7 +14,7 @@ const onProbe = (names: string, args = "") => names.split(" ").map((name) => `${
  */
 export const TRIALS: readonly string[] = [
   "TIME",
-  ...onProbe("DEL EXISTS GET HGETALL HLEN PERSIST PTTL XLEN ZCARD"),
+  ...onProbe("DEL EXISTS GET HGETALL HLEN PERSIST PTTL UNLINK XLEN ZCARD"),
   ...onProbe("HDEL HEXISTS HGET HMGET ZREM ZSCORE", " member"),
   ...onProbe("PEXPIRE PEXPIREAT", " 1"),
   ...onProbe("HSET", " field value field-without-value"),
@@ -71,6 +71,7 @@ export async function requireUsable(redis: Redis, { isCluster, waits }: Requirem
     requireVersion(redis).then(none),
     isCluster ? redis.cluster("SLOTS").then(none, unlessDenied(["+cluster|slots"])) : none(),
     waits ? redis.wait(0, 1).then(none, unlessDenied(["+wait"])) : none(),
+    redis.scan(0, "COUNT", 1).then(none, unlessDenied(["+scan"])),
     redis.evalsha(NO_SCRIPT, 0).then(none, unlessDenied(["+evalsha"])),
     redis.eval(TRY, 0, ...TRIALS).then(deniedOf, unlessDenied(["+eval"])),
   ]);
@@ -135,6 +136,15 @@ export async function durabilityWarnings(client: StoreClient, minReplicas: numbe
   const ofNodes = await client.each("info", (redis) => warningsOf(redis, minReplicas));
   // Nodes of a Cluster are mostly set up alike.
   return [...new Set(ofNodes.flat())];
+}
+
+/** What saves memory in Redis and is not set, for an operator; undefined: nothing, or it cannot be known. */
+export async function memoryAdvice(client: StoreClient): Promise<string | undefined> {
+  const settings = await client.each("info", (redis) =>
+    redis.config("GET", "hash-max-listpack-value").then((answer) => (answer as string[])[1], unseen),
+  );
+  if (!settings.includes("64")) return undefined;
+  return "Redis' hash-max-listpack-value is 64: user groups with longer mapping or properties take half as much memory again as with 1024";
 }
 
 async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> {

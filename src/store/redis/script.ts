@@ -1,100 +1,146 @@
+import apiTokensPart from "../scripts/parts/api-tokens.lua" with { type: "text" };
+import environmentPart from "../scripts/parts/environment.lua" with { type: "text" };
+import tokensPart from "../scripts/parts/tokens.lua" with { type: "text" };
+
 /*
- * Every script takes one key, by which Redis Cluster finds the shard; the other keys it touches share its hash tag.
- * They use plain hash and string commands, take and return flat arrays of strings and report outcomes as the first
- * element, because the embedded store's Lua knows no more.
+ * Scripts take and return flat arrays of strings and report outcomes as the first element, because the embedded store's Lua
+ * knows no more.
  *
  * Every change takes a deadline, in milliseconds since 1970 by Redis' clock. It may have waited in a socket, or in a
  * Redis that was stopped, until long after its caller was told that it failed. So after the deadline it changes nothing,
  * and answers `late`. The second element of every answer of a change is Redis' clock.
  *
- * Before anything is written a script has read what could be of another type, and every key but its first that it may
- * write to and that may be missing: while a slot is on its way to another node of a Cluster, Redis refuses to look for
- * a key that is missing. Its first write is one that Redis refuses when its memory is full. So what fails, fails before
- * it has changed anything.
+ * Redis refuses a change before it starts if its memory is full (`#!lua` without `allow-oom`), and every script that needs a
+ * missing key of a slot that is on its way to another node. So a script reads whatever may be missing, or of another type, before its first write.
  */
 
 /** A script in Lua, and what its arguments are called. */
-export interface Script<Name extends string = string> {
+export interface Script<Key extends string = string, Arg extends string = string> {
   /** The name that it has as a command of a connection. */
   readonly name: string;
   readonly lua: string;
-  /** Each is a local variable of the script. */
-  readonly args: readonly Name[];
+  /** The keys that are known beforehand; the first says where the script runs. Each is a local variable of the script. */
+  readonly keys: readonly Key[];
+  /** Each is a local variable of the script, too. */
+  readonly args: readonly Arg[];
   readonly isChange: boolean;
   /** Of its answers, those by which the change is made, by this call or an earlier one: replicas are waited for then. */
   readonly made: readonly (string | undefined)[];
   /** Whether it touches no other key than its first. */
-  readonly isAlone: boolean;
+  readonly singleKey: boolean;
 }
 
 /** What is given to a script: true as `1`, and what is false or undefined as an empty text. */
-export type ScriptArgs<Name extends string> = {
-  readonly [name in Name]: string | number | boolean | undefined;
+export type ScriptArgs<Key extends string = string, Arg extends string = string> = {
+  readonly [name in Key]: string;
 } & {
-  readonly key: string;
+  readonly [name in Arg]: string | number | boolean | undefined;
+} & {
   /** Behind the arguments that have names. */
-  readonly rest?: readonly string[];
+  readonly extraArgs?: readonly string[];
 };
 
-/** What a script is made of. Default: no arguments; not alone; `done` means that a change is made. */
-export interface ScriptDefinition<Name extends string>
-  extends Partial<Pick<Script<Name>, "args" | "isAlone" | "made">> {
-  /** Uses, beside its arguments: `key`; `rest`, the index in ARGV of what is behind them; `spread`; and what `CLOCK` gives. */
+/** What a script is made of. Default: no arguments; it touches further keys; `done` means that a change is made. */
+export interface ScriptDefinition<Key extends string, Arg extends string> {
+  /**
+   * Uses, beside its keys and arguments: `extra`, the index in ARGV of what is behind the arguments; `unpack`; and, in a
+   * script that reads the clock, `micros`, `now` and `nowText`.
+   */
   readonly lua: string;
-  /** Whether a change is carried out even when Redis' memory is full: it ends what may have leaked, and takes little. */
-  readonly evenIfFull?: boolean;
+  readonly keys: readonly Key[];
+  readonly args?: readonly Arg[];
+  readonly singleKey?: boolean;
+  readonly made?: readonly string[];
+  /** Whether a change is made even if Redis' memory is full: it revokes or deletes. */
+  readonly allowOom?: boolean;
 }
 
-/** What begins a script that Redis carries out even when its memory is full. */
-const ALLOW_OOM = "#!lua flags=allow-oom\n";
-
-/** `now` and, as text, `stamp`: Redis' clock. Written with floats, for the embedded store's integers have 32 bits. */
+/** Redis' clock. Written with floats, for the embedded store's integers have 32 bits. */
 const CLOCK = `local time = redis.call('TIME')
-local now = (time[1] + 0.0) * 1000.0 + math.floor(time[2] / 1000)
-local stamp = string.format('%.0f', now)
+local micros = (time[1] + 0.0) * 1000000.0 + time[2]
+local now = math.floor(micros / 1000)
+local nowText = string.format('%.0f', now)
 `;
 
 /** What begins every change. */
-const UNLESS_LATE = "if now > tonumber(ARGV[1]) then return {'late', stamp} end\n";
+const UNLESS_LATE = "if now > tonumber(ARGV[1]) then return {'late', nowText} end\n";
 
 /** Lua 5.1 and 5.3 have different names for it. */
-const UNPACK = "local spread = table.unpack or unpack\n";
+const UNPACK = "local unpack = table.unpack or unpack\n";
 
-function withArgs(names: readonly string[], first: number, lua: string): string {
-  const values = names.map((_, i) => `ARGV[${first + i}]`);
-  const locals = names.length > 0 ? `local ${names.join(", ")} = ${values.join(", ")}\n` : "";
-  return `${UNPACK}local key, rest = KEYS[1], ${first + names.length}\n${locals}${lua}`;
+/** The parts that scripts include, by a line `-- include: NAME`. */
+const PARTS: { readonly [name: string]: string } = {
+  "api-tokens": apiTokensPart,
+  environment: environmentPart,
+  tokens: tokensPart,
+};
+
+function assemble(
+  { keys, args = [], lua }: ScriptDefinition<string, string>,
+  { head, first }: { readonly head: string; readonly first: number },
+): string {
+  const locals = (names: readonly string[], list: string, from: number) =>
+    names.length === 0 ? "" : `local ${names.join(", ")} = ${names.map((_, i) => `${list}[${from + i}]`).join(", ")}\n`;
+  const body = lua.replace(/^-- include: (.+)\n/gm, (_, name: string) => PARTS[name] as string);
+  return `${head}${UNPACK}local extra = ${first + args.length}\n${locals(keys, "KEYS", 1)}${locals(args, "ARGV", first)}${body}`;
 }
 
-/** A script that changes nothing that has to last, and takes no deadline. @param clock `""`: it needs none */
-export function readScript<const Name extends string = never>(
+/**
+ * A script that changes nothing.
+ *
+ * @param name that no other script has
+ */
+export function readScript<const Key extends string, const Arg extends string = never>(
   name: string,
-  { args = [], lua, isAlone = false }: ScriptDefinition<Name>,
-  clock = CLOCK,
-): Script<Name> {
-  return { name, args, lua: clock + withArgs(args, 1, lua), isAlone, isChange: false, made: [] };
+  definition: ScriptDefinition<Key, Arg>,
+): Script<Key, Arg> {
+  const { keys, args = [], singleKey = false } = definition;
+  const lua = assemble(definition, { head: `#!lua flags=no-writes\n${CLOCK}`, first: 1 });
+  return { name: `ug-${name}`, lua, keys, args, singleKey, isChange: false, made: [] };
 }
 
-/** A script that makes a change. */
-export function changeScript<const Name extends string = never>(
+/** A script that makes a change. @param name that no other script has */
+export function changeScript<const Key extends string, const Arg extends string = never>(
   name: string,
-  { args = [], lua, isAlone = false, made = ["done"], evenIfFull = false }: ScriptDefinition<Name>,
-): Script<Name> {
-  const head = (evenIfFull ? ALLOW_OOM : "") + CLOCK + UNLESS_LATE;
-  return { name, args, lua: head + withArgs(args, 2, lua), isAlone, isChange: true, made };
+  definition: ScriptDefinition<Key, Arg>,
+): Script<Key, Arg> {
+  const { keys, args = [], singleKey = false, made = ["done"], allowOom = false } = definition;
+  const head = `#!lua${allowOom ? " flags=allow-oom" : ""}\n${CLOCK}${UNLESS_LATE}`;
+  return {
+    name: `ug-${name}`,
+    lua: assemble(definition, { head, first: 2 }),
+    keys,
+    args,
+    singleKey,
+    isChange: true,
+    made,
+  };
 }
 
-/** The arguments of a script as Redis takes them, the key first. @param deadline of a change */
-export function argumentsOf<Name extends string>(
-  { args: names, isChange }: Script<Name>,
-  args: ScriptArgs<Name>,
+/** A script that writes what does not have to last, such as a count. It takes no deadline. */
+export function countScript<const Key extends string, const Arg extends string = never>(
+  name: string,
+  definition: ScriptDefinition<Key, Arg>,
+): Script<Key, Arg> {
+  const { keys, args = [], singleKey = false } = definition;
+  const lua = assemble(definition, { head: "#!lua\n", first: 1 });
+  return { name: `ug-${name}`, lua, keys, args, singleKey, isChange: false, made: [] };
+}
+
+/** The arguments of a script as Redis takes them: the number of its keys, these, and the others. @param deadline of a change */
+export function argumentsOf<Key extends string, Arg extends string>(
+  { keys, args: names, isChange }: Script<Key, Arg>,
+  args: ScriptArgs<Key, Arg>,
   deadline = "",
 ): string[] {
-  const list = isChange ? [args.key, deadline] : [args.key];
+  const values: ScriptArgs<string, string> = args;
+  const list = [String(keys.length)];
+  for (const key of keys) list.push(values[key] as string);
+  if (isChange) list.push(deadline);
   for (const name of names) {
-    const value: ScriptArgs<string>[string] = args[name];
+    const value = values[name] as string | number | boolean | undefined;
     list.push(value === undefined || value === false ? "" : value === true ? "1" : String(value));
   }
-  if (args.rest) list.push(...args.rest);
+  if (args.extraArgs) list.push(...args.extraArgs);
   return list;
 }

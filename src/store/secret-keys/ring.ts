@@ -1,29 +1,21 @@
 import { StoreMisconfigured } from "@user-group-service/redis";
-import { deriveKey, type RingKey } from "../encryption/encryption.ts";
+import { deriveKey, type RingKey } from "../encryption.ts";
 import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
 import { recordFromAnswer } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
 import { changeScript } from "../redis/script.ts";
+import adoptKey from "../scripts/adopt-key.lua" with { type: "text" };
+import noteKeyUseText from "../scripts/note-key-use.lua" with { type: "text" };
 
 /** How often a process notes under which key it encrypts, in milliseconds. */
 export const NOTE_INTERVAL_MS = 10_000;
 
-/** Notes that a process encrypts under a key, whose check value stands in Redis from then on. Answers `done`. */
-const NOTE_KEY_USE = changeScript("ugNoteKeyUse", {
-  args: ["uses", "id", "check"],
-  lua: `redis.call('HLEN', uses)
-if redis.call('HEXISTS', key, id) == 0 then redis.call('HSET', key, id, check) end
-redis.call('HSET', uses, id, stamp)
-return {'done', stamp}`,
+export const NOTE_KEY_USE = changeScript("note-key-use", {
+  ...{ keys: ["key", "uses"], args: ["id", "check"], lua: noteKeyUseText },
 });
 
-/** Sets a field of a hash unless it is there. Answers `done` or `found`, and the hash. */
-export const ADOPT = changeScript("ugAdopt", {
-  isAlone: true,
-  args: ["field", "value"],
-  lua: `local outcome = redis.call('HEXISTS', key, field) == 1 and 'found' or 'done'
-if outcome == 'done' then redis.call('HSET', key, field, value) end
-return {outcome, stamp, spread(redis.call('HGETALL', key))}`,
+export const ADOPT = changeScript("adopt-key", {
+  ...{ keys: ["key"], args: ["field", "value"], lua: adoptKey, singleKey: true },
 });
 
 /** Identifies a key, and reveals nothing of it. */

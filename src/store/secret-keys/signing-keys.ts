@@ -1,12 +1,13 @@
 import type { ChangeBy } from "../../domain/audit.ts";
-import type { Environment, EnvironmentName } from "../../domain/environment.ts";
+import type { Environment } from "../../domain/environment.ts";
 import { EnvironmentNotFound, RecordUnreadable, SigningKeysChanged } from "../../domain/errors.ts";
+import type { EnvironmentStore } from "../../domain/store.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../../domain/viewer-session.ts";
-import { auditedScript } from "../audit/audit.ts";
-import { ENVIRONMENT_FIELD } from "../environments/environments.ts";
+import { changeEnvironment, environmentScript } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
-import { ENVIRONMENTS_KEY, environmentKey, REVOKED_CHANNEL, signingKeysKey, signingKeysMessage } from "../keys.ts";
+import { ENVIRONMENTS_KEY, newsMessage, REVOKED_CHANNEL, signingKeysKey } from "../keys.ts";
 import { READ, recordFromAnswer } from "../records.ts";
+import setSigningKeys from "../scripts/set-signing-keys.lua" with { type: "text" };
 
 /** How many environments are listed at once: 3 MB of names. */
 const MAX_LISTED = 100_000;
@@ -17,35 +18,17 @@ const TRIES = 5;
 /** The field that has the number of the version of the keys; all others are keys. */
 const VERSION = "version";
 
-/**
- * Replaces all that the hash `keys` has beside its version by the fields and values behind the arguments, if its version is
- * `was`, which is empty when there is none. The first key is that of the environment, which must have this `number`. An
- * event is written unless `names` is empty.
- * Answers `missing` when the environment is deleted, or another one by now; `changed` or `done`, and the hash.
- */
-export const SET_SIGNING_KEYS = auditedScript("ugSetSigningKeys", {
-  args: ["keys", "number", "was", "message", "names"],
-  lua: `local is_deleted = redis.call('HEXISTS', key, '${ENVIRONMENT_FIELD.deleteTime}') == 1
-if is_deleted or redis.call('HGET', key, '${ENVIRONMENT_FIELD.number}') ~= number then return {'missing', stamp} end
-local version = redis.call('HGET', keys, '${VERSION}') or ''
-if version ~= was then return {'changed', stamp, spread(redis.call('HGETALL', keys))} end
-local stays = {${VERSION} = true}
-for i = rest, #ARGV, 2 do stays[ARGV[i]] = true end
-local dropped = {}
-local found = redis.call('HGETALL', keys)
-for i = 1, #found, 2 do
-  if not stays[found[i]] then dropped[#dropped + 1] = found[i] end
-end
-version = string.format('%.0f', (tonumber(version) or 0) + 1.0)
-redis.call('HSET', keys, '${VERSION}', version, spread(ARGV, rest))
-if #dropped > 0 then redis.call('HDEL', keys, spread(dropped)) end
-if names ~= '' then audit('', names) end
-redis.pcall('PUBLISH', '${REVOKED_CHANNEL}', message)
-return {'done', stamp, spread(redis.call('HGETALL', keys))}`,
+export const SET_SIGNING_KEYS = environmentScript("set-signing-keys", {
+  ...{ keys: ["signingKeys"], args: ["was", "changedFields", "channel", "message"], lua: setSigningKeys },
 });
 
 /** The keys that sign viewer sessions, in Redis, their private keys encrypted under `TOKEN_KEYS`. */
-export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
+export function redisSigningKeys({
+  client,
+  cipher,
+  audit,
+  environments,
+}: GroupDeps & { readonly environments: Pick<EnvironmentStore, "find"> }) {
   /** What is stored of a key: its times, its point and, where it has a private key, that. */
   const textOf = (environment: Environment, { kid, createTime, activeTime, x, y, d, sealed }: SigningKey): string => {
     const fields: unknown[] = [createTime, activeTime, x, y];
@@ -58,7 +41,7 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
   };
 
   /** @throws RecordUnreadable */
-  const keyOf = (environment: EnvironmentName, kid: string, stored: string): SigningKey => {
+  const keyOf = (environment: Environment, kid: string, stored: string): SigningKey => {
     const [created, active, x, y, keyId, text] = stored.split(".");
     const times = { createTime: Number(created), activeTime: Number(active) };
     if (x === undefined || y === undefined || !Object.values(times).every(Number.isSafeInteger))
@@ -75,27 +58,27 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
     }
   };
 
-  const setOf = (environment: EnvironmentName, answer: readonly string[]): SigningKeySet => {
+  const setOf = (environment: Environment, answer: readonly string[]): SigningKeySet => {
     const { [VERSION]: version = "", ...texts } = recordFromAnswer(answer);
     const keys = Object.entries(texts).map(([kid, text = ""]) => keyOf(environment, kid, text));
     // Without any, there was nothing that could tell Redis' clock.
     return { keys, version, now: answer[1] === undefined ? Date.now() : Number(answer[1]) };
   };
 
-  const read = async (environment: EnvironmentName): Promise<SigningKeySet> =>
-    setOf(environment, await client.ask("signing-keys", READ, { key: signingKeysKey(environment) }));
+  const read = async (environment: Environment): Promise<SigningKeySet> =>
+    setOf(environment, await client.ask("signing-keys", READ, { key: signingKeysKey(environment.number) }));
 
   const write = async (
     environment: Environment,
     keys: readonly SigningKey[],
     { was, by, names }: { readonly was: string; readonly by: ChangeBy; readonly names: string },
   ) => {
-    const args = { key: environmentKey(environment), keys: signingKeysKey(environment), number: environment.number };
-    const rest = keys.flatMap((key) => [key.kid, textOf(environment, key)]);
-    const told = { was, message: signingKeysMessage(environment), names, rest };
-    const change = { ...args, ...told, ...audit.ofEnvironment(environment, by) };
-    const answer = await client.change("signing-keys", SET_SIGNING_KEYS, change);
-    if (answer[0] === "missing") throw new EnvironmentNotFound();
+    const { number } = environment;
+    const answer = await changeEnvironment({ client, audit, environment, by }, "signing-keys", SET_SIGNING_KEYS, {
+      ...{ signingKeys: signingKeysKey(number), was, changedFields: names },
+      ...{ channel: REVOKED_CHANNEL, message: newsMessage("signing-keys", environment) },
+      extraArgs: keys.flatMap((key) => [key.kid, textOf(environment, key)]),
+    });
     return { ...setOf(environment, answer), isMade: answer[0] === "done" };
   };
 
@@ -105,6 +88,16 @@ export function redisSigningKeys({ client, cipher, audit }: GroupDeps) {
       const range = [ENVIRONMENTS_KEY, "-", "+", "LIMIT", 0, MAX_LISTED] as const;
       return new Set(await client.run("list", "zrangebylex", range));
     },
+
+    async readByName(name) {
+      try {
+        return await read(await environments.find(name));
+      } catch (error) {
+        if (!(error instanceof EnvironmentNotFound)) throw error;
+        return { keys: [], version: "", now: Date.now() };
+      }
+    },
+
     replace: (environment, keys, change) => write(environment, keys, { ...change, names: "signing_keys" }),
 
     /**

@@ -5,13 +5,14 @@ import { RecordUnreadable, StoreUnavailable, TokenKeyInUse } from "../../domain/
 import type { PageRequest } from "../../domain/page.ts";
 import type { EnvironmentStore } from "../../domain/store.ts";
 import type { Reencryption, TokenKey, TokenKeyStore } from "../../domain/token-key.ts";
-import { recordEvent } from "../audit/audit-trail.ts";
-import { FIELD } from "../groups/fields.ts";
-import { encryptedFromRecord, type GroupDeps, TOKEN_FIELDS, tokenFields } from "../groups/group-record.ts";
+import { writeEvent } from "../audit.ts";
+import { encryptedFromRecord, FIELD, type GroupDeps, TOKEN_FIELDS } from "../groups/group-record.ts";
+import { REENCRYPT_TOKEN } from "../groups/group-scripts.ts";
 import { listIds } from "../groups/user-group-admin.ts";
-import { locateGroup, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
+import { groupKey, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
 import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "../records.ts";
 import { changeScript } from "../redis/script.ts";
+import retireKey from "../scripts/retire-key.lua" with { type: "text" };
 import { NOTE_INTERVAL_MS } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 
@@ -22,9 +23,6 @@ const UNNOTED_MS = 3 * NOTE_INTERVAL_MS;
 const READ_AT_ONCE = 250;
 const ENCRYPTED_AT_ONCE = 100;
 
-/** How long a page goes on through partitions without groups, in milliseconds. */
-const PAGE_MS = 3000;
-
 /** How often a group is tried again that others change meanwhile. */
 const TRIES = 10;
 
@@ -33,33 +31,11 @@ const LOOK_MS = 2000;
 
 const PAGE_SIZE = 1000;
 
-/** Forgets a key that no process has encrypted under since a time. Answers `used` and when it was last, or `done`. */
-const RETIRE = changeScript("ugRetireKey", {
-  args: ["uses", "id", "since"],
-  lua: `local used = redis.call('HGET', uses, id)
-if used and tonumber(used) >= tonumber(since) then return {'used', stamp, used} end
-redis.call('HDEL', key, id)
-redis.call('HDEL', uses, id)
-return {'done', stamp}`,
-});
-
-/**
- * Sets the fields behind the arguments, which hold a group's token, if the group still has the token with this digest, under
- * the key `was`. The update time stays, because nothing changes that callers see. Answers `changed` or `done`.
- */
-const REENCRYPT = changeScript("ugReencrypt", {
-  isAlone: true,
-  args: ["digest", "was"],
-  lua: `if redis.call('HGET', key, '${FIELD.digest}') ~= digest or redis.call('HGET', key, '${FIELD.keyId}') ~= was then
-  return {'changed', stamp}
-end
-redis.call('HSET', key, spread(ARGV, rest))
-return {'done', stamp}`,
-});
+export const RETIRE = changeScript("retire-key", { keys: ["key", "uses"], args: ["id", "since"], lua: retireKey });
 
 /** What keys are changed with. */
 export interface TokenKeyDeps extends GroupDeps {
-  readonly environments: Pick<EnvironmentStore, "list">;
+  readonly environments: Pick<EnvironmentStore, "find" | "list">;
 }
 
 /** The keys that tokens in Redis are encrypted under. */
@@ -95,47 +71,38 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   async reencrypt(environment: Environment, { after, size }: PageRequest, isDryRun: boolean): Promise<Reencryption> {
-    const began = performance.now();
+    const { client, cipher } = this.#deps;
     const uses = new Map<string, number>();
     const failed: string[] = [];
     const ofSigningKeys = after === "" ? await this.#signingKeys.reencrypt(environment, isDryRun) : NO_SIGNING_KEYS;
     const signing = { signingKeyUses: countsOf(ofSigningKeys.uses), failedSigningKeys: ofSigningKeys.failed };
     let count = 0;
-    let left = size;
-    let [partition, last] = positionOf(after);
-    for (let isFirst = true; partition < environment.partitions; partition++, last = "", isFirst = false) {
-      if (!isFirst && performance.now() - began > PAGE_MS)
-        return { ...signing, uses, count, failed, next: `${partition}:` };
-      const range = { after: last, prefix: "", size: left };
-      const { ids } = await listIds(this.#deps.client, environment, partition, range);
-      const needing: [string, StoredRecord][] = [];
-      const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS.ofOurs };
-      const keyOf = (id: string) => locateGroup(environment, id).key;
-      for await (const [id, record] of recordsOf(this.#deps.client, ids, { ...reading, keyOf })) {
-        // It was deleted meanwhile.
-        if (isEmpty(record)) continue;
-        const keyId = record[FIELD.keyId] ?? "";
-        uses.set(keyId, (uses.get(keyId) ?? 0) + 1);
-        if (keyId !== this.#deps.cipher.keyIds[0]) needing.push([id, record]);
-      }
-      const reencrypt = async ([id, record]: [string, StoredRecord]) => {
-        try {
-          if (await this.#reencryptOne(environment, id, record)) count++;
-        } catch (error) {
-          if (!(error instanceof RecordUnreadable)) throw error;
-          failed.push(id);
-        }
-      };
-      if (!isDryRun) for await (const _ of inBatches(needing, ENCRYPTED_AT_ONCE, reencrypt));
-      left -= ids.length;
-      if (left <= 0) return { ...signing, uses, count, failed, next: `${partition}:${ids.at(-1)}` };
+    const { ids } = await listIds(client, environment, { after, prefix: "", size });
+    const needing: [string, StoredRecord][] = [];
+    const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS };
+    const keyOf = (id: string) => groupKey(environment.number, id);
+    for await (const [id, record] of recordsOf(client, ids, { ...reading, keyOf })) {
+      // It was deleted since the ids were read.
+      if (isEmpty(record)) continue;
+      const keyId = record[FIELD.keyId] ?? "";
+      uses.set(keyId, (uses.get(keyId) ?? 0) + 1);
+      if (keyId !== cipher.keyIds[0]) needing.push([id, record]);
     }
-    return { ...signing, uses, count, failed, next: undefined };
+    const reencrypt = async ([id, record]: [string, StoredRecord]) => {
+      try {
+        if (await this.#reencryptOne(environment, id, record)) count++;
+      } catch (error) {
+        if (!(error instanceof RecordUnreadable)) throw error;
+        failed.push(id);
+      }
+    };
+    if (!isDryRun) for await (const _ of inBatches(needing, ENCRYPTED_AT_ONCE, reencrypt));
+    return { ...signing, uses, count, failed, next: ids.length < size ? undefined : ids.at(-1) };
   }
 
   async recordReencryption(environment: Environment, by: ChangeBy): Promise<void> {
     const { client, audit } = this.#deps;
-    await recordEvent(client, environment, { subject: "", names: "token", ...audit.ofEnvironment(environment, by) });
+    await writeEvent({ client, audit, environment, by }, { subject: "", changedFields: "token" });
   }
 
   async retire(keyId: string, since: number): Promise<void> {
@@ -218,30 +185,24 @@ export class RedisTokenKeys implements TokenKeyStore {
     return { found, looked, isWhole: true };
   }
 
-  /** @param seen its record when it was read, without the pieces of a foreign token. @returns false when there was no need */
+  /** @param seen its record when it was read. @returns false when there was no need */
   async #reencryptOne(environment: Environment, id: string, seen: StoredRecord): Promise<boolean> {
     const { client, cipher } = this.#deps;
-    const { key } = locateGroup(environment, id);
-    let record: StoredRecord | undefined = seen[FIELD.token] === undefined ? undefined : seen;
+    const key = groupKey(environment.number, id);
+    let record = seen;
     for (let tries = 0; tries < TRIES; tries++) {
-      record ??= await this.#readToken(key);
       const [current] = cipher.keyIds;
       if (isEmpty(record) || record[FIELD.keyId] === current) return false;
       const digest = textOf(record, FIELD.digest);
       const token = cipher.decrypt(environment, encryptedFromRecord(record), digest);
-      const rest = tokenFields(cipher.encrypt(environment, token, digest));
-      const args = { key, digest, was: textOf(record, FIELD.keyId), rest };
-      const [state] = await client.change("reencrypt", REENCRYPT, args);
+      const { keyId, text, isPacked } = cipher.encrypt(environment, token, digest);
+      const extraArgs = [FIELD.keyId, keyId, isPacked ? FIELD.token : FIELD.foreignToken, text];
+      const args = { group: key, digest, was: textOf(record, FIELD.keyId), extraArgs };
+      const [state] = await client.change("reencrypt", REENCRYPT_TOKEN, args);
       if (state === "done") return true;
-      record = undefined;
+      record = await client.run("reencrypt-read", "hgetall", [key]);
     }
     throw new StoreUnavailable(new Error("reencrypt: others change the group all the time"), "not_made");
-  }
-
-  async #readToken(key: string): Promise<StoredRecord> {
-    const reading = { operation: "reencrypt-read", fields: TOKEN_FIELDS.ofAll, keyOf: () => key };
-    for await (const [, record] of recordsOf(this.#deps.client, [key], reading)) return record;
-    return {};
   }
 }
 
@@ -262,10 +223,4 @@ function countsOf(ids: readonly string[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
   return counts;
-}
-
-/** The partition of a page's key, and the id after which the page begins there. */
-function positionOf(after: string): [partition: number, id: string] {
-  const colon = after.indexOf(":");
-  return [Number(after.slice(0, Math.max(colon, 0))), after.slice(colon + 1)];
 }

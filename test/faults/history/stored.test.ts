@@ -27,57 +27,45 @@ describe("groups and indexes", () => {
   type Held = Parameters<typeof stored>[0];
   /** A token of another system that the group has, and what leads to it. */
   const foreign = { digest: "digest of f", has: { own: false, foreign: true } };
-  const leading = { tokens: new Map<string, string>(), foreign: new Map([["digest of f", "a"]]) };
+  const leading = { tokens: new Map([["digest of f", "a"]]) };
   const both = { own: true, foreign: true };
-  const indexed = (...more: [string, string][]) => new Map([["of t0", "a"], ...more]);
-  const graces = new Map([["digest of t9", "a"]]);
+  const indexed = (...more: [string, string][]) => new Map([["digest of t0", "a"], ...more]);
 
   it.each<[string, Held, Told[]?]>([
     ["indexes that are whole", {}, [get({}, FINAL)]],
-    ["a grace", { groups: [{ graceDigest: "digest of t9" }], partition: { graces } }],
-    ["a token of another system", { groups: [foreign], partition: leading }],
-    ["an entry that is left and finds nothing", { partition: { foreign: new Map([["digest of g", "a"]]) } }],
+    ["a grace", { groups: [{ graceDigest: "digest of t9" }], tokens: indexed(["digest of t9", "a"]) }],
+    ["a token of another system", { groups: [foreign], ...leading }],
   ])("passes %s", (_, held, calls = []) => {
     passes(calls, { stored: [stored(held)] });
   });
 
   it.each<[string, Held]>([
-    ["a token that the index lacks", { partition: { tokens: new Map() } }],
-    ["an old token in the index", { partition: { tokens: indexed(["of t9", "a"]) } }],
-    ["a token of a group that is not there", { partition: { tokens: indexed(["of t9", "b"]) } }],
-    ["an id that the index lacks", { partition: { ids: [] } }],
-    ["the id of a group that is not there", { partition: { ids: ["a", "b"] } }],
-    ["a grace that the record does not name", { partition: { graces } }],
-    ["a count behind the groups", { partition: { count: 0 } }],
-    ["a group in two places", { groups: [{}, { teamId: 2 }], partition: { count: 2 } }],
-    ["a group in the wrong place", { groups: [{ partition: 1 }], partition: { tokens: new Map(), ids: [] } }],
+    ["a token that the index lacks", { tokens: new Map() }],
+    ["an old token in the index", { tokens: indexed(["digest of t9", "a"]) }],
+    ["a token of a group that is not there", { tokens: indexed(["digest of t9", "b"]) }],
+    ["an id that the index lacks", { ids: [] }],
+    ["the id of a group that is not there", { ids: ["a", "b"] }],
+    ["a count behind the groups", { count: 0 }],
     ["a group without a token", { groups: [{ has: { own: false, foreign: false } }] }],
-    ["a group with two", { groups: [{ ...foreign, has: both }], partition: leading }],
-    ["a foreign token that nothing leads to", { groups: [foreign], partition: { ...leading, foreign: new Map() } }],
-    [
-      "a foreign token that leads to another group",
-      { groups: [foreign], partition: { ...leading, foreign: new Map([["digest of f", "b"]]) } },
-    ],
-    [
-      "a token of ours that still leads to a group",
-      { groups: [foreign], partition: { ...leading, tokens: new Map([["of f", "a"]]) } },
-    ],
+    ["a group with two", { groups: [{ ...foreign, has: both }], ...leading }],
+    ["a foreign token that nothing leads to", { groups: [foreign], tokens: new Map() }],
+    ["a foreign token that leads to another group", { groups: [foreign], tokens: new Map([["digest of f", "b"]]) }],
   ])("finds %s", (_, held) => {
     finds("index", [], { stored: [stored(held)] });
   });
 
   it("finds a group that is not there, or has another token, though it was shown in the end", () => {
-    const nothing = stored({ groups: [], partition: { tokens: new Map(), ids: [] } });
-    const tokens = new Map([["of t1", "a"]]);
-    const another = stored({ groups: [{ digest: "digest of t1" }], partition: { tokens } });
+    const nothing = stored({ groups: [], tokens: new Map(), ids: [] });
+    const tokens = new Map([["digest of t1", "a"]]);
+    const another = stored({ groups: [{ digest: "digest of t1" }], tokens });
     for (const environment of [nothing, another]) finds("index", [get({}, FINAL)], { stored: [environment] });
   });
 
   it("finds two groups of one team id, and a group that was said not to be made", () => {
     const groups = [{}, { id: "b", digest: "digest of t1" }];
-    const partition = { tokens: indexed(["of t1", "b"]), ids: ["a", "b"], count: 2 };
+    const held = { tokens: indexed(["digest of t1", "b"]), ids: ["a", "b"], count: 2 };
     const creation = call("get", NOT_MADE, { group: "one/b", value: "n1" });
-    finds(["index", "not made was made"], [creation], { stored: [stored({ groups, partition })] });
+    finds(["index", "not made was made"], [creation], { stored: [stored({ groups, ...held })] });
   });
 });
 

@@ -5,7 +5,6 @@ import type { Violation } from "./violation.ts";
 /** What Redis holds of a group. */
 export interface StoredGroup {
   readonly id: string;
-  readonly partition: number;
   readonly teamId: number;
   /** Digest of its token. */
   readonly digest: string;
@@ -15,91 +14,56 @@ export interface StoredGroup {
   readonly graceDigest: string | undefined;
 }
 
-/** What Redis holds of a partition beside its groups. */
-export interface StoredPartition {
-  readonly partition: number;
-  /** What the index of tokens holds: the beginning of a digest to the id of a group. */
-  readonly tokens: ReadonlyMap<string, string>;
-  readonly ids: readonly string[];
-  /**
-   * The digests of tokens of other systems that lead to this partition, to the ids of the groups that may have them. One
-   * whose group does not have it finds nothing.
-   */
-  readonly foreign: ReadonlyMap<string, string>;
-  /** The digests of the tokens on their grace to the ids of groups. */
-  readonly graces: ReadonlyMap<string, string>;
-  /** How many team ids were handed out. */
-  readonly count: number;
-}
-
 /** What Redis holds of an environment. */
 export interface StoredEnvironment {
   readonly environment: string;
   readonly groups: readonly StoredGroup[];
-  readonly partitions: readonly StoredPartition[];
+  /** What the index of tokens holds: digests to the ids of groups. */
+  readonly tokens: ReadonlyMap<string, string>;
+  readonly ids: readonly string[];
+  /** How many team ids were handed out. */
+  readonly count: number;
   /** The audit events; those of one group are in their order. */
   readonly events: readonly StoredEvent[];
-  /** The partition that a group of the id belongs into, or what leads to it by a digest. */
-  partitionOf(id: string): number;
-  /** What the index knows a token by. */
-  indexed(digest: string): string;
   digestOf(token: string): string;
 }
 
 /** Whether every index agrees with the groups, both ways, and the groups with what was answered in the end. */
 export function checkStored(stored: StoredEnvironment, calls: readonly Call[]): Violation[] {
-  const texts = [
-    ...stored.partitions.flatMap((partition) => indexFaults(stored, partition)),
-    ...groupFaults(stored),
-    ...finalFaults(stored, calls),
-  ];
+  const texts = [...indexFaults(stored), ...groupFaults(stored), ...finalFaults(stored, calls)];
   const violations = texts.map((text): Violation => ({ kind: "index", text: `${stored.environment}: ${text}` }));
   return [...violations, ...strangerFaults(stored, calls)];
 }
 
-/** What the indexes of a partition hold and its groups do not, or the reverse. */
-function indexFaults({ groups, indexed }: StoredEnvironment, partition: StoredPartition): string[] {
-  const { tokens, ids, graces, count } = partition;
-  const own = new Map(
-    groups.filter((group) => group.partition === partition.partition).map((group) => [group.id, group]),
-  );
+/** What the indexes hold and the groups do not, or the reverse. */
+function indexFaults({ groups, tokens, ids, count }: StoredEnvironment): string[] {
+  const own = new Map(groups.map((group) => [group.id, group]));
   const faults: string[] = [];
-  for (const [entry, id] of tokens) {
+  for (const [digest, id] of tokens) {
     const group = own.get(id);
     if (!group) faults.push(`the index of tokens names ${id}, which is not there`);
-    else if (group.has.foreign || indexed(group.digest) !== entry)
+    else if (group.digest !== digest && group.graceDigest !== digest)
       faults.push(`the index of tokens has an old token of ${id}`);
   }
-  for (const [digest, id] of graces) {
-    if (own.get(id)?.graceDigest !== digest) faults.push(`a grace of ${id} is not the one of its record`);
-  }
-  for (const { id, digest, has } of own.values()) {
-    if (!has.foreign && tokens.get(indexed(digest)) !== id) faults.push(`the index of tokens lacks ${id}`);
+  for (const { id, digest } of own.values()) {
+    if (tokens.get(digest) !== id) faults.push(`the index of tokens lacks ${id}`);
     if (!ids.includes(id)) faults.push(`the ids lack ${id}`);
   }
   for (const id of ids) if (!own.has(id)) faults.push(`the ids name ${id}, which is not there`);
-  if (count < own.size) faults.push(`partition ${partition.partition} has ${own.size} groups and has counted ${count}`);
+  if (count < own.size) faults.push(`there are ${own.size} groups, and ${count} team ids were handed out`);
   return faults;
 }
 
-function groupFaults({ groups, partitions, partitionOf }: StoredEnvironment): string[] {
+function groupFaults({ groups }: StoredEnvironment): string[] {
   const faults: string[] = [];
-  const foreign = new Map(partitions.map((each) => [each.partition, each.foreign]));
-  const known = new Set(partitions.map(({ partition }) => partition));
   const teamIds = new Set<number>();
-  const ids = new Set<string>();
   const digests = new Set<string>();
-  for (const { id, partition, teamId, digest, has } of groups) {
+  for (const { id, teamId, digest, has } of groups) {
     if (has.own === has.foreign) faults.push(`${id} has ${has.own ? "two tokens" : "no token"}`);
     if (digests.has(digest)) faults.push(`${id} has the token of another group`);
-    if (has.foreign && foreign.get(partitionOf(digest))?.get(digest) !== id)
-      faults.push(`nothing leads to ${id} by its token`);
-    digests.add(digest);
-    if (partitionOf(id) !== partition || !known.has(partition)) faults.push(`${id} is in partition ${partition}`);
     if (teamIds.has(teamId)) faults.push(`${id} has the team id ${teamId} of another group`);
-    if (ids.has(id)) faults.push(`${id} is there twice`);
+    digests.add(digest);
     teamIds.add(teamId);
-    ids.add(id);
   }
   return faults;
 }

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import type { StoredEvent } from "./audit.ts";
 import type { Answer, Call } from "./call.ts";
 import { check, type History } from "./check.ts";
-import type { StoredEnvironment, StoredGroup, StoredPartition } from "./stored.ts";
+import type { StoredEnvironment, StoredGroup } from "./stored.ts";
 import { STRICT, type ViolationKind } from "./violation.ts";
 
 /*
@@ -117,30 +117,22 @@ export function event(requestId: string, method: string, group = "a"): StoredEve
 /** What Redis holds when only the group `a` was created. */
 export function stored(more: {
   groups?: readonly Partial<StoredGroup>[];
-  partition?: Partial<StoredPartition>;
+  tokens?: ReadonlyMap<string, string>;
+  ids?: readonly string[];
+  count?: number;
   events?: readonly StoredEvent[];
 }): StoredEnvironment {
   const group: StoredGroup = {
-    ...{ id: "a", partition: 0, teamId: 1, digest: "digest of t0", graceDigest: undefined },
+    ...{ id: "a", teamId: 1, digest: "digest of t0", graceDigest: undefined },
     has: { own: true, foreign: false },
   };
   return {
     environment: "one",
     groups: (more.groups ?? [{}]).map((given) => ({ ...group, ...given })),
-    partitions: [
-      {
-        partition: 0,
-        tokens: new Map([["of t0", "a"]]),
-        ids: ["a"],
-        foreign: new Map(),
-        graces: new Map(),
-        count: 1,
-        ...more.partition,
-      },
-    ],
+    tokens: more.tokens ?? new Map([["digest of t0", "a"]]),
+    ids: more.ids ?? ["a"],
+    count: more.count ?? 1,
     events: more.events ?? [event("c0", "GetUserGroup")],
-    partitionOf: () => 0,
-    indexed: (digest) => digest.slice(7),
     digestOf: (token) => `digest of ${token}`,
   };
 }

@@ -1,16 +1,10 @@
 import { Redis } from "ioredis";
-import { DEFAULT_PARTITIONS, environmentPath, partitionOf } from "../../../src/domain/environment.ts";
-import { EVENT_FIELD } from "../../../src/store/audit/audit.ts";
-import { tokenDigest } from "../../../src/store/encryption/encryption.ts";
-import { FIELD, PIECES } from "../../../src/store/groups/fields.ts";
-import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
+import { tokenDigest } from "../../../src/store/encryption.ts";
+import { FIELD } from "../../../src/store/groups/group-record.ts";
+import { environmentKey, environmentNumberKey, environmentPrefix, groupKey, idsKey } from "../../../src/store/keys.ts";
 import type { TestRedis } from "../../support/redis.ts";
 import type { StoredEvent } from "../history/audit.ts";
-import { sortedBy } from "../history/call.ts";
-import type { StoredEnvironment, StoredGroup, StoredPartition } from "../history/stored.ts";
-
-/** How many characters of a digest the index of tokens holds. */
-const INDEXED_CHARACTERS = 14;
+import type { StoredEnvironment, StoredGroup } from "../history/stored.ts";
 
 /** An environment as it is named in Redis. */
 export interface NamedEnvironment {
@@ -20,90 +14,71 @@ export interface NamedEnvironment {
   readonly tag: "Customer" | "Testing";
 }
 
+/** The number of an environment. @param masterOf the node that a key is read at */
+export async function readNumber(masterOf: (key: string) => TestRedis, environment: NamedEnvironment): Promise<number> {
+  const key = environmentNumberKey(environment);
+  return readAt(masterOf(key), async (redis) => Number(await redis.get(key)));
+}
+
 /** Reads what Redis holds of an environment. @param masterOf the node that a key is read at */
 export async function readStored(
   masterOf: (key: string) => TestRedis,
-  { id, name, tag }: NamedEnvironment,
+  environment: NamedEnvironment,
 ): Promise<StoredEnvironment> {
-  const environment = { name, tag, partitions: DEFAULT_PARTITIONS, number: 0 };
-  const prefixes = Array.from({ length: DEFAULT_PARTITIONS }, (_, partition) =>
-    partitionPrefix(environment, partition),
-  );
-  const groups: StoredGroup[] = [];
-  const partitions: StoredPartition[] = [];
-  const events: StoredEvent[] = [];
-  for (const [master, own] of sortedBy(prefixes, masterOf)) {
-    const redis = new Redis(master.port, "127.0.0.1").on("error", () => {});
-    try {
-      // Found by their keys, not by the index that is to be held against them.
-      const keys = await keysOf(redis, `ug:{${environmentPath(environment)}/`);
-      for (const prefix of own) {
-        const ownKeys = keys.filter((key) => key.startsWith(prefix));
-        const read = await readPartition(redis, { prefix, partition: prefixes.indexOf(prefix), keys: ownKeys });
-        groups.push(...read.groups);
-        partitions.push(read.partition);
-        events.push(...(await readEvents(redis, prefix)));
-      }
-    } finally {
-      redis.disconnect();
-    }
-  }
-  return {
-    environment: id,
-    groups,
-    partitions,
-    events,
-    partitionOf: (text) => partitionOf(environment, text),
-    indexed: (digest) => digest.slice(0, INDEXED_CHARACTERS),
-    digestOf: tokenDigest,
-  };
-}
-
-async function readPartition(
-  redis: Redis,
-  { prefix, partition, keys }: { prefix: string; partition: number; keys: readonly string[] },
-) {
-  const start = prefix + KEY.group;
-  const groups = keys
-    .filter((key) => key.startsWith(start))
-    .map(async (key): Promise<StoredGroup> => {
-      const record = await redis.hgetall(key);
-      const { [FIELD.teamId]: teamId, [FIELD.digest]: digest = "", [FIELD.graceDigest]: graceDigest } = record;
-      const has = { own: record[FIELD.token] !== undefined, foreign: record[`${PIECES.foreignToken}0`] !== undefined };
-      return { id: key.slice(start.length), partition, teamId: Number(teamId), digest, has, graceDigest };
-    });
-  /** Strings by what their keys end with. One that has expired meanwhile is none. */
-  const strings = async (beginning: string) => {
-    const own = keys.filter((key) => key.startsWith(beginning));
-    const read = own.map(async (key) => [key.slice(beginning.length), await redis.get(key)] as const);
-    return (await Promise.all(read)).filter((entry): entry is [string, string] => entry[1] !== null);
-  };
-  const foreign = await strings(prefix + KEY.foreign);
-  return {
-    groups: await Promise.all(groups),
-    partition: {
-      partition,
-      tokens: new Map(Object.entries(await redis.hgetall(prefix + KEY.tokens))),
-      ids: await redis.zrange(prefix + KEY.ids, 0, -1),
-      foreign: new Map(foreign.map(([digest, entry]) => [digest, entry.slice(entry.indexOf(":") + 1)])),
-      graces: new Map(await strings(`${prefix}grace:`)),
-      count: Number((await redis.get(prefix + KEY.teamCount)) ?? 0),
-    } satisfies StoredPartition,
-  };
-}
-
-async function readEvents(redis: Redis, prefix: string): Promise<StoredEvent[]> {
-  const streams = [prefix + KEY.audit, prefix + KEY.updatesAudit].map((key) => redis.xrange(key, "-", "+"));
-  const events = (await Promise.all(streams)).flat().sort(([one], [other]) => {
-    const [[ms = 0, sequence = 0] = [], [otherMs = 0, otherSequence = 0] = []] = [one, other].map((id) =>
-      id.split("-").map(Number),
+  const number = await readNumber(masterOf, environment);
+  const prefix = environmentPrefix(number);
+  return readAt(masterOf(prefix), async (redis) => {
+    // Found by their keys, not by the index that is to be held against them.
+    const keys = await keysOf(redis, prefix);
+    const start = groupKey(number, "");
+    const groups = keys
+      .filter((key) => key.startsWith(start))
+      .map(async (key): Promise<StoredGroup> => {
+        const record = await redis.hgetall(key);
+        const { [FIELD.teamId]: teamId, [FIELD.digest]: digest = "", [FIELD.graceDigest]: graceDigest } = record;
+        const has = { own: record[FIELD.token] !== undefined, foreign: record[FIELD.foreignToken] !== undefined };
+        return { id: key.slice(start.length), teamId: Number(teamId), digest, has, graceDigest };
+      });
+    const buckets = keys.filter((key) => key.startsWith(`${prefix}tokens:`));
+    const tokens = await Promise.all(
+      buckets.map(async (key) =>
+        Object.entries(await redis.hgetall(key)).map(([rest, id]) => [key.slice(-2) + rest, id] as const),
+      ),
     );
-    return ms - otherMs || sequence - otherSequence;
+    return {
+      environment: environment.id,
+      groups: await Promise.all(groups),
+      tokens: new Map(tokens.flat()),
+      ids: await redis.zrange(idsKey(number), 0, -1),
+      count: Number((await redis.hget(environmentKey(number), "groups")) ?? 0),
+      events: await readEvents(
+        redis,
+        keys.filter((key) => /:(?:events|updates):\d+$/.test(key)),
+      ),
+      digestOf: tokenDigest,
+    };
   });
-  return events.map(([, fields]) => {
+}
+
+async function readAt<T>(master: TestRedis, read: (redis: Redis) => Promise<T>): Promise<T> {
+  const redis = new Redis(master.port, "127.0.0.1").on("error", () => {});
+  try {
+    return await read(redis);
+  } finally {
+    redis.disconnect();
+  }
+}
+
+/** The events of groups, in their order. */
+async function readEvents(redis: Redis, keys: readonly string[]): Promise<StoredEvent[]> {
+  const streams = await Promise.all(keys.map((key) => redis.xrange(key, "-", "+")));
+  const versionOf = ([id]: readonly [string, unknown]) => Number(id.split("-")[0]);
+  const events = streams.flat().sort((one, other) => versionOf(one) - versionOf(other));
+  return events.flatMap(([, fields]) => {
     const value = (field: string) => fields[fields.indexOf(field) + 1] ?? "";
-    const { requestId, method, subject } = EVENT_FIELD;
-    return { requestId: value(requestId), method: value(method), group: value(subject) };
+    const subject = value("i");
+    if (!subject.startsWith("g:")) return [];
+    return [{ requestId: value("q"), method: value("m"), group: subject.slice(2) }];
   });
 }
 

@@ -1,12 +1,11 @@
 import { closeLater } from "@user-group-service/testing/opened";
-import { DEFAULT_PARTITIONS, partitionOf } from "../../../src/domain/environment.ts";
-import { partitionPrefix } from "../../../src/store/keys.ts";
+import { environmentPrefix, groupKey } from "../../../src/store/keys.ts";
 import { check } from "../history/check.ts";
 import { type Figures, figuresOf } from "../history/figures.ts";
 import type { Violation } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
 import { Load } from "./load.ts";
-import { type NamedEnvironment, readStored } from "./read-stored.ts";
+import { type NamedEnvironment, readNumber, readStored } from "./read-stored.ts";
 import { idle, newShape, type Shape } from "./shapes.ts";
 import { ENVIRONMENTS, newWorkers, type Worker } from "./workers.ts";
 
@@ -41,7 +40,11 @@ export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
   closeLater(() => load.end());
   await load.start();
   await load.servedAgain();
-  const shards = await shardsOf(shape, environments);
+  const inBeginning = await shape.masters();
+  const numbers = await Promise.all(environments.map((environment) => readNumber(inBeginning, environment)));
+  const shards = new Map(
+    environments.map(({ id }, i) => [id, shape.nameOf(inBeginning(environmentPrefix(numbers[i] as number)))]),
+  );
   const began = performance.now();
   const until = began + seconds * 1000;
   let next = 0;
@@ -50,13 +53,7 @@ export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
     workers,
     load,
     hasTime: () => performance.now() < until,
-    nextKey: () => {
-      const [first] = environments as [NamedEnvironment];
-      return partitionPrefix(
-        first,
-        partitionOf({ ...first, partitions: DEFAULT_PARTITIONS, number: 0 }, `group ${next++}`),
-      );
-    },
+    nextKey: () => groupKey(numbers[next % numbers.length] as number, `group ${next++}`),
   });
   shape.network.heal();
   await shape.whole();
@@ -70,24 +67,8 @@ export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
   const { allow, workersEnd = false } = fault;
   const figures = figuresOf(
     calls.filter(({ start }) => start >= began),
-    shards,
+    // Which shard has a group, by the master that its environment had in the beginning.
+    (group) => shards.get(group.slice(0, group.indexOf("/"))) ?? "",
   );
   return { figures, violations: check({ calls, stored, allow, workersEnd }) };
-}
-
-/** Which shard has a group, by the master that its partition had in the beginning. */
-async function shardsOf(shape: Shape, environments: readonly NamedEnvironment[]): Promise<(group: string) => string> {
-  const masters = await shape.masters();
-  const shards = new Map<string, string>();
-  for (const environment of environments) {
-    for (let partition = 0; partition < DEFAULT_PARTITIONS; partition++) {
-      const master = masters(partitionPrefix(environment, partition));
-      shards.set(`${environment.id}/${partition}`, shape.nameOf(master));
-    }
-  }
-  return (group) => {
-    const slash = group.indexOf("/");
-    const place = { name: "", tag: undefined, partitions: DEFAULT_PARTITIONS, number: 0 };
-    return shards.get(`${group.slice(0, slash)}/${partitionOf(place, group.slice(slash + 1))}`) ?? "";
-  };
 }

@@ -1,13 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect } from "vitest";
-import { type Environment, partitionOf } from "../../../src/domain/environment.ts";
+import { type Environment, environmentPath } from "../../../src/domain/environment.ts";
 import type { ImportedUserGroup, NewUserGroup, Rotation, UserGroup } from "../../../src/domain/user-group.ts";
 import "../../../src/runtime.ts";
 import type { ScriptedRedis } from "@user-group-service/redis";
 import { StoreUnavailable } from "../../../src/domain/errors.ts";
-import type { Audit } from "../../../src/store/audit/audit.ts";
-import type { RingKey } from "../../../src/store/encryption/encryption.ts";
-import { KEY, partitionPrefix } from "../../../src/store/keys.ts";
+import type { Audit } from "../../../src/store/audit.ts";
+import type { RingKey } from "../../../src/store/encryption.ts";
+import { environmentKey, environmentPrefix, eventsKey, groupKey } from "../../../src/store/keys.ts";
 import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { redisOf } from "../redis-of.ts";
 import { AUDIT, testUserGroupAdmin, testUserGroups } from "../stores.ts";
@@ -57,10 +57,12 @@ export function contractContext(
   let clients: readonly StoreClient[] = [];
   beforeAll(async () => {
     clients = await open();
+    current = redis;
   });
   afterAll(() => {
     for (const client of clients) client.close();
   });
+  const redis = () => operator?.() ?? redisOf(client());
   const client = (worker = 0) => clients[worker % clients.length] ?? expect.fail("no connection is open");
   const store: ContractContext["store"] = ({ worker = 0, ring = RING, audit = AUDIT } = {}) =>
     testUserGroups(client(worker), ring, audit);
@@ -69,7 +71,7 @@ export function contractContext(
   return {
     store,
     withGroup: async (given) => {
-      const environment = newEnvironment(given);
+      const environment = await newEnvironment(given);
       return { environment, group: (await store().getOrCreate(environment, newGroup("a"))).group };
     },
     admin,
@@ -81,17 +83,32 @@ export function contractContext(
       ["a revocation", (environment) => admin().revokeTokens(environment, "a")],
     ],
     many: (count) => (isSlow ? Math.ceil(count / 5) : count),
-    redis: () => operator?.() ?? redisOf(client()),
+    redis,
   };
 }
 
-/** An environment that nothing else uses. */
-export function newEnvironment(given: Partial<Environment> = {}): Environment {
-  const { name = `e${randomBytes(8).toString("hex")}`, tag, partitions = 64, number = ++lastNumber } = given;
-  return { name, tag, partitions, number };
+/** An environment that nothing else uses. Its record is written as it is, so that its audit trail is empty. */
+export async function newEnvironment(
+  given: Partial<Environment> = {},
+  redis: Pick<ScriptedRedis, "hset"> | undefined = current?.(),
+): Promise<Environment> {
+  const { name = newName(), tag, number = ++lastNumber } = given;
+  const environment = { name, tag, number };
+  if (!redis) throw new Error("no store is open");
+  const record = { state: "active", path: environmentPath(environment), create_time: String(Date.now()) };
+  await redis.hset(environmentKey(number), record);
+  return environment;
+}
+
+/** A name of an environment that nothing else uses. */
+export function newName(): string {
+  return `e${randomBytes(8).toString("hex")}`;
 }
 
 let lastNumber = 0;
+
+/** What is beneath the store whose contract is tried now. */
+let current: (() => ScriptedRedis) | undefined;
 
 /** A group to create. */
 export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}): NewUserGroup {
@@ -123,16 +140,19 @@ function rotation(given: Partial<Rotation>) {
   return { graceMs: 0, askedGraceMs: given.graceMs, requestId: undefined, ...given };
 }
 
-/** Where a group is stored, and what its partition's keys begin with. */
-export function keysOf(environment: Environment, providedId: string): { group: string; prefix: string } {
-  const prefix = partitionPrefix(environment, partitionOf(environment, providedId));
-  return { group: prefix + KEY.group + providedId, prefix };
+/** Where a group is stored, and what the keys of its environment begin with. */
+export function keysOf({ number }: Environment, providedId: string): { group: string; prefix: string } {
+  return { group: groupKey(number, providedId), prefix: environmentPrefix(number) };
+}
+
+/** The key of the events of today. */
+export function todayKey({ number }: Environment, stream: "events" | "updates" = "events"): string {
+  return eventsKey(number, stream, Math.floor(Date.now() / 86_400_000));
 }
 
 /** Everything that is stored of an environment, by key. A stream has one element an event. */
-export async function contents(redis: ScriptedRedis, { name, tag }: Environment): Promise<Record<string, unknown>> {
-  // No name or tag has a character that means something in a pattern.
-  const keys = await redis.keys(`ug:{${name}/${tag ?? ""}/*`);
+export async function contents(redis: ScriptedRedis, { number }: Environment): Promise<Record<string, unknown>> {
+  const keys = await redis.keys(`${environmentPrefix(number)}*`);
   const entries = keys.sort().map(async (key) => {
     const type = await redis.type(key);
     if (type === "hash") return [key, await redis.hgetall(key)] as const;
@@ -152,7 +172,7 @@ export function heldUpAt(client: StoreClient, script: string, meanwhile: () => P
       return call.apply(client, args);
     };
   const [run, ask] = [client.run.bind(client), client.ask.bind(client)];
-  return { run, ask, change: held(client.change), prepare: held(client.prepare) } as unknown as StoreClient;
+  return { run, ask, change: held(client.change) } as unknown as StoreClient;
 }
 
 /** A client whose changes by one script fail, as if this process ended before it. */

@@ -1,12 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { RECORD } from "../../../src/store/audit/audit-trail.ts";
-import { tokenDigest } from "../../../src/store/encryption/encryption.ts";
-import { CLAIM_TOKEN, FORGET_TOKEN } from "../../../src/store/groups/foreign-tokens.ts";
-import { WRITE_GROUP } from "../../../src/store/groups/imports.ts";
-import { ROTATE } from "../../../src/store/groups/rotations.ts";
-import { DELETE } from "../../../src/store/groups/user-group-admin.ts";
-import { UPDATE } from "../../../src/store/groups/user-groups.ts";
-import { KEY } from "../../../src/store/keys.ts";
+import type { Environment } from "../../../src/domain/environment.ts";
+import type { UserGroup } from "../../../src/domain/user-group.ts";
+import { CREATE_API_TOKEN } from "../../../src/store/api-tokens/api-tokens.ts";
+import { tokenDigest } from "../../../src/store/encryption.ts";
+import { BEGIN_DELETION, SET_NUMBER } from "../../../src/store/environments.ts";
+import { DELETE_GROUP, ROTATE_TOKEN, UPDATE_GROUP, WRITE_GROUP } from "../../../src/store/groups/group-scripts.ts";
+import { apiTokenKey, apiTokensKey, idsKey, requestKey, signingKeysKey, tokensKey } from "../../../src/store/keys.ts";
 import { ADD_MEMBER, SET_IF_ABSENT } from "../../../src/store/records.ts";
 import { ADOPT } from "../../../src/store/secret-keys/ring.ts";
 import { sendBy } from "../redis-of.ts";
@@ -15,57 +14,67 @@ import { type ContractContext, contents, keysOf } from "./context.ts";
 
 /** A change that reaches Redis when its caller was told that it failed. */
 export function deadlineContract({ redis, withGroup }: ContractContext): void {
-  describe("a change after its deadline", () => {
-    const commands = (prefix: string, group: string, token: string) => {
-      const audited = AUDIT.ofPartition(prefix, BY);
-      const made = {
-        ...{ key: `${prefix}group:b`, prefix, id: "b", digest: "d".repeat(22), first: 1, step: 1, count: 9 },
-        ...{ updateTime: "", graceMs: 0, replaced: 0 },
-      };
-      const named = { names: "name", rest: ["n", "late"], ...audited };
-      const rotated = {
-        ...{ prefix, id: "", text: "t", keyId: "k1", graceMs: 0 },
-        ...{ request: "", fingerprint: "" },
-      };
-      const claimed = { prefix, digest: "d", id: "a", replaced: "", anew: true };
-      type Send = ReturnType<typeof sendBy>;
-      return {
-        "an update": (send: Send) =>
-          send(UPDATE, { key: group, id: "a", updateTime: "", heldKeys: ",k1,", replaced: 0, ...named }),
-        "a rotation": (send: Send) =>
-          send(ROTATE, {
-            ...{ key: prefix + KEY.tokens, ...rotated, old: tokenDigest(token), digest: "d", keepMs: 0 },
-            ...audited,
-          }),
-        "a creation": (send: Send) => send(WRITE_GROUP, { ...made, isIndexed: true, ...named }),
-        "a first use of a request id": (send: Send) =>
-          send(SET_IF_ABSENT, { key: `${prefix}${KEY.requestParameters}r`, text: "late", lastsMs: 60_000 }),
-        "a listing": (send: Send) => send(ADD_MEMBER, { key: `${prefix}listed`, member: "late" }),
-        "an adoption": (send: Send) => send(ADOPT, { key: `${prefix}adopted`, field: "field", value: "late" }),
-        "an event": (send: Send) => send(RECORD, { key: prefix + KEY.audit, subject: "late", names: "", ...audited }),
-        "an import": (send: Send) => send(WRITE_GROUP, { ...made, isIndexed: false, ...named }),
-        "a deletion": (send: Send) =>
-          send(DELETE, { key: prefix + KEY.tokens, updateTime: "", prefix, old: "", id: "a", ...audited }),
-        "a claim of a token": (send: Send) => send(CLAIM_TOKEN, { key: `${prefix}${KEY.foreign}d`, ...claimed }),
-        "a token that is forgotten": (send: Send) =>
-          send(FORGET_TOKEN, { key: `${prefix}${KEY.foreign}kept`, entry: "1:a", keepMs: 60_000 }),
-      } as const;
-    };
-    const names = Object.keys(commands("", "", "")) as (keyof ReturnType<typeof commands>)[];
+  type Send = ReturnType<typeof sendBy>;
+  const changes: Record<string, (send: Send, environment: Environment, group: UserGroup) => Promise<string[]>> = {
+    "an update": (send, environment) =>
+      send(UPDATE_GROUP, {
+        ...{ ...AUDIT.argsOf(environment.number, BY), group: keysOf(environment, "a").group, id: "a", etag: "" },
+        ...{ heldKeys: ",k1,", changedFields: "name", removed: "", extraArgs: ["n", "late"] },
+      }),
+    "a rotation": (send, { number, ...environment }, { token }) => {
+      const [old, digest] = [tokenDigest(token), "00AAAAAAAAAAAAAAAAAAAA"];
+      return send(ROTATE_TOKEN, {
+        ...{ ...AUDIT.argsOf(number, BY), target: keysOf({ number, ...environment }, "a").group, id: "a", old, digest },
+        ...{ request: requestKey(number, ""), tokens: tokensKey(number, digest), text: "t", keyId: "k1", graceMs: 0 },
+        ...{ parameters: "", keptRequestMs: 0 },
+      });
+    },
+    "a creation": (send, environment) => {
+      const { number } = environment;
+      const digest = "00AAAAAAAAAAAAAAAAAAAA";
+      return send(WRITE_GROUP, {
+        ...{ ...AUDIT.argsOf(number, BY), group: keysOf(environment, "b").group, ids: idsKey(number), digest, id: "b" },
+        ...{ tokens: tokensKey(number, digest), expected: "", graceMs: 0, firstTeamId: 1, teamIds: 9, removed: "" },
+        ...{ changedFields: "name", extraArgs: ["n", "late"] },
+      });
+    },
+    "a deletion": (send, environment) =>
+      send(DELETE_GROUP, {
+        ...{ ...AUDIT.argsOf(environment.number, BY), target: keysOf(environment, "a").group, id: "a", old: "" },
+        ...{ ids: idsKey(environment.number), etag: "" },
+      }),
+    "a creation of an API token": (send, { number }) =>
+      send(CREATE_API_TOKEN, {
+        ...{ ...AUDIT.argsOf(number, BY), apiTokens: apiTokensKey(number), apiToken: apiTokenKey(number, "late") },
+        ...{ member: "late late", maker: "", mostTokens: 9, expireTime: "", subject: "late", channel: "c" },
+        extraArgs: ["id", "late"],
+      }),
+    "a beginning of a deletion": (send, { number }) =>
+      send(BEGIN_DELETION, {
+        ...{ ...AUDIT.argsOf(number, BY), ids: idsKey(number), signingKeys: signingKeysKey(number) },
+        ...{ force: true, channel: "c", message: "m" },
+      }),
+    "a number under a name": (send, environment) =>
+      send(SET_NUMBER, { key: `${keysOf(environment, "a").prefix}number`, was: "", number: 1 }),
+    "a listing": (send, environment) =>
+      send(ADD_MEMBER, { key: `${keysOf(environment, "a").prefix}listed`, member: "late" }),
+    "an adoption": (send, environment) =>
+      send(ADOPT, { key: `${keysOf(environment, "a").prefix}adopted`, field: "field", value: "late" }),
+    "a first value": (send, environment) =>
+      send(SET_IF_ABSENT, { key: `${keysOf(environment, "a").prefix}first`, value: "late" }),
+  };
 
-    it.each(names)("which is %s, is not made, and before it is", async (name) => {
-      const { environment, group } = await withGroup({ partitions: 1 });
-      const { group: key, prefix } = keysOf(environment, "a");
+  describe("a change after its deadline", () => {
+    it.each(Object.keys(changes))("which is %s, is not made, and before it is", async (name) => {
+      const { environment, group } = await withGroup();
       const before = await contents(redis(), environment);
-      const change = commands(prefix, key, group.token)[name];
-      const [outcome, now] = await change(sendBy(redis(), Date.now() - 1000));
+      const change = changes[name] ?? expect.fail("no such change");
+      const [outcome, now] = await change(sendBy(redis(), Date.now() - 1000), environment, group);
       expect(outcome).toBe("late");
       expect(Math.abs(Number(now) - Date.now())).toBeLessThan(60_000);
       expect(await contents(redis(), environment)).toEqual(before);
-      // What is to be forgotten is there only now.
-      if (name === "a token that is forgotten") await redis().set(`${prefix}${KEY.foreign}kept`, "1:a");
-      const [made, then] = await change(sendBy(redis(), Date.now() + 60_000));
-      expect(made).not.toBe("late");
+      const [made, then] = await change(sendBy(redis(), Date.now() + 60_000), environment, group);
+      expect(["late", "gone"]).not.toContain(made);
       expect(Number(then)).toBeGreaterThanOrEqual(Number(now));
       expect(await contents(redis(), environment)).not.toEqual(before);
     });

@@ -1,123 +1,125 @@
 import { describe, expect, it } from "vitest";
-import { DEFAULT_PARTITIONS, type EnvironmentName } from "../../../src/domain/environment.ts";
+import { type EnvironmentName, environmentPath } from "../../../src/domain/environment.ts";
 import { EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../../../src/domain/errors.ts";
 import { READY_KINDS } from "../../../src/domain/store.ts";
-import { wantedNumber } from "../../../src/store/environments/environments.ts";
+import { CREATE_ENVIRONMENT, candidateOf, SET_NUMBER } from "../../../src/store/environments.ts";
 import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "../../../src/store/keys.ts";
 import { testEnvironments } from "../stores.ts";
-import { type ContractContext, fails, newEnvironment, oneWins } from "./context.ts";
+import { type ContractContext, failingAt, fails, heldUpAt, newGroup, newName, oneWins } from "./context.ts";
 
-/** `ensureEnvironment` and `ping`. */
-export function environmentContract({ clients, redis }: ContractContext): void {
+/** Environments: how they are created, found and listed. */
+export function environmentContract({ client, clients, store, redis }: ContractContext): void {
+  const environments = (worker = 0) => testEnvironments(client(worker));
   const ensure = (name: EnvironmentName) =>
-    Promise.all(clients().map((client) => testEnvironments(client).ensureEnvironment(name)));
-
-  /** A name whose environments get the first numbers that they want: now and then another one has such a number. */
-  const newName = async (): Promise<string> => {
-    for (;;) {
-      const { name } = newEnvironment();
-      const wanted = ["", "Customer", "Testing"].flatMap((tag) => [0, 1].map((i) => wantedNumber(`${name}/${tag}`, i)));
-      const taken = await Promise.all(wanted.map((number) => redis().exists(environmentNumberKey(number))));
-      if (taken.every((count) => count === 0)) return name;
-    }
-  };
-
-  describe("ensureEnvironment", () => {
-    it("makes what is missing, and leaves what is there", async () => {
-      const name = await newName();
-      const customer = { name, tag: "Customer" } as const;
-      for (let tries = 0; tries < 2; tries++) {
-        for (const made of await ensure(customer)) {
-          expect(made).toEqual({
-            ...customer,
-            partitions: DEFAULT_PARTITIONS,
-            number: wantedNumber(`${name}/Customer`, 0),
-          });
-        }
-      }
-      const stored = { partitions: "7", create_time: "1", number: "9" };
-      await redis().hset(environmentKey(customer), stored);
-      for (const found of await ensure(customer)) expect(found).toMatchObject({ partitions: 7, number: 9 });
-      expect(await redis().hgetall(environmentKey(customer))).toEqual(stored);
-      expect(await redis().exists(environmentKey({ name, tag: undefined }))).toBe(0);
-    });
-
-    it.each([
-      ...["0", "-1", "3845", "1.5", "x", ""].map((value) => ["partitions", value] as const),
-      ...["0", "-1", "1048576", "1.5", "x", ""].map((value) => ["number", value] as const),
-    ])("refuses one whose %s is %j", async (field, value) => {
-      const name = { name: newEnvironment().name, tag: undefined };
-      await redis().hset(environmentKey(name), field, value);
-      await fails(ensure(name), RecordUnreadable);
-    });
-
-    it("gives each a number of its own, also where two would have the same", async () => {
-      const name = await newName();
-      const number = wantedNumber(`${name}/`, 0);
-      await redis().set(environmentNumberKey(number), "another/");
-      const [made] = await ensure({ name, tag: undefined });
-      expect(made?.number).toBe(wantedNumber(`${name}/`, 1));
-      expect(await redis().get(environmentNumberKey(number))).toBe("another/");
-    });
-
-    it("gives one that was forgotten the number that it had", async () => {
-      const { name } = newEnvironment();
-      const environment = { name, tag: undefined };
-      await redis().set(environmentNumberKey(wantedNumber(`${name}/`, 0)), "another/");
-      const before = await ensure(environment);
-      await redis().del(environmentKey(environment));
-      expect(await ensure(environment)).toEqual(before);
-    });
-
-    it("says so when no number is left for it", async () => {
-      const { name } = newEnvironment();
-      for (let tries = 0; tries < 20; tries++) {
-        await redis().set(environmentNumberKey(wantedNumber(`${name}/`, tries)), "another/");
-      }
-      await fails(ensure({ name, tag: undefined }), RecordUnreadable);
-    });
-  });
+    Promise.all(clients().map((each) => testEnvironments(each).ensureEnvironment(name)));
+  const named = (tag?: EnvironmentName["tag"]): EnvironmentName => ({ name: newName(), tag });
+  const isListed = async (name: EnvironmentName) =>
+    (await redis().zscore(ENVIRONMENTS_KEY, environmentPath(name))) !== null;
 
   describe("environments", () => {
-    const stores = () => clients().map((client) => testEnvironments(client));
-    const first = () => stores()[0] as ReturnType<typeof testEnvironments>;
-
-    it("are made once, whole, and found by every worker", async () => {
-      const name = await newName();
-      const customer = { name, tag: "Customer" } as const;
-      for (const store of stores()) await fails(store.find(customer), EnvironmentNotFound);
-      const create = () => stores().map((store) => store.create({ ...customer, partitions: 7 }));
-      const made = await oneWins([...create(), ...create(), ...create(), ...create()], EnvironmentExists);
-      expect(made).toMatchObject({ ...customer, partitions: 7, number: wantedNumber(`${name}/Customer`, 0) });
-      for (const store of stores()) {
-        expect(await store.find(customer)).toMatchObject({ ...customer, partitions: 7 });
-        expect(await store.ensureEnvironment(customer)).toMatchObject({ ...customer, partitions: 7 });
-        await fails(store.find({ name, tag: undefined }), EnvironmentNotFound);
-      }
+    it("are created by whoever needs them first, and found by every worker", async () => {
+      const name = named("Customer");
+      for (let worker = 0; worker < 2; worker++) await fails(environments(worker).find(name), EnvironmentNotFound);
+      const [first, ...others] = [...(await ensure(name)), ...(await ensure(name))];
+      expect(first).toMatchObject(name);
+      for (const other of others) expect(other).toEqual(first);
+      for (let worker = 0; worker < 2; worker++) expect(await environments(worker).find(name)).toEqual(first);
+      await fails(environments().find({ name: name.name, tag: undefined }), EnvironmentNotFound);
     });
 
-    it("are listed in pages, also one that was there before there was a list", async () => {
-      const { name } = newEnvironment();
-      const names: EnvironmentName[] = [
-        { name, tag: undefined },
-        { name, tag: "Customer" },
-        { name, tag: "Testing" },
-      ];
-      for (const one of names) await first().create({ ...one, partitions: 3 });
+    it("are created once, however many want it", async () => {
+      const name = named("Customer");
+      const create = () => clients().map((each) => testEnvironments(each).create(name));
+      const made = await oneWins([...create(), ...create(), ...create(), ...create()], EnvironmentExists);
+      expect(made).toMatchObject({ ...name, deleteTime: undefined });
+      expect(Math.abs(made.createTime - Date.now())).toBeLessThan(60_000);
+      for (const found of await ensure(name)) expect(found.number).toBe(made.number);
+    });
+
+    it("have a number of their own, also where two would have the same", async () => {
+      const name = named();
+      const wanted = candidateOf(environmentPath(name), 0);
+      const other = { state: "active", path: "another/", create_time: "1" };
+      await redis().hset(environmentKey(wanted), other);
+      const [made] = await ensure(name);
+      expect(made?.number).toBe(candidateOf(environmentPath(name), 1));
+      expect(await redis().hgetall(environmentKey(wanted))).toEqual(other);
+    });
+
+    it("are the same ones again when the number under their name is lost, or leads to another", async () => {
+      const name = named();
+      const made = await environments().create(name);
+      const { group } = await store().getOrCreate(made, newGroup("a"));
+      for (const wrong of [undefined, String(made.number + 1), "x", "0"]) {
+        await redis().del(environmentNumberKey(name));
+        if (wrong !== undefined) await redis().set(environmentNumberKey(name), wrong);
+        await fails(environments().create(name), EnvironmentExists);
+        expect((await environments().get(name)).number).toBe(made.number);
+        for (const found of await ensure(name)) expect(found.number).toBe(made.number);
+        expect(await redis().get(environmentNumberKey(name))).toBe(String(made.number));
+      }
+      expect((await store().resolve(made, group.token)).providedId).toBe("a");
+    });
+
+    it.each([CREATE_ENVIRONMENT, SET_NUMBER])(
+      "are created by the next call when a worker ends before $name",
+      async (script) => {
+        const name = named();
+        await testEnvironments(failingAt(client(), script.name))
+          .create(name)
+          .catch(() => {});
+        const [found] = await ensure(name);
+        expect(found).toMatchObject(name);
+        expect((await environments(1).find(name)).number).toBe(found?.number);
+        expect(await isListed(name)).toBe(true);
+      },
+    );
+
+    it("are not created twice by a worker that is held up", async () => {
+      const name = named();
+      const slow = heldUpAt(client(), CREATE_ENVIRONMENT.name, () => environments(1).create(name));
+      await fails(testEnvironments(slow).create(name), EnvironmentExists);
+      const again = named();
+      const first = await oneWins(
+        [0, 1].map((worker) =>
+          testEnvironments(
+            heldUpAt(client(worker), SET_NUMBER.name, () => environments(1).ensureEnvironment(again)),
+          ).create(again),
+        ),
+        EnvironmentExists,
+      );
+      for (const found of await ensure(again)) expect(found.number).toBe(first.number);
+    });
+
+    it("are not replaced by an empty one when their record is lost, and say so", async () => {
+      const name = named();
+      const made = await environments().create(name);
+      await store().getOrCreate(made, newGroup("a"));
+      await redis().del(environmentKey(made.number));
+      await fails(environments().ensureEnvironment(name), RecordUnreadable);
+      await fails(environments().create(name), RecordUnreadable);
+    });
+
+    it("are listed in pages", async () => {
+      const { name } = named();
+      const names: EnvironmentName[] = [undefined, "Customer" as const, "Testing" as const].map((tag) => ({
+        name,
+        tag,
+      }));
+      for (const one of names) await environments().create(one);
       await redis().zrem(ENVIRONMENTS_KEY, `${name}/Customer`);
-      await first().ensureEnvironment({ name, tag: "Customer" });
+      await environments().ensureEnvironment({ name, tag: "Customer" });
       // What is listed and was never made is left out.
       await redis().zadd(ENVIRONMENTS_KEY, 0, `${name}/Customer2`, 0, `${name}0/`);
-      const page = await first().list({ after: `${name}.`, size: 2 });
-      expect(page.items).toMatchObject(names.slice(0, 2).map((one) => ({ ...one, partitions: 3 })));
+      const page = await environments().list({ after: `${name}.`, size: 2 });
+      expect(page.items).toMatchObject(names.slice(0, 2));
       expect(page.next).toBe(`${name}/Customer`);
-      const { items } = await first().list({ after: page.next ?? "", size: 3 });
+      const { items } = await environments().list({ after: page.next ?? "", size: 3 });
       expect(items.filter((one) => one.name.startsWith(name))).toMatchObject([names[2]]);
-      expect(Math.abs((items[0]?.createTime ?? 0) - Date.now())).toBeLessThan(60_000);
     });
   });
 
   it.each(READY_KINDS)("passes the check of %s", async (kind) => {
-    for (const client of clients()) await expect(client.check(kind)).resolves.toBeUndefined();
+    for (const each of clients()) await expect(each.check(kind)).resolves.toBeUndefined();
   });
 }

@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
+import type { Environment } from "../../../src/domain/environment.ts";
 import { UserGroupNotFound } from "../../../src/domain/errors.ts";
 import type { Page } from "../../../src/domain/page.ts";
 import type { UserGroupRange } from "../../../src/domain/store.ts";
-import { FIELD } from "../../../src/store/groups/fields.ts";
-import { KEY } from "../../../src/store/keys.ts";
+import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { byId, type ContractContext, contents, fails, imported, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 const HOUR_MS = 3_600_000;
@@ -48,36 +48,53 @@ async function pagesOf<T>(size: number, read: (page: UserGroupRange) => Promise<
 }
 
 function lists({ store, admin, client, redis, many, withGroup }: ContractContext): void {
-  const idsOf = async (environment: ReturnType<typeof newEnvironment>, size: number, prefix = "") =>
+  const idsOf = async (environment: Environment, size: number, prefix = "") =>
     (await pagesOf(size, (range) => admin().list(environment, range), prefix)).flat().map((group) => group.providedId);
 
-  it.each([1, 3, 64, 700])(
-    "has every group once, in order of the bytes of its id, of %i partitions",
-    async (partitions) => {
-      const environment = newEnvironment({ partitions });
-      const shuffled = ORDERED.map((id) => newGroup(id, { name: `name of ${id}` })).reverse();
-      await Promise.all(shuffled.map((group, worker) => store({ worker }).getOrCreate(environment, group)));
-      for (const size of [1, 2, 5, 1000]) expect(await idsOf(environment, size)).toEqual(ORDERED);
-      expect(await idsOf(environment, 2, "a")).toEqual(["a", "a b", "ab", "a{b}"]);
-      expect(await idsOf(environment, 2, "é")).toEqual(["é", "éa"]);
-      expect(await idsOf(environment, 1000, "👪")).toEqual(["👪"]);
-      expect(await idsOf(environment, 2, "\ue000")).toEqual(["\ue000x"]);
-      expect(await idsOf(environment, 2, "none")).toEqual([]);
-      expect(await idsOf(newEnvironment(), 10)).toEqual([]);
-    },
-  );
+  it("has every group once, in order of the bytes of its id", async () => {
+    const environment = await newEnvironment();
+    const shuffled = ORDERED.map((id) => newGroup(id, { name: `name of ${id}` })).reverse();
+    await Promise.all(shuffled.map((group, worker) => store({ worker }).getOrCreate(environment, group)));
+    for (const size of [1, 2, 5, 1000]) expect(await idsOf(environment, size)).toEqual(ORDERED);
+    expect(await idsOf(environment, 2, "a")).toEqual(["a", "a b", "ab", "a{b}"]);
+    expect(await idsOf(environment, 2, "é")).toEqual(["é", "éa"]);
+    expect(await idsOf(environment, 1000, "👪")).toEqual(["👪"]);
+    expect(await idsOf(environment, 2, "\ue000")).toEqual(["\ue000x"]);
+    expect(await idsOf(environment, 2, "none")).toEqual([]);
+    expect(await idsOf(await newEnvironment(), 10)).toEqual([]);
+  });
 
-  it("fills its pages, though each partition is asked once, for little more than its share", async () => {
-    const environment = newEnvironment();
-    const groups = Array.from({ length: many(900) }, (_, i) => newGroup(`group ${i}`));
+  it("fills its pages", async () => {
+    const environment = await newEnvironment();
+    const groups = Array.from({ length: many(90) }, (_, i) => newGroup(`group ${i}`));
     await Promise.all(groups.map((group) => store().getOrCreate(environment, group)));
-    const pages = await pagesOf(many(100), (range) => admin().list(environment, range));
-    expect(pages.flat()).toHaveLength(groups.length);
-    expect(pages.length).toBeLessThan(12);
+    const pages = await pagesOf(many(30), (range) => admin().list(environment, range));
+    expect(pages.map((page) => page.length)).toEqual([many(30), many(30), many(30)]);
+  });
+
+  it("has the groups whose name contains a text, page by page", async () => {
+    const environment = await newEnvironment();
+    const count = many(2500);
+    const groups = Array.from({ length: count }, (_, i) =>
+      newGroup(`group ${String(i).padStart(5, "0")}`, { name: i % 50 === 7 ? `The ACME of ${i} é%` : `other ${i}` }),
+    );
+    await Promise.all(groups.map((group, worker) => store({ worker }).getOrCreate(environment, group)));
+    const search = async (nameContains: string, size: number, prefix = "") => {
+      const pages = await pagesOf(size, (range) => admin().list(environment, { ...range, nameContains }), prefix);
+      for (const page of pages) expect(page.length).toBeLessThanOrEqual(size);
+      return pages.flat().map(({ providedId }) => providedId);
+    };
+    const wanted = groups.filter(({ name }) => name.includes("ACME")).map(({ providedId }) => providedId);
+    expect(wanted.length).toBeGreaterThan(5);
+    for (const size of [1, 3, 1000]) expect(await search("acme OF", size)).toEqual(wanted);
+    expect(await search("é%", 10)).toEqual(wanted);
+    expect(await search("acme", 10, "group 000")).toEqual(wanted.filter((id) => id.startsWith("group 000")));
+    expect(await search("of 57 ", 10)).toEqual(["group 00057"]);
+    for (const none of ["nowhere", ".*", "%a"]) expect(await search(none, 10)).toEqual([]);
   });
 
   it("reads no more records than a page has", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const groups = Array.from({ length: many(500) }, (_, i) => newGroup(`group ${i}`));
     await Promise.all(groups.map((group) => store().getOrCreate(environment, group)));
     const run = vi.spyOn(client(), "run");
@@ -89,25 +106,11 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     ask.mockRestore();
     expect(items).toHaveLength(20);
     expect(read).toEqual(Array(20).fill("list-user-groups by hmget"));
-    expect(asked).toEqual(Array(64).fill("list-user-group-ids"));
-  });
-
-  it("skips nobody where one partition has far more than its share", async () => {
-    const environment = newEnvironment();
-    const { prefix } = keysOf(environment, "g0");
-    const crowd = Array.from({ length: many(20_000) }, (_, i) => `g${i}`).filter(
-      (id) => keysOf(environment, id).prefix === prefix,
-    );
-    expect(crowd.length).toBeGreaterThan(many(200));
-    // Of other partitions, before them, among them and behind them.
-    const others = Array.from({ length: many(90) }, (_, i) => `${["a", "g1", "z"][i % 3]} other ${i}`);
-    const ids = [...crowd, ...others];
-    await Promise.all(ids.map((id) => store().getOrCreate(environment, newGroup(id))));
-    for (const size of [many(100), 1000]) expect(await idsOf(environment, size)).toEqual([...ids].sort());
+    expect(asked).toEqual(["list-user-group-ids"]);
   });
 
   it("tells of each group what operators may know, and nothing else", async () => {
-    const environment = newEnvironment({ tag: "Customer" });
+    const environment = await newEnvironment({ tag: "Customer" });
     const given = newGroup("a", { name: "", mapping: { s: "d" }, properties: { p: 1 } });
     const { group } = await store().getOrCreate(environment, given);
     const read = async () => (await admin({ worker: 1 }).list(environment, { after: "", size: 10, prefix: "" })).items;
@@ -134,16 +137,16 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
   });
 
   it("leaves out what is listed without a group, and reads on behind it", async () => {
-    const environment = newEnvironment({ partitions: 1 });
+    const environment = await newEnvironment();
     for (const id of ["a", "c"]) await store().getOrCreate(environment, newGroup(id));
     const { prefix } = keysOf(environment, "a");
-    for (const id of ["0", "b", "d"]) await redis().zadd(prefix + KEY.ids, 0, id);
+    for (const id of ["0", "b", "d"]) await redis().zadd(`${prefix}ids`, 0, id);
     for (const size of [1, 2, 10]) expect(await idsOf(environment, size)).toEqual(["a", "c"]);
   });
 
   it("changes nothing, and is apart from other environments", async () => {
     const { environment } = await withGroup();
-    await store().getOrCreate(newEnvironment({ name: environment.name, tag: "Testing" }), newGroup("b"));
+    await store().getOrCreate(await newEnvironment({ name: environment.name, tag: "Testing" }), newGroup("b"));
     const before = await contents(redis(), environment);
     expect(await idsOf(environment, 10)).toEqual(["a"]);
     await fails(admin().lookUp(environment, "b"), UserGroupNotFound);
@@ -152,7 +155,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
   });
 
   it("has each group once while others come and go", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const ids = Array.from({ length: many(120) }, (_, i) => `stays ${i}`);
     await Promise.all(ids.map((id) => store().getOrCreate(environment, newGroup(id))));
     let passing = 0;
@@ -172,7 +175,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
 
 function exports({ store, admin, redis }: ContractContext): void {
   it("has every group as GetUserGroup has it", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const created = await Promise.all(
       ORDERED.map((id, i) =>
         store().getOrCreate(environment, newGroup(id, { mapping: { s: id }, ...(i % 2 && { properties: { i } }) })),
@@ -190,7 +193,7 @@ function exports({ store, admin, redis }: ContractContext): void {
   });
 
   it("ends a page when it has much, but has one group at the least", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const properties = { p: "x".repeat(60_000) };
     const mapping = Object.fromEntries(Array.from({ length: 900 }, (_, i) => [`k${i}`, "日".repeat(800)]));
     const groups = Array.from({ length: 40 }, (_, i) => newGroup(`g${String(i).padStart(2, "0")}`, { properties }));
@@ -204,20 +207,20 @@ function exports({ store, admin, redis }: ContractContext): void {
   });
 
   it("fails for all when a record cannot be read", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     for (const id of ["a", "b"]) await store().getOrCreate(environment, newGroup(id));
     await redis().hset(keysOf(environment, "b").group, FIELD.token, "AAAA");
     await expect(admin().export(environment, { after: "", size: 9, prefix: "" })).rejects.toThrow("cannot be read");
     // A list shows no token, so none is decrypted.
     expect((await admin().list(environment, { after: "", size: 9, prefix: "" })).items).toHaveLength(2);
-    await redis().hset(keysOf(environment, "b").group, FIELD.createTime, "yesterday");
+    await redis().hset(keysOf(environment, "b").group, FIELD.createVersion, "yesterday");
     await expect(admin().list(environment, { after: "", size: 9, prefix: "" })).rejects.toThrow("cannot be read");
   });
 }
 
 function lookUps({ store, admin }: ContractContext): void {
   it("shows all but the token", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const given = newGroup("a", { name: "A", mapping: { s: "d" }, properties: { p: 1 } });
     const { group } = await store().getOrCreate(environment, given);
     const { token, environmentTag, ...rest } = group;
@@ -236,7 +239,7 @@ function lookUps({ store, admin }: ContractContext): void {
   });
 
   it("never creates", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     await fails(admin().lookUp(environment, "a"), UserGroupNotFound);
     expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);
   });

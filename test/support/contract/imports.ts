@@ -1,19 +1,12 @@
-import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { type Environment, partitionOf } from "../../../src/domain/environment.ts";
-import {
-  EnvironmentFull,
-  RecordUnreadable,
-  TokenNotFound,
-  TokenNotImportable,
-  UserGroupExists,
-} from "../../../src/domain/errors.ts";
+import { type Environment, TEAM_IDS } from "../../../src/domain/environment.ts";
+import { RecordUnreadable, TokenNotFound, TokenNotImportable, UserGroupExists } from "../../../src/domain/errors.ts";
 import type { ImportOutcome } from "../../../src/domain/store.ts";
 import { newApiToken, newUserGroupToken } from "../../../src/domain/token.ts";
 import type { ImportedUserGroup, ImportOptions, Json } from "../../../src/domain/user-group.ts";
-import { redisAuditTrail } from "../../../src/store/audit/audit-trail.ts";
-import { FIELD } from "../../../src/store/groups/fields.ts";
-import { KEY } from "../../../src/store/keys.ts";
+import { redisAuditTrail } from "../../../src/store/audit-trail.ts";
+import { FIELD } from "../../../src/store/groups/group-record.ts";
+import { environmentKey } from "../../../src/store/keys.ts";
 import { AUDIT } from "../stores.ts";
 import {
   byId,
@@ -25,6 +18,7 @@ import {
   keysOf,
   newEnvironment,
   newGroup,
+  todayKey,
 } from "./context.ts";
 
 const DAY_MS = 86_400_000;
@@ -44,9 +38,9 @@ export function importContract(context: ContractContext): void {
   });
 }
 
-function creating({ store, admin, redis, many }: ContractContext): void {
+function creating({ store, admin, redis, many, withGroup }: ContractContext): void {
   it("creates groups with the tokens that they have, and tells of each", async () => {
-    const environment = newEnvironment({ tag: "Customer" });
+    const environment = await newEnvironment({ tag: "Customer" });
     const groups = Array.from({ length: many(120) }, (_, i) =>
       imported(`g${i}`, { name: `N${i}`, mapping: { s: `${i}` }, ...(i % 2 && { properties: { i } }) }),
     );
@@ -60,7 +54,7 @@ function creating({ store, admin, redis, many }: ContractContext): void {
   });
 
   it("gives a group that has no token one of ours", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     expect(told(await admin().import(environment, [imported("a", { token: undefined })]))).toEqual(["created"]);
     const { token } = await store().get(environment, "a");
     expect(token).toMatch(/^ugt_/);
@@ -68,7 +62,7 @@ function creating({ store, admin, redis, many }: ContractContext): void {
   });
 
   it("changes nothing when it is repeated, in whatever order keys are", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const properties = { a: 1, b: { c: [1, -0, null], d: "x" } };
     const turned = { b: { d: "x", c: [1, 0, null] }, a: 1 };
     const long = { p: "y".repeat(3000) };
@@ -88,7 +82,7 @@ function creating({ store, admin, redis, many }: ContractContext): void {
   });
 
   it("leaves a group that is another one alone, unless it is to replace it", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A" }));
     const before = await contents(redis(), environment);
     const others = [
@@ -106,14 +100,14 @@ function creating({ store, admin, redis, many }: ContractContext): void {
   });
 
   it("tells only what it would do, when it is to, and then does that", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const same = imported("same");
     await admin().import(environment, [same, imported("other", { name: "A" }), imported("younger")]);
     const groups = [
       imported("new", { properties: { p: 1 } }),
       same,
-      imported("other", { name: "B", mapping: { s: "d" }, token: newUserGroupToken(0) }),
-      imported("younger", { token: newUserGroupToken(0) }),
+      imported("other", { name: "B", mapping: { s: "d" }, token: newUserGroupToken() }),
+      imported("younger", { token: newUserGroupToken() }),
       imported("bad", { token: "ugt_cut" }),
     ];
     const before = await contents(redis(), environment);
@@ -140,38 +134,28 @@ function creating({ store, admin, redis, many }: ContractContext): void {
   });
 
   it("creates a group once when it is imported many times at once", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const given = imported("a", { properties: { p: 1 } });
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, (_, worker) => admin({ worker }).import(environment, [given])),
     );
     expect(outcomes.flatMap(told).sort()).toEqual(["created", ...Array(19).fill("unchanged")]);
     const all = await contents(redis(), environment);
-    const { prefix } = keysOf(environment, "a");
-    expect(all[prefix + KEY.audit]).toHaveLength(1);
-    expect(all[prefix + KEY.teamCount]).toBe("1");
+    expect(all[todayKey(environment)]).toHaveLength(1);
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
   });
 
-  it("fails for the group alone whose partition has no team id left", async () => {
-    const environment = newEnvironment({ partitions: 2 });
-    const ids = Array.from({ length: 20 }, (_, i) => `g${i}`);
-    const full = keysOf(environment, "g0").prefix;
-    await redis().set(full + KEY.teamCount, String(2 ** 33));
-    const outcomes = await admin().import(
-      environment,
-      ids.map((id) => imported(id)),
-    );
-    for (const [i, outcome] of outcomes.entries()) {
-      const isFull = keysOf(environment, `g${i}`).prefix === full;
-      expect(outcome).toMatchObject(isFull ? { error: expect.any(EnvironmentFull) } : { outcome: "created" });
-    }
+  it("fails for new groups alone when no team id is left", async () => {
+    const { environment } = await withGroup();
+    await redis().hset(environmentKey(environment.number), "groups", String(TEAM_IDS));
+    const outcomes = await admin().import(environment, [imported("a"), imported("b")], "upsert");
+    expect(told(outcomes)).toEqual(["updated", "EnvironmentFull"]);
   });
 }
 
 function replacing({ store, admin, redis, withGroup }: ContractContext): void {
   it("makes a group as it is given, keeps its team id, and ends its tokens when it is given another", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A", properties: { p: 1 } }));
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
     const given = imported("a", { name: "B", mapping: { s: "d" } });
@@ -181,8 +165,6 @@ function replacing({ store, admin, redis, withGroup }: ContractContext): void {
     expect(now.etag).not.toBe(rotated.etag);
     for (const { token } of [group, rotated]) await fails(store().resolve(environment, token), TokenNotFound);
     expect((await store().resolve(environment, given.token ?? "")).tokenExpireTime).toBeUndefined();
-    const all = await contents(redis(), environment);
-    expect(Object.keys(all).filter((key) => /:grace:|:tokens$/.test(key))).toEqual([]);
   });
 
   it("keeps the token, and its grace, of a group that is given none", async () => {
@@ -194,8 +176,8 @@ function replacing({ store, admin, redis, withGroup }: ContractContext): void {
     for (const { token } of [group, rotated]) expect((await store().resolve(environment, token)).name).toBe("B");
   });
 
-  it("replaces long values by short ones, and a foreign token by another, and leaves no piece behind", async () => {
-    const environment = newEnvironment();
+  it("replaces long values by short ones, and a foreign token by another and by one of this service", async () => {
+    const environment = await newEnvironment();
     for (const length of [900, 20, 400, 8, 63, 64, 65]) {
       const properties = { p: "x".repeat(length) };
       const given = imported("a", { properties, token: "t".repeat(length - 8) + String(1e7 + length) });
@@ -205,12 +187,8 @@ function replacing({ store, admin, redis, withGroup }: ContractContext): void {
     }
     await admin().import(environment, [imported("a", { token: "short-token" })], "upsert");
     await admin().import(environment, [imported("b", { token: "t".repeat(900) })]);
-    const own = imported("b", { token: newUserGroupToken(partitionOf(environment, "b")) });
+    const own = imported("b", { token: newUserGroupToken() });
     expect(told(await admin().import(environment, [own], "upsert"))).toEqual(["updated"]);
-    for (const [id, pieces] of [["a", /^p\d/] as const, ["b", /^[fp]\d/] as const]) {
-      const fields = Object.keys(await redis().hgetall(keysOf(environment, id).group));
-      expect(fields.filter((field) => pieces.test(field))).toEqual([]);
-    }
     expect((await store().resolve(environment, own.token ?? "")).providedId).toBe("b");
   });
 
@@ -233,9 +211,8 @@ function replacing({ store, admin, redis, withGroup }: ContractContext): void {
     expect((await store().resolve(environment, token)).providedId).toBe("a");
     // The creation, and one event for each change: no import was made on what another had changed.
     const stored = await contents(redis(), environment);
-    const { prefix } = keysOf(environment, "a");
-    expect(stored[prefix + KEY.audit]).toHaveLength(9);
-    expect(stored[prefix + KEY.updatesAudit]).toHaveLength(4);
+    expect(stored[todayKey(environment)]).toHaveLength(9);
+    expect(stored[todayKey(environment, "updates")]).toHaveLength(4);
   });
 }
 
@@ -249,7 +226,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
   const tokenOf = async (environment: Environment) => (await store().get(environment, "a")).token;
 
   it("dates the token that it gives from the snapshot", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const now = await clockOf();
     const dated = async (id: string, snapshotTime: number) => {
       const outcomes = await admin().import(environment, [imported(id)], { mode: UPSERT, snapshotTime });
@@ -270,7 +247,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
 
   it.each(replacements)("brings no token back from before %s, and says so", async (_what, replace) => {
     for (const isForeign of [false, true]) {
-      const environment = newEnvironment();
+      const environment = await newEnvironment();
       if (isForeign) await admin().import(environment, [imported("a")], { snapshotTime: 1 });
       else await store().getOrCreate(environment, newGroup("a"));
       const { items, snapshotTime } = await admin().export(environment, { after: "", size: 10, prefix: "" });
@@ -295,7 +272,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
   });
 
   it("that was exported an instant before a rotation is older than it", async () => {
-    const { environment } = await withGroup({ partitions: 1 });
+    const { environment } = await withGroup();
     for (let i = 0; i < 30; i++) {
       const { items, snapshotTime } = await admin().export(environment, { after: "", size: 10, prefix: "" });
       const { token } = await store().rotate(environment, byId("a"));
@@ -305,7 +282,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
   });
 
   it("of each day ends equal to its source, in whatever order and however often it is made", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const now = await clockOf();
     const days = [3, 2, 1].map((ago, i) => ({
       snapshotTime: now - ago * DAY_MS,
@@ -332,7 +309,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
   });
 
   it("finds a group that was created since, until its younger token is to be replaced", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const snapshotTime = (await clockOf()) - DAY_MS;
     const given = imported("a");
     const own = (await store().getOrCreate(environment, newGroup("a"))).group;
@@ -350,12 +327,18 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
       expect(told(outcomes)).toEqual(["token-newer"]);
     }
     expect(told(await admin().import(environment, [given], { mode: UPSERT, snapshotTime }))).toEqual(["unchanged"]);
-    const [event] = (await redisAuditTrail(client(), AUDIT).list(environment, {}, { after: "", size: 1 })).items;
+    const [event] = (
+      await redisAuditTrail(client(), AUDIT).list(
+        [{ ...environment, createTime: 0, deleteTime: undefined }],
+        {},
+        { after: "", size: 1 },
+      )
+    ).items;
     expect(event?.changedFields).toEqual(["token", "replace_newer_tokens"]);
   });
 
   it("makes a group that was deleted since as it was, with its token; and one that was made again keeps its own", async () => {
-    const environment = newEnvironment();
+    const environment = await newEnvironment();
     const given = imported("a");
     const snapshotTime = (await clockOf()) - DAY_MS;
     await admin().import(environment, [given], { snapshotTime });
@@ -390,8 +373,8 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
 
 function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
   it("takes a token that looks like ours only when it is whole", async () => {
-    const environment = newEnvironment();
-    const ours = newUserGroupToken(partitionOf(environment, "a"));
+    const environment = await newEnvironment();
+    const ours = newUserGroupToken();
     for (const token of [
       ours.slice(0, -1),
       `${ours}x`,
@@ -404,10 +387,8 @@ function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
       const [outcome] = await admin().import(environment, [imported("a", { token })], "upsert");
       expect(outcome).toMatchObject({ outcome: "failed", error: expect.any(TokenNotImportable) });
     }
-    expect(await contents(redis(), environment)).toEqual({});
+    expect(Object.keys(await contents(redis(), environment))).toHaveLength(1);
     expect(told(await admin().import(environment, [imported("a", { token: ours })]))).toEqual(["created"]);
-    const keys = async () => Object.keys(await contents(redis(), environment));
-    await waitFor("its entry is gone", async () => (await keys()).every((key) => !key.includes(":foreign:")));
     expect((await store().resolve(environment, ours)).providedId).toBe("a");
     const rotated = await store().rotate(environment, byToken(ours));
     await fails(store().resolve(environment, ours), TokenNotFound);
@@ -415,7 +396,7 @@ function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
   });
 
   it("gives no token to a second group, also not one on its grace", async () => {
-    const { environment, group } = await withGroup({ partitions: 1 });
+    const { environment, group } = await withGroup();
     const given = imported("b", { token: group.token });
     expect(told(await admin().import(environment, [given]))).toEqual(["TokenTaken"]);
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
@@ -427,15 +408,18 @@ function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
 }
 
 function damaged({ admin, redis, withGroup }: ContractContext): void {
-  it.each([FIELD.createTime, `m0`])("fails for a record whose %s is damaged, and leaves it", async (field) => {
-    const { environment } = await withGroup();
-    await redis().hset(keysOf(environment, "a").group, field, "{");
-    const before = await contents(redis(), environment);
-    const outcomes = await admin().import(environment, [imported("a"), imported("b")], "upsert");
-    expect(outcomes[0]).toMatchObject({ error: expect.any(RecordUnreadable) });
-    expect(outcomes[1]).toMatchObject({ outcome: "created" });
-    const after = await contents(redis(), environment);
-    const { group } = keysOf(environment, "a");
-    expect(after[group]).toEqual(before[group]);
-  });
+  it.each([FIELD.createVersion, FIELD.mapping])(
+    "fails for a record whose %s is damaged, and leaves it",
+    async (field) => {
+      const { environment } = await withGroup();
+      await redis().hset(keysOf(environment, "a").group, field, "{");
+      const before = await contents(redis(), environment);
+      const outcomes = await admin().import(environment, [imported("a"), imported("b")], "upsert");
+      expect(outcomes[0]).toMatchObject({ error: expect.any(RecordUnreadable) });
+      expect(outcomes[1]).toMatchObject({ outcome: "created" });
+      const after = await contents(redis(), environment);
+      const { group } = keysOf(environment, "a");
+      expect(after[group]).toEqual(before[group]);
+    },
+  );
 }

@@ -1,8 +1,8 @@
 import { StoreMisconfigured } from "@user-group-service/redis";
 import { beforeEach, describe, expect, it } from "vitest";
 import { RecordUnreadable } from "../../../src/domain/errors.ts";
-import type { RingKey } from "../../../src/store/encryption/encryption.ts";
-import { FIELD } from "../../../src/store/groups/fields.ts";
+import type { RingKey } from "../../../src/store/encryption.ts";
+import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
 import { checkTokenKeys, checkValue } from "../../../src/store/secret-keys/ring.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, NEXT, newGroup, RING } from "./context.ts";

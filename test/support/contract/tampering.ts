@@ -1,23 +1,22 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import { partitionOf } from "../../../src/domain/environment.ts";
-import { DomainError, RecordUnreadable, StoreUnavailable, TokenNotFound } from "../../../src/domain/errors.ts";
-import { digest } from "../../../src/store/encryption/encryption.ts";
-import { FIELD, PIECES } from "../../../src/store/groups/fields.ts";
+import { DomainError, RecordUnreadable, TokenNotFound } from "../../../src/domain/errors.ts";
+import { digest } from "../../../src/store/encryption.ts";
+import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
 /** What a group is made of. Without properties, and never changed, it has no other fields. */
 const FIELDS = [
   FIELD.teamId,
   FIELD.name,
-  `${PIECES.mapping}0`,
+  FIELD.mapping,
   FIELD.token,
   FIELD.keyId,
   FIELD.digest,
-  FIELD.createTime,
+  FIELD.createVersion,
 ] as const;
 
 /** What a viewer is shown needs fewer fields than the group. */
-const VIEWER_FIELDS: readonly string[] = [FIELD.teamId, FIELD.name, `${PIECES.mapping}0`];
+const VIEWER_FIELDS: readonly string[] = [FIELD.teamId, FIELD.name, FIELD.mapping];
 
 /**
  * Records that are damaged, or stand where they do not belong, fail closed.
@@ -32,12 +31,11 @@ export function tamperingContract(context: ContractContext): void {
   });
 }
 
-/** Two groups of one partition, which nothing but their ids keeps apart. */
+/** Two groups of one environment, which nothing but their ids keeps apart. */
 async function twoGroups({ store }: ContractContext) {
-  const environment = newEnvironment({ partitions: 1, tag: "Customer" });
+  const environment = await newEnvironment({ tag: "Customer" });
   const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A" }));
   const { group: other } = await store().getOrCreate(environment, newGroup("b", { name: "B" }));
-  expect(partitionOf(environment, "a")).toBe(partitionOf(environment, "b"));
   return { environment, group, other, a: keysOf(environment, "a").group, b: keysOf(environment, "b").group };
 }
 
@@ -68,12 +66,12 @@ function fields(context: ContractContext): void {
 
   it.each([
     ...["x", "1.5", "", "9007199254740993"].map((value) => [FIELD.teamId, value] as const),
-    [FIELD.createTime, "yesterday"] as const,
-    [FIELD.updateTime, "yesterday"] as const,
-    [FIELD.updateTime, ""] as const,
+    [FIELD.createVersion, "yesterday"] as const,
+    [FIELD.version, "yesterday"] as const,
+    [FIELD.version, ""] as const,
     [FIELD.tokenCreateTime, "yesterday"] as const,
-    ...["{", "", "null", "[]", '"x"'].map((value) => [`${PIECES.mapping}0`, value] as const),
-    ...["{", "null", "[]", "7"].map((value) => [`${PIECES.properties}0`, value] as const),
+    ...["{", "", "null", "[]", '"x"'].map((value) => [FIELD.mapping, value] as const),
+    ...["{", "null", "[]", "7"].map((value) => [FIELD.properties, value] as const),
     ...["", "plain", "k1.", "AAAA", "!"].map((value) => [FIELD.token, value] as const),
     ...["", "gone", "__proto__"].map((value) => [FIELD.keyId, value] as const),
     ...["", "x", "!".repeat(22), "A".repeat(22), "A".repeat(43)].map((value) => [FIELD.digest, value] as const),
@@ -81,7 +79,7 @@ function fields(context: ContractContext): void {
     const { environment, group } = await damaged((key) => redis().hset(key, field, value));
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), RecordUnreadable);
-    if (VIEWER_FIELDS.includes(field) || field.startsWith(PIECES.properties)) {
+    if (VIEWER_FIELDS.includes(field) || field === FIELD.properties) {
       await fails(store().resolve(environment, group.token), RecordUnreadable);
     }
   });
@@ -108,7 +106,7 @@ function moves(context: ContractContext): void {
 
   it.each(["Testing", undefined] as const)("by what belongs to the environment %s answers nobody", async (tag) => {
     const { environment, a } = await twoGroups(context);
-    const elsewhere = newEnvironment({ name: environment.name, tag, partitions: 1 });
+    const elsewhere = await newEnvironment({ name: environment.name, tag });
     await store().getOrCreate(elsewhere, newGroup("a"));
     await copy(keysOf(elsewhere, "a").group, a, [FIELD.token, FIELD.digest]);
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
@@ -141,7 +139,7 @@ function rotations(context: ContractContext): void {
     await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
     expect((await store().resolve(environment, group.token)).providedId).toBe("a");
     await redis().hset(a, FIELD.graceUntil, "later");
-    await fails(store().resolve(environment, group.token), StoreUnavailable);
+    await fails(store().resolve(environment, group.token), RecordUnreadable);
   });
 
   it("in what is kept for a request id answers nobody", async () => {
@@ -150,10 +148,8 @@ function rotations(context: ContractContext): void {
     await store().rotate(environment, rotation);
     const key = `${keysOf(environment, "a").prefix}request:${digest("r")}`;
     for (const [field, value] of [
-      [FIELD.providedId, "gone"],
-      [FIELD.teamId, "1"],
-      [FIELD.digest, "x"],
-      [FIELD.fingerprint, "x"],
+      ["digest", "x"],
+      ["parameters", "x"],
     ] as const) {
       const before = (await redis().hget(key, field)) ?? "";
       await redis().hset(key, field, value);

@@ -2,8 +2,8 @@ import { StoreMisconfigured } from "@user-group-service/redis";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { TokenKeyInUse } from "../../../src/domain/errors.ts";
-import { type RingKey, TokenCipher } from "../../../src/store/encryption/encryption.ts";
-import { FIELD } from "../../../src/store/groups/fields.ts";
+import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
+import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
 import { checkTokenKeys, checkValue, noteKeyUse } from "../../../src/store/secret-keys/ring.ts";
 import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
@@ -32,7 +32,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       client: client(),
       cipher: new TokenCipher(ring),
       audit: AUDIT,
-      environments: { list },
+      environments: { list, find: async () => expect.fail("not looked for") },
     });
   };
   /** Goes through an environment; tells what the pages have together, and how many they were. */
@@ -51,7 +51,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
 
   describe("a pass of re-encryption", () => {
     it("encrypts every token under the first key, once, and changes nothing else", async () => {
-      const environment = newEnvironment({ partitions: 3 });
+      const environment = await newEnvironment();
       const ids = Array.from({ length: 20 }, (_, i) => `group ${i}`);
       const before = await Promise.all(ids.map((id) => store().getOrCreate(environment, newGroup(id))));
       const foreign = ["short-foreign-token", "x".repeat(90), "y".repeat(900)];
@@ -75,9 +75,9 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     });
 
     it("goes on behind a token that cannot be decrypted, and tells of it", async () => {
-      const environment = newEnvironment({ partitions: 2 });
+      const environment = await newEnvironment();
       for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
-      const { token = "" } = await redis().hgetall(keysOf(environment, "a").group);
+      const { t: token = "" } = await redis().hgetall(keysOf(environment, "a").group);
       await redis().hset(keysOf(environment, "b").group, FIELD.token, `A${token.slice(1)}`);
       expect(await pass(environment)).toMatchObject({ uses: { k1: 3 }, count: 2, failed: ["b"] });
       expect(await keyIdOf(environment, "b")).toBe("k1");
@@ -86,7 +86,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     });
 
     it("loses nothing that others change meanwhile", async () => {
-      const environment = newEnvironment({ partitions: 2 });
+      const environment = await newEnvironment();
       const ids = Array.from({ length: many(60) }, (_, i) => `group ${i}`);
       for (const id of ids) await store().getOrCreate(environment, newGroup(id));
       const tokens = new Map<string, string>();
@@ -137,7 +137,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     });
 
     it("stays while it encrypts, while a group needs it, and while a worker has just encrypted under it", async () => {
-      const environment = newEnvironment({ partitions: 2 });
+      const environment = await newEnvironment();
       await store().getOrCreate(environment, newGroup("a"));
       await noteKeyUse(client(), OLD);
       await noteKeyUse(client(), NEXT);
@@ -156,7 +156,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     });
 
     it("is missed by a start as long as groups need it", async () => {
-      const environment = newEnvironment({ partitions: 2 });
+      const environment = await newEnvironment();
       for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
       await checkTokenKeys(client(), [OLD]);
       await checkTokenKeys(client(), [NEXT, OLD]);

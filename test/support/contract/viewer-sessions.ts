@@ -12,12 +12,12 @@ import {
 } from "../../../src/domain/errors.ts";
 import { MAX_ENDED_VIEWERS, type SessionReference, type SigningKey } from "../../../src/domain/viewer-session.ts";
 import { SigningKeys } from "../../../src/sessions/signing-keys.ts";
-import { type RingKey, TokenCipher } from "../../../src/store/encryption/encryption.ts";
-import { FIELD } from "../../../src/store/groups/fields.ts";
-import { KEY, signingKeysKey } from "../../../src/store/keys.ts";
+import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
+import { FIELD } from "../../../src/store/groups/group-record.ts";
+import { endedSessionsKey, signingKeysKey } from "../../../src/store/keys.ts";
 import { redisSigningKeys } from "../../../src/store/secret-keys/signing-keys.ts";
 import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
-import { AUDIT, BY, testEnvironmentDeletion, testEnvironments } from "../stores.ts";
+import { AUDIT, BY, testEnvironments } from "../stores.ts";
 import {
   byId,
   byToken,
@@ -27,9 +27,10 @@ import {
   imported,
   keysOf,
   NEXT,
-  newEnvironment,
   newGroup,
+  newName,
   RING,
+  todayKey,
 } from "./context.ts";
 
 /** `sessionSubject`, `resolveSession`, `endSessions`. */
@@ -113,8 +114,8 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
       expect(await isEnded(environment, later)).toBe(true);
       for (const each of others) expect(await isEnded(environment, each)).toBe(false);
       const all = await contents(redis(), environment);
-      const { prefix, group } = keysOf(environment, "a");
-      expect(all[prefix + KEY.audit]).toHaveLength(3);
+      const { group } = keysOf(environment, "a");
+      expect(all[todayKey(environment)]).toHaveLength(3);
       // Nothing that callers see of the group has changed, and nobody is named.
       expect((all[group] as Record<string, string>)["u"]).toBeUndefined();
       expect(JSON.stringify(all)).not.toContain("bob");
@@ -139,9 +140,9 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
       await end();
       const second = await session(environment, viewerId);
       await end();
-      const { prefix, group } = keysOf(environment, "a");
+      const { group } = keysOf(environment, "a");
       await redis().hdel(group, FIELD.generation, FIELD.firstGeneration);
-      await redis().del(`${prefix}${KEY.endedSessions}${first.teamId}`);
+      await redis().del(endedSessionsKey(environment.number, first.teamId));
       expect(await isEnded(environment, second)).toBe(true);
       // A generation is a time, and no failover is over within the millisecond in which it began.
       await waitFor("that millisecond is over", () => Date.now() > second.generation + 1);
@@ -153,7 +154,7 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
     it("end for so many viewers at a time; those whose sessions have expired make room", async () => {
       const { environment } = await withGroup();
       const { teamId } = await session(environment);
-      const ended = `${keysOf(environment, "a").prefix}${KEY.endedSessions}${teamId}`;
+      const ended = endedSessionsKey(environment.number, teamId);
       const note = async (count: number, time: number) => {
         const notes = Array.from({ length: count }, (_, i) => [`v${time}-${i}`, `1:${time}`]);
         await redis().hset(ended, Object.fromEntries(notes));
@@ -184,8 +185,11 @@ async function newKey(given: Partial<SigningKey> = {}): Promise<SigningKey> {
 /** The store of signing keys, and what uses it. */
 export function signingKeyContract({ client, redis }: ContractContext): void {
   const keysWith = (ring = RING, worker = 0) =>
-    redisSigningKeys({ client: client(worker), cipher: new TokenCipher(ring), audit: AUDIT });
-  const created = () => testEnvironments(client()).create(newEnvironment());
+    redisSigningKeys({
+      ...{ client: client(worker), cipher: new TokenCipher(ring), audit: AUDIT },
+      environments: testEnvironments(client(worker)),
+    });
+  const created = () => testEnvironments(client()).create({ name: newName(), tag: undefined });
   const shown = ({ kid, createTime, activeTime, x, y, d }: SigningKey) => ({ kid, createTime, activeTime, x, y, d });
 
   describe("signing keys", () => {
@@ -198,7 +202,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const read = await keysWith(RING, 1).read(environment);
       expect(read.keys.map(shown)).toEqual(expect.arrayContaining(keys.map(shown)));
       expect([read.keys.length, read.version]).toEqual([3, made.version]);
-      const stored = JSON.stringify(await redis().hgetall(signingKeysKey(environment)));
+      const stored = JSON.stringify(await redis().hgetall(signingKeysKey(environment.number)));
       for (const { d } of keys) if (d) expect(stored).not.toContain(d);
     });
 
@@ -264,10 +268,10 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const [one, other] = [await created(), await created()];
       const [key, decoy] = [await newKey(), await newKey()];
       await keysWith().replace(one, [key], { was: "", by: BY });
-      const text = (await redis().hget(signingKeysKey(one), key.kid)) ?? "";
+      const text = (await redis().hget(signingKeysKey(one.number), key.kid)) ?? "";
       const moved = { [decoy.kid]: text, [key.kid]: text.replace(key.x, decoy.x) };
-      await redis().hset(signingKeysKey(one), moved);
-      await redis().hset(signingKeysKey(other), { [key.kid]: text });
+      await redis().hset(signingKeysKey(one.number), moved);
+      await redis().hset(signingKeysKey(other.number), { [key.kid]: text });
       for (const environment of [one, other])
         for (const { d } of (await keysWith().read(environment)).keys) expect(d).toBeUndefined();
     });
@@ -278,6 +282,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       await keysWith().replace(environment, [key, await newKey({ d: undefined })], { was: "", by: BY });
       const tokenKeysWith = (ring: readonly RingKey[]) => {
         const environments = {
+          find: async () => environment,
           list: async () => ({ items: [{ ...environment, createTime: 0, deleteTime: undefined }], next: undefined }),
         };
         return new RedisTokenKeys({ client: client(), cipher: new TokenCipher(ring), audit: AUDIT, environments });
@@ -298,8 +303,8 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
     it("go with their environment, and none are made in one that is deleted", async () => {
       const environment = await created();
       await keysWith().replace(environment, [await newKey()], { was: "", by: BY });
-      await testEnvironmentDeletion(client()).delete(environment, true);
-      expect(await redis().exists(signingKeysKey(environment))).toBe(0);
+      await testEnvironments(client()).delete(environment, true);
+      expect(await redis().exists(signingKeysKey(environment.number))).toBe(0);
       await fails(keysWith().replace(environment, [await newKey()], { was: "", by: BY }), EnvironmentNotFound);
       const again = await testEnvironments(client()).create(environment);
       await fails(keysWith().replace(environment, [await newKey()], { was: "", by: BY }), EnvironmentNotFound);

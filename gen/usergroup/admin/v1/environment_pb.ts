@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/environment.proto.
  */
 export const file_usergroup_admin_v1_environment: GenFile = /*@__PURE__*/
-  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvZW52aXJvbm1lbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSK/AQoLRW52aXJvbm1lbnQSDAoEbmFtZRgBIAEoCRIsCgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWcSEgoKcGFydGl0aW9ucxgDIAEoBRIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZGVsZXRlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIocBCg9FbnZpcm9ubWVudE5hbWUSPAoEbmFtZRgBIAEoCUIuukgnciUyI15bQS1aYS16MC05Xy1dW0EtWmEtejAtOS5fLV17MCw2M30kwP0YARI2CgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWdCCLpIBYIBAhABYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
+  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvZW52aXJvbm1lbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSKrAQoLRW52aXJvbm1lbnQSDAoEbmFtZRgBIAEoCRIsCgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWcSLwoLY3JlYXRlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2RlbGV0ZV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKHAQoPRW52aXJvbm1lbnROYW1lEjwKBG5hbWUYASABKAlCLrpIJ3IlMiNeW0EtWmEtejAtOV8tXVtBLVphLXowLTkuXy1dezAsNjN9JMD9GAESNgoDdGFnGAIgASgOMh8udXNlcmdyb3VwLnYxLkFwaUVudmlyb25tZW50VGFnQgi6SAWCAQIQAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
 
 /**
  * An isolated namespace of user groups. Its name and tag together are unique.
@@ -35,14 +35,7 @@ export type Environment = Message<"usergroup.admin.v1.Environment"> & {
   tag: ApiEnvironmentTag;
 
   /**
-   * How many partitions its groups are spread over; fixed when it is created.
-   *
-   * @generated from field: int32 partitions = 3;
-   */
-  partitions: number;
-
-  /**
-   * @generated from field: google.protobuf.Timestamp create_time = 4;
+   * @generated from field: google.protobuf.Timestamp create_time = 3;
    */
   createTime?: Timestamp | undefined;
 
@@ -50,7 +43,7 @@ export type Environment = Message<"usergroup.admin.v1.Environment"> & {
    * Since when it is being deleted: until that is done nothing but
    * DeleteEnvironment acts on it. Unset: it is not.
    *
-   * @generated from field: google.protobuf.Timestamp delete_time = 5;
+   * @generated from field: google.protobuf.Timestamp delete_time = 4;
    */
   deleteTime?: Timestamp | undefined;
 };

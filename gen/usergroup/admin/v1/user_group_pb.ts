@@ -96,8 +96,7 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   graceExpireTime?: Timestamp | undefined;
 
   /**
-   * Whether its current token is one of another system, or of an environment
-   * of another number of partitions: to resolve it takes a second round trip.
+   * Whether its current token is one of another system.
    *
    * @generated from field: bool imported_token = 12;
    */

@@ -1,4 +1,3 @@
-import { InvalidArgumentError } from "commander";
 import { GetEnvironmentResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type Environment, EnvironmentSchema } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { formatEnvironmentName, parseEnvironmentName } from "../environment-name.ts";
@@ -10,19 +9,18 @@ import { pagesOf } from "../pages.ts";
 import { confirm } from "../questions.ts";
 import { type Clients, connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
-import { countOf, environmentOf, limitOption, type YesOption, yesOption } from "./options.ts";
+import { environmentOf, limitOption, type YesOption, yesOption } from "./options.ts";
 
 /** `ugs env ...` */
 export const envCommands: DefineCommand = (env, shell) => {
   const create = env
     .command("create")
     .description("make an environment; for ADMIN_TOKEN")
-    .argument("<name>", "NAME, NAME/Customer or NAME/Testing")
-    .option("--partitions <n>", "how many partitions its groups are spread over, for good; default: 64", partitionsOf);
-  runs(create, shell, async (session, name: string, { partitions }: { readonly partitions?: number }) => {
+    .argument("<name>", "NAME, NAME/Customer or NAME/Testing");
+  runs(create, shell, async (session, name: string) => {
     const environment = parseEnvironmentName(name);
     const { admin } = await connect(session);
-    const { environment: made } = await admin.createEnvironment({ environment, partitions });
+    const { environment: made } = await admin.createEnvironment({ environment });
     if (made) await session.out.record(EnvironmentSchema, made, facts(made));
   });
 
@@ -88,16 +86,9 @@ async function deleteAll(
   }
 }
 
-function partitionsOf(text: string): number {
-  const count = countOf(text);
-  if (count > 3844) throw new InvalidArgumentError("It must be at most 3844.");
-  return count;
-}
-
-function facts({ partitions, createTime, deleteTime, ...name }: Environment): Facts {
+function facts({ createTime, deleteTime, ...name }: Environment): Facts {
   return [
     ["environment", formatEnvironmentName(name)],
-    ["partitions", String(partitions)],
     ["created", timeText(createTime)],
     ["deleting since", timeText(deleteTime)],
   ];
@@ -105,7 +96,6 @@ function facts({ partitions, createTime, deleteTime, ...name }: Environment): Fa
 
 const COLUMNS: readonly Column<Environment>[] = [
   { name: "ENVIRONMENT", of: formatEnvironmentName, isFree: true },
-  { name: "PARTITIONS", of: ({ partitions }) => String(partitions) },
   { name: "CREATED", of: ({ createTime }) => timeText(createTime) },
   { name: "STATE", of: ({ deleteTime }) => (deleteTime ? `deleting since ${timeText(deleteTime)}` : "active") },
 ];

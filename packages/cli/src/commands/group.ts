@@ -38,10 +38,12 @@ export const groupCommands: DefineCommand = (group, shell) => {
     .command("list")
     .description("list user groups by id, without their tokens")
     .option("--prefix <text>", "only those whose ids begin with it")
+    .option("--name-contains <text>", "only those whose names contain it; ASCII letters match in either case")
     .addOption(environmentOption())
     .addOption(limitOption());
   runs(list, shell, async (session, options: ListOptions) => {
-    const filter = { environment: environmentOf(session, options), providedIdPrefix: options.prefix };
+    const { prefix: providedIdPrefix, nameContains } = options;
+    const filter = { environment: environmentOf(session, options), providedIdPrefix, nameContains };
     const { admin } = await connect(session);
     const pages = pagesOf(options.limit, async (page) => {
       const { userGroups, nextPageToken } = await admin.listUserGroups({ ...filter, ...page });
@@ -180,6 +182,7 @@ export const groupCommands: DefineCommand = (group, shell) => {
 
 interface ListOptions extends EnvironmentOption {
   readonly prefix?: string;
+  readonly nameContains?: string;
   readonly limit?: number;
 }
 

@@ -46,7 +46,6 @@ function All({ session }: { readonly session: Session }) {
               return environment.deleteTime ? name : <a href={hrefOf("environments", { env: name })}>{name}</a>;
             },
           },
-          { name: "Partitions", of: ({ partitions }) => partitions },
           { name: "Created", of: ({ createTime }) => timeText(createTime) },
           {
             name: "State",
@@ -90,7 +89,6 @@ function Own({ session }: { readonly session: Session }) {
             ["Environment", formatEnvironmentName(environment)],
             ["User groups", countText(userGroupCount, "user group")],
             ["API tokens", countText(apiTokenCount, "API token")],
-            ["Partitions", environment.partitions],
             ["Created", timeText(environment.createTime)],
           ]}
         />
@@ -112,17 +110,11 @@ const TAG_OPTIONS = [
 function Create({ session, onDone }: { readonly session: Session; readonly onDone: () => void }) {
   const [name, setName] = useState("");
   const [tag, setTag] = useState("");
-  const [partitions, setPartitions] = useState("");
   const whole = tag ? `${name}/${tag}` : name;
   const creating = useAction(async () => {
     const environment = parseEnvironmentName(whole);
     if (!environment) throw new NotRight("A name has 1 to 64 characters: ASCII letters, digits, '.', '_' or '-'.");
-    if (!/^\d{0,4}$/.test(partitions.trim()))
-      throw new NotRight("Partitions must be a number from 1 to 3844, or empty.");
-    await session.admin.createEnvironment({
-      environment,
-      partitions: partitions.trim() ? Number(partitions) : undefined,
-    });
+    await session.admin.createEnvironment({ environment });
     setName("");
     onDone();
     return `Created the environment ${whole}.`;
@@ -138,18 +130,8 @@ function Create({ session, onDone }: { readonly session: Session; readonly onDon
       >
         <TextField label="Name" value={name} onValue={setName} maxLength={64} />
         <SelectField label="Tag" value={tag} onValue={setTag} options={TAG_OPTIONS} />
-        <TextField
-          label="Partitions"
-          hint="Number of partitions for its user groups. It cannot be changed. Empty: 64, enough for several million groups."
-          value={partitions}
-          onValue={setPartitions}
-        />
       </Form>
-      <CommandLine
-        command="env create"
-        options={partitions.trim() ? ["--partitions", partitions.trim()] : []}
-        args={[name ? whole : "NAME"]}
-      />
+      <CommandLine command="env create" args={[name ? whole : "NAME"]} />
     </Section>
   );
 }

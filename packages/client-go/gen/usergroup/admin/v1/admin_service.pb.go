@@ -135,10 +135,8 @@ func (LookupApiTokenResponse_Source) EnumDescriptor() ([]byte, []int) {
 }
 
 type CreateEnvironmentRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Environment *EnvironmentName       `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// How many partitions its groups are spread over, for good. Unset: 64.
-	Partitions    *int32 `protobuf:"varint,2,opt,name=partitions,proto3,oneof" json:"partitions,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Environment   *EnvironmentName       `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -178,13 +176,6 @@ func (x *CreateEnvironmentRequest) GetEnvironment() *EnvironmentName {
 		return x.Environment
 	}
 	return nil
-}
-
-func (x *CreateEnvironmentRequest) GetPartitions() int32 {
-	if x != nil && x.Partitions != nil {
-		return *x.Partitions
-	}
-	return 0
 }
 
 type CreateEnvironmentResponse struct {
@@ -1435,8 +1426,12 @@ type ListUserGroupsRequest struct {
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// What the ids begin with. Unset: all groups.
 	ProvidedIdPrefix string `protobuf:"bytes,4,opt,name=provided_id_prefix,json=providedIdPrefix,proto3" json:"provided_id_prefix,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// A part of the names; ASCII letters match in either case. A page may have
+	// few groups, or none, though more pages follow: `next_page_token` tells.
+	// Unset: all groups.
+	NameContains  string `protobuf:"bytes,5,opt,name=name_contains,json=nameContains,proto3" json:"name_contains,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListUserGroupsRequest) Reset() {
@@ -1493,6 +1488,13 @@ func (x *ListUserGroupsRequest) GetPageToken() string {
 func (x *ListUserGroupsRequest) GetProvidedIdPrefix() string {
 	if x != nil {
 		return x.ProvidedIdPrefix
+	}
+	return ""
+}
+
+func (x *ListUserGroupsRequest) GetNameContains() string {
+	if x != nil {
+		return x.NameContains
 	}
 	return ""
 }
@@ -3086,13 +3088,9 @@ var File_usergroup_admin_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a\"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a\x1dusergroup/v1/user_group.proto\x1a!usergroup/v1/viewer_service.proto\"\x95\x01\n" +
+	"&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a\"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a\x1dusergroup/v1/user_group.proto\x1a!usergroup/v1/viewer_service.proto\"a\n" +
 	"\x18CreateEnvironmentRequest\x12E\n" +
-	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12#\n" +
-	"\n" +
-	"partitions\x18\x02 \x01(\x05H\x00R\n" +
-	"partitions\x88\x01\x01B\r\n" +
-	"\v_partitions\"^\n" +
+	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\"^\n" +
 	"\x19CreateEnvironmentResponse\x12A\n" +
 	"\venvironment\x18\x01 \x01(\v2\x1f.usergroup.admin.v1.EnvironmentR\venvironment\"^\n" +
 	"\x15GetEnvironmentRequest\x12E\n" +
@@ -3184,13 +3182,14 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"apiTokenId\x12#\n" +
 	"\rrevoke_issued\x18\x03 \x01(\bR\frevokeIssued\"=\n" +
 	"\x16RevokeApiTokenResponse\x12#\n" +
-	"\rrevoked_count\x18\x01 \x01(\x05R\frevokedCount\"\xc8\x01\n" +
+	"\rrevoked_count\x18\x01 \x01(\x05R\frevokedCount\"\xed\x01\n" +
 	"\x15ListUserGroupsRequest\x12E\n" +
 	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\x12,\n" +
-	"\x12provided_id_prefix\x18\x04 \x01(\tR\x10providedIdPrefix\"\x84\x01\n" +
+	"\x12provided_id_prefix\x18\x04 \x01(\tR\x10providedIdPrefix\x12#\n" +
+	"\rname_contains\x18\x05 \x01(\tR\fnameContains\"\x84\x01\n" +
 	"\x16ListUserGroupsResponse\x12B\n" +
 	"\vuser_groups\x18\x01 \x03(\v2!.usergroup.admin.v1.UserGroupInfoR\n" +
 	"userGroups\x12&\n" +
@@ -3549,7 +3548,6 @@ func file_usergroup_admin_v1_admin_service_proto_init() {
 	file_usergroup_admin_v1_signing_key_proto_init()
 	file_usergroup_admin_v1_token_key_proto_init()
 	file_usergroup_admin_v1_user_group_proto_init()
-	file_usergroup_admin_v1_admin_service_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

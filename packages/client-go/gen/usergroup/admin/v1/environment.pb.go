@@ -25,15 +25,13 @@ const (
 
 // An isolated namespace of user groups. Its name and tag together are unique.
 type Environment struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Tag   v1.ApiEnvironmentTag   `protobuf:"varint,2,opt,name=tag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"tag,omitempty"`
-	// How many partitions its groups are spread over; fixed when it is created.
-	Partitions int32                  `protobuf:"varint,3,opt,name=partitions,proto3" json:"partitions,omitempty"`
-	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Name       string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Tag        v1.ApiEnvironmentTag   `protobuf:"varint,2,opt,name=tag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"tag,omitempty"`
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Since when it is being deleted: until that is done nothing but
 	// DeleteEnvironment acts on it. Unset: it is not.
-	DeleteTime    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
+	DeleteTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -80,13 +78,6 @@ func (x *Environment) GetTag() v1.ApiEnvironmentTag {
 		return x.Tag
 	}
 	return v1.ApiEnvironmentTag(0)
-}
-
-func (x *Environment) GetPartitions() int32 {
-	if x != nil {
-		return x.Partitions
-	}
-	return 0
 }
 
 func (x *Environment) GetCreateTime() *timestamppb.Timestamp {
@@ -162,16 +153,13 @@ var File_usergroup_admin_v1_environment_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_environment_proto_rawDesc = "" +
 	"\n" +
-	"$usergroup/admin/v1/environment.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto\"\xee\x01\n" +
+	"$usergroup/admin/v1/environment.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto\"\xce\x01\n" +
 	"\vEnvironment\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
-	"\x03tag\x18\x02 \x01(\x0e2\x1f.usergroup.v1.ApiEnvironmentTagR\x03tag\x12\x1e\n" +
-	"\n" +
-	"partitions\x18\x03 \x01(\x05R\n" +
-	"partitions\x12;\n" +
-	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"\x03tag\x18\x02 \x01(\x0e2\x1f.usergroup.v1.ApiEnvironmentTagR\x03tag\x12;\n" +
+	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
-	"\vdelete_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"\vdelete_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"deleteTime\"X\n" +
 	"\x0fEnvironmentName\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +

@@ -109,8 +109,7 @@ type UserGroupInfo struct {
 	LastRotationTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_rotation_time,json=lastRotationTime,proto3" json:"last_rotation_time,omitempty"`
 	// Until when the token before the current one is valid. Unset: it is not.
 	GraceExpireTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=grace_expire_time,json=graceExpireTime,proto3" json:"grace_expire_time,omitempty"`
-	// Whether its current token is one of another system, or of an environment
-	// of another number of partitions: to resolve it takes a second round trip.
+	// Whether its current token is one of another system.
 	ImportedToken bool `protobuf:"varint,12,opt,name=imported_token,json=importedToken,proto3" json:"imported_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...v1.user_group_pb import ApiEnvironmentTag
 
 
-_EnvironmentFields: TypeAlias = Literal["name", "tag", "partitions", "create_time", "delete_time"]
+_EnvironmentFields: TypeAlias = Literal["name", "tag", "create_time", "delete_time"]
 
 class Environment(Message[_EnvironmentFields]):
     """
@@ -43,26 +43,20 @@ class Environment(Message[_EnvironmentFields]):
             ```proto
             usergroup.v1.ApiEnvironmentTag tag = 2;
             ```
-        partitions:
-            How many partitions its groups are spread over; fixed when it is created.
-
-            ```proto
-            int32 partitions = 3;
-            ```
         create_time:
             ```proto
-            optional google.protobuf.Timestamp create_time = 4;
+            optional google.protobuf.Timestamp create_time = 3;
             ```
         delete_time:
             Since when it is being deleted: until that is done nothing but
             DeleteEnvironment acts on it. Unset: it is not.
 
             ```proto
-            optional google.protobuf.Timestamp delete_time = 5;
+            optional google.protobuf.Timestamp delete_time = 4;
             ```
     """
 
-    __slots__ = ("name", "tag", "partitions", "create_time", "delete_time")
+    __slots__ = ("name", "tag", "create_time", "delete_time")
 
     if TYPE_CHECKING:
 
@@ -71,7 +65,6 @@ class Environment(Message[_EnvironmentFields]):
             *,
             name: str = "",
             tag: ApiEnvironmentTag | None = None,
-            partitions: int = 0,
             create_time: Timestamp | None = None,
             delete_time: Timestamp | None = None,
         ) -> None:
@@ -79,7 +72,6 @@ class Environment(Message[_EnvironmentFields]):
 
         name: str
         tag: ApiEnvironmentTag
-        partitions: int
         create_time: Timestamp | None
         delete_time: Timestamp | None
 
@@ -124,7 +116,7 @@ class EnvironmentName(Message[_EnvironmentNameFields]):
 
 
 _DESC = file_desc(
-    b'\n$usergroup/admin/v1/environment.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto"\xee\x01\n\x0bEnvironment\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x121\n\x03tag\x18\x02 \x01(\x0e2\x1f.usergroup.v1.ApiEnvironmentTagR\x03tag\x12\x1e\n\npartitions\x18\x03 \x01(\x05R\npartitions\x12;\n\x0bcreate_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bdelete_time\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\ndeleteTime"X\n\x0fEnvironmentName\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x121\n\x03tag\x18\x02 \x01(\x0e2\x1f.usergroup.v1.ApiEnvironmentTagR\x03tagb\x06proto3',
+    b'\n$usergroup/admin/v1/environment.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dusergroup/v1/user_group.proto"\xce\x01\n\x0bEnvironment\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x121\n\x03tag\x18\x02 \x01(\x0e2\x1f.usergroup.v1.ApiEnvironmentTagR\x03tag\x12;\n\x0bcreate_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12;\n\x0bdelete_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\ndeleteTime"X\n\x0fEnvironmentName\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x121\n\x03tag\x18\x02 \x01(\x0e2\x1f.usergroup.v1.ApiEnvironmentTagR\x03tagb\x06proto3',
     [
         timestamp_pb.desc(),
         user_group_pb.desc(),

@@ -95,8 +95,7 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             optional google.protobuf.Timestamp grace_expire_time = 11;
             ```
         imported_token:
-            Whether its current token is one of another system, or of an environment
-            of another number of partitions: to resolve it takes a second round trip.
+            Whether its current token is one of another system.
 
             ```proto
             bool imported_token = 12;

@@ -7,9 +7,9 @@ import {
   type KeyObject,
   randomBytes,
 } from "node:crypto";
-import { type EnvironmentName, environmentPath } from "../../domain/environment.ts";
-import { type ChangeOutcome, RecordUnreadable } from "../../domain/errors.ts";
-import { PACKED_TOKEN_BYTES, packToken, unpackToken } from "../../domain/token.ts";
+import type { Environment } from "../domain/environment.ts";
+import { type ChangeOutcome, RecordUnreadable } from "../domain/errors.ts";
+import { PACKED_TOKEN_BYTES, packToken, unpackToken } from "../domain/token.ts";
 
 const ALGORITHM = "aes-256-gcm";
 const KEY_BYTES = 32;
@@ -27,7 +27,8 @@ const PACKED_TAG = PACKED.subarray(PACKED_TOKEN_BYTES);
 const PACKED_CHARACTERS = Math.ceil((PACKED.length * 4) / 3);
 const NONCE = Buffer.alloc(NONCE_BYTES);
 
-/** Length of a token's digest: 132 bits in base64url. */
+/** Of a token's digest: 128 bits, the first eight in hexadecimal, the others in base64url. */
+const TOKEN_DIGEST_BYTES = 16;
 const TOKEN_DIGEST_LENGTH = 22;
 
 /** A key of the ring that encrypts tokens. */
@@ -56,11 +57,14 @@ export interface SealedSecret {
   readonly text: string;
 }
 
+/** What secrets are bound to: no later environment of the same name has its number. */
+type EnvironmentNumber = Pick<Environment, "number">;
+
 /** What the tokens of an environment are encrypted with. */
 interface EnvironmentCipher {
   /** By the ids of the ring. */
   readonly keys: ReadonlyMap<string, KeyObject>;
-  /** What its tokens are bound to: its name and tag, a zero byte and, in the place of the last bytes, a token's digest. */
+  /** What its tokens are bound to: its number, a zero byte and, in the place of the last bytes, a token's digest. */
   readonly binding: Buffer;
 }
 
@@ -70,12 +74,13 @@ export function digest(text: string): string {
 }
 
 /**
- * The first 132 bits of SHA-256 of a user group token, in base64url: all that Redis holds of it in the clear. Somebody
- * who knows those of a million tokens needs 2^112 tries to find one of the tokens. The whole digest would add a
- * sixteenth to a group's record.
+ * The first 128 bits of SHA-256 of a user group token: all that Redis holds of it in the clear. Somebody who knows those of a
+ * million tokens needs 2^108 tries to find one of the tokens. The whole digest would add a sixteenth to a group's record. The
+ * first two characters, one byte in hexadecimal, say which of the 256 hashes of the index has the token.
  */
 export function tokenDigest(token: string): string {
-  return digest(token).slice(0, TOKEN_DIGEST_LENGTH);
+  const bytes = hash("sha256", token, "buffer");
+  return bytes.toString("hex", 0, 1) + bytes.toString("base64url", 1, TOKEN_DIGEST_BYTES);
 }
 
 /**
@@ -94,7 +99,7 @@ export class TokenCipher {
   #ring: readonly RingKey[] = [];
   #currentId = "";
   #keyIdList = "";
-  #environments = new WeakMap<EnvironmentName, EnvironmentCipher>();
+  #environments = new WeakMap<EnvironmentNumber, EnvironmentCipher>();
 
   /** @param ring at least one key */
   constructor(ring: readonly RingKey[]) {
@@ -128,7 +133,7 @@ export class TokenCipher {
    *
    * @param digest of the token, by `tokenDigest`
    */
-  encrypt(environment: EnvironmentName, token: string, digest: string): EncryptedToken {
+  encrypt(environment: EnvironmentNumber, token: string, digest: string): EncryptedToken {
     const packed = packToken(token);
     const { keys, binding } = this.#of(environment, digest);
     const cipher = createCipheriv(ALGORITHM, keys.get(this.#currentId) as KeyObject, NONCE);
@@ -141,7 +146,7 @@ export class TokenCipher {
    * @param digest that the token must have, by `tokenDigest`
    * @throws RecordUnreadable when the key is not in the ring, or the text is not that of this token of this environment
    */
-  decrypt(environment: EnvironmentName, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
+  decrypt(environment: EnvironmentNumber, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
     const { keys, binding } = this.#of(environment, digest);
     const key = keys.get(keyId);
     if (!key) throw keyMissing(keyId);
@@ -168,24 +173,24 @@ export class TokenCipher {
    *
    * @param name of the secret, not secret itself
    */
-  seal(environment: EnvironmentName, name: string, secret: string): SealedSecret {
+  seal(environment: EnvironmentNumber, name: string, secret: string): SealedSecret {
     const { id, secret: key } = this.#ring[0] as RingKey;
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(ALGORITHM, sealingKey(key, environment), nonce);
-    cipher.setAAD(Buffer.from(`${environmentPath(environment)}\0${name}`));
+    cipher.setAAD(Buffer.from(`${environment.number}\0${name}`));
     const text = Buffer.concat([nonce, cipher.update(secret), cipher.final(), cipher.getAuthTag()]);
     return { keyId: id, text: text.toString("base64url") };
   }
 
   /** Decrypts what `seal` made. @throws RecordUnreadable when the key is not in the ring, or it is another secret's */
-  unseal(environment: EnvironmentName, name: string, { keyId, text }: SealedSecret): string {
+  unseal(environment: EnvironmentNumber, name: string, { keyId, text }: SealedSecret): string {
     const key = this.#ring.find(({ id }) => id === keyId);
     if (!key) throw keyMissing(keyId, { what: "a secret" });
     const bytes = Buffer.from(text, "base64url");
     try {
       const nonce = bytes.subarray(0, NONCE_BYTES);
       const decipher = createDecipheriv(ALGORITHM, sealingKey(key.secret, environment), nonce, GCM);
-      decipher.setAAD(Buffer.from(`${environmentPath(environment)}\0${name}`));
+      decipher.setAAD(Buffer.from(`${environment.number}\0${name}`));
       decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
       const secret = decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES));
       return Buffer.concat([secret, decipher.final()]).toString();
@@ -199,16 +204,16 @@ export class TokenCipher {
    *
    * @throws RecordUnreadable
    */
-  #of(environment: EnvironmentName, digest: string): EnvironmentCipher {
-    if (digest.length !== TOKEN_DIGEST_LENGTH || NONCE.write(digest, "base64url") !== NONCE_BYTES) {
+  #of(environment: EnvironmentNumber, digest: string): EnvironmentCipher {
+    if (digest.length !== TOKEN_DIGEST_LENGTH || NONCE.write(digest.slice(2), "base64url") !== NONCE_BYTES) {
       throw new RecordUnreadable(new Error("a token's digest is not of its length"));
     }
     let found = this.#environments.get(environment);
     if (!found) {
-      const path = environmentPath(environment);
-      const keyOf = (secret: Uint8Array) => createSecretKey(deriveKey(secret, `user-group-token ${path}`));
+      const { number } = environment;
+      const keyOf = (secret: Uint8Array) => createSecretKey(deriveKey(secret, `user-group-token ${number}`));
       const keys = new Map(this.#ring.map(({ id, secret }) => [id, keyOf(secret)]));
-      found = { keys, binding: Buffer.from(`${path}\0${"=".repeat(TOKEN_DIGEST_LENGTH)}`) };
+      found = { keys, binding: Buffer.from(`${number}\0${"=".repeat(TOKEN_DIGEST_LENGTH)}`) };
       this.#environments.set(environment, found);
     }
     found.binding.write(digest, found.binding.length - TOKEN_DIGEST_LENGTH, "latin1");
@@ -229,6 +234,6 @@ export function keyMissing(
   return new RecordUnreadable(cause, outcome);
 }
 
-function sealingKey(secret: Uint8Array, environment: EnvironmentName): KeyObject {
-  return createSecretKey(deriveKey(secret, `signing-key ${environmentPath(environment)}`));
+function sealingKey(secret: Uint8Array, environment: EnvironmentNumber): KeyObject {
+  return createSecretKey(deriveKey(secret, `signing-key ${environment.number}`));
 }

@@ -1,0 +1,158 @@
+import {
+  type AuditEvent,
+  type AuditedApiToken,
+  type AuditFilter,
+  type ExportedUserGroups,
+  isAuditEventKey,
+} from "../domain/audit.ts";
+import { AuditEventsExpired, InvalidPageToken, RecordUnreadable } from "../domain/errors.ts";
+import { isRole } from "../domain/role.ts";
+import type { AuditStore } from "../domain/store.ts";
+import { type Audit, dayOf, writeEvent } from "./audit.ts";
+import { type EventStream, environmentKey, eventsKey } from "./keys.ts";
+import { inBatches, recordFromAnswer, textOf } from "./records.ts";
+import type { StoreClient } from "./redis/client.ts";
+
+/** How many events a page reads when a filter may drop most of them. */
+const READ_FOR_FILTER = 4000;
+
+/** How many days are read at once. */
+const DAYS_AT_ONCE = 8;
+
+const STREAMS: readonly EventStream[] = ["events", "updates"];
+
+/** Names of the fields of an event. All events have them in one order, so that Redis keeps the names once for many events. */
+const EVENT_FIELD = {
+  actorId: "a",
+  actorName: "n",
+  role: "r",
+  method: "m",
+  /** `g:` and the id of a group, `t:` and an API token, `x:` and an export; empty: the environment. */
+  subject: "i",
+  /** Separated by commas. */
+  changedFields: "f",
+  requestId: "q",
+  peer: "p",
+} as const;
+
+/** Which events of a day to read: from `oldest` to below `end`, in microseconds since 1970. */
+interface DayRange {
+  readonly day: number;
+  readonly oldest: number;
+  readonly end: number;
+  readonly count: number;
+}
+
+/** The audit trail of environments in Redis. */
+export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore {
+  /** The newest events of a day, and whether these are all. */
+  const readDay = async (number: number, { day, oldest, end, count }: DayRange) => {
+    const range = [`(${end}-0`, String(oldest), "COUNT", count] as const;
+    const reads = STREAMS.map((stream) =>
+      client.run("list-audit-events", "xrevrange", [eventsKey(number, stream, day), ...range]),
+    );
+    const streams = (await Promise.all(reads)).map((entries) => entries.map(eventFrom));
+    // Where a stream has more than was read, nothing is known of what is older than its last event.
+    const lasts = streams.map((events) => (events.length < count ? 0 : Number(events.at(-1)?.id)));
+    const known = Math.max(...lasts);
+    const events = streams.flat().filter(({ id }) => Number(id) >= known);
+    return { events: events.sort((one, other) => Number(other.id) - Number(one.id)), isWhole: known === 0 };
+  };
+
+  return {
+    async recordExport(environment, { prefix, count }, by) {
+      const subject = `x:${count} ${prefix}`;
+      await writeEvent({ client, audit, environment, by }, { subject, changedFields: "token" });
+    },
+
+    async list(environments, filter, { after, size }) {
+      const position = positionOf(after);
+      const kept = Math.max(Date.now() - audit.retentionMs, 0) * 1000;
+      if (position && position.version < kept) throw new AuditEventsExpired();
+      const oldest = Math.max(kept, (filter.from ?? 0) * 1000);
+      const isFiltered = [filter.userGroupId, filter.actorId, filter.method].some((each) => each !== undefined);
+      const count = isFiltered ? READ_FOR_FILTER / 2 : size + 1;
+      const items: AuditEvent[] = [];
+      let read = 0;
+      const begun = position ? environments.findIndex(({ number }) => number === position.number) : 0;
+      if (begun < 0) throw new InvalidPageToken();
+      for (const [i, { number, createTime }] of environments.slice(begun).entries()) {
+        const [version] = await client.run("list-audit-events", "hmget", [environmentKey(number), "version"]);
+        const behind = i === 0 && position ? position.version : Number(version ?? 0) + 1;
+        const end = Math.min(behind, (filter.before ?? Number.POSITIVE_INFINITY) * 1000);
+        const first = Math.max(dayOf(oldest / 1000), dayOf(createTime));
+        const days = Array.from({ length: Math.max(dayOf(end / 1000) - first + 1, 0) }, (_, d) => first + d).reverse();
+        const readOne = (day: number) => readDay(number, { day, oldest, end, count });
+        for await (const batch of inBatches(days, DAYS_AT_ONCE, readOne)) {
+          for (const { events, isWhole } of batch) {
+            for (const event of events) {
+              if (!isWanted(event, filter)) continue;
+              if (items.length === size) return { items, next: `${number}.${items.at(-1)?.id}` };
+              items.push(event);
+            }
+            read += events.length;
+            const last = events.at(-1);
+            if (last && (!isWhole || read >= READ_FOR_FILTER)) return { items, next: `${number}.${last.id}` };
+          }
+        }
+      }
+      return { items, next: undefined };
+    },
+  };
+}
+
+/** The environment and the version in the key of a page; undefined for the first page. @throws InvalidPageToken */
+function positionOf(after: string): { readonly number: number; readonly version: number } | undefined {
+  if (after === "") return undefined;
+  if (!isAuditEventKey(after)) throw new InvalidPageToken();
+  const [number, version] = after.split(".").map(Number) as [number, number];
+  return { number, version };
+}
+
+function isWanted(event: AuditEvent, { userGroupId, actorId, method }: AuditFilter): boolean {
+  return (
+    (userGroupId === undefined || event.userGroupId === userGroupId) &&
+    (actorId === undefined || event.actorId === actorId) &&
+    (method === undefined || event.method === method)
+  );
+}
+
+/** @throws RecordUnreadable */
+function eventFrom([streamId, fields]: readonly [string, readonly string[]]): AuditEvent {
+  const [id = ""] = streamId.split("-");
+  const record = recordFromAnswer(fields, 0);
+  const text = (field: string) => textOf(record, field, `the audit event ${id}`);
+  const role = text(EVENT_FIELD.role);
+  if (!isRole(role) && role !== "root" && role !== "service") {
+    throw new RecordUnreadable(new Error(`the audit event ${id} has no known role`));
+  }
+  const subject = text(EVENT_FIELD.subject);
+  const [kind, named] = [subject.slice(0, 2), subject.slice(2)];
+  const changedFields = text(EVENT_FIELD.changedFields);
+  return {
+    id,
+    time: Math.floor(Number(id) / 1000),
+    actorId: text(EVENT_FIELD.actorId),
+    actorName: text(EVENT_FIELD.actorName),
+    role,
+    method: text(EVENT_FIELD.method),
+    userGroupId: kind === "g:" ? named : undefined,
+    apiToken: kind === "t:" ? apiTokenOf(named) : undefined,
+    exported: kind === "x:" ? exportFrom(named) : undefined,
+    changedFields: changedFields === "" ? [] : changedFields.split(","),
+    requestId: text(EVENT_FIELD.requestId),
+    peer: text(EVENT_FIELD.peer),
+  };
+}
+
+/** An API token as scripts write it: `ID ROLE NAME`. */
+function apiTokenOf(subject: string): AuditedApiToken {
+  const [id = "", role = "", ...name] = subject.split(" ");
+  return { id, role, displayName: name.join(" ") };
+}
+
+/** What `recordExport` wrote: `COUNT PREFIX`. */
+function exportFrom(subject: string): ExportedUserGroups {
+  const [count, ...prefix] = subject.split(" ");
+  return { count: Number(count), prefix: prefix.join(" ") };
+}

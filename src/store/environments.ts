@@ -1,0 +1,330 @@
+import { createHash } from "node:crypto";
+import type { RevocationListener } from "../domain/api-token.ts";
+import type { ChangeBy } from "../domain/audit.ts";
+import {
+  ENVIRONMENT_NUMBERS,
+  type Environment,
+  type EnvironmentName,
+  environmentPath,
+  type ListedEnvironment,
+  parseEnvironmentPath,
+} from "../domain/environment.ts";
+import {
+  EnvironmentBeingDeleted,
+  EnvironmentExists,
+  EnvironmentNotEmpty,
+  EnvironmentNotFound,
+  RecordUnreadable,
+} from "../domain/errors.ts";
+import type { EnvironmentDeletion, EnvironmentStore } from "../domain/store.ts";
+import { type Audit, environmentScript } from "./audit.ts";
+import {
+  ENVIRONMENTS_KEY,
+  environmentKey,
+  environmentNumberKey,
+  idsKey,
+  newsMessage,
+  REVOKED_CHANNEL,
+  signingKeysKey,
+} from "./keys.ts";
+import { ADD_MEMBER, integerOf, optionalIntegerOf, REMOVE_MEMBER, type StoredRecord, textOf } from "./records.ts";
+import type { StoreClient } from "./redis/client.ts";
+import { changeScript, type Script, type ScriptArgs } from "./redis/script.ts";
+import beginDeletion from "./scripts/begin-deletion.lua" with { type: "text" };
+import clearEnvironment from "./scripts/clear-environment.lua" with { type: "text" };
+import createEnvironment from "./scripts/create-environment.lua" with { type: "text" };
+import setNumber from "./scripts/set-number.lua" with { type: "text" };
+
+/*
+ * The number of an environment follows from its name: candidates come from a digest of name, tag and attempt, and the first
+ * free one is claimed by the creation of its record. A deleted environment keeps its record, and its number, for good. So
+ * whoever walks the candidates of a name finds the same ones, and the one environment of that name that is not deleted.
+ *
+ * A creation lists the name, creates the record, and stores the number under the name; a deletion marks the record, clears what
+ * the environment has, marks it as deleted, and removes the number under the name and the name from the list. Each step is one
+ * script that replicas have to confirm. Wherever a process ends between two of them, the record says what is true: without
+ * a number under the name the candidates are walked, and what is listed without an environment is not shown.
+ */
+
+export const CREATE_ENVIRONMENT = environmentScript("create-environment", {
+  ...{ keys: ["ids"], args: ["path"], lua: createEnvironment, state: "" },
+});
+
+export const BEGIN_DELETION = environmentScript("begin-deletion", {
+  ...{ keys: ["ids", "signingKeys"], args: ["force", "channel", "message"], lua: beginDeletion, allowOom: true },
+});
+
+export const CLEAR_ENVIRONMENT = environmentScript("clear-environment", {
+  ...{ args: ["count"], lua: clearEnvironment, state: "deleting", allowOom: true, made: ["done", "more"] },
+});
+
+export const SET_NUMBER = changeScript("set-number", {
+  ...{ keys: ["key"], args: ["was", "number"], lua: setNumber, singleKey: true, allowOom: true },
+});
+
+/** How many candidates are read at once, after the first one. */
+const CANDIDATES_AT_ONCE = 16;
+
+/** How many candidates of one name are walked: it may be created and deleted so often. */
+const MAX_CANDIDATES = 10_000;
+
+/** How many groups or API tokens a script deletes, how many groups a call, and how long a call goes on, in milliseconds. */
+const CLEARED_AT_ONCE = 100;
+const MAX_GROUPS = 10_000;
+const MAX_MS = 5000;
+
+/** An environment's record and its number. */
+interface Stored {
+  readonly number: number;
+  readonly record: StoredRecord;
+}
+
+/** What is stored of the environments that have or had a name. */
+interface Walked {
+  /** In the order of their creation. Only the last one may be other than deleted. */
+  readonly own: readonly Stored[];
+  /** The number that the next environment of the name gets. */
+  readonly free: number;
+}
+
+/** What environments are created and deleted with. */
+export interface EnvironmentDeps {
+  readonly client: StoreClient;
+  readonly audit: Audit;
+  /** Told of deletions by this process; `followRevocations` tells it of those by others. */
+  readonly listener: Pick<RevocationListener, "environmentDeleted">;
+  /** How many groups a call of a deletion deletes, roughly; default 10,000. */
+  readonly maxGroups?: number;
+}
+
+/** Environments in Redis. */
+export function redisEnvironments({
+  client,
+  audit,
+  listener,
+  maxGroups = MAX_GROUPS,
+}: EnvironmentDeps): EnvironmentStore & EnvironmentDeletion {
+  const readRecord = (number: number): Promise<StoredRecord> =>
+    client.run("environment", "hgetall", [environmentKey(number)], "not_made");
+
+  const readNumber = (name: EnvironmentName) =>
+    client.run("environment", "get", [environmentNumberKey(name)], "not_made");
+
+  /** Walks the candidates of a name up to a free one. */
+  const walk = async (name: EnvironmentName): Promise<Walked> => {
+    const path = environmentPath(name);
+    const own: Stored[] = [];
+    for (let attempt = 0, count = 1; attempt < MAX_CANDIDATES; attempt += count, count = CANDIDATES_AT_ONCE) {
+      const numbers = Array.from({ length: count }, (_, i) => candidateOf(path, attempt + i));
+      const records = await Promise.all(numbers.map(readRecord));
+      for (const [i, record] of records.entries()) {
+        const number = numbers[i] as number;
+        if (record["state"] === undefined) return { own, free: number };
+        if (record["path"] === path && !own.some((each) => each.number === number)) own.push({ number, record });
+      }
+    }
+    throw new RecordUnreadable(new Error(`no number is left for the environment ${path}`), "not_made");
+  };
+
+  /** Stores the number under the name, unless it is there. @param was the number that is there; null: none */
+  const storeNumber = async (name: EnvironmentName, was: string | null, number: number): Promise<void> => {
+    if (was === String(number)) return;
+    const args = { key: environmentNumberKey(name), was: was ?? "", number };
+    await client.change("environment-number", SET_NUMBER, args);
+  };
+
+  /** The environment with a name that is not deleted. @throws EnvironmentNotFound */
+  const lookUp = async (name: EnvironmentName): Promise<Stored> => {
+    const text = await readNumber(name);
+    if (text !== null) {
+      const number = Number(text);
+      const record = await readRecord(number);
+      if (isLive(record) && record["path"] === environmentPath(name)) return { number, record };
+    }
+    const last = (await walk(name)).own.at(-1);
+    if (!last || !isLive(last.record)) throw new EnvironmentNotFound();
+    // If this fails, the next one who looks walks, too.
+    await storeNumber(name, text, last.number).catch(() => {});
+    return last;
+  };
+
+  const list = async (name: EnvironmentName): Promise<void> => {
+    const path = environmentPath(name);
+    const range = [ENVIRONMENTS_KEY, `[${path}`, `[${path}`, "LIMIT", 0, 1] as const;
+    const listed = await client.run("list", "zrangebylex", range, "not_made");
+    if (listed.length > 0) return;
+    await client.change("list-environment", ADD_MEMBER, { key: ENVIRONMENTS_KEY, member: path });
+  };
+
+  const change = <Key extends string, Arg extends string>(
+    operation: string,
+    script: Script<Key, Arg>,
+    {
+      number,
+      by,
+      ...args
+    }: { readonly number: number; readonly by: ChangeBy; readonly [name: string]: string | number | ChangeBy },
+  ): Promise<string[]> => {
+    const all: { readonly [name: string]: unknown } = { ...args, ...audit.argsOf(number, by) };
+    return client.change(operation, script as Script, all as ScriptArgs);
+  };
+
+  /** Creates an environment, unless there is one. @returns it, and whether this call has created it */
+  const make = async (name: EnvironmentName, by: ChangeBy, found: Walked): Promise<Stored & { isMade: boolean }> => {
+    const path = environmentPath(name);
+    let { own, free: number } = found;
+    for (;;) {
+      const last = own.at(-1);
+      if (last && isLive(last.record)) return { ...last, isMade: false };
+      await list(name);
+      const was = await readNumber(name);
+      const [state] = await change("create-environment", CREATE_ENVIRONMENT, { number, by, path, ids: idsKey(number) });
+      if (state === "damaged") {
+        const cause = new Error(
+          `${environmentKey(number)} is lost, but the environment has user groups: restore a backup`,
+        );
+        throw new RecordUnreadable(cause, "not_made");
+      }
+      if (state === "done") {
+        await storeNumber(name, was, number);
+        return { number, record: await readRecord(number), isMade: true };
+      }
+      // Another call, or another environment, has the number.
+      ({ own, free: number } = await walk(name));
+    }
+  };
+
+  const clear = async (number: number, by: ChangeBy): Promise<number> => {
+    const end = performance.now() + MAX_MS;
+    const count = Math.min(CLEARED_AT_ONCE, maxGroups);
+    for (let cleared = count; ; cleared += count) {
+      const [state, , left] = await change("clear-environment", CLEAR_ENVIRONMENT, { number, by, count });
+      // Another call has deleted the rest.
+      if (state === "done" || state === "gone") return 0;
+      if (Number(left) > 0 && (cleared >= maxGroups || performance.now() > end)) return Number(left);
+    }
+  };
+
+  return {
+    async ensureEnvironment(name, by) {
+      try {
+        const { number, record } = await lookUp(name);
+        if (record["state"] !== "active") throw new EnvironmentNotFound();
+        // If this fails, only the list lacks it.
+        await list(name).catch(() => {});
+        return { ...name, number };
+      } catch (error) {
+        if (!(error instanceof EnvironmentNotFound)) throw error;
+        const found = await walk(name);
+        // Only CreateEnvironment creates a deleted one again.
+        if (found.own.length > 0 && found.own.at(-1)?.record["state"] !== "active") throw error;
+        const { number } = await make(name, by, found);
+        return { name: name.name, tag: name.tag, number };
+      }
+    },
+
+    async create(name, by) {
+      const made = await make(name, by, await walk(name));
+      if (!made.isMade) throw isBeingDeleted(made.record) ? new EnvironmentBeingDeleted() : new EnvironmentExists();
+      return listedFrom(name, made);
+    },
+
+    async find(name) {
+      const { number, record } = await lookUp(name);
+      if (isBeingDeleted(record)) throw new EnvironmentNotFound();
+      return { name: name.name, tag: name.tag, number };
+    },
+
+    async findAll(name) {
+      const { own } = await walk(name);
+      if (own.length === 0) throw new EnvironmentNotFound();
+      return own.map((each) => listedFrom(name, each)).reverse();
+    },
+
+    async get(name) {
+      return listedFrom(name, await lookUp(name));
+    },
+
+    countUserGroups: ({ number }) => client.run("count-user-groups", "zcard", [idsKey(number)]),
+
+    async list({ after, size }) {
+      const range = [ENVIRONMENTS_KEY, after === "" ? "-" : `(${after}`, "+", "LIMIT", 0, size + 1] as const;
+      const found = await client.run("list", "zrangebylex", range);
+      const paths = found.slice(0, size);
+      const names = paths.flatMap((path) => parseEnvironmentPath(path) ?? []);
+      const items: ListedEnvironment[] = [];
+      for (let start = 0; start < names.length; start += CANDIDATES_AT_ONCE) {
+        const batch = names.slice(start, start + CANDIDATES_AT_ONCE);
+        items.push(
+          ...(
+            await Promise.all(batch.map((name) => lookUp(name).then((each) => listedFrom(name, each), unlessGone)))
+          ).flat(),
+        );
+      }
+      return { items, next: found.length > size ? paths.at(-1) : undefined };
+    },
+
+    async delete(name, force, by) {
+      const { number, record } = await lookUp(name);
+      const environment = { ...name, number };
+      if (!isBeingDeleted(record)) {
+        const args = { ids: idsKey(number), signingKeys: signingKeysKey(number), force: force ? "1" : "" };
+        const told = { channel: REVOKED_CHANNEL, message: newsMessage("deleted", environment) };
+        try {
+          const answer = await change("begin-deletion", BEGIN_DELETION, { number, by, ...args, ...told });
+          if (answer[0] === "filled") throw new EnvironmentNotEmpty();
+          if (answer[0] === "gone" && answer[2] !== "deleting") throw new EnvironmentNotFound();
+        } finally {
+          listener.environmentDeleted(environment);
+        }
+      } else if (!force && (await client.run("count-user-groups", "zcard", [idsKey(number)])) > 0) {
+        throw new EnvironmentNotEmpty();
+      }
+      const left = await clear(number, by);
+      if (left > 0) return left;
+      const args = { key: environmentNumberKey(name), was: String(number), number: "" };
+      await client.change("environment-number", SET_NUMBER, args);
+      const listed = { key: ENVIRONMENTS_KEY, member: environmentPath(name) };
+      await client.change("list-environment", REMOVE_MEMBER, listed);
+      // Another call may have created it again, and have found it on the list.
+      if ((await readNumber(name)) !== null) await client.change("list-environment", ADD_MEMBER, listed);
+      return 0;
+    },
+  };
+}
+
+/** A number that an environment with a path may have: the one of each attempt, from 0 on. */
+export function candidateOf(path: string, attempt: number): number {
+  const hash = createHash("sha256").update(`${attempt}\0${path}`).digest().readUInt32BE();
+  return 1 + (hash % (ENVIRONMENT_NUMBERS - 1));
+}
+
+/** @throws RecordUnreadable */
+function listedFrom({ name, tag }: EnvironmentName, { number, record }: Stored): ListedEnvironment {
+  const what = environmentKey(number);
+  textOf(record, "state", what);
+  const createTime = integerOf(record, "create_time", what);
+  return { name, tag, number, createTime, deleteTime: optionalIntegerOf(record, "delete_time", what) };
+}
+
+/** Whether a record is that of an environment that is not deleted. */
+function isLive(record: StoredRecord): boolean {
+  return record["state"] === "active" || record["state"] === "deleting";
+}
+
+function isBeingDeleted(record: StoredRecord): boolean {
+  return record["state"] === "deleting";
+}
+
+/** What is listed and is not there is left out. */
+function unlessGone(error: unknown): [] {
+  if (error instanceof EnvironmentNotFound) return [];
+  throw error;
+}
+
+/** The environment that a record names. @throws RecordUnreadable */
+export function environmentOf(path: string, number: number): Environment {
+  const name = parseEnvironmentPath(path);
+  if (!name) throw new RecordUnreadable(new Error(`${environmentKey(number)} names no environment`));
+  return { ...name, number };
+}

@@ -1,0 +1,20 @@
+-- Deletes a group, which is found as in `rotate-token`, and whatever leads to it. If `etag` is not empty, it must have it.
+-- What is kept for request ids expires by itself: it has the team id, which no other group gets.
+-- Answers `missing`; `stale`; or `done`.
+-- include: tokens
+local group = target
+if id == '' then
+  id = holderOf(old)
+  if not id then return {'missing', nowText} end
+  group = prefix .. 'group:' .. id
+end
+local found = redis.call('HMGET', group, 'd', 'x', 'g', 'u', 'c')
+if redis.call('EXISTS', group) == 0 or old ~= '' and found[1] ~= old then return {'missing', nowText} end
+if etag ~= '' and etag ~= (found[3] or '') .. '-' .. (found[4] or found[5] or '') then return {'stale', nowText} end
+local ending = entriesOf(id, found[1], found[2])
+redis.call('ZSCORE', ids, id)
+audit('g:' .. id, '')
+removeEntries(ending)
+redis.call('UNLINK', group, prefix .. 'sessions:' .. (found[3] or ''))
+redis.call('ZREM', ids, id)
+return {'done', nowText}

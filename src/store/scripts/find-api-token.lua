@@ -1,0 +1,7 @@
+-- Reads an API token and its environment. Answers nothing if one is missing, or the environment is not active; or Redis' clock,
+-- the path of the environment and the record.
+local found = redis.call('HMGET', environment, 'state', 'path')
+if found[1] ~= 'active' then return {} end
+local record = redis.call('HGETALL', apiToken)
+if #record == 0 then return {} end
+return {nowText, found[2] or '', unpack(record)}

@@ -1,0 +1,7 @@
+-- Notes that an API token is in use, unless a use within `intervalMs` is noted already. Answers `missing` or `noted`.
+local found = redis.call('HMGET', apiToken, 'id', 'last_use_time')
+if not found[1] then return {'missing', nowText} end
+if now - (tonumber(found[2] or '0') or 0) >= tonumber(intervalMs) then
+  redis.call('HSET', apiToken, 'last_use_time', nowText)
+end
+return {'noted', nowText}

@@ -1,0 +1,6 @@
+-- Reads the group that the index names for a token. The caller checks whether the record has the token.
+-- Answers `gone` if the environment is not active; `missing`; or `found`, Redis' clock, the id and the record.
+if redis.call('HGET', environment, 'state') ~= 'active' then return {'gone'} end
+local id = redis.call('HGET', tokens, field)
+if not id then return {'missing'} end
+return {'found', nowText, id, unpack(redis.call('HGETALL', string.sub(environment, 1, -12) .. 'group:' .. id))}

@@ -1,0 +1,32 @@
+-- Writes a group as given, if the version of its last change is `expected` or, if that is empty, if there is no such group.
+-- `digest`: of the token that it gets; empty: it keeps its own. Behind the arguments come fields and values to set.
+-- Answers `changed` if that does not hold, with the record where there should be none; `unreadable`; `taken` if another group
+-- has the token; `full`; `created`, its version and its team id; or `done`.
+-- include: tokens
+local found = redis.call('HMGET', group, 'd', 'x', 's', 'u', 'c')
+local last = found[4] or found[5] or ''
+if last ~= expected then
+  return {'changed', nowText, unpack(expected == '' and redis.call('HGETALL', group) or {})}
+end
+if last ~= '' and not found[1] or last == '' and redis.call('EXISTS', group) == 1 then return {'unreadable', nowText} end
+if digest ~= '' and isTaken(digest, id) then return {'taken', nowText} end
+if last == '' then
+  local used = tonumber(redis.call('HGET', environment, 'groups') or '0')
+  if used >= tonumber(teamIds) then return {'full', nowText} end
+  redis.call('ZSCORE', ids, id)
+  local teamId = string.format('%.0f', firstTeamId + used)
+  audit('g:' .. id, changedFields)
+  redis.call('HSET', environment, 'groups', string.format('%.0f', used + 1))
+  redis.call('ZADD', ids, '0', id)
+  local bucket, field = entryOf(digest)
+  redis.call('HSET', bucket, field, id)
+  redis.call('HSET', group, 'c', versionText, 'd', digest, 'g', teamId, unpack(ARGV, extra))
+  return {'created', nowText, versionText, teamId}
+end
+local ending = digest == '' and {} or endingEntries(id, found, digest, graceMs)
+audit('g:' .. id, changedFields)
+removeEntries(ending)
+if digest ~= '' then replaceToken(group, id, found, digest, graceMs) end
+redis.call('HSET', group, 'u', versionText, unpack(ARGV, extra))
+for field in string.gmatch(removed, '%a') do redis.call('HDEL', group, field) end
+return {'done', nowText}

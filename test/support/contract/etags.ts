@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import { EtagMismatch } from "../../../src/domain/errors.ts";
+import { environmentKey } from "../../../src/store/keys.ts";
+import { byId, type ContractContext, fails, newGroup } from "./context.ts";
+
+/** Versions of groups. */
+export function etagContract({ store, admin, redis, withGroup }: ContractContext): void {
+  describe("etags", () => {
+    it("differ for every change, however many come in one millisecond", async () => {
+      const { environment, group } = await withGroup();
+      const changes = Array.from({ length: 50 }, (_, i) =>
+        i % 5 === 0
+          ? store().rotate(environment, byId("a"))
+          : store({ worker: i }).update(environment, "a", { name: `name ${i}` }),
+      );
+      const groups = [group, ...(await Promise.all(changes))];
+      expect(new Set(groups.map(({ etag }) => etag)).size).toBe(51);
+    });
+
+    it("of a deleted group match no later group of its id, however soon it is created", async () => {
+      const { environment, group } = await withGroup();
+      const seen = [group.etag];
+      for (let i = 0; i < 10; i++) {
+        await admin().delete(environment, "a");
+        const { group: next } = await store().getOrCreate(environment, newGroup("a"));
+        for (const etag of seen) await fails(store().update(environment, "a", { name: "x" }, etag), EtagMismatch);
+        expect(seen).not.toContain(next.etag);
+        seen.push(next.etag);
+      }
+    });
+
+    it("and events go on rising while the clock of the store is behind the last change, as when it was set back", async () => {
+      const { environment, group } = await withGroup();
+      // The last change was made an hour later, by a clock that has been set back since.
+      const ahead = (Date.now() + 3_600_000) * 1000;
+      await redis().hset(environmentKey(environment.number), "version", String(ahead));
+      const first = await store().update(environment, "a", { name: "1" });
+      const second = await store().update(environment, "a", { name: "2" });
+      expect([first.updateTime, second.updateTime]).toEqual([ahead / 1000, ahead / 1000]);
+      expect(new Set([group.etag, first.etag, second.etag]).size).toBe(3);
+      expect(await redis().hget(environmentKey(environment.number), "version")).toBe(String(ahead + 2));
+    });
+  });
+}

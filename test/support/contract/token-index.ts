@@ -1,0 +1,116 @@
+import { describe, expect, it } from "vitest";
+import type { Environment } from "../../../src/domain/environment.ts";
+import { TokenNotFound } from "../../../src/domain/errors.ts";
+import { tokenDigest } from "../../../src/store/encryption.ts";
+import { FIELD } from "../../../src/store/groups/group-record.ts";
+import { tokensKey } from "../../../src/store/keys.ts";
+import {
+  byId,
+  byToken,
+  type ContractContext,
+  contents,
+  fails,
+  imported,
+  keysOf,
+  newEnvironment,
+  newGroup,
+} from "./context.ts";
+import { told } from "./imports.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** The index of tokens only says where to look: what a group's record does not name is not its token. */
+export function tokenIndexContract({ store, admin, redis, many }: ContractContext): void {
+  const create = async () => {
+    const environment = await newEnvironment();
+    const [a, b] = [newGroup("a"), newGroup("b")].map((group) => store().getOrCreate(environment, group));
+    const tokens = { a: (await a)?.group.token ?? "", b: (await b)?.group.token ?? "" };
+    return { environment, tokens, ...keysOf(environment, "a") };
+  };
+  const refused = async (environment: Environment, token: string) => {
+    const before = await contents(redis(), environment);
+    await fails(store().resolve(environment, token), TokenNotFound);
+    await fails(store().rotate(environment, byToken(token)), TokenNotFound);
+    expect(await contents(redis(), environment)).toEqual(before);
+  };
+  const entryOf = ({ number }: Environment, token: string) => {
+    const digest = tokenDigest(token);
+    return [tokensKey(number, digest), digest.slice(2)] as const;
+  };
+  const point = (environment: Environment, token: string, id: string) =>
+    redis().hset(...entryOf(environment, token), id);
+  /** Tokens' digests by their groups, as the index has them. */
+  const index = async (environment: Environment) => {
+    const all = Object.entries(await contents(redis(), environment));
+    return all.filter(([key]) => key.includes(":tokens:")).flatMap(([, entries]) => Object.values(entries as object));
+  };
+
+  describe("the index of tokens", () => {
+    it("has the current token of each group and the one in its grace period, and nothing else", async () => {
+      const { environment, tokens } = await create();
+      expect((await index(environment)).sort()).toEqual(["a", "b"]);
+      const second = await store().rotate(environment, byToken(tokens.a, { graceMs: HOUR_MS }));
+      expect((await index(environment)).sort()).toEqual(["a", "a", "b"]);
+      await store().rotate(environment, byToken(second.token, { graceMs: HOUR_MS }));
+      expect((await index(environment)).sort()).toEqual(["a", "a", "b"]);
+      await store().rotate(environment, byId("a"));
+      expect((await index(environment)).sort()).toEqual(["a", "b"]);
+      for (const token of ["first-token-of-another-system", "second-token-of-another-system"])
+        await admin().import(environment, [imported("a", { token })], { mode: "upsert", replaceNewerTokens: true });
+      expect((await index(environment)).sort()).toEqual(["a", "b"]);
+      for (const id of ["a", "b"]) await admin().delete(environment, id);
+      expect(await index(environment)).toEqual([]);
+    });
+
+    it("is spread over 256 keys, so that none of them grows large", async () => {
+      const environment = await newEnvironment();
+      const ids = Array.from({ length: many(400) }, (_, i) => `group ${i}`);
+      await Promise.all(ids.map((id, worker) => store({ worker }).getOrCreate(environment, newGroup(id))));
+      const keys = Object.keys(await contents(redis(), environment)).filter((key) => key.includes(":tokens:"));
+      for (const key of keys) expect(key).toMatch(/:tokens:[0-9a-f]{2}$/);
+      expect(keys.length).toBeGreaterThan(many(400) / 8);
+    });
+
+    it("by a token that was revoked finds nothing", async () => {
+      const { environment, tokens } = await create();
+      await store().rotate(environment, byToken(tokens.a));
+      await point(environment, tokens.a, "a");
+      await refused(environment, tokens.a);
+    });
+
+    it("by a group that is gone, or another one, finds nothing", async () => {
+      const { environment, tokens } = await create();
+      for (const id of ["gone", "b"]) {
+        await point(environment, tokens.a, id);
+        await refused(environment, tokens.a);
+      }
+      expect((await store().resolve(environment, tokens.b)).providedId).toBe("b");
+      // A rotation by id mends it, and leaves the entry that names another group.
+      const { token } = await store().rotate(environment, byId("a"));
+      expect((await store().resolve(environment, token)).providedId).toBe("a");
+    });
+
+    it("prolongs no grace period", async () => {
+      const { environment, tokens, group } = await create();
+      await store().rotate(environment, byToken(tokens.a, { graceMs: HOUR_MS }));
+      await redis().hset(group, FIELD.graceUntil, String(Date.now() - 1));
+      await refused(environment, tokens.a);
+    });
+
+    it("that has lost the entry of an imported token has it again after the import is repeated", async () => {
+      const environment = await newEnvironment();
+      const given = imported("a");
+      const token = given.token ?? "";
+      await admin().import(environment, [given]);
+      await store().getOrCreate(environment, newGroup("b"));
+      for (const wrong of [undefined, "b", "gone", ""]) {
+        if (wrong === undefined) await redis().hdel(...entryOf(environment, token));
+        else await point(environment, token, wrong);
+        expect(told(await admin().import(environment, [given], { validateOnly: true }))).toEqual(["unchanged"]);
+        await fails(store().resolve(environment, token), TokenNotFound);
+        expect(told(await admin().import(environment, [given]))).toEqual(["unchanged"]);
+        expect((await store().resolve(environment, token)).providedId).toBe("a");
+      }
+    });
+  });
+}
