@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	adminv1 "example.com/user-group-service/client-go/gen/usergroup/admin/v1"
 	usergroupv1 "example.com/user-group-service/client-go/gen/usergroup/v1"
 )
 
@@ -28,11 +28,9 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			defer cancel()
 		}
 		mayRepeat := request.Spec().IdempotencyLevel != connect.IdempotencyUnknown
-		if rotation, ok := request.Any().(*usergroupv1.RotateUserGroupTokenRequest); ok {
-			mayRepeat = true
-			if rotation.GetRequestId() == "" {
-				request = withRequestID(request, rotation)
-			}
+		addRequestID(request)
+		if message, ok := request.Any().(interface{ GetRequestId() string }); ok {
+			mayRepeat = mayRepeat || message.GetRequestId() != ""
 		}
 		id := request.Header().Get(requestIDHeader)
 		if id == "" {
@@ -120,11 +118,19 @@ func (c *calls) currentToken(ctx context.Context) (string, error) {
 	}
 }
 
-// withRequestID is the request with what makes it safe to repeat; the caller's own message stays as it is.
-func withRequestID(request connect.AnyRequest, rotation *usergroupv1.RotateUserGroupTokenRequest) connect.AnyRequest {
-	rotation = proto.CloneOf(rotation)
-	rotation.RequestId = newRequestID()
-	changed := connect.NewRequest(rotation)
-	maps.Copy(changed.Header(), request.Header())
-	return changed
+// addRequestID gives a change that takes a request id one, which makes it safe to repeat. The caller's own message stays as
+// it is.
+func addRequestID(request connect.AnyRequest) {
+	switch request := request.(type) {
+	case *connect.Request[usergroupv1.RotateUserGroupTokenRequest]:
+		if request.Msg.GetRequestId() == "" {
+			request.Msg = proto.CloneOf(request.Msg)
+			request.Msg.RequestId = newRequestID()
+		}
+	case *connect.Request[adminv1.RevokeUserGroupTokensRequest]:
+		if request.Msg.GetRequestId() == "" {
+			request.Msg = proto.CloneOf(request.Msg)
+			request.Msg.RequestId = newRequestID()
+		}
+	}
 }

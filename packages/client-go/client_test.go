@@ -27,6 +27,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 
+	adminv1 "example.com/user-group-service/client-go/gen/usergroup/admin/v1"
 	usergroupv1 "example.com/user-group-service/client-go/gen/usergroup/v1"
 )
 
@@ -212,24 +213,72 @@ func TestWhatWasNeverSentIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestARotationIsRepeatedWithOneRequestIDAndTheMessageStaysAsItIs(t *testing.T) {
-	server, requests := answering(t, unknown, lost, ok(&usergroupv1.RotateUserGroupTokenResponse{}))
-	message := &usergroupv1.RotateUserGroupTokenRequest{
+func TestChangesWithARequestIDAreRepeatedWithOneAndTheMessageStaysAsItIs(t *testing.T) {
+	rotation := &usergroupv1.RotateUserGroupTokenRequest{
 		Group: &usergroupv1.RotateUserGroupTokenRequest_UserGroupId{UserGroupId: "acme"},
 	}
-	if _, err := newClient(t, server.URL).UserGroups.RotateUserGroupToken(t.Context(), message); err != nil {
-		t.Fatal(err)
+	revocation := &adminv1.RevokeUserGroupTokensRequest{UserGroupId: "acme"}
+	type identified interface {
+		proto.Message
+		GetRequestId() string
 	}
-	ids := map[string]bool{}
-	for _, each := range requests() {
-		var sent usergroupv1.RotateUserGroupTokenRequest
-		if err := proto.Unmarshal(each.body, &sent); err != nil {
+	for _, each := range []struct {
+		message, sent identified
+		answer        proto.Message
+		call          func(*Client) error
+	}{
+		{rotation, &usergroupv1.RotateUserGroupTokenRequest{}, &usergroupv1.RotateUserGroupTokenResponse{}, func(client *Client) error {
+			_, err := client.UserGroups.RotateUserGroupToken(t.Context(), rotation)
+			return err
+		}},
+		{revocation, &adminv1.RevokeUserGroupTokensRequest{}, &adminv1.RevokeUserGroupTokensResponse{}, func(client *Client) error {
+			_, err := client.Admin.RevokeUserGroupTokens(t.Context(), revocation)
+			return err
+		}},
+	} {
+		server, requests := answering(t, unknown, lost, ok(each.answer))
+		if err := each.call(newClient(t, server.URL)); err != nil {
 			t.Fatal(err)
 		}
-		ids[sent.GetRequestId()] = true
+		ids := map[string]bool{}
+		for _, request := range requests() {
+			if err := proto.Unmarshal(request.body, each.sent); err != nil {
+				t.Fatal(err)
+			}
+			ids[each.sent.GetRequestId()] = true
+		}
+		if len(requests()) != 3 || len(ids) != 1 || ids[""] || each.message.GetRequestId() != "" {
+			t.Errorf("%d tries with %v; the message has %q", len(requests()), ids, each.message.GetRequestId())
+		}
 	}
-	if len(requests()) != 3 || len(ids) != 1 || ids[""] || message.GetRequestId() != "" {
-		t.Errorf("%d tries with %v; the message has %q", len(requests()), ids, message.GetRequestId())
+}
+
+func TestPagesAreCalledForOneAfterTheOther(t *testing.T) {
+	page := func(next string) http.HandlerFunc { return ok(&adminv1.ListUserGroupsResponse{NextPageToken: next}) }
+	server, requests := answering(t, page("two"), page("three"), page(""), page("two"), failing(404, "not_found", ""))
+	client := newClient(t, server.URL)
+	request := &adminv1.ListUserGroupsRequest{ProvidedIdPrefix: "a"}
+	pages, failures := 0, 0
+	for range 2 {
+		for _, err := range Pages(t.Context(), client.Admin.ListUserGroups, request) {
+			if pages++; err != nil {
+				failures++
+			}
+		}
+	}
+	for range Pages(t.Context(), client.Admin.ListUserGroups, request) {
+		break
+	}
+	tokens := []string{}
+	for _, each := range requests() {
+		var sent adminv1.ListUserGroupsRequest
+		if err := proto.Unmarshal(each.body, &sent); err != nil || sent.GetProvidedIdPrefix() != "a" {
+			t.Fatal(err, &sent)
+		}
+		tokens = append(tokens, sent.GetPageToken())
+	}
+	if pages != 5 || failures != 1 || request.GetPageToken() != "" || !slices.Equal(tokens, []string{"", "two", "three", "", "two", ""}) {
+		t.Errorf("%d pages, %d failures, by %q", pages, failures, tokens)
 	}
 }
 

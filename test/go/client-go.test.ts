@@ -88,7 +88,7 @@ describe.skipIf(!hasGo)("the client in Go", () => {
       const blocks = [...readme.matchAll(/^```(\w+)\n(.*?)^```$/gms)];
       const codeIn = (wanted: string) =>
         blocks.flatMap(([, language, code = ""]) => (language === wanted ? [code] : []));
-      const [program = "", withCertificate = ""] = codeIn("go");
+      const [program = "", pages = "", withCertificate = ""] = codeIn("go");
       const [install = "", token, start = ""] = codeIn("sh");
       expect(token).toMatch(/^export API_TOKEN=/);
       const mine = program
@@ -97,16 +97,19 @@ describe.skipIf(!hasGo)("the client in Go", () => {
       writeFileSync(join(folder, "main.go"), mine);
       expect(withCertificate).toMatch(/^func clientWith/);
       writeFileSync(
-        join(folder, "certificate.go"),
+        join(folder, "others.go"),
         `package main\n
 import (
+	"context"
 	"crypto/tls"
 	"net/http"
 	"os"
 
 	usergroups "example.com/user-group-service/client-go"
+	adminv1 "example.com/user-group-service/client-go/gen/usergroup/admin/v1"
 )
 
+${pages}
 ${withCertificate}`,
       );
       const shell = (code: string, apiToken = server.tokens.customer) =>

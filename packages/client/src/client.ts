@@ -41,6 +41,8 @@ export interface ClientOptions {
     /** Its key. */
     readonly key?: string | Buffer;
   };
+  /** The agent of `node:http` or `node:https` to use in place of the client's own, such as for a proxy. Not with `tls`. */
+  readonly agent?: HttpAgent;
   /** Called around each try, token included, such as to count or trace tries. The first one is the outermost. */
   readonly interceptors?: readonly Interceptor[];
 }
@@ -69,8 +71,9 @@ export function createUserGroupServiceClient(options: ClientOptions): UserGroupS
   for (const [name, pem] of Object.entries(tls))
     if (pem !== undefined && !String(pem).includes("-----BEGIN "))
       throw new TypeError(`tls.${name} must be what a file in PEM has in it, such as readFileSync(path), not its path`);
+  if (options.agent && options.tls) throw new TypeError("give the certificates of tls to your agent");
   const Agent = url.protocol === "https:" ? HttpsAgent : HttpAgent;
-  const agent = new Agent({ ...tls, keepAlive: true, maxSockets: MAX_CONNECTIONS });
+  const agent = options.agent ?? new Agent({ ...tls, keepAlive: true, maxSockets: MAX_CONNECTIONS });
   const transport = createConnectTransport({
     baseUrl: url.href,
     // Over HTTP/2, an error that connect-node 2.1.2 does not catch can end the process (connect-es issue 1768).

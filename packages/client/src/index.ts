@@ -31,6 +31,7 @@ export {
   requestIdOf,
   retryAfterMs,
 } from "./failure.ts";
+export { pages } from "./pages.ts";
 export { REASONS, type Reason } from "./reasons.ts";
 export { withRequestIds } from "./request-id.ts";
 export { isRepeatable, type RetryOptions, retrying } from "./retry.ts";

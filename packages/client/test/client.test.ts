@@ -1,6 +1,7 @@
-import { createServer, type OutgoingHttpHeaders, type RequestListener } from "node:http";
+import { Agent, createServer, type OutgoingHttpHeaders, type RequestListener } from "node:http";
 import { createSecureServer } from "node:http2";
 import { createServer as createTlsServer } from "node:https";
+import { connect } from "node:net";
 import type { Interceptor } from "@connectrpc/connect";
 import { makeCertificates, removeCertificates } from "@user-group-service/testing/certificates";
 import { closeLater, forSuite, newListener } from "@user-group-service/testing/opened";
@@ -16,6 +17,7 @@ import {
   ConnectError,
   createUserGroupServiceClient,
   failureDetails,
+  pages,
   Role,
   reasonOf,
   requestIdOf,
@@ -72,6 +74,32 @@ describe("the client", () => {
     const stranger = newClient({ url: server.url, token: "nobody-has-this-one" });
     const denied = await failureOf(stranger.userGroups.getUserGroup({ userGroupId: newId() }));
     expect([denied.code, reasonOf(denied)]).toEqual([Code.Unauthenticated, "API_TOKEN_UNKNOWN"]);
+  });
+
+  it("gives the pages of a list, one after the other", async () => {
+    const { userGroups, admin } = newClient({ url: server.url, token: server.tokens.customer });
+    const prefix = newId();
+    const ids = Array.from({ length: 5 }, (_, i) => `${prefix}-${i}`);
+    await Promise.all(ids.map((userGroupId) => userGroups.getUserGroup({ userGroupId })));
+    const manager = newClient({ url: server.url, token: ADMIN_TOKEN });
+    const found: string[][] = [];
+    const request = { environment: customerOf(server), providedIdPrefix: `${prefix}-`, pageSize: 2 };
+    for await (const { userGroups } of pages(manager.admin.listUserGroups, request))
+      found.push(userGroups.map(({ providedId }) => providedId));
+    expect(found.map(({ length }) => length)).toEqual([2, 2, 1]);
+    expect(found.flat().sort()).toEqual(ids);
+    const failing = pages(admin.listUserGroups, { pageToken: "none" }).next();
+    await expect(failing).rejects.toBeInstanceOf(ConnectError);
+  });
+
+  it("uses an agent of the caller, such as one for a proxy", async () => {
+    const agent = new Agent({ keepAlive: true });
+    const there = new URL(server.url);
+    // As a proxy's agent: it connects elsewhere than the URL says.
+    agent.createConnection = () => connect(Number(there.port), there.hostname);
+    const { admin } = newClient({ url: "http://groups.invalid", token: server.tokens.customer, agent });
+    expect(await admin.getCaller({})).toMatchObject({ role: "manage" });
+    expect(() => newClient({ url: server.url, token: "any", agent, tls: {} })).toThrow(/to your agent$/);
   });
 
   it("asks for the token anew when it was revoked", async () => {

@@ -116,6 +116,8 @@ describe("the package, installed", () => {
       "consumer.cts",
       "ask.mjs",
       "errors.mjs",
+      "logging.mjs",
+      "pages.mjs",
     );
     write(
       "page.mts",

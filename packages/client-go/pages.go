@@ -1,0 +1,34 @@
+package usergroups
+
+import (
+	"context"
+	"iter"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Pages returns the pages of a list, each of which is called for when the one before was used:
+//
+//	for page, err := range usergroups.Pages(ctx, client.Admin.ListUserGroups, &adminv1.ListUserGroupsRequest{}) {
+//
+// The first error is the last element. The request stays as it is.
+func Pages[Request interface {
+	proto.Message
+	GetPageToken() string
+}, Page interface{ GetNextPageToken() string }](
+	ctx context.Context, list func(context.Context, Request) (Page, error), request Request,
+) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		next := proto.CloneOf(request)
+		fields := next.ProtoReflect()
+		pageToken := fields.Descriptor().Fields().ByName("page_token")
+		for {
+			page, err := list(ctx, next)
+			if !yield(page, err) || err != nil || page.GetNextPageToken() == "" {
+				return
+			}
+			fields.Set(pageToken, protoreflect.ValueOfString(page.GetNextPageToken()))
+		}
+	}
+}
