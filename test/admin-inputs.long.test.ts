@@ -29,9 +29,6 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
     (name) => ["CreateEnvironment", { environment: { name } }, "environment.name"] as const,
   ),
   ["CreateEnvironment", { environment: { name: "a", tag: 99 } }, "environment.tag"],
-  ...[0, -1, 3845, 2 ** 31 - 1].map(
-    (partitions) => ["CreateEnvironment", { environment: { name: "a" }, partitions }, "partitions"] as const,
-  ),
   ...[-1, 1001, 2 ** 31 - 1].flatMap((pageSize) => [
     ["ListEnvironments", { environment: undefined, pageSize }, "page_size"] as const,
     ["ListApiTokens", { pageSize }, "page_size"] as const,
@@ -164,7 +161,7 @@ describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
     const admin = adminOf(server.url);
     const environment = customerOf(server);
     await issueToken(server, "read");
-    for (const odd of ["*", "}:audit", "../a", "\0", "__proto__", "a\nb", "+", "(1-1"]) {
+    for (const odd of ["*", "}:events", "../a", "\0", "__proto__", "a\nb", "+", "(1-1"]) {
       expect(await admin.listAuditEvents({ environment, userGroupId: odd })).toMatchObject({ auditEvents: [] });
       expect(await admin.listAuditEvents({ environment, actorId: odd })).toMatchObject({ auditEvents: [] });
       expect(await admin.listAuditEvents({ environment, method: odd })).toMatchObject({ auditEvents: [] });

@@ -24,7 +24,8 @@ const call = ({ url }: TestServer, headers: Headers) => http1(url, TARGET, { hea
 const guess = (server: TestServer, headers: Headers = {}) => call(server, { ...bearer(newApiToken()), ...headers });
 
 /** The reads of API tokens among the commands of Redis. */
-const lookUpsIn = (commands: readonly string[]) => commands.filter((one) => /^hgetall ug:api-token:/i.test(one));
+const lookUpsIn = (commands: readonly string[]) =>
+  commands.filter((one) => /^hmget ug:\{\d+\}:environment state path/i.test(one));
 
 /** Guesses so often, and gives the statuses. */
 async function guesses(server: TestServer, times: number, headers: Headers = {}): Promise<number[]> {
@@ -209,6 +210,6 @@ describeWithRedis.each(RUNTIMES)("failures of authentication, on Redis and %s", 
     expect(lookUpsIn(await monitor.commands())).toHaveLength(600 + tokens.length);
     // Noise that cannot be a token costs nothing, nor does counting what is refused.
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(`${newApiToken()}x`))).status).toBe(429);
-    expect((await monitor.commands()).filter((command) => /ug:(?:api-token|rate):/.test(command))).toEqual([]);
+    expect((await monitor.commands()).filter((command) => /ug:(?:\{\d+\}:api-token|rate):/.test(command))).toEqual([]);
   });
 });

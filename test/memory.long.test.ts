@@ -1,5 +1,5 @@
 import { forSuite } from "@user-group-service/testing/opened";
-import { expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { newApiTokenId } from "../src/domain/api-token.ts";
 import type { ChangeBy } from "../src/domain/audit.ts";
 import type { Environment } from "../src/domain/environment.ts";
@@ -9,7 +9,7 @@ import { describeWithRedis, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { testUserGroups } from "./support/stores.ts";
 
-describeWithRedis("what a group takes in a Redis as it is installed", () => {
+describeWithRedis("what a group takes in Redis", () => {
   const redis = suiteRedis();
   const client = forSuite(
     () => openRedis(redis.url, { timeoutMs: 60_000 }),
@@ -32,6 +32,9 @@ describeWithRedis("what a group takes in a Redis as it is installed", () => {
       client,
       RING.map((ringKey) => ({ ...ringKey, id: keyId })),
     );
+
+  /** What operators are told to set for groups with long values. */
+  beforeAll(() => redisOf(client).config("SET", "hash-max-listpack-value", "1024"));
 
   it.each([
     ["short values", given, "k1", 410],
@@ -84,7 +87,10 @@ describeWithRedis("what a group takes in a Redis as it is installed", () => {
       expect(events / (2 * ids.length)).toBeLessThanOrEqual(180);
       return groups / ids.length;
     };
+    await redisOf(client).config("SET", "hash-max-listpack-value", "64");
     expect(await grow(given)).toBeLessThanOrEqual(560);
+    expect(await grow(long)).toBeLessThanOrEqual(1750);
+    await redisOf(client).config("SET", "hash-max-listpack-value", "1024");
     const text = [long.name, JSON.stringify(long.mapping), JSON.stringify(long.properties)].join("");
     // Beside these it holds its id, a token of 42 characters, a team id and three times.
     expect(await grow(long)).toBeLessThanOrEqual(1.9 * (text.length + 13 + 42 + 16 + 3 * 13));

@@ -65,7 +65,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
   });
 
   it("the audit trail holds events, and no value of a group", async () => {
-    const text = await dump(inspector, "ug:{*}:audit*");
+    const text = (await dump(inspector, "ug:{*}:events:*")) + (await dump(inspector, "ug:{*}:updates:*"));
     expect(text).toContain("RotateUserGroupToken");
     expect(text).toContain("CreateApiToken");
     expect(text).toContain("[redacted]");

@@ -15,6 +15,7 @@ import {
   EnvironmentNotEmpty,
   EnvironmentNotFound,
   RecordUnreadable,
+  StoreUnavailable,
 } from "../domain/errors.ts";
 import type { EnvironmentDeletion, EnvironmentStore } from "../domain/store.ts";
 import { type Audit, environmentScript } from "./audit.ts";
@@ -83,8 +84,8 @@ interface Stored {
 interface Walked {
   /** In the order of their creation. Only the last one may be other than deleted. */
   readonly own: readonly Stored[];
-  /** The number that the next environment of the name gets. */
-  readonly free: number;
+  /** The number that the next environment of the name gets; undefined: the last one is not deleted. */
+  readonly free: number | undefined;
 }
 
 /** What environments are created and deleted with. */
@@ -110,17 +111,20 @@ export function redisEnvironments({
   const readNumber = (name: EnvironmentName) =>
     client.run("environment", "get", [environmentNumberKey(name)], "not_made");
 
-  /** Walks the candidates of a name up to a free one. */
+  /** Walks the candidates of a name up to an environment that is not deleted, or a free one. */
   const walk = async (name: EnvironmentName): Promise<Walked> => {
     const path = environmentPath(name);
     const own: Stored[] = [];
     for (let attempt = 0, count = 1; attempt < MAX_CANDIDATES; attempt += count, count = CANDIDATES_AT_ONCE) {
       const numbers = Array.from({ length: count }, (_, i) => candidateOf(path, attempt + i));
-      const records = await Promise.all(numbers.map(readRecord));
-      for (const [i, record] of records.entries()) {
-        const number = numbers[i] as number;
+      const reads = numbers.map(readRecord);
+      await Promise.allSettled(reads);
+      for (const [i, number] of numbers.entries()) {
+        // What is behind the last candidate does not matter, even if its shard is away.
+        const record = (await reads[i]) as StoredRecord;
         if (record["state"] === undefined) return { own, free: number };
         if (record["path"] === path && !own.some((each) => each.number === number)) own.push({ number, record });
+        if (own.at(-1)?.number === number && isLive(record)) return { own, free: undefined };
       }
     }
     throw new RecordUnreadable(new Error(`no number is left for the environment ${path}`), "not_made");
@@ -135,16 +139,20 @@ export function redisEnvironments({
 
   /** The environment with a name that is not deleted. @throws EnvironmentNotFound */
   const lookUp = async (name: EnvironmentName): Promise<Stored> => {
-    const text = await readNumber(name);
-    if (text !== null) {
+    // If the shard that has the number is away, the candidates may be on others.
+    const text = await readNumber(name).catch((error: unknown) => {
+      if (error instanceof StoreUnavailable) return undefined;
+      throw error;
+    });
+    if (typeof text === "string") {
       const number = Number(text);
       const record = await readRecord(number);
       if (isLive(record) && record["path"] === environmentPath(name)) return { number, record };
     }
     const last = (await walk(name)).own.at(-1);
     if (!last || !isLive(last.record)) throw new EnvironmentNotFound();
-    // If this fails, the next one who looks walks, too.
-    await storeNumber(name, text, last.number).catch(() => {});
+    // If this fails, the next call walks, too.
+    if (text !== undefined) await storeNumber(name, text, last.number).catch(() => {});
     return last;
   };
 
@@ -175,7 +183,7 @@ export function redisEnvironments({
     let { own, free: number } = found;
     for (;;) {
       const last = own.at(-1);
-      if (last && isLive(last.record)) return { ...last, isMade: false };
+      if (number === undefined) return { ...(last as Stored), isMade: false };
       await list(name);
       const was = await readNumber(name);
       const [state] = await change("create-environment", CREATE_ENVIRONMENT, { number, by, path, ids: idsKey(number) });
