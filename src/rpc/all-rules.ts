@@ -19,7 +19,7 @@ import {
   visible as visibleOption,
 } from "../../gen/usergroup/v1/json_rules_pb.ts";
 import type { Json, JsonObject } from "../domain/user-group.ts";
-import { hiddenFault, isVisible } from "../domain/visible-text.ts";
+import { hiddenFault } from "../domain/visible-text.ts";
 import type { IsCredential } from "./credentials.ts";
 import { callError } from "./errors.ts";
 import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
@@ -92,7 +92,8 @@ function checkOf(field: DescField): AddViolations | undefined {
       const text = value as string;
       const add = (message: string, id: string) =>
         violations.push(new Violation(message, id, [...parent, field], [], false));
-      if (mustBeVisible && !isVisible(text)) add(hiddenFault(text), "visible");
+      const hidden = mustBeVisible ? hiddenFault(text) : undefined;
+      if (hidden !== undefined) add(hidden, "visible");
       else if (isNoToken && isCredential(text)) add(NO_TOKEN, "no_token");
     };
   }
