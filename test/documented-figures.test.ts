@@ -106,7 +106,7 @@ describe("every figure is that of the code", () => {
 
   it("in the bounds of docs/security.md", () => {
     const { "request-timeout": late, "header-too-large": tooLarge, "message-too-large": tooLong } = REFUSAL_STATUS;
-    expect(figuresByRow("docs/security.md", "What a stranger can make the service do")).toEqual([
+    expect(figuresByRow("docs/security.md", "What an unauthenticated client can cause")).toEqual([
       ["connections of a worker", maxConnections],
       ["a connection before its first byte, or its TLS handshake", firstByteTimeoutMs],
       ["a header", headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],

@@ -7,22 +7,22 @@ import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 const ANSWER_MS = 500;
 
 /**
- * Finds out whether a host of REDIS_URL uses TLS though its scheme says that it does not, or the other way round. To be
- * asked when it cannot be connected to: the errors of such a connection, a reset or a timeout, do not say so.
+ * Checks whether REDIS_URL has the wrong scheme: TLS for a host without it, or the other way round. Call it after a
+ * connection has failed, because its error, such as a reset or a timeout, does not show the cause.
  *
- * @returns what to write instead; undefined when no host answers that way
+ * @returns an error that names the right scheme; undefined if no host answers to it
  */
 export async function wrongScheme({ tls, shape, hosts }: RedisTarget): Promise<StoreMisconfigured | undefined> {
   const answers = await Promise.all(hosts.map((host) => (tls ? answersPlainly(host) : answersOverTls(host))));
   const host = hosts[answers.indexOf(true)];
   if (!host) return undefined;
   const scheme = `redis${tls ? "" : "s"}${shape === "node" ? "" : `-${shape}`}://`;
-  const what = tls ? "does not use TLS, which the scheme of REDIS_URL wants" : "uses TLS";
+  const what = tls ? "does not use TLS, but the scheme of REDIS_URL requires it" : "uses TLS";
   return new StoreMisconfigured(`${nameOf(host)} ${what}: begin REDIS_URL with ${scheme}`);
 }
 
 function answersOverTls(host: HostPort): Promise<boolean> {
-  // Nothing is sent that the host would have to be trusted for.
+  // No secret is sent, so the host need not be trusted.
   const socket = connectTls({
     ...host,
     ...(isIP(host.host) ? {} : { servername: host.host }),
@@ -40,7 +40,7 @@ function answersPlainly(host: HostPort): Promise<boolean> {
   });
 }
 
-/** Ends a connection once it is settled what it was opened for; false when it breaks before, or takes too long. */
+/** Closes a connection once `begin` has settled. @returns its answer; false if the connection breaks before, or is too slow */
 async function settled(
   socket: ReturnType<typeof createConnection>,
   begin: (settle: (answer: boolean) => void) => void,

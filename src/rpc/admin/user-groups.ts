@@ -184,8 +184,9 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
 }
 
 /**
- * Refuses two groups with one id or one token, because which of them is meant cannot be guessed; and the token of a group
- * as an id or a name. @throws ConnectError InvalidArgument
+ * Refuses two groups with the same id or token, and a group whose id or name is a token of this import.
+ *
+ * @throws ConnectError InvalidArgument
  */
 function requireDifferent(groups: readonly ImportedMessage[]): void {
   const ids = new Set<string>();

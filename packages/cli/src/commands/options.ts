@@ -46,14 +46,14 @@ export interface YesOption {
   readonly yes?: boolean;
 }
 
-/** Adds the options of every command that makes a secret. */
+/** Adds the options for the file of a secret. */
 export function withOut(command: Command): Command {
   return command
     .option("--out <file>", "a new file for it, which its owner alone can read; default: standard output")
     .option("--force", "replace the file of --out if there is one");
 }
 
-/** What `withOut` gives. */
+/** The options of `withOut`. */
 export interface OutOptions {
   readonly out?: string;
   readonly force?: boolean;

@@ -42,10 +42,10 @@ const ROLES: ReadonlyMap<string, Role> = new Map([
 /** Texts that cannot be API tokens: user group tokens, and what is longer than any API token. */
 const NO_API_TOKEN = /^ugt_|^.{513}/s;
 
-/** What the bearer of an API token with a role above `resolve` could do. */
+/** Says which tokens a leaked API token exposed, and the command that revokes them. The role `resolve` reads none. */
 function exposure(environment: string | undefined): string {
   const command = `ugs group revoke --all${environment === undefined ? "" : ` --env ${environment}`}`;
-  return `could read the token of every user group. To end those made until now: ${command}`;
+  return `could read the token of every user group. To end all of these tokens: ${command}`;
 }
 
 const ROTATE_AGAIN = (id: string) => `run: ugs token rotate ${id}, which makes another one`;

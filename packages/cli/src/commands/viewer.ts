@@ -140,7 +140,7 @@ async function claimsOf(given: string): Promise<JsonObject> {
   return parseJsonObject(text, { source: isJson ? "--claims" : given, example: '{"theme":"dark"}' });
 }
 
-/** What a viewer session says. */
+/** The facts of a viewer session. */
 export function sessionFacts({ id, audience, viewerId, origin, claims, createTime, expireTime }: ViewerSession): Facts {
   return [
     ["session", id],

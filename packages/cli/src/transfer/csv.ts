@@ -108,7 +108,7 @@ const OTHER_SEPARATORS = [
   ["\t", "tabs"],
 ] as const;
 
-/** What is likely wrong with a line of column names. */
+/** The likely mistakes in a line of column names. */
 function mistakesIn(text: string): string[] {
   const mistakes = OTHER_SEPARATORS.filter(([separator]) => text.split(separator).length > text.split(",").length).map(
     ([, name]) => `its columns are separated by ${name}: save the file with commas`,

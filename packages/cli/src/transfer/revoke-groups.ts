@@ -18,7 +18,7 @@ export interface Revocations {
   readonly environment: EnvironmentName | undefined;
   /** The beginning of the ids of the groups; undefined: all groups of the environment. */
   readonly prefix: string | undefined;
-  /** The time before which a token was made that is revoked; undefined: now. */
+  /** Tokens made before this time are revoked. Undefined: now. */
   readonly before: Timestamp | undefined;
   /** How long a token that is replaced stays valid; undefined: it ends at once. */
   readonly grace: Duration | undefined;
@@ -32,8 +32,8 @@ const AT_ONCE = 8;
 const MAX_NAMED = 10;
 
 /**
- * Revokes the tokens of many groups that were made before a time. It goes on where another run was cut off if it gets
- * the same time, because the tokens that run has made are younger. @throws Failure
+ * Revokes the tokens of many groups that were made before a time. With the time of a run that was cut off, it continues
+ * that run, because the tokens that the run made are younger. @throws Failure
  */
 export async function revokeGroups(session: Session, given: Revocations): Promise<void> {
   const { shell, out } = session;
@@ -49,7 +49,10 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   out.note(`Tokens made before ${time} are revoked.`);
   const goOn = `to go on where it was cut off, run it again with --before ${time}`;
 
-  /** Whether a token made before the time is valid, other than in a grace period as long as the one that is given. */
+  /**
+   * Whether a token is valid that may have been made before the time. The service does not store when a token in its grace
+   * period was made. A grace period no longer than the given one may come from a run that was cut off, so it does not count.
+   */
   const isDue = ({ tokenCreateTime, graceExpireTime }: UserGroupInfo) =>
     (tokenCreateTime && timestampMs(tokenCreateTime) <= before) ||
     (graceExpireTime && timestampMs(graceExpireTime) > now + (grace ? durationMs(grace) : 0));
