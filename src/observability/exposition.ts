@@ -55,7 +55,7 @@ export const EXITS = {
 const compress = promisify(gzip);
 
 /** A metrics text format. */
-export type MetricsFormat = "prometheus" | "openmetrics";
+type MetricsFormat = "prometheus" | "openmetrics";
 
 /** All metrics in one format. They are encoded and compressed once for all requests. */
 export class Exposition {
