@@ -28,7 +28,7 @@ function quickly(install: string): string {
 }
 
 it("the examples have one page", () => {
-  expect(read("go-net-http", "page.html")).toBe(read("fastapi", "page.html"));
+  for (const file of ["page.html", "page.js"]) expect(read("go-net-http", file)).toBe(read("fastapi", file));
 });
 
 describeWithChromium("an example, by the commands of its README", () => {
@@ -48,7 +48,7 @@ describeWithChromium("an example, by the commands of its README", () => {
     await run("sh", ["-ec", quickly(install)], { cwd: folder });
 
     const port = await freePort();
-    const command = start.replace(/^export API_TOKEN=.*\n/, "exec env ").replace("3000", String(port));
+    const command = start.replace(/^export API_TOKEN=.*\n/, "exec env ").replaceAll("3000", String(port));
     const env = {
       UGS_URL: service.url,
       UGS_ENVIRONMENT: `${service.environment}/Customer`,
@@ -65,7 +65,8 @@ describeWithChromium("an example, by the commands of its README", () => {
       const text = () => page.locator("#data").textContent();
       await waitFor("the page shows the data", async () => (await text()) === "bob of acme has the plan gold");
     };
-    await page.clock.install();
+    // The browser's clock is wrong by a day.
+    await page.clock.install({ time: Date.now() + 86_400_000 });
     await page.goto(url);
     await shown();
     // Its clock is ahead of the back end's from here on, so that it would take another session every five seconds.
@@ -93,6 +94,7 @@ describeWithChromium("an example, by the commands of its README", () => {
       const refused = await fetch(`${url}/data`, { headers: { authorization } });
       expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
     }
+    await refusesOthers(url);
     // What an operator sees who gave another environment.
     await page.route("**/data", (route) => route.continue({ headers: { authorization: "Bearer x.y.z" } }));
     await page.reload();
@@ -100,9 +102,30 @@ describeWithChromium("an example, by the commands of its README", () => {
       return (await page.locator("#data").textContent())?.startsWith("no data: HTTP 401 ");
     });
     await service.stop();
-    const failed = await fetch(`${url}/viewer-session`, { method: "POST" });
+    const failed = await ask(url, { "sec-fetch-site": "same-origin" });
     expect([failed.status, await failed.text()]).toEqual([503, expect.stringContaining("try again")]);
     await backEnd.stop();
     expect(backEnd.output()).not.toContain(service.tokens.customer);
   });
 });
+
+const ask = (url: string, headers: { readonly [name: string]: string }) =>
+  fetch(`${url}/viewer-session`, { method: "POST", headers });
+
+/** An example gives sessions to its own page alone, by one name, and its page loads nothing of others. */
+async function refusesOthers(url: string): Promise<void> {
+  const evil = "https://evil.example.com";
+  expect((await ask(url, { "sec-fetch-site": "same-origin" })).status).toBe(200);
+  expect((await ask(url, { origin: url })).status).toBe(200);
+  const others: { [name: string]: string }[] = [
+    { "sec-fetch-site": "cross-site", origin: evil },
+    { "sec-fetch-site": "same-site", origin: url },
+    { origin: evil },
+    {},
+  ];
+  for (const headers of others) expect((await ask(url, headers)).status).toBe(403);
+  const named = await fetch(url.replace("127.0.0.1", "localhost"), { redirect: "manual" });
+  expect([named.status, named.headers.get("location")]).toEqual([307, url]);
+  const policy = (await fetch(url)).headers.get("content-security-policy");
+  expect(policy).toMatch(/default-src 'self';.*frame-ancestors 'none'/);
+}

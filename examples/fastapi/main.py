@@ -1,15 +1,14 @@
 """A back end whose page shows a viewer's data by a viewer session."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Header, HTTPException, Request, Response
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
 from user_group_service import (
     AsyncClient,
     ConnectError,
@@ -26,6 +25,9 @@ from user_group_service import (
 UGS_URL = os.environ.get("UGS_URL", "http://127.0.0.1:8080")
 ISSUER = f"{UGS_URL}/e/{os.environ.get('UGS_ENVIRONMENT', 'dev/Customer')}"
 AUDIENCE = "dashboards"
+# Where the page is.
+ORIGIN = os.environ.get("ORIGIN", "http://127.0.0.1:3000")
+POLICY = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
 
 
 @dataclass
@@ -50,13 +52,28 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
 
 
-app = FastAPI(lifespan=lifespan)
+app = FastAPI(lifespan=lifespan, openapi_url=None)
+
+
+@app.middleware("http")
+async def of_this_page(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    """Knows the page by one name alone, and refuses what other sites have a browser send with the viewer's cookie."""
+    if request.headers.get("Host") != ORIGIN.partition("://")[2]:
+        return RedirectResponse(ORIGIN)
+    site = request.headers.get("Sec-Fetch-Site")
+    # Browsers from before 2023 send the origin alone.
+    is_own = site == "same-origin" if site else request.headers.get("Origin") == ORIGIN
+    if request.method == "POST" and not is_own:
+        return JSONResponse({"detail": "only the page itself may ask for this"}, 403)
+    response = await call_next(request)
+    response.headers["Content-Security-Policy"] = POLICY
+    return response
 
 
 @app.post("/viewer-session")
 async def viewer_session(
     request: Request, response: Response, person: Annotated[Person, Depends(logged_in)]
-) -> dict[str, str | datetime]:
+) -> dict[str, str]:
     """A session for whoever is logged in, which the page asks for. Nothing else of the service reaches the page."""
     made = await request.app.state.client.viewers.create_viewer_session(
         CreateViewerSessionRequest(
@@ -64,7 +81,7 @@ async def viewer_session(
         )
     )
     response.headers["Cache-Control"] = "no-store"
-    return {"session": made.session, "refresh_time": made.refresh_time.to_datetime()}
+    return {"session": made.session}
 
 
 # Not `async`: FastAPI calls it in a thread, for to read the keys blocks.
@@ -91,3 +108,8 @@ async def failed(_: Request, error: ConnectError) -> JSONResponse:
 @app.get("/")
 def page() -> FileResponse:
     return FileResponse(Path(__file__).with_name("page.html"))
+
+
+@app.get("/page.js")
+def script() -> FileResponse:
+    return FileResponse(Path(__file__).with_name("page.js"))

@@ -4,7 +4,7 @@ package main
 import (
 	"cmp"
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"errors"
 	"log"
@@ -18,10 +18,13 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-const audience = "dashboards"
+const (
+	audience = "dashboards"
+	policy   = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
+)
 
-//go:embed page.html
-var page []byte
+//go:embed page.html page.js
+var page embed.FS
 
 type backEnd struct {
 	client   *usergroups.Client
@@ -47,15 +50,17 @@ func main() {
 	}
 
 	b := &backEnd{client: client, verifier: usergroups.NewVerifier(url+"/e/"+environment, audience)}
-	http.HandleFunc("POST /viewer-session", b.viewerSession)
-	http.HandleFunc("GET /data", b.data)
-	http.HandleFunc("GET /{$}", func(response http.ResponseWriter, _ *http.Request) {
-		response.Header().Set("Content-Type", "text/html; charset=utf-8")
-		response.Write(page)
-	})
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /viewer-session", b.viewerSession)
+	mux.HandleFunc("GET /data", b.data)
+	for path, file := range map[string]string{"GET /{$}": "page.html", "GET /page.js": "page.js"} {
+		mux.HandleFunc(path, func(response http.ResponseWriter, request *http.Request) {
+			http.ServeFileFS(response, request, page, file)
+		})
+	}
 	address := "127.0.0.1:" + cmp.Or(os.Getenv("PORT"), "3000")
 	log.Print("open http://", address)
-	server := &http.Server{Addr: address, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: address, Handler: ofThisPage(address, mux), ReadHeaderTimeout: 5 * time.Second}
 	log.Fatal(server.ListenAndServe())
 }
 
@@ -70,6 +75,25 @@ func makeGroup(client *usergroups.Client) error {
 		UserGroupId: "acme", Name: &name, Properties: properties,
 	})
 	return err
+}
+
+// ofThisPage knows the page by one name alone, and refuses what other sites have a browser send with the viewer's cookie.
+func ofThisPage(host string, next http.Handler) http.Handler {
+	origin := "http://" + host
+	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		if request.Host != host {
+			http.Redirect(response, request, origin, http.StatusTemporaryRedirect)
+			return
+		}
+		// Browsers from before 2023 send the origin alone.
+		site := cmp.Or(request.Header.Get("Sec-Fetch-Site"), request.Header.Get("Origin"))
+		if request.Method == http.MethodPost && site != "same-origin" && site != origin {
+			http.Error(response, "only the page itself may ask for this", http.StatusForbidden)
+			return
+		}
+		response.Header().Set("Content-Security-Policy", policy)
+		next.ServeHTTP(response, request)
+	})
 }
 
 // viewerSession answers a session for whoever is logged in, which the page asks for. Nothing else of the service reaches the
@@ -92,7 +116,7 @@ func (b *backEnd) viewerSession(response http.ResponseWriter, request *http.Requ
 		return
 	}
 	response.Header().Set("Cache-Control", "no-store")
-	answer(response, map[string]any{"session": made.Session, "refresh_time": made.RefreshTime.AsTime()})
+	answer(response, map[string]any{"session": made.Session})
 }
 
 // data answers what the page shows, for a session. This may be another back end, which has no API token.

@@ -1,0 +1,38 @@
+let held;
+
+/**
+ * The current session, or a new one if four fifths of its life are over, or if it was refused. Its times are the service's:
+ * only their difference counts, since the browser's clock may be wrong.
+ */
+async function session(refused) {
+  if (!held || held.session === refused || performance.now() >= held.refreshAt) {
+    const response = await fetch("/viewer-session", { method: "POST" });
+    if (!response.ok) throw new Error(`no session: HTTP ${response.status}`);
+    const { session } = await response.json();
+    const [, claims] = session.split(".");
+    const { iat, exp } = JSON.parse(atob(claims.replaceAll("-", "+").replaceAll("_", "/")));
+    held = { session, refreshAt: performance.now() + (exp - iat) * 800 };
+  }
+  return held.session;
+}
+
+async function load(path) {
+  const get = (text) => fetch(path, { headers: { Authorization: `Bearer ${text}` } });
+  const first = await session();
+  let response = await get(first);
+  if (response.status === 401) response = await get(await session(first));
+  if (!response.ok) throw new Error(`no data: HTTP ${response.status} ${await response.text()}`);
+  return response.json();
+}
+
+const place = document.getElementById("data");
+async function show() {
+  try {
+    const { customer, viewer, plan } = await load("/data");
+    place.textContent = `${viewer} of ${customer} has the plan ${plan}`;
+  } catch (error) {
+    place.textContent = error.message;
+  }
+}
+await show();
+setInterval(show, 5000);
