@@ -21,12 +21,13 @@ import { apiTokenDigest, newApiToken } from "../../domain/token.ts";
 import { type Audit, changeEnvironment, environmentScript } from "../audit.ts";
 import { environmentOf } from "../environments.ts";
 import { apiTokenKey, apiTokensKey, environmentKey, REVOKED_CHANNEL } from "../keys.ts";
-import { isEmpty, recordFromAnswer, recordsOf } from "../records.ts";
+import { isEmpty, recordFromAnswer } from "../records.ts";
 import type { StoreClient } from "../redis/client.ts";
 import { changeScript, readScript } from "../redis/script.ts";
 import createApiToken from "../scripts/create-api-token.lua" with { type: "text" };
 import findApiToken from "../scripts/find-api-token.lua" with { type: "text" };
 import noteTokenUse from "../scripts/note-token-use.lua" with { type: "text" };
+import readApiTokens from "../scripts/read-api-tokens.lua" with { type: "text" };
 import revokeApiTokens from "../scripts/revoke-api-tokens.lua" with { type: "text" };
 import rotateApiToken from "../scripts/rotate-api-token.lua" with { type: "text" };
 import updateApiToken from "../scripts/update-api-token.lua" with { type: "text" };
@@ -43,6 +44,10 @@ import {
 } from "./api-token-record.ts";
 
 export const FIND_API_TOKEN = readScript("find-api-token", { keys: ["environment", "apiToken"], lua: findApiToken });
+
+export const READ_API_TOKENS = readScript("read-api-tokens", {
+  ...{ keys: ["apiTokens"], args: ["from", "to", "count"], lua: readApiTokens },
+});
 
 export const NOTE_TOKEN_USE = changeScript("note-token-use", {
   ...{ keys: ["apiToken"], args: ["intervalMs"], lua: noteTokenUse },
@@ -73,8 +78,8 @@ export const REVOKE_API_TOKENS = environmentScript("revoke-api-tokens", {
   ...{ keys: ["apiTokens"], args: ["id", "issued", "channel"], lua: revokeApiTokens, allowOom: true },
 });
 
-/** How many members of a list are read at most: more than the secrets of all API tokens that an environment may have. */
-const MAX_LISTED = 10 * MAX_API_TOKENS;
+/** How many secrets a script reads: more than one API token has. */
+const READ_AT_ONCE = 250;
 
 /** What API tokens are stored with. */
 export interface ApiTokenDeps {
@@ -89,18 +94,32 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
   const channel = REVOKED_CHANNEL;
 
   /** The secrets of API tokens, by their ids, in order of these. @param range as ZRANGEBYLEX has it */
-  const readSecrets = async ({ number }: Environment, [from, to]: readonly [string, string]) => {
-    const range = [apiTokensKey(number), from, to, "LIMIT", 0, MAX_LISTED] as const;
-    const members = await client.run("list-api-tokens", "zrangebylex", range, "not_made");
+  const readSecrets = async ({ number }: Environment, [begin, to]: readonly [string, string]) => {
     const found = new Map<string, TokenSecret[]>();
-    const keyOf = (member: string) => apiTokenKey(number, member.slice(member.indexOf(" ") + 1));
-    for await (const [member, hash] of recordsOf(client, members, { operation: "api-tokens", keyOf })) {
-      // It has expired.
-      if (isEmpty(hash)) continue;
-      const [id = "", digest = ""] = member.split(" ");
-      found.set(id, [...(found.get(id) ?? []), { id, digest, record: recordFromHash(hash) }]);
+    for (let from = begin; ; ) {
+      const args = { apiTokens: apiTokensKey(number), from, to, count: READ_AT_ONCE };
+      const answer = await client.ask("list-api-tokens", READ_API_TOKENS, args, { outcome: "not_made" });
+      const listed: TokenSecret[] = [];
+      let last = "";
+      let read = 0;
+      for (let at = 1; at < answer.length; read++) {
+        const [member = "", size] = [answer[at], Number(answer[at + 1])];
+        const [id = "", digest = ""] = member.split(" ");
+        const hash = recordFromAnswer(answer.slice(at + 2, at + 2 + size), 0);
+        at += 2 + size;
+        last = id;
+        // Otherwise it has expired.
+        if (size > 0) listed.push({ id, digest, record: recordFromHash(hash) });
+      }
+      // More of the last one may follow: it is read again, all at once, unless that is what was done.
+      const next = `[${last} `;
+      const isWhole = read < READ_AT_ONCE || next === from;
+      for (const secret of listed) {
+        if (isWhole || secret.id !== last) found.set(secret.id, [...(found.get(secret.id) ?? []), secret]);
+      }
+      if (read < READ_AT_ONCE) return found;
+      from = next === from ? `(${last}~` : next;
     }
-    return found;
   };
 
   /** The secrets of an API token. @throws ApiTokenNotFound, also for what is no id: it may be a token, sent by mistake */
