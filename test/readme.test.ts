@@ -147,7 +147,7 @@ describe("the table of errors", () => {
 it("the tables of dependencies have every package, and no other", () => {
   const { dependencies, devDependencies } = JSON.parse(read("package.json")) as Record<string, Record<string, string>>;
   const commandLine = JSON.parse(read("packages/cli/package.json")) as Record<string, Record<string, string>>;
-  const documented = rowsOf("CONTRIBUTING.md", "Dependencies");
+  const documented = rowsOf("docs/dependencies.md", "npm");
   expect(documented.map(([name]) => name)).toEqual([
     ...Object.keys(dependencies ?? {}),
     ...Object.keys(commandLine["dependencies"] ?? {}).filter((name) => !(name in (dependencies ?? {}))),
@@ -158,7 +158,7 @@ it("the tables of dependencies have every package, and no other", () => {
 
 it("the table of dependencies in Go has every module, and no other", () => {
   const required = [...read("packages/client-go/go.mod").matchAll(/^\t(\S+) v\S+$/gm)].map(([, name]) => name);
-  expect(rowsOf("CONTRIBUTING.md", "Dependencies in Go").map(([name]) => name)).toEqual(required);
+  expect(rowsOf("docs/dependencies.md", "Go").map(([name]) => name)).toEqual(required);
 });
 
 it("the table of dependencies in Python has every package, and no other", () => {
@@ -166,10 +166,7 @@ it("the table of dependencies in Python has every package, and no other", () => 
     [...read(`packages/client-python/${file}`).matchAll(pattern)].map(([, name]) => name);
   const required = namesIn("pyproject.toml", /^ {2}"([\w-]+)(?:\[\w+\])?[=>]/gm);
   const developed = namesIn("requirements.txt", /^([\w-]+)(?:\[\w+\])?==/gm).filter((name) => !required.includes(name));
-  expect(rowsOf("CONTRIBUTING.md", "Dependencies in Python").map(([name]) => name)).toEqual([
-    ...required,
-    ...developed,
-  ]);
+  expect(rowsOf("docs/dependencies.md", "Python").map(([name]) => name)).toEqual([...required, ...developed]);
 });
 
 describe("the README", () => {
