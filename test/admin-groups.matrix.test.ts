@@ -154,7 +154,9 @@ describePlaces([
         expect(results[3]?.failure).toMatchObject({ code: 3, reason: "TOKEN_NOT_IMPORTABLE" });
         expect(results[3]?.failure?.message).not.toContain("ugt_cut-off");
         const [third_] = results.slice(2);
-        if (third_?.failure) expect(third_.failure).toMatchObject({ code: 6, reason: "USER_GROUP_EXISTS" });
+        const isFailed = third_?.outcome === Outcome.FAILED;
+        expect(third_?.failure?.reason).toBe(isFailed ? "USER_GROUP_EXISTS" : undefined);
+        expect(third_?.failure?.code).toBe(isFailed ? 6 : undefined);
         return results.map(({ outcome }) => outcome);
       };
       const { CREATED, UNCHANGED, UPDATED, FAILED, TOKEN_NEWER } = Outcome;

@@ -69,7 +69,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     ) => {
       expect([answer.status, answer.headers["allow"]]).toEqual([expected.status, expected.allow]);
       expect(answer.headers["x-request-id"]).toBe("mine");
-      if (answer.body.byteLength > 0) expectConnectError(answer, expected.code, expected.reason);
+      expectConnectError(answer, expected.code, expected.reason);
     };
     const headers = () => ({ authorization: authorization(), "x-request-id": "mine" });
 
@@ -82,15 +82,14 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
           const query = method === "GET" ? "?encoding=json&message=%7B%7D&connect=v1" : "";
           const answer = await send(server.url, target + query, { method, headers: headers() });
           connect(answer, notAllowed);
-          expect(answer.body.byteLength).toBeGreaterThan(0);
         }
         const head = await send(server.url, target, { method: "HEAD", headers: headers() });
-        connect(head, notAllowed);
+        expect([head.status, head.headers["allow"], head.body.byteLength]).toEqual([405, "POST", 0]);
+        expect(head.headers["x-request-id"]).toBe("mine");
         for (const type of ["text/plain", "application/connect+thrift", "multipart/form-data"]) {
           const all = { ...headers(), "content-type": type };
           const answer = await send(server.url, target, { method: "POST", headers: all, body: "x" });
           connect(answer, unsupported);
-          expect(answer.body.byteLength).toBeGreaterThan(0);
         }
         const none = await send(server.url, target, { method: "POST", headers: headers(), body: "x" });
         connect(none, unsupported);

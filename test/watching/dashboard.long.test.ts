@@ -167,6 +167,7 @@ describe.skipIf(redisUrl === undefined || prometheus === undefined)("the dashboa
       if (RISEN.includes(title)) expect(Math.max(...finite), title).toBeGreaterThan(0);
       if (["Connected", "Ready"].includes(title)) expect([Math.min(...finite), Math.max(...finite)]).toEqual([0, 1]);
     }
+    expect([...greatest.keys()]).toEqual(expect.arrayContaining([...RISEN, "Connected", "Ready"]));
     // Nothing was overloaded. It is not zero all the same: Prometheus extrapolates counters that begin at zero less than
     // others.
     expect(greatest.get("Overloaded or too large")).toBeLessThan((greatest.get("Limited") as number) / 10);
