@@ -4,14 +4,15 @@ import { expect, it } from "vitest";
 import type { Environment } from "../../src/domain/environment.ts";
 import { StoreUnavailable } from "../../src/domain/errors.ts";
 import { redisAuditTrail } from "../../src/store/audit-trail.ts";
-import { byId, byToken, keysOf, newGroup, newName, RING } from "../support/contract/context.ts";
-import { describeWithRedis, newStoreClient, suiteCluster } from "../support/opened.ts";
+import { byId, byToken, contents, fails, keysOf, newGroup, newName, RING } from "../support/contract/context.ts";
+import { describeWithRedis, newStoreClient, suiteCluster, suiteClusterOperator } from "../support/opened.ts";
 import { ask, type TestRedis } from "../support/redis.ts";
 import { succeeds } from "../support/rpc.ts";
-import { AUDIT, BY, testEnvironments, testUserGroups } from "../support/stores.ts";
+import { AUDIT, BY, testApiTokens, testEnvironments, testUserGroupAdmin, testUserGroups } from "../support/stores.ts";
 
 describeWithRedis("a Cluster", () => {
   const cluster = suiteCluster();
+  const operator = suiteClusterOperator(cluster);
 
   const open = async (timeoutMs = 5000) => {
     const client = await newStoreClient(cluster, { timeoutMs });
@@ -78,6 +79,36 @@ describeWithRedis("a Cluster", () => {
     expect(certain.sort()).toEqual([...updated].sort());
     const { token } = await store.rotate(environment, byId("a", { graceMs: 60_000 }));
     expect((await store.resolve(environment, token)).providedId).toBe("a");
+  });
+
+  it("makes each change as a whole or not at all while the slot of its environment moves", async () => {
+    const { store, client } = await open(500);
+    const [environments, tokens] = [testEnvironments(client), testApiTokens(client)];
+    const admin = testUserGroupAdmin(client, RING);
+    const environment = await environments.create({ name: newName(), tag: undefined });
+    for (const id of ["a", "b"]) await store.getOrCreate(environment, newGroup(id));
+    const values = { displayName: "x", role: "admin", expireTime: undefined, creator: "root" } as const;
+    const { apiToken } = await tokens.create(environment, values);
+    const changes: readonly (() => Promise<unknown>)[] = [
+      () => store.getOrCreate(environment, newGroup("new")),
+      () => store.rotate(environment, byId("a", { requestId: "r" })),
+      () => admin.endSessions(environment, { providedId: "a", viewerId: "bob" }, BY),
+      () => admin.delete(environment, "a"),
+      () => tokens.create(environment, values),
+      () => tokens.rotate(environment, apiToken.id),
+      () => environments.delete(environment, true),
+    ];
+    const { prefix } = keysOf(environment, "");
+    // Every key is still at the first master, so scripts run until they look for one that does not exist.
+    const move = await cluster.beginMove(prefix, await cluster.otherThan(prefix));
+    const stored = async () => (await contents(operator, environment)) as object;
+    const before = await stored();
+    for (const change of changes) {
+      await fails(change(), StoreUnavailable);
+      expect(await stored()).toEqual(before);
+    }
+    await move.finish();
+    await environments.delete(environment, true);
   });
 
   it("runs scripts that it was told to forget", async () => {
