@@ -130,11 +130,9 @@ export function redisEnvironments({
     throw new RecordUnreadable(new Error(`no number is left for the environment ${path}`), "not_made");
   };
 
-  /** Stores the number under the name, unless it is there. @param was the number that is there; null: none */
-  const storeNumber = async (name: EnvironmentName, was: string | null, number: number): Promise<void> => {
-    if (was === String(number)) return;
-    const args = { key: environmentNumberKey(name), was: was ?? "", number };
-    await client.change("environment-number", SET_NUMBER, args);
+  /** Stores the number under the name. It is a hint: the record of the environment decides. */
+  const storeNumber = async (name: EnvironmentName, number: number): Promise<void> => {
+    await client.change("environment-number", SET_NUMBER, { key: environmentNumberKey(name), was: "", number });
   };
 
   /** The environment with a name that is not deleted. @throws EnvironmentNotFound */
@@ -152,7 +150,7 @@ export function redisEnvironments({
     const last = (await walk(name)).own.at(-1);
     if (!last || !isLive(last.record)) throw new EnvironmentNotFound();
     // If this fails, the next call walks, too.
-    if (text !== undefined) await storeNumber(name, text, last.number).catch(() => {});
+    if (text !== undefined) await storeNumber(name, last.number).catch(() => {});
     return last;
   };
 
@@ -177,15 +175,25 @@ export function redisEnvironments({
     return client.change(operation, script as Script, all as ScriptArgs);
   };
 
-  /** Creates an environment, unless there is one. @returns it, and whether this call has created it */
-  const make = async (name: EnvironmentName, by: ChangeBy, found: Walked): Promise<Stored & { isMade: boolean }> => {
+  /**
+   * Creates an environment, unless there is one.
+   *
+   * @param isRestorable whether it may be created if an environment of this name was deleted
+   * @returns it, and whether this call has created it
+   * @throws EnvironmentNotFound
+   */
+  const make = async (
+    name: EnvironmentName,
+    by: ChangeBy,
+    isRestorable: boolean,
+  ): Promise<Stored & { isMade: boolean }> => {
     const path = environmentPath(name);
-    let { own, free: number } = found;
     for (;;) {
+      const { own, free: number } = await walk(name);
       const last = own.at(-1);
       if (number === undefined) return { ...(last as Stored), isMade: false };
+      if (last && !isRestorable) throw new EnvironmentNotFound();
       await list(name);
-      const was = await readNumber(name);
       const [state] = await change("create-environment", CREATE_ENVIRONMENT, { number, by, path, ids: idsKey(number) });
       if (state === "damaged") {
         const cause = new Error(
@@ -194,11 +202,12 @@ export function redisEnvironments({
         throw new RecordUnreadable(cause, "not_made");
       }
       if (state === "done") {
-        await storeNumber(name, was, number);
+        await storeNumber(name, number);
+        // The deletion of the environment before may have removed the name from the list since.
+        await list(name);
         return { number, record: await readRecord(number), isMade: true };
       }
       // Another call, or another environment, has the number.
-      ({ own, free: number } = await walk(name));
     }
   };
 
@@ -215,24 +224,19 @@ export function redisEnvironments({
 
   return {
     async ensureEnvironment(name, by) {
-      try {
-        const { number, record } = await lookUp(name);
-        if (record["state"] !== "active") throw new EnvironmentNotFound();
-        // If this fails, only the list lacks it.
-        await list(name).catch(() => {});
-        return { ...name, number };
-      } catch (error) {
+      const { number, record } = await lookUp(name).catch((error: unknown) => {
         if (!(error instanceof EnvironmentNotFound)) throw error;
-        const found = await walk(name);
         // Only CreateEnvironment creates a deleted one again.
-        if (found.own.length > 0 && found.own.at(-1)?.record["state"] !== "active") throw error;
-        const { number } = await make(name, by, found);
-        return { name: name.name, tag: name.tag, number };
-      }
+        return make(name, by, false);
+      });
+      if (record["state"] !== "active") throw new EnvironmentNotFound();
+      // If this fails, only the list lacks it.
+      await list(name).catch(() => {});
+      return { name: name.name, tag: name.tag, number };
     },
 
     async create(name, by) {
-      const made = await make(name, by, await walk(name));
+      const made = await make(name, by, true);
       if (!made.isMade) throw isBeingDeleted(made.record) ? new EnvironmentBeingDeleted() : new EnvironmentExists();
       return listedFrom(name, made);
     },

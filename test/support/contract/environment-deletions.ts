@@ -11,10 +11,11 @@ import { redisAuditTrail } from "../../../src/store/audit-trail.ts";
 import {
   BEGIN_DELETION,
   CLEAR_ENVIRONMENT,
+  CREATE_ENVIRONMENT,
   type EnvironmentDeps,
   SET_NUMBER,
 } from "../../../src/store/environments.ts";
-import { ENVIRONMENTS_KEY } from "../../../src/store/keys.ts";
+import { ENVIRONMENTS_KEY, environmentNumberKey } from "../../../src/store/keys.ts";
 import { REMOVE_MEMBER } from "../../../src/store/records.ts";
 import { AUDIT, BY, testApiTokens, testEnvironments } from "../stores.ts";
 import {
@@ -201,6 +202,30 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
         expect(await environments().delete(environment, true)).toBe(0);
         expect(await isListed(environment)).toBe(false);
       }
+    });
+
+    it("lists what is created again while its last steps are made", async () => {
+      const environment = await create();
+      const cutOff = testEnvironments(failingAt(client(), SET_NUMBER.name));
+      await fails(cutOff.delete(environment, true), StoreUnavailable);
+      const path = environmentPath(environment);
+      const slow = heldUpAt(client(), CREATE_ENVIRONMENT.name, async () => {
+        await redis().del(environmentNumberKey(environment));
+        await redis().zrem(ENVIRONMENTS_KEY, path);
+      });
+      const { number } = await testEnvironments(slow).create(environment);
+      expect(await redis().get(environmentNumberKey(environment))).toBe(String(number));
+      expect(await redis().zscore(ENVIRONMENTS_KEY, path)).not.toBeNull();
+    });
+
+    it("is not undone by a worker that needs the environment and is held up", async () => {
+      const { name, tag } = { name: newName(), tag: undefined };
+      const slow = heldUpAt(client(), CREATE_ENVIRONMENT.name, async () => {
+        await environments({ worker: 1 }).create({ name, tag });
+        await environments({ worker: 1 }).delete({ name, tag }, true);
+      });
+      await fails(testEnvironments(slow).ensureEnvironment({ name, tag }), EnvironmentNotFound);
+      await isNowhere({ name, tag });
     });
 
     it("leaves the audit trail, which an environment of the same name has apart", async () => {
