@@ -43,6 +43,7 @@ interface AppDeps
   /** Undefined: nothing is traced. */
   readonly traces: Traces | undefined;
   readonly unknownCallers: UnknownCallers;
+  readonly confirmMissing: () => Promise<void>;
   /** Whether the console is served. */
   readonly console: boolean;
   /** Aborts when the service begins to shut down; streams then end. */

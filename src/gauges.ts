@@ -7,6 +7,7 @@ import { READY_KINDS } from "./domain/store.ts";
 import type { Metrics } from "./observability/metrics.ts";
 import type { Readiness } from "./rpc/readiness.ts";
 import type { RingKey } from "./store/encryption.ts";
+import type { StoreIdentity } from "./store/identity.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { memoryOf, type NodeMemory } from "./store/redis/memory.ts";
 
@@ -16,6 +17,8 @@ interface GaugeSources {
   readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "redisUrl" | "tls">;
   /** A client whose timeout is shorter than that of a scrape. */
   readonly client: StoreClient;
+  /** Undefined: the embedded store. */
+  readonly identity: Pick<StoreIdentity, "refusal"> | undefined;
   readonly ring: () => readonly RingKey[];
   readonly issued: Pick<IssuedTokens, "endingFirst">;
   readonly readiness: Pick<Readiness, "is">;
@@ -25,7 +28,10 @@ interface GaugeSources {
 const MEMORY_KEPT_MS = 5000;
 
 /** Adds the gauges of expiry times (API tokens, certificates), of the keys in use, and of Redis. */
-export function addGauges(metrics: Metrics, { settings, client, ring, issued, readiness }: GaugeSources): void {
+export function addGauges(
+  metrics: Metrics,
+  { settings, client, identity, ring, issued, readiness }: GaugeSources,
+): void {
   // Without METRICS_PORT unauthenticated clients read the metrics. They must not learn about customers or machines.
   const isOpen = () => settings().metricsPort === undefined;
   metrics.gauge({
@@ -78,7 +84,13 @@ export function addGauges(metrics: Metrics, { settings, client, ring, issued, re
     read: () =>
       Promise.all(READY_KINDS.map(async (kind) => ({ labels: { kind }, value: Number(await readiness.is(kind)) }))),
   });
-  if (settings().redisUrl === undefined) return;
+  if (!identity) return;
+  metrics.gauge({
+    name: "ugs_redis_data_known",
+    help: "Whether Redis holds the data that this process knows: 1, or 0",
+    ofWorkers: "min",
+    read: () => [{ labels: {}, value: Number(identity.refusal() === undefined) }],
+  });
   const memory = sharedResult(MEMORY_KEPT_MS, () => memoryOf(client));
   const memoryGauge = (name: string, help: string, bytes: (node: NodeMemory) => number) =>
     metrics.gauge({

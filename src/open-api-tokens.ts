@@ -45,7 +45,10 @@ export function openIssuedTokens(
   const apiTokenStore = redisApiTokens({ client, listener, audit });
   const uses = new TokenUses(apiTokenStore);
   lifecycle.onClose("last uses of API tokens", () => uses.flush());
-  const issued = new IssuedTokens({ store: apiTokenStore, uses, cacheMs: apiTokenCacheMs });
+  const issued = new IssuedTokens({
+    ...{ store: apiTokenStore, uses, cacheMs: apiTokenCacheMs },
+    confirmMissing: () => client.confirmMissing(),
+  });
   // The embedded store serves this process alone.
   if (redisUrl !== undefined) lifecycle.onClose("subscription to revocations", followRevocations(client, listener));
   return { issued, listener };

@@ -5,6 +5,7 @@ import { formatEnvironmentName } from "./domain/environment.ts";
 import type { RateLimit } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { Metrics, RateLimitName } from "./observability/metrics.ts";
+import { LAYOUT } from "./redis-state.ts";
 import type { RateLimiters } from "./rpc/access.ts";
 import type { Stores } from "./rpc/routes.ts";
 import { redisApiTokens } from "./store/api-tokens/api-tokens.ts";
@@ -15,6 +16,7 @@ import type { TokenCipher } from "./store/encryption.ts";
 import { redisEnvironments } from "./store/environments.ts";
 import { redisUserGroupAdmin } from "./store/groups/user-group-admin.ts";
 import { redisUserGroups } from "./store/groups/user-groups.ts";
+import { StoreIdentity } from "./store/identity.ts";
 import { rateCounter } from "./store/rate-counter.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { type Opening, openRedis } from "./store/redis/open.ts";
@@ -34,6 +36,8 @@ const WAIT_MS = 2000;
 
 /** The store of the service while it is being opened. */
 interface OpeningStore extends Opening {
+  /** Undefined: the embedded store. */
+  readonly identity: StoreIdentity | undefined;
   /** Resolves when Redis has not come within `WAIT_MS`; else never. */
   readonly isLate: Promise<void>;
 }
@@ -50,7 +54,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
       "REDIS_URL is not set: the embedded store keeps everything in memory and loses it when the process ends",
     );
     const client = await openEmbedded({ timeoutMs: config.redisTimeoutMs, observe });
-    return { client, opened: Promise.resolve(), isLate: new Promise(() => {}) };
+    return { client, identity: undefined, opened: Promise.resolve(), isLate: new Promise(() => {}) };
   }
   let lastError: Error | undefined;
   /** The errors that are logged since Redis was ready. */
@@ -58,6 +62,8 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
   // What fails within this time belongs to one line.
   let isEarly = true;
   const { client, opened } = openRedis(config.redisUrl, {
+    data: { refusal: () => identity.refusal(), check: () => identity.check() },
+    checkConnection: (redis) => identity.checkConnection(redis),
     timeoutMs: config.redisTimeoutMs,
     minReplicas: config.minReplicasAck,
     password: config.redisPassword,
@@ -94,8 +100,22 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     opened.then(end, end);
   });
   opened.then(() => warnOfAbsent(client, logger)).catch(() => {});
-  return { client, opened, isLate };
+  const identity = new StoreIdentity({
+    client: client.unguarded(),
+    layout: LAYOUT,
+    isCluster: /^rediss?-cluster:/i.test(config.redisUrl),
+    onChange: (fault) => {
+      if (fault === undefined) {
+        logger.info("Redis holds the data of this service");
+        onReady();
+      } else logger.error({ cause: fault }, REPLACED);
+    },
+  });
+  return { client, identity, opened, isLate };
 }
+
+const REPLACED =
+  "Redis does not hold the data that this service knows: changes are refused, and what is missing is unavailable. Restore the data; or accept what Redis holds, by ugs store accept or a restart";
 
 function warnOfAbsent({ nodes }: StoreClient, logger: Logger): void {
   if (nodes.isReady()) return;

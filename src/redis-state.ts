@@ -2,12 +2,12 @@ import { StoreMisconfigured } from "@user-group-service/redis";
 import type { Config } from "./config/config.ts";
 import { AT_START } from "./domain/audit.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "./domain/environment.ts";
-import { EnvironmentNotFound, StoreUnavailable } from "./domain/errors.ts";
+import { DataNotAcceptable, EnvironmentNotFound, StoreUnavailable } from "./domain/errors.ts";
 import type { EnvironmentStore } from "./domain/store.ts";
 import { errorFields, type Logger } from "./observability/log.ts";
 import type { RingKey } from "./store/encryption.ts";
+import type { StoreIdentity } from "./store/identity.ts";
 import { FORMAT_KEY } from "./store/keys.ts";
-import { SET_IF_ABSENT } from "./store/records.ts";
 import type { StoreClient } from "./store/redis/client.ts";
 import { durabilityWarnings, memoryAdvice } from "./store/redis/requirements.ts";
 import { checkTokenKeys, NOTE_INTERVAL_MS, noteKeyUse } from "./store/secret-keys/ring.ts";
@@ -20,6 +20,9 @@ const RETRY_MS = 1000;
 /** How often it is checked whether the environments are there: as often as API tokens are, within these bounds in milliseconds. */
 const CHECK_MS = { least: 1000, most: 60_000 };
 
+/** How often the identity of Redis is checked, in milliseconds: it may be emptied while it is connected. */
+const IDENTITY_MS = 1000;
+
 /** What the state of Redis is kept with. */
 interface RedisStateDeps {
   readonly config: Pick<Config, "apiTokenCacheMs" | "minReplicasAck" | "redisUrl">;
@@ -27,6 +30,8 @@ interface RedisStateDeps {
   readonly ring: () => readonly RingKey[];
   readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded">;
   readonly client: StoreClient;
+  /** Undefined: the embedded store, which nothing else serves. */
+  readonly identity: StoreIdentity | undefined;
   readonly environments: Pick<EnvironmentStore, "ensureEnvironment">;
   readonly logger: Logger;
   /** Told why Redis cannot be used, when a check fails that could not be made at the start. */
@@ -51,8 +56,7 @@ export class RedisState {
   #isFailing = false;
   #isClosed = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #watching: ReturnType<typeof setInterval> | undefined;
-  #noting: ReturnType<typeof setInterval> | undefined;
+  readonly #timers: ReturnType<typeof setInterval>[] = [];
 
   constructor(deps: RedisStateDeps) {
     this.#deps = deps;
@@ -128,10 +132,19 @@ export class RedisState {
 
   /** Checks from time to time whether the environments are there, and notes which key is in use. */
   watch(): void {
-    void this.noteKeyUse();
-    this.#noting = setInterval(() => void this.noteKeyUse(), NOTE_INTERVAL_MS).unref();
-    const checkMs = Math.min(Math.max(this.#deps.config.apiTokenCacheMs, CHECK_MS.least), CHECK_MS.most);
-    this.#watching = setInterval(() => void this.#restoreEnvironments().catch(() => {}), checkMs).unref();
+    const { config, identity } = this.#deps;
+    const note = async () => {
+      await identity?.check();
+      await this.noteKeyUse();
+      await identity?.noteTime().catch(() => {});
+    };
+    void note();
+    const checkMs = Math.min(Math.max(config.apiTokenCacheMs, CHECK_MS.least), CHECK_MS.most);
+    this.#timers.push(
+      setInterval(() => void note(), NOTE_INTERVAL_MS).unref(),
+      setInterval(() => void this.#restoreEnvironments().catch(() => {}), checkMs).unref(),
+    );
+    if (identity) this.#timers.push(setInterval(() => void identity.check(), IDENTITY_MS).unref());
   }
 
   /** Checks and restores what Redis may have lost; to be called whenever Redis is back. */
@@ -141,11 +154,30 @@ export class RedisState {
     else this.#later();
   }
 
+  /**
+   * Accepts what Redis holds as the data of this service, and restores what it needs there.
+   *
+   * @throws StoreUnavailable, TooFewReplicas; DataNotAcceptable when it has another layout, or other keys
+   */
+  async accept(): Promise<void> {
+    const { client, identity, ring } = this.#deps;
+    // Nothing but this process writes to the embedded store.
+    if (!identity) return;
+    try {
+      const unguarded = client.unguarded();
+      requireLayout((await unguarded.run("format", "get", [FORMAT_KEY])) ?? LAYOUT);
+      await checkTokenKeys(unguarded, ring());
+    } catch (error) {
+      throw error instanceof StoreMisconfigured ? new DataNotAcceptable(error.message) : error;
+    }
+    await identity.accept();
+    await this.#run();
+  }
+
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#timer);
-    clearInterval(this.#watching);
-    clearInterval(this.#noting);
+    for (const timer of this.#timers) clearInterval(timer);
   }
 
   async #run(): Promise<void> {
@@ -154,6 +186,9 @@ export class RedisState {
     this.#timer = undefined;
     this.#isRunning = true;
     try {
+      await this.#deps.identity?.check();
+      // Nothing is restored to data that nobody has accepted.
+      if (this.#deps.identity?.refusal()) return;
       await this.#check();
       await this.#restoreEnvironments();
       if (this.#isFailing) logger.info("Redis holds what this process needs of it");
@@ -178,8 +213,8 @@ export class RedisState {
   }
 
   async #check(): Promise<void> {
-    const { client, ring, tokenKeys } = this.#deps;
-    await checkFormat(client, this.#isChecked);
+    const { client, identity, ring, tokenKeys } = this.#deps;
+    await checkFormat(client, identity, this.#isChecked);
     const missing = await checkTokenKeys(client, ring());
     // Looking for groups takes time, and a process that serves has looked.
     if (!this.#isChecked) await tokenKeys.requireUnneeded(missing);
@@ -188,6 +223,7 @@ export class RedisState {
 
   /** Writes again what Redis has lost. Nothing that was deleted comes back, and nothing that was created anew is replaced. */
   async #restoreEnvironments(): Promise<void> {
+    if (this.#deps.identity?.refusal()) return;
     for (const [path, known] of this.#inUse) {
       const stored = await this.#deps.environments.ensureEnvironment(known, AT_START).catch(unlessDeleted);
       if (stored?.number === known.number) continue;
@@ -238,19 +274,28 @@ export const LAYOUT = "3";
 const FIRST_LAYOUT = "1";
 
 /**
- * Checks whether what Redis holds has the layout of this release, and notes the layout where Redis holds nothing yet.
+ * Checks whether what Redis holds has the layout of this release, and gives it an identity if it has none.
  *
- * @param wasChecked whether it was checked before: Redis has then lost the number with all else, and it is noted again
+ * @param wasChecked whether it was checked before
  * @throws StoreMisconfigured when it has another; StoreUnavailable; TooFewReplicas
  */
-async function checkFormat(client: StoreClient, wasChecked: boolean): Promise<void> {
+async function checkFormat(
+  client: StoreClient,
+  identity: StoreIdentity | undefined,
+  wasChecked: boolean,
+): Promise<void> {
   let found = await client.run("format", "get", [FORMAT_KEY]);
   // Looks for data before the number once more: had a worker of this release written the data, the number would be there by then.
   if (found === null && !wasChecked && (await holdsData(client)))
     found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
-  // Another worker may start meanwhile, even one of another release.
-  if (found === null)
-    [, , found = ""] = await client.change("format", SET_IF_ABSENT, { key: FORMAT_KEY, value: LAYOUT });
+  requireLayout(found ?? LAYOUT);
+  // Another worker may start at the same time, even one of another release.
+  if (identity) requireLayout(await identity.adopt());
+}
+
+/** @param format what `ug:format` holds @throws StoreMisconfigured when it is another layout than that of this release */
+function requireLayout(format: string): void {
+  const [found = ""] = format.split(" ");
   if (found === LAYOUT) return;
   const writer = Number(found) > Number(LAYOUT) ? "a later" : "an earlier";
   throw new StoreMisconfigured(

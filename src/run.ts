@@ -138,7 +138,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
   try {
     const traces = await openTraces(config, { logger: log.logger, metrics, lifecycle });
     let onReconnected = () => {};
-    const { client, opened, isLate } = await openStore(config, {
+    const { client, identity, opened, isLate } = await openStore(config, {
       logger: log.logger,
       metrics,
       onReady: () => onReconnected(),
@@ -159,7 +159,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const { issued, listener } = openIssuedTokens(config, common, { createListener, onDeleted });
     const storesOf = (client: StoreClient) => openStores(client, { cipher, audit, listener });
     const stores = storesOf(client);
-    const checked = { config, client, ...stores, logger: log.logger, onUnusable: endUnusable };
+    const checked = { config, client, identity, ...stores, logger: log.logger, onUnusable: endUnusable };
     const state = new RedisState({ ...checked, ring: () => ring });
     lifecycle.onClose("checks of Redis", () => state.close());
     let isStarted = false;
@@ -171,11 +171,12 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const adminToken = hasConsole && isForDevelopment && config.adminTokens.length === 0 ? newApiToken() : undefined;
     const authenticator = new ApiTokens(issued);
     const probe = new StoreClient(client.nodes, {
+      data: identity,
       timeoutMs: Math.min(config.redisTimeoutMs, PROBE_TIMEOUT_MS),
       observe: metrics.observeStore.bind(metrics),
     });
     const readiness = new Readiness({ probe, logger: log.logger, isOpen: () => isStarted });
-    addGauges(metrics, { settings: () => current, client: probe, ring: () => ring, issued, readiness });
+    addGauges(metrics, { settings: () => current, client: probe, identity, ring: () => ring, issued, readiness });
     /** Uses settings whose files have changed, but for the certificates of a port. */
     const reload: Reload = async (next, changed) => {
       log.redact(secretsOf(next));
@@ -224,6 +225,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
       traces,
       tracedStores: traces && ((trace) => storesOf(client.observedBy((roundTrip) => trace.roundTrip(roundTrip)))),
       readiness,
+      confirmMissing: () => client.confirmMissing(),
+      acceptData: () => state.accept(),
       authenticator,
       logger: log.logger,
       metrics,

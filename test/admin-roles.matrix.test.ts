@@ -43,6 +43,7 @@ const NEEDED: { readonly [method: string]: "open" | "any" | "resolve" | "read" |
   "usergroup.admin.v1.AdminService.ListTokenKeys": "root",
   "usergroup.admin.v1.AdminService.ReencryptUserGroupTokens": "root",
   "usergroup.admin.v1.AdminService.RetireTokenKey": "root",
+  "usergroup.admin.v1.AdminService.AcceptStoreData": "root",
   "usergroup.admin.v1.AdminService.ListSigningKeys": "admin",
   "usergroup.admin.v1.AdminService.RotateSigningKey": "root",
   "grpc.health.v1.Health.Check": "open",

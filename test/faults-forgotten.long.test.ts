@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { candidateOf } from "../src/store/environments.ts";
 import { FIELD } from "../src/store/groups/group-record.ts";
 import { environmentKey } from "../src/store/keys.ts";
+import { ADMIN_ENV, adminOf } from "./support/admin.ts";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
@@ -44,7 +45,7 @@ describeWithRedis("a Redis that comes back with an older state", () => {
 
   it("is told again what environments and keys there are, so that no other ones are taken for right", async () => {
     const { redis, operator } = await newRedisAndOperator();
-    await newServer({ redisUrl: redis.url });
+    const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const told = async () => {
       const keys = ["ug:token-keys", ...(await operator.keys("ug:*:environment"))].sort();
       return Promise.all(keys.map(async (key) => [key, await operator.hgetall(key).then(withoutTime)]));
@@ -55,6 +56,9 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     // It writes nothing to disk, and comes back empty.
     await redis.kill();
     await redis.restart();
+    await waitUntilReady(server);
+    expect(await operator.dbsize()).toBe(0);
+    await adminOf(server.url).acceptStoreData({});
     await waitFor("all is told again", async () => JSON.stringify(await told()) === JSON.stringify(before));
     expect(await operator.keys("ug:environment:*")).toHaveLength(3);
     const wrong = newLaunched({ redisUrl: redis.url, env: { TOKEN_KEYS: `other:${OTHER_KEY}`, API_TOKENS: "" } });

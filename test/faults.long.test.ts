@@ -63,7 +63,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     ["down", (redis: TestRedis) => redis.kill(), (redis: TestRedis) => redis.restart()],
     ["frozen", (redis: TestRedis) => redis.freeze(), (redis: TestRedis) => redis.thaw()],
   ] as const)("refuses calls while Redis is %s, and recovers when it is back", async (_state, end, begin) => {
-    const redis = await newRedis();
+    const redis = await newRedis(["--appendonly", "yes"]);
     const server = await start(redis);
     const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
     for (let round = 0; round < 2; round++) {
@@ -75,7 +75,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 
   it("tells a watcher of its health of an outage and of its end", async () => {
-    const redis = await newRedis();
+    const redis = await newRedis(["--appendonly", "yes"]);
     const server = await start(redis);
     const abort = new AbortController();
     closeLater(() => abort.abort());

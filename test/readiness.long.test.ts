@@ -127,7 +127,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   );
 
   it("is ready for nothing while Redis is away, and for both when it is back", async () => {
-    const redis = await newRedis();
+    const redis = await newRedis(["--appendonly", "yes"]);
     const server = await newServer({ runtime, redisUrl: redis.url });
     await redis.kill();
     await waitUntilReady(server, false);

@@ -131,11 +131,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     const env = { REDIS_URL: redis.url };
     // All come to an empty Redis at once.
     const first = await Promise.all(Array.from({ length: 3 }, () => start(redis.url)));
-    expect(await operator.get("ug:format")).toBe("3");
-    // One that lost all its data with the number gets both again.
-    await operator.flushall();
-    await operator.client("KILL", "TYPE", "normal", "SKIPME", "yes");
-    await waitFor("the number is back", async () => (await operator.get("ug:format")) === "3");
+    expect(await operator.get("ug:format")).toMatch(/^3 [0-9a-f]{16}$/);
     for (const server of first) await server.stop();
     for (const [layout, text] of [
       [

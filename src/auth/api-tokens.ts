@@ -126,6 +126,8 @@ interface Entry {
 interface IssuedTokensDeps {
   readonly store: Pick<ApiTokenStore, "find">;
   readonly uses: Pick<TokenUses, "note">;
+  /** Called before a token counts as unknown. Rejects when the store may have lost it. Default: it never does. */
+  readonly confirmMissing?: () => Promise<void>;
   /** How long an answer of the store is believed, in milliseconds; 0: it is asked for each call. */
   readonly cacheMs: number;
 }
@@ -213,6 +215,7 @@ export class IssuedTokens implements RevocationListener {
     const found = await this.#deps.store.find(key);
     const until = asked + this.#deps.cacheMs;
     if (!found) {
+      await this.#deps.confirmMissing?.();
       this.#known.delete(digest);
       if (isFresh()) setBounded(this.#unknown, digest, until, MAX_CACHED);
       return undefined;

@@ -196,6 +196,11 @@ export class TokenKeyInUse extends failure("FailedPrecondition", "TOKEN_KEY_IN_U
   field: "token_key_id",
 }) {}
 
+/** What the store holds cannot become the data of this service. */
+export class DataNotAcceptable extends failure("FailedPrecondition", "DATA_NOT_ACCEPTABLE", {
+  text: (why: string) => why,
+}) {}
+
 /** Why the store is unavailable, in words for an operator. */
 const STORE_FAULTS = {
   memory_full: "Redis refuses changes because its memory is full (OOM)",
@@ -208,6 +213,8 @@ const STORE_FAULTS = {
   busy: "Redis is busy with a long script (BUSY)",
   cluster_down: "the Redis Cluster does not serve these keys (CLUSTERDOWN)",
   master_down: "Redis is a replica that has lost its master (MASTERDOWN)",
+  data_replaced:
+    "Redis does not hold the data that this service knows: restore the data, or accept what Redis holds by ugs store accept",
   denied: "Redis denies its user a command or a key (NOPERM)",
   refused: "Redis refused a command",
 } as const;

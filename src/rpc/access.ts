@@ -74,6 +74,7 @@ export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
     listTokenKeys: "root",
     reencryptUserGroupTokens: "root",
     retireTokenKey: "root",
+    acceptStoreData: "root",
     listSigningKeys: "admin",
     rotateSigningKey: "root",
   }),

@@ -16,6 +16,7 @@ const intercept = callInterceptor({
   unknownCallers: { count: () => true },
   isCredential: () => false,
   shutdownSignal: new AbortController().signal,
+  confirmMissing: async () => {},
 });
 
 /** The error that a request is refused with; undefined when it is let pass. */

@@ -10,7 +10,7 @@ import {
   type UnaryResponse,
 } from "@connectrpc/connect";
 import { streamRefusal } from "@user-group-service/transport";
-import { EnvironmentNotFound } from "../domain/errors.ts";
+import { DomainError, EnvironmentNotFound } from "../domain/errors.ts";
 import type { IsCredential } from "./credentials.ts";
 import { toCallError } from "./errors.ts";
 import { callOf, type ObservedCall, type Observers, REQUEST_ID_HEADER } from "./observed-call.ts";
@@ -21,6 +21,8 @@ import { refusedError } from "./refusal-errors.ts";
 interface InterceptorDeps extends Observers {
   /** Aborts when the service begins to shut down. */
   readonly shutdownSignal: AbortSignal;
+  /** Called before a caller learns that something is missing. Rejects when the store may have lost it. */
+  readonly confirmMissing: () => Promise<void>;
   readonly isCredential: IsCredential;
 }
 
@@ -66,7 +68,9 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
           response = await attempt();
         }
       }
-    } catch (failure) {
+    } catch (caught) {
+      const isMissing = caught instanceof DomainError && caught.kind === "NotFound";
+      const failure = isMissing ? await deps.confirmMissing().then(() => caught, identity) : caught;
       throw call.fail((req.stream && abortError(req.signal, failure)) || failure);
     }
     response.header.set(REQUEST_ID_HEADER, call.id);
@@ -77,6 +81,8 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
     return response;
   };
 }
+
+const identity = (error: unknown) => error;
 
 /**
  * Learns again for which environment a credential of the settings is, after a call has found that the one that it was for is

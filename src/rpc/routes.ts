@@ -14,6 +14,7 @@ import { apiTokenRpcs } from "./admin/api-tokens.ts";
 import { environmentRpcs } from "./admin/environments.ts";
 import type { AdminDeps } from "./admin/requests.ts";
 import { signingKeyRpcs } from "./admin/signing-keys.ts";
+import { storeDataRpcs } from "./admin/store-data.ts";
 import { tokenKeyRpcs } from "./admin/token-keys.ts";
 import { userGroupRpcs } from "./admin/user-groups.ts";
 import { type HealthDeps, healthService } from "./health.ts";
@@ -25,7 +26,7 @@ import { viewerService } from "./viewers.ts";
 /** The stores that the RPCs use. */
 export type Stores = Omit<
   AdminDeps,
-  "authenticator" | "sessions" | "signingKeys" | "logger" | "metrics" | "rotationGraceMs"
+  "acceptData" | "authenticator" | "sessions" | "signingKeys" | "logger" | "metrics" | "rotationGraceMs"
 >;
 
 /** What the RPCs depend on. */
@@ -72,7 +73,14 @@ export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
       traced(deps, (stores) => {
         const all = { ...deps, ...stores };
         const [tokens, groups] = [apiTokenRpcs(all), userGroupRpcs(all)];
-        return { ...environmentRpcs(all), ...tokens, ...groups, ...tokenKeyRpcs(all), ...signingKeyRpcs(all) };
+        return {
+          ...environmentRpcs(all),
+          ...tokens,
+          ...groups,
+          ...tokenKeyRpcs(all),
+          ...signingKeyRpcs(all),
+          ...storeDataRpcs(all),
+        };
       }),
     );
     router.service(Health, health, OPEN_OPTIONS);

@@ -193,6 +193,7 @@ export function redisEnvironments({
       const last = own.at(-1);
       if (number === undefined) return { ...(last as Stored), isMade: false };
       if (last && !isRestorable) throw new EnvironmentNotFound();
+      await client.confirmMissing();
       await list(name);
       const [state] = await change("create-environment", CREATE_ENVIRONMENT, { number, by, path, ids: idsKey(number) });
       if (state === "damaged") {

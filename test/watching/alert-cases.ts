@@ -136,6 +136,16 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: [ready("changes", "0x10"), ready("reads", "0x10")],
   },
   {
+    ...{ alert: "UserGroupsRedisReplaced", when: "the data is not what it was", at: "1m" },
+    series: [plain("ugs_redis_data_known", "1 0x10")],
+    fires: {
+      description:
+        "a:1 does not find the data that it knows in Redis. It refuses changes, and what is missing is unavailable.",
+      labels: ["instance"],
+    },
+  },
+  { alert: "UserGroupsRedisReplaced", when: "it is", at: "5m", series: [plain("ugs_redis_data_known", "1x10")] },
+  {
     ...{ alert: "UserGroupsRedisFull", when: "96 % of the memory is used", at: "3m" },
     series: memory("90 96x90"),
     fires: {

@@ -110,6 +110,7 @@ const RULES: { readonly [reason: string]: Rule } = {
   PUBLIC_URL_MISSING: only("CreateViewerSession", ...SESSION_READERS),
   SIGNING_KEYS_CHANGED: only("CreateViewerSession", "RotateSigningKey"),
   TOKEN_KEY_IN_USE: only("RetireTokenKey"),
+  DATA_NOT_ACCEPTABLE: only("AcceptStoreData"),
   // Of API tokens and environments.
   API_TOKEN_NOT_FOUND: only("LookupApiToken", "UpdateApiToken", "RotateApiToken", "RevokeApiToken"),
   API_TOKEN_CHANGED: only("CreateApiToken", "UpdateApiToken", "RotateApiToken"),

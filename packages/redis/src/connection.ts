@@ -24,6 +24,8 @@ export interface NodeOptions {
   ) => Promise<void>;
   /** Told of connection errors, at most once per attempt; of StoreMisconfigured when Redis cannot be used as it is. */
   readonly onError: (error: Error) => void;
+  /** Checks what a new connection leads to. Changes are sent over the connection when it has settled. Default: no check. */
+  readonly checkConnection?: (redis: Redis) => Promise<void>;
   /** Told whenever a connection is ready. */
   readonly onReady: () => void;
   /** Told whenever a connection is lost. */
@@ -61,7 +63,7 @@ const GIVEN_UP_MS = 100;
 
 /** Connects to Redis. */
 export function connect(destination: RedisDestination, options: NodeOptions): StoreConnection {
-  const { timeoutMs, minReplicas = 0, requireUsable, onError, onReady, onClose, onDemoted } = options;
+  const { timeoutMs, minReplicas = 0, requireUsable, checkConnection, onError, onReady, onClose, onDemoted } = options;
   const reconnectOnError = onDemotion(async () => {
     // While the address leads to a replica, this connection at least answers reads.
     if (destination.shape === "node" && !(await leadsToPrimary(destination))) return;
@@ -106,7 +108,11 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     const { losses } = connection;
     try {
       const checked = requireUsable(redis, { isCluster: destination.shape === "cluster", waits: minReplicas > 0 });
-      const asked = readClock(redis).then((clock) => {
+      const asked = Promise.all([
+        readClock(redis),
+        // If it fails and the connection is not lost, the check is made again later.
+        checkConnection?.(redis).catch(() => {}),
+      ]).then(([clock]) => {
         if (connection.losses === losses) connection.clock = clock;
       });
       // When the check fails, its error is reported, not one of the clock that follows from it.

@@ -12,6 +12,7 @@ export {
   KeysMoving,
   NotConfirmed,
   NotSent,
+  redirectionOf,
   refusalWordOf,
   StoreMisconfigured,
   textOf,

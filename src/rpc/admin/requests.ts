@@ -36,6 +36,8 @@ export interface AdminDeps {
   readonly tokenKeys: TokenKeyStore;
   readonly sessions: Pick<ViewerSessions, "resolve">;
   readonly signingKeys: Pick<SigningKeys, "list" | "rotate" | "forget">;
+  /** Accepts what Redis holds. */
+  readonly acceptData: () => Promise<void>;
   readonly logger: Pick<Logger, "info" | "warn">;
   readonly metrics: Pick<Metrics, "imported" | "viewer">;
   /** How long a rotated user group token stays valid by default, in milliseconds. */

@@ -41,6 +41,16 @@ export interface StoreClientOptions {
   readonly changeSecrets?: (changed: Partial<RedisSecrets>) => Promise<void>;
   /** Those of another client. Default: new ones. */
   readonly timeouts?: Timeouts;
+  /** Knows whether Redis holds the data that this process knows. Default: it always does. */
+  readonly data?: DataCheck | undefined;
+}
+
+/** Knows whether Redis holds the data that this process knows. */
+export interface DataCheck {
+  /** Why changes are refused; undefined: they are not. */
+  refusal(): StoreUnavailable | undefined;
+  /** Checks it now. */
+  check(): Promise<void>;
 }
 
 /** A key that never exists. Checks read it, and change it only if it exists. */
@@ -73,13 +83,21 @@ export class StoreClient implements StoreProbe {
   /** Whether `close` was called. */
   isClosed = false;
   readonly #shared: Shared;
+  readonly #data: DataCheck | undefined;
 
   constructor(
     nodes: StoreNodes,
-    { timeoutMs, observe, changeSecrets = async () => {}, timeouts = new Timeouts(timeoutMs) }: StoreClientOptions,
+    {
+      timeoutMs,
+      observe,
+      data,
+      changeSecrets = async () => {},
+      timeouts = new Timeouts(timeoutMs),
+    }: StoreClientOptions,
   ) {
     this.nodes = nodes;
     this.changeSecrets = changeSecrets;
+    this.#data = data;
     this.#shared = { timeouts, observe };
   }
 
@@ -90,7 +108,24 @@ export class StoreClient implements StoreProbe {
       observe?.(roundTrip);
       also(roundTrip);
     };
-    return new StoreClient(this.nodes, { timeoutMs: timeouts.timeoutMs, timeouts, observe: both });
+    return new StoreClient(this.nodes, { timeoutMs: timeouts.timeoutMs, timeouts, observe: both, data: this.#data });
+  }
+
+  /** The same connections, for changes whatever data Redis holds. */
+  unguarded(): StoreClient {
+    const { timeouts, observe } = this.#shared;
+    return new StoreClient(this.nodes, { timeoutMs: timeouts.timeoutMs, timeouts, observe });
+  }
+
+  /**
+   * To be called if something is missing, before its caller learns that or it is created.
+   *
+   * @throws StoreUnavailable when Redis does not hold the data that this process knows
+   */
+  async confirmMissing(): Promise<void> {
+    await this.#data?.check();
+    const refusal = this.#data?.refusal();
+    if (refusal) throw refusal;
   }
 
   /**
@@ -145,6 +180,8 @@ export class StoreClient implements StoreProbe {
     script: Script<Key, Arg>,
     args: ScriptArgs<Key, Arg>,
   ): Promise<string[]> {
+    const refusal = this.#data?.refusal();
+    if (refusal) return Promise.reject(refusal);
     const change = new Change(operation, this.#shared, { script, args });
     const values: ScriptArgs = args;
     return change.answer(this.nodes.at(values[script.keys[0] as string] as string, change));

@@ -23,7 +23,7 @@ import { requireUsable } from "./requirements.ts";
 /** How to connect to Redis. */
 export interface OpenOptions
   extends StoreClientOptions,
-    Partial<Pick<NodeOptions, "minReplicas" | "onError" | "onReady">>,
+    Partial<Pick<NodeOptions, "minReplicas" | "checkConnection" | "onError" | "onReady">>,
     Partial<Readonly<RedisSecrets>> {
   /** After how long a Cluster may be used without the shards that are away, in milliseconds; default 5000. */
   readonly shardsMs?: number;
@@ -61,7 +61,8 @@ export function openRedis(url: string, options: OpenOptions): Opening {
     isCheckingScheme = true;
     fault ??= await wrongScheme(read.target);
     isCheckingScheme = false;
-    if (!fault) options.onError?.(error);
+    // The connection may have been made by then.
+    if (!fault && isStarting) options.onError?.(error);
   };
   const nodes = openNodes(read.target, {
     ...options,

@@ -73,6 +73,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./keys.ts")).keysCommands,
   },
   {
+    name: "store",
+    description: "the data in Redis: accept",
+    load: async () => (await import("./store.ts")).storeCommands,
+  },
+  {
     name: "completion",
     description: "completion for bash, zsh or fish",
     load: async () => (await import("./completion.ts")).completionCommand,

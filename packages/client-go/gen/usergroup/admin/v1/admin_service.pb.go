@@ -2895,6 +2895,78 @@ func (*RetireTokenKeyResponse) Descriptor() ([]byte, []int) {
 	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{45}
 }
 
+type AcceptStoreDataRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptStoreDataRequest) Reset() {
+	*x = AcceptStoreDataRequest{}
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptStoreDataRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptStoreDataRequest) ProtoMessage() {}
+
+func (x *AcceptStoreDataRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptStoreDataRequest.ProtoReflect.Descriptor instead.
+func (*AcceptStoreDataRequest) Descriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{46}
+}
+
+type AcceptStoreDataResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptStoreDataResponse) Reset() {
+	*x = AcceptStoreDataResponse{}
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptStoreDataResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptStoreDataResponse) ProtoMessage() {}
+
+func (x *AcceptStoreDataResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptStoreDataResponse.ProtoReflect.Descriptor instead.
+func (*AcceptStoreDataResponse) Descriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{47}
+}
+
 type ListSigningKeysRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unset: that of the caller's API token.
@@ -2905,7 +2977,7 @@ type ListSigningKeysRequest struct {
 
 func (x *ListSigningKeysRequest) Reset() {
 	*x = ListSigningKeysRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2917,7 +2989,7 @@ func (x *ListSigningKeysRequest) String() string {
 func (*ListSigningKeysRequest) ProtoMessage() {}
 
 func (x *ListSigningKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2930,7 +3002,7 @@ func (x *ListSigningKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSigningKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListSigningKeysRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{46}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListSigningKeysRequest) GetEnvironment() *EnvironmentName {
@@ -2949,7 +3021,7 @@ type ListSigningKeysResponse struct {
 
 func (x *ListSigningKeysResponse) Reset() {
 	*x = ListSigningKeysResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2961,7 +3033,7 @@ func (x *ListSigningKeysResponse) String() string {
 func (*ListSigningKeysResponse) ProtoMessage() {}
 
 func (x *ListSigningKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2974,7 +3046,7 @@ func (x *ListSigningKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSigningKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListSigningKeysResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{47}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListSigningKeysResponse) GetSigningKeys() []*SigningKey {
@@ -2998,7 +3070,7 @@ type RotateSigningKeyRequest struct {
 
 func (x *RotateSigningKeyRequest) Reset() {
 	*x = RotateSigningKeyRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3082,7 @@ func (x *RotateSigningKeyRequest) String() string {
 func (*RotateSigningKeyRequest) ProtoMessage() {}
 
 func (x *RotateSigningKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3095,7 @@ func (x *RotateSigningKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSigningKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateSigningKeyRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{48}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RotateSigningKeyRequest) GetEnvironment() *EnvironmentName {
@@ -3049,7 +3121,7 @@ type RotateSigningKeyResponse struct {
 
 func (x *RotateSigningKeyResponse) Reset() {
 	*x = RotateSigningKeyResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3133,7 @@ func (x *RotateSigningKeyResponse) String() string {
 func (*RotateSigningKeyResponse) ProtoMessage() {}
 
 func (x *RotateSigningKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3146,7 @@ func (x *RotateSigningKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSigningKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateSigningKeyResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{49}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RotateSigningKeyResponse) GetSigningKeys() []*SigningKey {
@@ -3287,7 +3359,9 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\ftoken_key_id\x18\x01 \x01(\tR\n" +
 	"tokenKeyId\x12L\n" +
 	"\x14reencrypt_start_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x12reencryptStartTime\"\x18\n" +
-	"\x16RetireTokenKeyResponse\"_\n" +
+	"\x16RetireTokenKeyResponse\"\x18\n" +
+	"\x16AcceptStoreDataRequest\"\x19\n" +
+	"\x17AcceptStoreDataResponse\"_\n" +
 	"\x16ListSigningKeysRequest\x12E\n" +
 	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\"\\\n" +
 	"\x17ListSigningKeysResponse\x12A\n" +
@@ -3301,7 +3375,7 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"ImportMode\x12\x1b\n" +
 	"\x17IMPORT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17IMPORT_MODE_CREATE_ONLY\x10\x01\x12\x16\n" +
-	"\x12IMPORT_MODE_UPSERT\x10\x022\x98\x16\n" +
+	"\x12IMPORT_MODE_UPSERT\x10\x022\x89\x17\n" +
 	"\fAdminService\x12p\n" +
 	"\x11CreateEnvironment\x12,.usergroup.admin.v1.CreateEnvironmentRequest\x1a-.usergroup.admin.v1.CreateEnvironmentResponse\x12l\n" +
 	"\x0eGetEnvironment\x12).usergroup.admin.v1.GetEnvironmentRequest\x1a*.usergroup.admin.v1.GetEnvironmentResponse\"\x03\x90\x02\x02\x12r\n" +
@@ -3327,7 +3401,8 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\x18ReencryptUserGroupTokens\x123.usergroup.admin.v1.ReencryptUserGroupTokensRequest\x1a4.usergroup.admin.v1.ReencryptUserGroupTokensResponse\"\x03\x90\x02\x02\x12o\n" +
 	"\x0fListSigningKeys\x12*.usergroup.admin.v1.ListSigningKeysRequest\x1a+.usergroup.admin.v1.ListSigningKeysResponse\"\x03\x90\x02\x02\x12m\n" +
 	"\x10RotateSigningKey\x12+.usergroup.admin.v1.RotateSigningKeyRequest\x1a,.usergroup.admin.v1.RotateSigningKeyResponse\x12l\n" +
-	"\x0eRetireTokenKey\x12).usergroup.admin.v1.RetireTokenKeyRequest\x1a*.usergroup.admin.v1.RetireTokenKeyResponse\"\x03\x90\x02\x02B\xde\x01\n" +
+	"\x0eRetireTokenKey\x12).usergroup.admin.v1.RetireTokenKeyRequest\x1a*.usergroup.admin.v1.RetireTokenKeyResponse\"\x03\x90\x02\x02\x12o\n" +
+	"\x0fAcceptStoreData\x12*.usergroup.admin.v1.AcceptStoreDataRequest\x1a+.usergroup.admin.v1.AcceptStoreDataResponse\"\x03\x90\x02\x02B\xde\x01\n" +
 	"\x16com.usergroup.admin.v1B\x11AdminServiceProtoP\x01ZGexample.com/user-group-service/client-go/gen/usergroup/admin/v1;adminv1\xa2\x02\x03UAX\xaa\x02\x12Usergroup.Admin.V1\xca\x02\x12Usergroup\\Admin\\V1\xe2\x02\x1eUsergroup\\Admin\\V1\\GPBMetadata\xea\x02\x14Usergroup::Admin::V1b\x06proto3"
 
 var (
@@ -3343,7 +3418,7 @@ func file_usergroup_admin_v1_admin_service_proto_rawDescGZIP() []byte {
 }
 
 var file_usergroup_admin_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_usergroup_admin_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_usergroup_admin_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_usergroup_admin_v1_admin_service_proto_goTypes = []any{
 	(ImportMode)(0),                          // 0: usergroup.admin.v1.ImportMode
 	(LookupApiTokenResponse_Source)(0),       // 1: usergroup.admin.v1.LookupApiTokenResponse.Source
@@ -3393,93 +3468,95 @@ var file_usergroup_admin_v1_admin_service_proto_goTypes = []any{
 	(*ReencryptUserGroupTokensResponse)(nil), // 45: usergroup.admin.v1.ReencryptUserGroupTokensResponse
 	(*RetireTokenKeyRequest)(nil),            // 46: usergroup.admin.v1.RetireTokenKeyRequest
 	(*RetireTokenKeyResponse)(nil),           // 47: usergroup.admin.v1.RetireTokenKeyResponse
-	(*ListSigningKeysRequest)(nil),           // 48: usergroup.admin.v1.ListSigningKeysRequest
-	(*ListSigningKeysResponse)(nil),          // 49: usergroup.admin.v1.ListSigningKeysResponse
-	(*RotateSigningKeyRequest)(nil),          // 50: usergroup.admin.v1.RotateSigningKeyRequest
-	(*RotateSigningKeyResponse)(nil),         // 51: usergroup.admin.v1.RotateSigningKeyResponse
-	(*EnvironmentName)(nil),                  // 52: usergroup.admin.v1.EnvironmentName
-	(*Environment)(nil),                      // 53: usergroup.admin.v1.Environment
-	(*timestamppb.Timestamp)(nil),            // 54: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),              // 55: google.protobuf.Duration
-	(Role)(0),                                // 56: usergroup.admin.v1.Role
-	(*ApiToken)(nil),                         // 57: usergroup.admin.v1.ApiToken
-	(*fieldmaskpb.FieldMask)(nil),            // 58: google.protobuf.FieldMask
-	(*UserGroupInfo)(nil),                    // 59: usergroup.admin.v1.UserGroupInfo
-	(*v1.ViewerSession)(nil),                 // 60: usergroup.v1.ViewerSession
-	(*ImportedUserGroup)(nil),                // 61: usergroup.admin.v1.ImportedUserGroup
-	(*ImportResult)(nil),                     // 62: usergroup.admin.v1.ImportResult
-	(*v1.UserGroup)(nil),                     // 63: usergroup.v1.UserGroup
-	(*AuditEvent)(nil),                       // 64: usergroup.admin.v1.AuditEvent
-	(*TokenKey)(nil),                         // 65: usergroup.admin.v1.TokenKey
-	(*TokenKeyUse)(nil),                      // 66: usergroup.admin.v1.TokenKeyUse
-	(*SigningKey)(nil),                       // 67: usergroup.admin.v1.SigningKey
+	(*AcceptStoreDataRequest)(nil),           // 48: usergroup.admin.v1.AcceptStoreDataRequest
+	(*AcceptStoreDataResponse)(nil),          // 49: usergroup.admin.v1.AcceptStoreDataResponse
+	(*ListSigningKeysRequest)(nil),           // 50: usergroup.admin.v1.ListSigningKeysRequest
+	(*ListSigningKeysResponse)(nil),          // 51: usergroup.admin.v1.ListSigningKeysResponse
+	(*RotateSigningKeyRequest)(nil),          // 52: usergroup.admin.v1.RotateSigningKeyRequest
+	(*RotateSigningKeyResponse)(nil),         // 53: usergroup.admin.v1.RotateSigningKeyResponse
+	(*EnvironmentName)(nil),                  // 54: usergroup.admin.v1.EnvironmentName
+	(*Environment)(nil),                      // 55: usergroup.admin.v1.Environment
+	(*timestamppb.Timestamp)(nil),            // 56: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),              // 57: google.protobuf.Duration
+	(Role)(0),                                // 58: usergroup.admin.v1.Role
+	(*ApiToken)(nil),                         // 59: usergroup.admin.v1.ApiToken
+	(*fieldmaskpb.FieldMask)(nil),            // 60: google.protobuf.FieldMask
+	(*UserGroupInfo)(nil),                    // 61: usergroup.admin.v1.UserGroupInfo
+	(*v1.ViewerSession)(nil),                 // 62: usergroup.v1.ViewerSession
+	(*ImportedUserGroup)(nil),                // 63: usergroup.admin.v1.ImportedUserGroup
+	(*ImportResult)(nil),                     // 64: usergroup.admin.v1.ImportResult
+	(*v1.UserGroup)(nil),                     // 65: usergroup.v1.UserGroup
+	(*AuditEvent)(nil),                       // 66: usergroup.admin.v1.AuditEvent
+	(*TokenKey)(nil),                         // 67: usergroup.admin.v1.TokenKey
+	(*TokenKeyUse)(nil),                      // 68: usergroup.admin.v1.TokenKeyUse
+	(*SigningKey)(nil),                       // 69: usergroup.admin.v1.SigningKey
 }
 var file_usergroup_admin_v1_admin_service_proto_depIdxs = []int32{
-	52, // 0: usergroup.admin.v1.CreateEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	53, // 1: usergroup.admin.v1.CreateEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
-	52, // 2: usergroup.admin.v1.GetEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	53, // 3: usergroup.admin.v1.GetEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
-	52, // 4: usergroup.admin.v1.DeleteEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	53, // 5: usergroup.admin.v1.ListEnvironmentsResponse.environments:type_name -> usergroup.admin.v1.Environment
-	52, // 6: usergroup.admin.v1.GetCallerResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54, // 7: usergroup.admin.v1.GetCallerResponse.expire_time:type_name -> google.protobuf.Timestamp
-	55, // 8: usergroup.admin.v1.GetCallerResponse.rotation_grace:type_name -> google.protobuf.Duration
-	52, // 9: usergroup.admin.v1.CreateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	56, // 10: usergroup.admin.v1.CreateApiTokenRequest.role:type_name -> usergroup.admin.v1.Role
-	54, // 11: usergroup.admin.v1.CreateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	57, // 12: usergroup.admin.v1.CreateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	52, // 13: usergroup.admin.v1.ListApiTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	56, // 14: usergroup.admin.v1.ListApiTokensRequest.role:type_name -> usergroup.admin.v1.Role
-	54, // 15: usergroup.admin.v1.ListApiTokensRequest.used_since:type_name -> google.protobuf.Timestamp
-	54, // 16: usergroup.admin.v1.ListApiTokensRequest.unused_since:type_name -> google.protobuf.Timestamp
-	57, // 17: usergroup.admin.v1.ListApiTokensResponse.api_tokens:type_name -> usergroup.admin.v1.ApiToken
-	57, // 18: usergroup.admin.v1.LookupApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	52, // 19: usergroup.admin.v1.LookupApiTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54, // 0: usergroup.admin.v1.CreateEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	55, // 1: usergroup.admin.v1.CreateEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
+	54, // 2: usergroup.admin.v1.GetEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	55, // 3: usergroup.admin.v1.GetEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
+	54, // 4: usergroup.admin.v1.DeleteEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	55, // 5: usergroup.admin.v1.ListEnvironmentsResponse.environments:type_name -> usergroup.admin.v1.Environment
+	54, // 6: usergroup.admin.v1.GetCallerResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	56, // 7: usergroup.admin.v1.GetCallerResponse.expire_time:type_name -> google.protobuf.Timestamp
+	57, // 8: usergroup.admin.v1.GetCallerResponse.rotation_grace:type_name -> google.protobuf.Duration
+	54, // 9: usergroup.admin.v1.CreateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	58, // 10: usergroup.admin.v1.CreateApiTokenRequest.role:type_name -> usergroup.admin.v1.Role
+	56, // 11: usergroup.admin.v1.CreateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	59, // 12: usergroup.admin.v1.CreateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	54, // 13: usergroup.admin.v1.ListApiTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	58, // 14: usergroup.admin.v1.ListApiTokensRequest.role:type_name -> usergroup.admin.v1.Role
+	56, // 15: usergroup.admin.v1.ListApiTokensRequest.used_since:type_name -> google.protobuf.Timestamp
+	56, // 16: usergroup.admin.v1.ListApiTokensRequest.unused_since:type_name -> google.protobuf.Timestamp
+	59, // 17: usergroup.admin.v1.ListApiTokensResponse.api_tokens:type_name -> usergroup.admin.v1.ApiToken
+	59, // 18: usergroup.admin.v1.LookupApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	54, // 19: usergroup.admin.v1.LookupApiTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
 	1,  // 20: usergroup.admin.v1.LookupApiTokenResponse.source:type_name -> usergroup.admin.v1.LookupApiTokenResponse.Source
-	52, // 21: usergroup.admin.v1.UpdateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54, // 22: usergroup.admin.v1.UpdateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	58, // 23: usergroup.admin.v1.UpdateApiTokenRequest.update_mask:type_name -> google.protobuf.FieldMask
-	57, // 24: usergroup.admin.v1.UpdateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	52, // 25: usergroup.admin.v1.RotateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	55, // 26: usergroup.admin.v1.RotateApiTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	57, // 27: usergroup.admin.v1.RotateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	52, // 28: usergroup.admin.v1.RevokeApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	52, // 29: usergroup.admin.v1.ListUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	59, // 30: usergroup.admin.v1.ListUserGroupsResponse.user_groups:type_name -> usergroup.admin.v1.UserGroupInfo
-	52, // 31: usergroup.admin.v1.LookupUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	59, // 32: usergroup.admin.v1.LookupUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	52, // 33: usergroup.admin.v1.LookupUserGroupTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	59, // 34: usergroup.admin.v1.LookupUserGroupTokenResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	52, // 35: usergroup.admin.v1.LookupUserGroupTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54, // 36: usergroup.admin.v1.LookupUserGroupTokenResponse.token_expire_time:type_name -> google.protobuf.Timestamp
-	60, // 37: usergroup.admin.v1.LookupUserGroupTokenResponse.session:type_name -> usergroup.v1.ViewerSession
-	52, // 38: usergroup.admin.v1.DeleteUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	52, // 39: usergroup.admin.v1.RevokeUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	55, // 40: usergroup.admin.v1.RevokeUserGroupTokensRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	59, // 41: usergroup.admin.v1.RevokeUserGroupTokensResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	52, // 42: usergroup.admin.v1.RevokeViewerSessionsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	52, // 43: usergroup.admin.v1.ImportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	61, // 44: usergroup.admin.v1.ImportUserGroupsRequest.user_groups:type_name -> usergroup.admin.v1.ImportedUserGroup
+	54, // 21: usergroup.admin.v1.UpdateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	56, // 22: usergroup.admin.v1.UpdateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	60, // 23: usergroup.admin.v1.UpdateApiTokenRequest.update_mask:type_name -> google.protobuf.FieldMask
+	59, // 24: usergroup.admin.v1.UpdateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	54, // 25: usergroup.admin.v1.RotateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	57, // 26: usergroup.admin.v1.RotateApiTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	59, // 27: usergroup.admin.v1.RotateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	54, // 28: usergroup.admin.v1.RevokeApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54, // 29: usergroup.admin.v1.ListUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	61, // 30: usergroup.admin.v1.ListUserGroupsResponse.user_groups:type_name -> usergroup.admin.v1.UserGroupInfo
+	54, // 31: usergroup.admin.v1.LookupUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	61, // 32: usergroup.admin.v1.LookupUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	54, // 33: usergroup.admin.v1.LookupUserGroupTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	61, // 34: usergroup.admin.v1.LookupUserGroupTokenResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	54, // 35: usergroup.admin.v1.LookupUserGroupTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	56, // 36: usergroup.admin.v1.LookupUserGroupTokenResponse.token_expire_time:type_name -> google.protobuf.Timestamp
+	62, // 37: usergroup.admin.v1.LookupUserGroupTokenResponse.session:type_name -> usergroup.v1.ViewerSession
+	54, // 38: usergroup.admin.v1.DeleteUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54, // 39: usergroup.admin.v1.RevokeUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	57, // 40: usergroup.admin.v1.RevokeUserGroupTokensRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	61, // 41: usergroup.admin.v1.RevokeUserGroupTokensResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	54, // 42: usergroup.admin.v1.RevokeViewerSessionsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54, // 43: usergroup.admin.v1.ImportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	63, // 44: usergroup.admin.v1.ImportUserGroupsRequest.user_groups:type_name -> usergroup.admin.v1.ImportedUserGroup
 	0,  // 45: usergroup.admin.v1.ImportUserGroupsRequest.mode:type_name -> usergroup.admin.v1.ImportMode
-	54, // 46: usergroup.admin.v1.ImportUserGroupsRequest.snapshot_time:type_name -> google.protobuf.Timestamp
-	55, // 47: usergroup.admin.v1.ImportUserGroupsRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	62, // 48: usergroup.admin.v1.ImportUserGroupsResponse.results:type_name -> usergroup.admin.v1.ImportResult
-	52, // 49: usergroup.admin.v1.ExportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	63, // 50: usergroup.admin.v1.ExportUserGroupsResponse.user_groups:type_name -> usergroup.v1.UserGroup
-	54, // 51: usergroup.admin.v1.ExportUserGroupsResponse.snapshot_time:type_name -> google.protobuf.Timestamp
-	52, // 52: usergroup.admin.v1.ListAuditEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54, // 53: usergroup.admin.v1.ListAuditEventsRequest.start_time:type_name -> google.protobuf.Timestamp
-	54, // 54: usergroup.admin.v1.ListAuditEventsRequest.end_time:type_name -> google.protobuf.Timestamp
-	64, // 55: usergroup.admin.v1.ListAuditEventsResponse.audit_events:type_name -> usergroup.admin.v1.AuditEvent
-	65, // 56: usergroup.admin.v1.ListTokenKeysResponse.token_keys:type_name -> usergroup.admin.v1.TokenKey
-	54, // 57: usergroup.admin.v1.ListTokenKeysResponse.read_time:type_name -> google.protobuf.Timestamp
-	52, // 58: usergroup.admin.v1.ReencryptUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	66, // 59: usergroup.admin.v1.ReencryptUserGroupTokensResponse.token_key_uses:type_name -> usergroup.admin.v1.TokenKeyUse
-	54, // 60: usergroup.admin.v1.RetireTokenKeyRequest.reencrypt_start_time:type_name -> google.protobuf.Timestamp
-	52, // 61: usergroup.admin.v1.ListSigningKeysRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	67, // 62: usergroup.admin.v1.ListSigningKeysResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
-	52, // 63: usergroup.admin.v1.RotateSigningKeyRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	67, // 64: usergroup.admin.v1.RotateSigningKeyResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
+	56, // 46: usergroup.admin.v1.ImportUserGroupsRequest.snapshot_time:type_name -> google.protobuf.Timestamp
+	57, // 47: usergroup.admin.v1.ImportUserGroupsRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	64, // 48: usergroup.admin.v1.ImportUserGroupsResponse.results:type_name -> usergroup.admin.v1.ImportResult
+	54, // 49: usergroup.admin.v1.ExportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	65, // 50: usergroup.admin.v1.ExportUserGroupsResponse.user_groups:type_name -> usergroup.v1.UserGroup
+	56, // 51: usergroup.admin.v1.ExportUserGroupsResponse.snapshot_time:type_name -> google.protobuf.Timestamp
+	54, // 52: usergroup.admin.v1.ListAuditEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	56, // 53: usergroup.admin.v1.ListAuditEventsRequest.start_time:type_name -> google.protobuf.Timestamp
+	56, // 54: usergroup.admin.v1.ListAuditEventsRequest.end_time:type_name -> google.protobuf.Timestamp
+	66, // 55: usergroup.admin.v1.ListAuditEventsResponse.audit_events:type_name -> usergroup.admin.v1.AuditEvent
+	67, // 56: usergroup.admin.v1.ListTokenKeysResponse.token_keys:type_name -> usergroup.admin.v1.TokenKey
+	56, // 57: usergroup.admin.v1.ListTokenKeysResponse.read_time:type_name -> google.protobuf.Timestamp
+	54, // 58: usergroup.admin.v1.ReencryptUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	68, // 59: usergroup.admin.v1.ReencryptUserGroupTokensResponse.token_key_uses:type_name -> usergroup.admin.v1.TokenKeyUse
+	56, // 60: usergroup.admin.v1.RetireTokenKeyRequest.reencrypt_start_time:type_name -> google.protobuf.Timestamp
+	54, // 61: usergroup.admin.v1.ListSigningKeysRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	69, // 62: usergroup.admin.v1.ListSigningKeysResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
+	54, // 63: usergroup.admin.v1.RotateSigningKeyRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	69, // 64: usergroup.admin.v1.RotateSigningKeyResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
 	2,  // 65: usergroup.admin.v1.AdminService.CreateEnvironment:input_type -> usergroup.admin.v1.CreateEnvironmentRequest
 	4,  // 66: usergroup.admin.v1.AdminService.GetEnvironment:input_type -> usergroup.admin.v1.GetEnvironmentRequest
 	8,  // 67: usergroup.admin.v1.AdminService.ListEnvironments:input_type -> usergroup.admin.v1.ListEnvironmentsRequest
@@ -3502,36 +3579,38 @@ var file_usergroup_admin_v1_admin_service_proto_depIdxs = []int32{
 	40, // 84: usergroup.admin.v1.AdminService.ListAuditEvents:input_type -> usergroup.admin.v1.ListAuditEventsRequest
 	42, // 85: usergroup.admin.v1.AdminService.ListTokenKeys:input_type -> usergroup.admin.v1.ListTokenKeysRequest
 	44, // 86: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:input_type -> usergroup.admin.v1.ReencryptUserGroupTokensRequest
-	48, // 87: usergroup.admin.v1.AdminService.ListSigningKeys:input_type -> usergroup.admin.v1.ListSigningKeysRequest
-	50, // 88: usergroup.admin.v1.AdminService.RotateSigningKey:input_type -> usergroup.admin.v1.RotateSigningKeyRequest
+	50, // 87: usergroup.admin.v1.AdminService.ListSigningKeys:input_type -> usergroup.admin.v1.ListSigningKeysRequest
+	52, // 88: usergroup.admin.v1.AdminService.RotateSigningKey:input_type -> usergroup.admin.v1.RotateSigningKeyRequest
 	46, // 89: usergroup.admin.v1.AdminService.RetireTokenKey:input_type -> usergroup.admin.v1.RetireTokenKeyRequest
-	3,  // 90: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
-	5,  // 91: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
-	9,  // 92: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
-	7,  // 93: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
-	11, // 94: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
-	13, // 95: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
-	15, // 96: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
-	17, // 97: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
-	19, // 98: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
-	21, // 99: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
-	23, // 100: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
-	25, // 101: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
-	27, // 102: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
-	29, // 103: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
-	31, // 104: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
-	33, // 105: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
-	35, // 106: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
-	37, // 107: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
-	39, // 108: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
-	41, // 109: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
-	43, // 110: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
-	45, // 111: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
-	49, // 112: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
-	51, // 113: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
-	47, // 114: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
-	90, // [90:115] is the sub-list for method output_type
-	65, // [65:90] is the sub-list for method input_type
+	48, // 90: usergroup.admin.v1.AdminService.AcceptStoreData:input_type -> usergroup.admin.v1.AcceptStoreDataRequest
+	3,  // 91: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
+	5,  // 92: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
+	9,  // 93: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
+	7,  // 94: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
+	11, // 95: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
+	13, // 96: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
+	15, // 97: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
+	17, // 98: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
+	19, // 99: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
+	21, // 100: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
+	23, // 101: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
+	25, // 102: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
+	27, // 103: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
+	29, // 104: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
+	31, // 105: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
+	33, // 106: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
+	35, // 107: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
+	37, // 108: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
+	39, // 109: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
+	41, // 110: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
+	43, // 111: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
+	45, // 112: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
+	51, // 113: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
+	53, // 114: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
+	47, // 115: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
+	49, // 116: usergroup.admin.v1.AdminService.AcceptStoreData:output_type -> usergroup.admin.v1.AcceptStoreDataResponse
+	91, // [91:117] is the sub-list for method output_type
+	65, // [65:91] is the sub-list for method input_type
 	65, // [65:65] is the sub-list for extension type_name
 	65, // [65:65] is the sub-list for extension extendee
 	0,  // [0:65] is the sub-list for field type_name
@@ -3554,7 +3633,7 @@ func file_usergroup_admin_v1_admin_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_usergroup_admin_v1_admin_service_proto_rawDesc), len(file_usergroup_admin_v1_admin_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   50,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -107,6 +107,9 @@ const (
 	// AdminServiceRetireTokenKeyProcedure is the fully-qualified name of the AdminService's
 	// RetireTokenKey RPC.
 	AdminServiceRetireTokenKeyProcedure = "/usergroup.admin.v1.AdminService/RetireTokenKey"
+	// AdminServiceAcceptStoreDataProcedure is the fully-qualified name of the AdminService's
+	// AcceptStoreData RPC.
+	AdminServiceAcceptStoreDataProcedure = "/usergroup.admin.v1.AdminService/AcceptStoreData"
 )
 
 // AdminServiceClient is a client for the usergroup.admin.v1.AdminService service.
@@ -211,6 +214,12 @@ type AdminServiceClient interface {
 	// while a group needs it, or a worker encrypts under it. Safe to repeat.
 	// ADMIN_TOKEN only.
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
+	// Accepts what Redis holds as the data of the service, after Redis came back
+	// empty, with an older state, or was replaced. Until then changes fail with
+	// UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
+	// Redis holds data of another layout, or of other keys. Safe to repeat.
+	// ADMIN_TOKEN only.
+	AcceptStoreData(context.Context, *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error)
 }
 
 // NewAdminServiceClient constructs a client for the usergroup.admin.v1.AdminService service. By
@@ -390,6 +399,13 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
+		acceptStoreData: connect.NewClient[v1.AcceptStoreDataRequest, v1.AcceptStoreDataResponse](
+			httpClient,
+			baseURL+AdminServiceAcceptStoreDataProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("AcceptStoreData")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -420,6 +436,7 @@ type adminServiceClient struct {
 	listSigningKeys          *connect.Client[v1.ListSigningKeysRequest, v1.ListSigningKeysResponse]
 	rotateSigningKey         *connect.Client[v1.RotateSigningKeyRequest, v1.RotateSigningKeyResponse]
 	retireTokenKey           *connect.Client[v1.RetireTokenKeyRequest, v1.RetireTokenKeyResponse]
+	acceptStoreData          *connect.Client[v1.AcceptStoreDataRequest, v1.AcceptStoreDataResponse]
 }
 
 // CreateEnvironment calls usergroup.admin.v1.AdminService.CreateEnvironment.
@@ -647,6 +664,15 @@ func (c *adminServiceClient) RetireTokenKey(ctx context.Context, req *v1.RetireT
 	return nil, err
 }
 
+// AcceptStoreData calls usergroup.admin.v1.AdminService.AcceptStoreData.
+func (c *adminServiceClient) AcceptStoreData(ctx context.Context, req *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error) {
+	response, err := c.acceptStoreData.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // AdminServiceHandler is an implementation of the usergroup.admin.v1.AdminService service.
 type AdminServiceHandler interface {
 	// Creates an environment. ALREADY_EXISTS when there is one of this name and
@@ -749,6 +775,12 @@ type AdminServiceHandler interface {
 	// while a group needs it, or a worker encrypts under it. Safe to repeat.
 	// ADMIN_TOKEN only.
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
+	// Accepts what Redis holds as the data of the service, after Redis came back
+	// empty, with an older state, or was replaced. Until then changes fail with
+	// UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
+	// Redis holds data of another layout, or of other keys. Safe to repeat.
+	// ADMIN_TOKEN only.
+	AcceptStoreData(context.Context, *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error)
 }
 
 // NewAdminServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -924,6 +956,13 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceAcceptStoreDataHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceAcceptStoreDataProcedure,
+		svc.AcceptStoreData,
+		connect.WithSchema(adminServiceMethods.ByName("AcceptStoreData")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/usergroup.admin.v1.AdminService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AdminServiceCreateEnvironmentProcedure:
@@ -976,6 +1015,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceRotateSigningKeyHandler.ServeHTTP(w, r)
 		case AdminServiceRetireTokenKeyProcedure:
 			adminServiceRetireTokenKeyHandler.ServeHTTP(w, r)
+		case AdminServiceAcceptStoreDataProcedure:
+			adminServiceAcceptStoreDataHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1083,4 +1124,8 @@ func (UnimplementedAdminServiceHandler) RotateSigningKey(context.Context, *v1.Ro
 
 func (UnimplementedAdminServiceHandler) RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.RetireTokenKey is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) AcceptStoreData(context.Context, *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.AcceptStoreData is not implemented"))
 }

@@ -19,7 +19,7 @@ from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, DE
 from protobuf import DescService
 
 from . import admin_service_pb
-from .admin_service_pb import CreateApiTokenRequest, CreateApiTokenResponse, CreateEnvironmentRequest, CreateEnvironmentResponse, DeleteEnvironmentRequest, DeleteEnvironmentResponse, DeleteUserGroupRequest, DeleteUserGroupResponse, ExportUserGroupsRequest, ExportUserGroupsResponse, GetCallerRequest, GetCallerResponse, GetEnvironmentRequest, GetEnvironmentResponse, ImportUserGroupsRequest, ImportUserGroupsResponse, ListApiTokensRequest, ListApiTokensResponse, ListAuditEventsRequest, ListAuditEventsResponse, ListEnvironmentsRequest, ListEnvironmentsResponse, ListSigningKeysRequest, ListSigningKeysResponse, ListTokenKeysRequest, ListTokenKeysResponse, ListUserGroupsRequest, ListUserGroupsResponse, LookupApiTokenRequest, LookupApiTokenResponse, LookupUserGroupRequest, LookupUserGroupResponse, LookupUserGroupTokenRequest, LookupUserGroupTokenResponse, ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse, RetireTokenKeyRequest, RetireTokenKeyResponse, RevokeApiTokenRequest, RevokeApiTokenResponse, RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse, RevokeViewerSessionsRequest, RevokeViewerSessionsResponse, RotateApiTokenRequest, RotateApiTokenResponse, RotateSigningKeyRequest, RotateSigningKeyResponse, UpdateApiTokenRequest, UpdateApiTokenResponse
+from .admin_service_pb import AcceptStoreDataRequest, AcceptStoreDataResponse, CreateApiTokenRequest, CreateApiTokenResponse, CreateEnvironmentRequest, CreateEnvironmentResponse, DeleteEnvironmentRequest, DeleteEnvironmentResponse, DeleteUserGroupRequest, DeleteUserGroupResponse, ExportUserGroupsRequest, ExportUserGroupsResponse, GetCallerRequest, GetCallerResponse, GetEnvironmentRequest, GetEnvironmentResponse, ImportUserGroupsRequest, ImportUserGroupsResponse, ListApiTokensRequest, ListApiTokensResponse, ListAuditEventsRequest, ListAuditEventsResponse, ListEnvironmentsRequest, ListEnvironmentsResponse, ListSigningKeysRequest, ListSigningKeysResponse, ListTokenKeysRequest, ListTokenKeysResponse, ListUserGroupsRequest, ListUserGroupsResponse, LookupApiTokenRequest, LookupApiTokenResponse, LookupUserGroupRequest, LookupUserGroupResponse, LookupUserGroupTokenRequest, LookupUserGroupTokenResponse, ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse, RetireTokenKeyRequest, RetireTokenKeyResponse, RevokeApiTokenRequest, RevokeApiTokenResponse, RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse, RevokeViewerSessionsRequest, RevokeViewerSessionsResponse, RotateApiTokenRequest, RotateApiTokenResponse, RotateSigningKeyRequest, RotateSigningKeyResponse, UpdateApiTokenRequest, UpdateApiTokenResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -231,6 +231,16 @@ class AdminService(Protocol):
         Notes that no token is encrypted under a key, so that workers start without
         it. To be called once all environments are gone through. FAILED_PRECONDITION
         while a group needs it, or a worker encrypts under it. Safe to repeat.
+        ADMIN_TOKEN only.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def accept_store_data(self, request: AcceptStoreDataRequest, ctx: RequestContext[AcceptStoreDataRequest, AcceptStoreDataResponse], /) -> AcceptStoreDataResponse:
+        """
+        Accepts what Redis holds as the data of the service, after Redis came back
+        empty, with an older state, or was replaced. Until then changes fail with
+        UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
+        Redis holds data of another layout, or of other keys. Safe to repeat.
         ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -527,6 +537,17 @@ class AdminServiceASGIApplication(ConnectASGIApplication[AdminService]):
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.retire_token_key,
+                ),
+                "/usergroup.admin.v1.AdminService/AcceptStoreData": Endpoint.unary(
+                    method=MethodInfo(
+                        name="AcceptStoreData",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=AcceptStoreDataRequest,
+                        output=AcceptStoreDataResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.accept_store_data,
                 ),
             },
             interceptors=interceptors,
@@ -1171,6 +1192,33 @@ class AdminServiceClient(ConnectClient):
             headers=headers,
             timeout_ms=timeout_ms,
         )
+    async def accept_store_data(
+        self,
+        request: AcceptStoreDataRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> AcceptStoreDataResponse:
+        """
+        Accepts what Redis holds as the data of the service, after Redis came back
+        empty, with an older state, or was replaced. Until then changes fail with
+        UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
+        Redis holds data of another layout, or of other keys. Safe to repeat.
+        ADMIN_TOKEN only.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="AcceptStoreData",
+                service_name="usergroup.admin.v1.AdminService",
+                input=AcceptStoreDataRequest,
+                output=AcceptStoreDataResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
 
 class AdminServiceSync(Protocol):
     """
@@ -1373,6 +1421,16 @@ class AdminServiceSync(Protocol):
         Notes that no token is encrypted under a key, so that workers start without
         it. To be called once all environments are gone through. FAILED_PRECONDITION
         while a group needs it, or a worker encrypts under it. Safe to repeat.
+        ADMIN_TOKEN only.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def accept_store_data(self, request: AcceptStoreDataRequest, ctx: RequestContext[AcceptStoreDataRequest, AcceptStoreDataResponse], /) -> AcceptStoreDataResponse:
+        """
+        Accepts what Redis holds as the data of the service, after Redis came back
+        empty, with an older state, or was replaced. Until then changes fail with
+        UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
+        Redis holds data of another layout, or of other keys. Safe to repeat.
         ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -1667,6 +1725,17 @@ class AdminServiceWSGIApplication(ConnectWSGIApplication):
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.retire_token_key,
+                ),
+                "/usergroup.admin.v1.AdminService/AcceptStoreData": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="AcceptStoreData",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=AcceptStoreDataRequest,
+                        output=AcceptStoreDataResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.accept_store_data,
                 ),
             },
             interceptors=interceptors,
@@ -2305,6 +2374,33 @@ class AdminServiceClientSync(ConnectClientSync):
                 service_name="usergroup.admin.v1.AdminService",
                 input=RetireTokenKeyRequest,
                 output=RetireTokenKeyResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def accept_store_data(
+        self,
+        request: AcceptStoreDataRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> AcceptStoreDataResponse:
+        """
+        Accepts what Redis holds as the data of the service, after Redis came back
+        empty, with an older state, or was replaced. Until then changes fail with
+        UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
+        Redis holds data of another layout, or of other keys. Safe to repeat.
+        ADMIN_TOKEN only.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="AcceptStoreData",
+                service_name="usergroup.admin.v1.AdminService",
+                input=AcceptStoreDataRequest,
+                output=AcceptStoreDataResponse,
                 idempotency_level=IdempotencyLevel.IDEMPOTENT,
                 stream_type=StreamType.UNARY,
             ),

@@ -1,0 +1,210 @@
+import { renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { http1 } from "@user-group-service/testing/http";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
+import { expect, it } from "vitest";
+import { newUserGroupToken } from "../src/domain/token.ts";
+import { ADMIN_ENV, adminOf, bearer, customerOf, issueToken } from "./support/admin.ts";
+import { describeWithRedis, newCluster, newOperator, newRedis, newSentinels, newServer } from "./support/opened.ts";
+import { waitUntilReady } from "./support/operations.ts";
+import { ask } from "./support/redis.ts";
+import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
+import type { TestServer } from "./support/server.ts";
+
+const TIME_KEY = "ug:{ug:format}:time";
+
+const says = (server: TestServer, text: string) => server.log().filter(({ msg }) => msg.startsWith(text));
+const REPLACED = "Redis does not hold the data that this service knows";
+
+/** Whether a server knows the data in Redis, by its metric. */
+const isKnown = async (server: TestServer, value: 0 | 1) => {
+  await waitFor(`ugs_redis_data_known is ${value}`, async () => {
+    const page = (await http1(server.url, "/metrics")).body.toString();
+    return page.includes(`\nugs_redis_data_known ${value}\n`);
+  });
+};
+
+/** Requires that a server refuses everything about what is missing, and all changes. */
+async function refuses(server: TestServer, { token }: { readonly token: string }) {
+  const { groups, viewers } = grpcClients(server);
+  const admin = adminOf(server.url);
+  const environment = customerOf(server);
+  const unavailable = { code: "Unavailable", reason: "STORE_UNAVAILABLE" };
+  for (const call of [
+    () => groups.getUserGroup({ userGroupId: "a" }),
+    () => groups.getUserGroup({ userGroupId: "new" }),
+    () => groups.updateUserGroup({ userGroupId: "a", name: "changed" }),
+    () => groups.rotateUserGroupToken({ group: { case: "userGroupId", value: "a" } }),
+    () => viewers.resolveViewer({ token }),
+    () => admin.lookupUserGroup({ environment, userGroupId: "a" }),
+    () => admin.createEnvironment({ environment: { name: "another" } }),
+  ]) {
+    expect(await failureOf(call())).toMatchObject(unavailable);
+  }
+}
+
+/** Creates groups until it is told to end. @returns the tokens of the group that it asks for, as they were answered */
+function callsOn(server: TestServer) {
+  const { groups } = grpcClients(server);
+  const tokens = new Set<string>();
+  let isOver = false;
+  const run = async () => {
+    while (!isOver) {
+      const answer = await groups.getUserGroup({ userGroupId: "steady" }).catch(() => undefined);
+      if (answer?.userGroup) tokens.add(answer.userGroup.token);
+    }
+  };
+  const running = Promise.all(Array.from({ length: 4 }, run));
+  return {
+    tokens,
+    end() {
+      isOver = true;
+      return running;
+    },
+  };
+}
+
+describeWithRedis.each(RUNTIMES)("Redis under a running service on %s", (runtime) => {
+  const start = (redisUrl: string, like?: TestServer) =>
+    newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "2s" }, ...(like && { like }) });
+  /** Two servers, and a group of theirs. */
+  const newPair = async (redisUrl: string) => {
+    const first = await start(redisUrl);
+    const { userGroup } = await grpcClients(first).groups.getUserGroup({ userGroupId: "a" });
+    return { first, second: await start(redisUrl, first), token: userGroup?.token ?? "" };
+  };
+
+  it("is not used when it is emptied, until an operator accepts it", async () => {
+    const redis = await newRedis();
+    const operator = newOperator(redis);
+    const { first, second, token } = await newPair(redis.url);
+    const issued = (await issueToken(first, "manage")).token;
+    const calls = callsOn(first);
+    await waitFor("calls are answered", () => calls.tokens.size === 1);
+    await operator.flushall();
+    await isKnown(first, 0);
+    await isKnown(second, 0);
+    await calls.end();
+    // Nothing was created in its place.
+    expect(calls.tokens.size).toBe(1);
+    expect(await operator.keys("*")).toEqual([]);
+    for (const server of [first, second]) {
+      await refuses(server, { token });
+      await waitUntilReady(server);
+      await waitUntilReady(server, false, "changes");
+      expect(says(server, REPLACED)).toMatchObject([{ level: "error", cause: expect.stringMatching(/gone/) }]);
+    }
+    // An issued API token is not known, which does not mean that it is revoked.
+    expect((await http1(first.url, "/api/user?user_group_id=a", { headers: bearer(issued) })).status).toBe(503);
+    // A new process takes what it finds, and those that run do not follow it.
+    const third = await start(redis.url);
+    await refuses(first, { token });
+    await adminOf(second.url).acceptStoreData({});
+    for (const server of [first, second, third]) await isKnown(server, 1);
+    for (const server of [first, second]) {
+      await waitUntilReady(server, true, "changes");
+      expect(await failureOf(grpcClients(server).viewers.resolveViewer({ token }))).toMatchObject({ code: "NotFound" });
+    }
+    const made = await grpcClients(first).groups.getUserGroup({ userGroupId: "a" });
+    expect(made.newUserGroup).toBe(true);
+    expect((await grpcClients(second).groups.getUserGroup({ userGroupId: "a" })).userGroup?.token).toBe(
+      made.userGroup?.token,
+    );
+  });
+
+  it("is not used when it comes back empty, and is used when the data is back", async () => {
+    const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+    const { first, token } = await newPair(redis.url);
+    await redis.kill();
+    const hidden = join(redis.folder, "hidden");
+    renameSync(join(redis.folder, "appendonlydir"), hidden);
+    const calls = callsOn(first);
+    await redis.restart();
+    await isKnown(first, 0);
+    await calls.end();
+    expect(await newOperator(redis).keys("*")).toEqual([]);
+    await refuses(first, { token });
+    await redis.kill();
+    rmSync(join(redis.folder, "appendonlydir"), { recursive: true });
+    renameSync(hidden, join(redis.folder, "appendonlydir"));
+    await redis.restart();
+    await isKnown(first, 1);
+    await waitUntilReady(first, true, "changes");
+    expect((await grpcClients(first).groups.getUserGroup({ userGroupId: "a" })).userGroup?.token).toBe(token);
+  });
+
+  it("is not used when it is another one at the same address, also if that is used elsewhere", async () => {
+    const [redis, other] = [await newRedis(), await newRedis(["--appendonly", "yes"])];
+    const { first, token } = await newPair(redis.url);
+    // Another deployment, with the same key.
+    await start(other.url);
+    await redis.kill();
+    await ask(other, "SAVE");
+    await redis.restart(["--appendonly", "no", "--dir", other.folder, "--dbfilename", "dump.rdb"]);
+    await isKnown(first, 0);
+    await refuses(first, { token });
+    expect(says(first, REPLACED)[0]).toMatchObject({ cause: expect.stringMatching(/another Redis/) });
+  });
+
+  it("is not used when it holds an older state", async () => {
+    const redis = await newRedis(["--dbfilename", "dump.rdb"]);
+    const operator = newOperator(redis);
+    const { first } = await newPair(redis.url);
+    const { groups } = grpcClients(first);
+    await operator.save();
+    await groups.getUserGroup({ userGroupId: "later" });
+    // Time passes.
+    await operator.set(TIME_KEY, String(Date.now() + 3_600_000));
+    // What is missing is confirmed to be, by which the server sees the time.
+    await failureOf(grpcClients(first).viewers.resolveViewer({ token: newUserGroupToken() }));
+    await redis.kill();
+    await redis.restart();
+    await isKnown(first, 0);
+    // What is there is read, and nothing else.
+    expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
+    expect(await failureOf(groups.getUserGroup({ userGroupId: "later" }))).toMatchObject({
+      reason: "STORE_UNAVAILABLE",
+    });
+    expect(says(first, REPLACED)[0]).toMatchObject({ cause: expect.stringMatching(/has lost the last 3[56]\d\d s/) });
+    await adminOf(first.url).acceptStoreData({});
+    expect((await groups.getUserGroup({ userGroupId: "later" })).newUserGroup).toBe(true);
+  });
+
+  it("may fail over without being accepted", async () => {
+    const sentinels = await newSentinels({ downAfterMs: 1000 });
+    const { first } = await newPair(sentinels.url);
+    const { groups } = grpcClients(first);
+    const before = await sentinels.master();
+    await sentinels.failOver();
+    await waitFor("another is the master", async () => (await sentinels.master()) !== before);
+    await sentinels.whole();
+    await waitFor("changes are made", () => succeeds(groups.updateUserGroup({ userGroupId: "a", name: "after" })));
+    expect(says(first, REPLACED)).toEqual([]);
+    await isKnown(first, 1);
+    const master = newOperator(await sentinels.master());
+    await master.flushall();
+    await isKnown(first, 0);
+    expect(await failureOf(groups.getUserGroup({ userGroupId: "a" }))).toMatchObject({ reason: "STORE_UNAVAILABLE" });
+    await adminOf(first.url).acceptStoreData({});
+    expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
+  });
+
+  it("is not used when one shard of a Cluster is emptied", async () => {
+    const cluster = await newCluster();
+    const { first } = await newPair(cluster.url);
+    const masterOf = await cluster.masters();
+    const format = masterOf("ug:format");
+    const other = Array.from({ length: 100 }, (_, i) => masterOf(`${i}`)).find((one) => one !== format);
+    await ask(other as { port: number }, "FLUSHALL");
+    await isKnown(first, 0);
+    const { groups } = grpcClients(first);
+    for (let i = 0; i < 20; i++)
+      expect(await failureOf(groups.getUserGroup({ userGroupId: `new ${i}` }))).toMatchObject({
+        reason: "STORE_UNAVAILABLE",
+      });
+    await adminOf(first.url).acceptStoreData({});
+    await isKnown(first, 1);
+    expect((await groups.getUserGroup({ userGroupId: "new 1" })).newUserGroup).toBe(true);
+  });
+});
