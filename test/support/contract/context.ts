@@ -172,7 +172,8 @@ export function heldUpAt(client: StoreClient, script: string, meanwhile: () => P
       return call.apply(client, args);
     };
   const [run, ask] = [client.run.bind(client), client.ask.bind(client)];
-  return { run, ask, change: held(client.change) } as unknown as StoreClient;
+  const confirmMissing = client.confirmMissing.bind(client);
+  return { run, ask, confirmMissing, change: held(client.change) } as unknown as StoreClient;
 }
 
 /** A client whose changes by one script fail, as if this process ended before it. */
