@@ -28,7 +28,15 @@ import {
   REVOKED_CHANNEL,
   signingKeysKey,
 } from "./keys.ts";
-import { ADD_MEMBER, integerOf, optionalIntegerOf, REMOVE_MEMBER, type StoredRecord, textOf } from "./records.ts";
+import {
+  ADD_MEMBER,
+  inBatches,
+  integerOf,
+  optionalIntegerOf,
+  REMOVE_MEMBER,
+  type StoredRecord,
+  textOf,
+} from "./records.ts";
 import type { StoreClient } from "./redis/client.ts";
 import { changeScript, type Script, type ScriptArgs } from "./redis/script.ts";
 import beginDeletion from "./scripts/begin-deletion.lua" with { type: "text" };
@@ -176,18 +184,21 @@ export function redisEnvironments({
   };
 
   /**
-   * Creates an environment, unless there is one.
+   * Looks up an environment, and creates it if there is none.
    *
    * @param isRestorable whether it may be created if an environment of this name was deleted
    * @returns it, and whether this call has created it
    * @throws EnvironmentNotFound
    */
-  const make = async (
+  const lookUpOrCreate = async (
     name: EnvironmentName,
     by: ChangeBy,
     isRestorable: boolean,
   ): Promise<Stored & { isMade: boolean }> => {
     const path = environmentPath(name);
+    // The number under the name finds it even if a tombstone before it is lost.
+    const found = await lookUp(name).catch(unlessGone);
+    if (found) return { ...found, isMade: false };
     for (;;) {
       const { own, free: number } = await walk(name);
       const last = own.at(-1);
@@ -225,11 +236,8 @@ export function redisEnvironments({
 
   return {
     async ensureEnvironment(name, by) {
-      const { number, record } = await lookUp(name).catch((error: unknown) => {
-        if (!(error instanceof EnvironmentNotFound)) throw error;
-        // Only CreateEnvironment creates a deleted one again.
-        return make(name, by, false);
-      });
+      // Only CreateEnvironment creates a deleted one again.
+      const { number, record } = await lookUpOrCreate(name, by, false);
       if (record["state"] !== "active") throw new EnvironmentNotFound();
       // If this fails, only the list lacks it.
       await list(name).catch(() => {});
@@ -237,7 +245,7 @@ export function redisEnvironments({
     },
 
     async create(name, by) {
-      const made = await make(name, by, true);
+      const made = await lookUpOrCreate(name, by, true);
       if (!made.isMade) throw isBeingDeleted(made.record) ? new EnvironmentBeingDeleted() : new EnvironmentExists();
       return listedFrom(name, made);
     },
@@ -266,14 +274,12 @@ export function redisEnvironments({
       const paths = found.slice(0, size);
       const names = paths.flatMap((path) => parseEnvironmentPath(path) ?? []);
       const items: ListedEnvironment[] = [];
-      for (let start = 0; start < names.length; start += CANDIDATES_AT_ONCE) {
-        const batch = names.slice(start, start + CANDIDATES_AT_ONCE);
-        items.push(
-          ...(
-            await Promise.all(batch.map((name) => lookUp(name).then((each) => listedFrom(name, each), unlessGone)))
-          ).flat(),
-        );
-      }
+      const read = async (name: EnvironmentName) => {
+        const stored = await lookUp(name).catch(unlessGone);
+        // A name without an environment is left out.
+        return stored ? [listedFrom(name, stored)] : [];
+      };
+      for await (const batch of inBatches(names, CANDIDATES_AT_ONCE, read)) items.push(...batch.flat());
       return { items, next: found.length > size ? paths.at(-1) : undefined };
     },
 
@@ -329,10 +335,9 @@ function isBeingDeleted(record: StoredRecord): boolean {
   return record["state"] === "deleting";
 }
 
-/** What is listed and is not there is left out. */
-function unlessGone(error: unknown): [] {
-  if (error instanceof EnvironmentNotFound) return [];
-  throw error;
+/** @throws the error, unless it is EnvironmentNotFound */
+function unlessGone(error: unknown): undefined {
+  if (!(error instanceof EnvironmentNotFound)) throw error;
 }
 
 /** The environment that a record names. @throws RecordUnreadable */

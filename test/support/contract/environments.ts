@@ -100,6 +100,16 @@ export function environmentContract({ client, clients, store, redis }: ContractC
       await fails(environments().create(name), RecordUnreadable);
     });
 
+    it("are not created a second time when the record of a deleted one of the name is lost", async () => {
+      const name = named();
+      const former = await environments().create(name);
+      await environments().delete(name, true);
+      const made = await environments().create(name);
+      await redis().del(environmentKey(former.number));
+      await fails(environments(1).create(name), EnvironmentExists);
+      for (const found of await ensure(name)) expect(found.number).toBe(made.number);
+    });
+
     it("are listed in pages", async () => {
       const { name } = named();
       const names: EnvironmentName[] = [undefined, "Customer" as const, "Testing" as const].map((tag) => ({
