@@ -32,14 +32,12 @@ interface StoreObservers {
 }
 
 /** How long a start waits for Redis before the service listens without it, in milliseconds. */
-const WAIT_MS = 2000;
+export const WAIT_MS = 2000;
 
 /** The store of the service while it is being opened. */
 interface OpeningStore extends Opening {
   /** Undefined: the embedded store. */
   readonly identity: StoreIdentity | undefined;
-  /** Resolves when Redis has not come within `WAIT_MS`; else never. */
-  readonly isLate: Promise<void>;
 }
 
 /**
@@ -54,7 +52,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
       "REDIS_URL is not set: the embedded store keeps everything in memory and loses it when the process ends",
     );
     const client = await openEmbedded({ timeoutMs: config.redisTimeoutMs, observe });
-    return { client, identity: undefined, opened: Promise.resolve(), isLate: new Promise(() => {}) };
+    return { client, identity: undefined, opened: Promise.resolve() };
   }
   let lastError: Error | undefined;
   /** The errors that are logged since Redis was ready. */
@@ -84,21 +82,18 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
       onReady();
     },
   });
-  const isLate = new Promise<void>((resolve) => {
-    const timer = setTimeout(() => {
-      isEarly = false;
-      const why = lastError ? errorFields(lastError) : {};
-      if (lastError) logged.add(lastError.message);
-      if (isReporter())
-        logger.error(why, "waiting for Redis: calls fail until it answers; check REDIS_URL and that Redis runs");
-      resolve();
-    }, WAIT_MS);
-    const end = () => {
-      clearTimeout(timer);
-      isEarly = false;
-    };
-    opened.then(end, end);
-  });
+  const timer = setTimeout(() => {
+    isEarly = false;
+    const why = lastError ? errorFields(lastError) : {};
+    if (lastError) logged.add(lastError.message);
+    if (isReporter())
+      logger.error(why, "waiting for Redis: calls fail until it answers; check REDIS_URL and that Redis runs");
+  }, WAIT_MS);
+  const end = () => {
+    clearTimeout(timer);
+    isEarly = false;
+  };
+  opened.then(end, end);
   opened.then(() => warnOfAbsent(client, logger)).catch(() => {});
   const identity = new StoreIdentity({
     client: client.unguarded(),
@@ -111,7 +106,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
       } else logger.error({ cause: fault }, REPLACED);
     },
   });
-  return { client, identity, opened, isLate };
+  return { client, identity, opened };
 }
 
 const REPLACED =

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { StoreMisconfigured } from "@user-group-service/redis";
 import type { Config } from "./config/config.ts";
 import { AT_START } from "./domain/audit.ts";
@@ -16,6 +17,9 @@ import { isReporter } from "./worker.ts";
 
 /** How long until what could not be checked or restored is tried again, in milliseconds. */
 const RETRY_MS = 1000;
+
+/** How often a start looks whether a check that was put off is made, in milliseconds. */
+const PUT_OFF_MS = 5;
 
 /** How often it is checked whether the environments are there: as often as API tokens are, within these bounds in milliseconds. */
 const CHECK_MS = { least: 1000, most: 60_000 };
@@ -70,6 +74,11 @@ export class RedisState {
   async check(): Promise<void> {
     const { client, config, logger } = this.#deps;
     await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
+    // Nobody is served with data that may have another layout or key. One shard of several may be away, though.
+    while (!this.#isChecked && client.nodes.masters().length < 2) {
+      if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
+      await pause(PUT_OFF_MS, undefined, { ref: false });
+    }
     if (!isReporter()) return;
     const warnings = await this.#unlessAway(durabilityWarnings(client, config.minReplicasAck), "what it keeps");
     for (const warning of warnings ?? []) logger.warn(warning);

@@ -2,6 +2,7 @@ import "./runtime.ts";
 import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { existsSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
 import { CONSOLE_FILES } from "@user-group-service/console";
 import { DOCS_FILES } from "@user-group-service/openapi";
 import { readRedisUrl } from "@user-group-service/redis";
@@ -19,7 +20,7 @@ import { Metrics } from "./observability/metrics.ts";
 import { UnknownCallers } from "./observability/unknown-callers.ts";
 import { generateDevelopmentTokens, openIssuedTokens, staticTokens } from "./open-api-tokens.ts";
 import { isLoopback, openSessions } from "./open-sessions.ts";
-import { openAudit, openRateLimiters, openStore, openStores } from "./open-store.ts";
+import { openAudit, openRateLimiters, openStore, openStores, WAIT_MS } from "./open-store.ts";
 import { collectorTlsOf, openTraces } from "./open-traces.ts";
 import { mayRead, requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
@@ -53,14 +54,16 @@ interface RunningService extends Omit<Listening, "workers"> {
  * @throws StoreMisconfigured, or the error of `listen`
  */
 export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
-  const { app, log, lifecycle, metrics, forDevelopment, reload, listensAt, endStreams, close, start, isLate } =
-    await open(config, options);
+  const { app, log, lifecycle, metrics, forDevelopment, reload, listensAt, endStreams, close, start } = await open(
+    config,
+    options,
+  );
   const { logger } = log;
   const listen = { ...config, ...worker?.ports };
   try {
     await requireListenPermission(listen.host, listen.port);
     const started = start();
-    const isWaiting = await Promise.race([started.then(() => false), isLate.then(() => true)]);
+    const isWaiting = await Promise.race([started.then(() => false), pause(WAIT_MS, true, { ref: false })]);
     // Opened first, so it closes last, and reports the shutdown while the service drains.
     const metricsUrl = await openMetricsPort(listen, { app, lifecycle });
     const onConnectionError = (error: Error) => logger.error(errorFields(error), "a connection cannot be accepted");
@@ -138,7 +141,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
   try {
     const traces = await openTraces(config, { logger: log.logger, metrics, lifecycle });
     let onReconnected = () => {};
-    const { client, identity, opened, isLate } = await openStore(config, {
+    const { client, identity, opened } = await openStore(config, {
       logger: log.logger,
       metrics,
       onReady: () => onReconnected(),
@@ -186,16 +189,16 @@ export async function open(config: Config, options: { write?: (line: string) => 
         cipher.use(ring);
         await state.noteKeyUse();
       }
-      if (changed.has("API_TOKENS_FILE") || changed.has("ADMIN_TOKEN_FILE")) {
-        if (isStarted) authenticator.use(await tokensOf(next));
-        state.useOnly(next.apiTokens.map(({ environment }) => environment));
-      }
       await client.changeSecrets({
         ...(changed.has("REDIS_PASSWORD_FILE") && { password: next.redisPassword }),
         ...(changed.has("REDIS_SENTINEL_PASSWORD_FILE") && { sentinelPassword: next.redisSentinelPassword }),
         ...(changed.has("REDIS_CA_FILE") && { ca: next.redisCa }),
       });
       if ([...changed].some((setting) => setting.startsWith("OTEL_"))) traces?.useTls(collectorTlsOf(next));
+      if (changed.has("API_TOKENS_FILE") || changed.has("ADMIN_TOKEN_FILE")) {
+        if (isStarted) authenticator.use(await tokensOf(next));
+        state.useOnly(next.apiTokens.map(({ environment }) => environment));
+      }
       current = next;
     };
     state.onGone = ({ number }) => authenticator.forget(number);
@@ -203,8 +206,12 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const start = async () => {
       await opened;
       if (config.redisUrl !== undefined) await state.check();
-      const adminTokens = adminToken === undefined ? current.adminTokens : [adminToken];
-      authenticator.use(await tokensOf({ adminTokens, apiTokens: [...current.apiTokens, ...generatedTokens] }));
+      // The files of settings may change in the meantime.
+      for (let used: Config | undefined; used !== current; ) {
+        used = current;
+        const adminTokens = adminToken === undefined ? used.adminTokens : [adminToken];
+        authenticator.use(await tokensOf({ adminTokens, apiTokens: [...used.apiTokens, ...generatedTokens] }));
+      }
       state.watch();
       if (config.redisUrl !== undefined) onReconnected = () => state.restore();
       isStarted = true;
@@ -247,7 +254,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     /** Ends the streams, which do not end by themselves. */
     const endStreams = () => shutdown.abort();
     const forDevelopment: ForDevelopment = { generatedTokens, adminToken };
-    return { app, log, lifecycle, metrics, forDevelopment, reload, listensAt, endStreams, close, start, isLate };
+    return { app, log, lifecycle, metrics, forDevelopment, reload, listensAt, endStreams, close, start };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs, { onFailure: closeFailure(log.logger) });
     throw error;

@@ -87,6 +87,23 @@ describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it sta
     expect(says(server, "listening")).toEqual([]);
   });
 
+  it("serves nobody before the data of a Redis that hangs at the start is checked", async () => {
+    const redis = await newRedis();
+    const before = await launched(redis.url);
+    await waitFor("it serves", () => says(before, "listening").length === 1);
+    await before.stop();
+    const proxy = await newProxy(redis);
+    proxy.holdFrom("ug:token-keys");
+    const server = await launched(proxy.url, { TOKEN_KEYS: tokenKey("test", 8) });
+    await waitFor("it cannot check", () => says(server, "Redis does not answer for").length > 0);
+    await isAlive(server);
+    await waitUntilReady(server, false);
+    proxy.allow(Number.POSITIVE_INFINITY);
+    expect(await server.exited()).toBe(1);
+    expect(server.output()).toMatch(/TOKEN_KEYS holds another key test/);
+    expect(says(server, "listening")).toEqual([]);
+  });
+
   it("logs each failure of a connection once while Redis does not answer", async () => {
     const redis = await newRedis();
     const proxy = await newProxy(redis);

@@ -9,6 +9,8 @@ export interface RedisProxy {
   trips(): number;
   /** From now on this many round trips pass; the requests of further ones are held back. */
   allow(trips: number): void;
+  /** Holds back requests, from the first one that has this text on, until `allow`. */
+  holdFrom(text: string): void;
   /** Requests pass, but the `nth` reply to scripts from now does not: the connection breaks instead. */
   cutReply(nth: number): void;
   /** Further connections lead to another port, as after a failover behind one name; those that are open stay. */
@@ -28,6 +30,7 @@ export async function openRedisProxy({ port }: Pick<TestRedis, "port">): Promise
   let trips = 0;
   let replied = true;
   let untilCut = 0;
+  let heldFrom: string | undefined;
   const server = createServer((client) => {
     const redis = connect(target, "127.0.0.1");
     for (const [one, other] of [
@@ -51,6 +54,7 @@ export async function openRedisProxy({ port }: Pick<TestRedis, "port">): Promise
         redis.write(request);
         return;
       }
+      if (heldFrom !== undefined && text.includes(heldFrom)) allowed = 0;
       if (replied) trips++;
       replied = false;
       if (trips <= allowed) redis.write(request);
@@ -69,8 +73,12 @@ export async function openRedisProxy({ port }: Pick<TestRedis, "port">): Promise
     allow: (limit) => {
       trips = 0;
       replied = true;
+      heldFrom = undefined;
       allowed = limit;
       for (const send of held.splice(0)) send();
+    },
+    holdFrom: (text) => {
+      heldFrom = text;
     },
     cutReply: (nth) => {
       untilCut = nth;
