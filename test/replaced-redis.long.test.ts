@@ -42,6 +42,9 @@ async function refuses(server: TestServer, { token }: { readonly token: string }
   ]) {
     expect(await failureOf(call())).toMatchObject(unavailable);
   }
+  const { name } = environment;
+  const published = await http1(server.url, `/e/${name}/Customer/.well-known/jwks.json`);
+  expect(published.json()).toMatchObject({ error: { reason: "STORE_UNAVAILABLE" } });
 }
 
 /** Creates groups until it is told to end. @returns the tokens of the group that it asks for, as they were answered */
@@ -95,6 +98,7 @@ describeWithRedis.each(RUNTIMES)("Redis under a running service on %s", (runtime
       await waitUntilReady(server, false, "changes");
       expect(says(server, REPLACED)).toMatchObject([{ level: "error", cause: expect.stringMatching(/gone/) }]);
     }
+    expect(await failureOf(adminOf(first.url).listEnvironments({}))).toMatchObject({ reason: "STORE_UNAVAILABLE" });
     // An issued API token is not known, which does not mean that it is revoked.
     expect((await http1(first.url, "/api/user?user_group_id=a", { headers: bearer(issued) })).status).toBe(503);
     // A new process takes what it finds, and those that run do not follow it.

@@ -271,6 +271,7 @@ export function redisEnvironments({
     async list({ after, size }) {
       const range = [ENVIRONMENTS_KEY, after === "" ? "-" : `(${after}`, "+", "LIMIT", 0, size + 1] as const;
       const found = await client.run("list", "zrangebylex", range);
+      if (found.length === 0) await client.confirmMissing();
       const paths = found.slice(0, size);
       const names = paths.flatMap((path) => parseEnvironmentPath(path) ?? []);
       const items: ListedEnvironment[] = [];

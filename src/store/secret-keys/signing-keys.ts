@@ -90,12 +90,12 @@ export function redisSigningKeys({
     },
 
     async readByName(name) {
-      try {
-        return await read(await environments.find(name));
-      } catch (error) {
+      const set = await environments.find(name).then(read, (error: unknown) => {
         if (!(error instanceof EnvironmentNotFound)) throw error;
         return { keys: [], version: "", now: Date.now() };
-      }
+      });
+      if (set.keys.length === 0) await client.confirmMissing();
+      return set;
     },
 
     replace: (environment, keys, change) => write(environment, keys, { ...change, names: "signing_keys" }),
