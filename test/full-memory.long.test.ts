@@ -56,6 +56,11 @@ describeWithRedis("while Redis' memory is full", () => {
     }
     const { auditEvents } = await admin.listAuditEvents({ method: "RevokeUserGroupTokens" });
     expect(auditEvents.map(({ userGroupId }) => userGroupId).sort()).toEqual(["leaked", "other"]);
+    const { signingKeys } = await adminOf(server.url).rotateSigningKey({
+      environment: customerOf(server),
+      endSessions: true,
+    });
+    expect(signingKeys.length).toBeGreaterThan(0);
     const deleted = await adminOf(server.url).deleteEnvironment({ environment: customerOf(server), force: true });
     expect(deleted).toMatchObject({ done: true });
   });

@@ -20,6 +20,8 @@ const VERSION = "version";
 
 export const SET_SIGNING_KEYS = environmentScript("set-signing-keys", {
   ...{ keys: ["signingKeys"], args: ["was", "changedFields", "channel", "message"], lua: setSigningKeys },
+  // Replacing leaked keys revokes the sessions that they signed.
+  allowOom: true,
 });
 
 /** The keys that sign viewer sessions, in Redis, their private keys encrypted under `TOKEN_KEYS`. */
