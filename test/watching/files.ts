@@ -12,6 +12,7 @@ export const JOB = "user-group-service";
 export interface Alert {
   readonly alert: string;
   readonly expr: string;
+  readonly for?: string;
   readonly labels: { readonly severity: string };
   readonly annotations: { readonly summary: string; readonly description: string; readonly runbook_url: string };
 }
@@ -22,11 +23,29 @@ export interface Recorded {
   readonly expr: string;
 }
 
-const { groups } = parse(readFileSync(RULES_FILE, "utf8")) as { groups: { rules: (Alert | Recorded)[] }[] };
+interface Rules {
+  readonly groups: readonly { readonly name: string; readonly rules: readonly (Alert | Recorded)[] }[];
+}
+
+const { groups } = parse(readFileSync(RULES_FILE, "utf8")) as Rules;
 const rules = groups.flatMap((group) => group.rules);
 
 export const ALERTS: readonly Alert[] = rules.filter((rule) => "alert" in rule);
 export const RECORDED: readonly Recorded[] = rules.filter((rule) => "record" in rule);
+
+const UNIT_MS: { readonly [unit: string]: number } = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** The rules with all durations shorter by a factor, for a Prometheus that scrapes more often by as much. */
+export function rulesFasterBy(factor: number): Rules {
+  const shorter = (_: string, before: string, count: string, unit: string) =>
+    `${before}${(Number(count) * (UNIT_MS[unit] as number)) / factor}ms`;
+  const faster = (rule: Alert | Recorded): Alert | Recorded => ({
+    ...rule,
+    expr: rule.expr.replace(/(\[|offset )(\d+)([smhd])\b/g, shorter),
+    ...("for" in rule && rule.for && { for: rule.for.replace(/()(\d+)([smhd])$/, shorter) }),
+  });
+  return { groups: groups.map(({ name, rules }) => ({ name, rules: rules.map(faster) })) };
+}
 
 interface Panel {
   readonly type: string;

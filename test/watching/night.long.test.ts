@@ -1,0 +1,219 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { orLeaveOut } from "@user-group-service/testing/on-path";
+import { closeLater, newFolder, newProcess } from "@user-group-service/testing/opened";
+import { startProcess } from "@user-group-service/testing/process";
+import { repeat } from "@user-group-service/testing/repeat";
+import { freePort, waitFor } from "@user-group-service/testing/wait";
+import type { Redis } from "ioredis";
+import { expect, it } from "vitest";
+import { ADMIN_ENV, adminOf } from "../support/admin.ts";
+import { newOperator, newRedis, newServer, redisUrl } from "../support/opened.ts";
+import type { TestRedis } from "../support/redis.ts";
+import { grpcClients } from "../support/rpc.ts";
+import type { TestServer } from "../support/server.ts";
+import { JOB, rulesFasterBy } from "./files.ts";
+
+const prometheus = orLeaveOut("prometheus", "the operator's night is");
+
+/** How many seconds of an operator pass in one second of the test. The rules and the scrapes are faster by as much. */
+const FASTER = 30;
+
+/** How many scrapes a state lasts after its alerts fire, in which no other alert may fire: some minutes of an operator. */
+const SCRAPES = 20;
+
+/** A state of Redis, and the alerts that call an operator in it. */
+interface Hour {
+  readonly what: string;
+  readonly pages: readonly string[];
+  readonly begin: (stage: Stage) => Promise<unknown>;
+  readonly end: (stage: Stage) => Promise<unknown>;
+  /** Whether existing groups are read. */
+  readonly reads: boolean;
+}
+
+interface Stage {
+  readonly redis: TestRedis;
+  readonly operator: Redis;
+  readonly servers: readonly TestServer[];
+}
+
+const NIGHT: readonly Hour[] = [
+  {
+    what: "full",
+    pages: ["UserGroupsChangesFail", "UserGroupsRedisFull"],
+    begin: async ({ operator }) => operator.config("SET", "maxmemory", await usedMemory(operator)),
+    end: ({ operator }) => operator.config("SET", "maxmemory", "0"),
+    reads: true,
+  },
+  {
+    what: "read-only",
+    pages: ["UserGroupsChangesFail"],
+    begin: async ({ operator }) => operator.replicaof("127.0.0.1", await freePort()),
+    end: ({ operator }) => operator.replicaof("NO", "ONE"),
+    reads: true,
+  },
+  {
+    what: "empty",
+    pages: ["UserGroupsChangesFail", "UserGroupsRedisReplaced"],
+    begin: ({ operator }) => operator.flushall(),
+    async end({ operator, servers: [server] }) {
+      // Nobody's group was created a second time.
+      expect(await operator.keys("ug:*:group:*")).toEqual([]);
+      await adminOf((server as TestServer).url).acceptStoreData({});
+    },
+    reads: false,
+  },
+  {
+    what: "gone",
+    pages: ["UserGroupsReadsFail", "UserGroupsRedisAway"],
+    begin: ({ redis }) => redis.kill(),
+    end: ({ redis }) => redis.restart(),
+    reads: false,
+  },
+];
+
+/** It fires whenever enough calls fail, and until they are forgotten. */
+const CALLS_FAIL = "UserGroupsCallsFail";
+
+async function usedMemory(operator: Redis): Promise<string> {
+  return /used_memory:(\d+)/.exec(await operator.info("memory"))?.[1] ?? "";
+}
+
+/** Starts Prometheus with the rules of `deploy/`. @returns asks its API, and gives the `data` of the answer */
+async function watch(servers: readonly TestServer[]) {
+  const folder = newFolder();
+  const [rules, config] = [join(folder, "alerts.yaml"), join(folder, "prometheus.yaml")];
+  writeFileSync(rules, JSON.stringify(rulesFasterBy(FASTER)));
+  const targets = servers.map(({ url }) => new URL(url).host);
+  writeFileSync(
+    config,
+    JSON.stringify({
+      global: { scrape_interval: "500ms", scrape_timeout: "500ms", evaluation_interval: "500ms" },
+      rule_files: [rules],
+      scrape_configs: [{ job_name: JOB, static_configs: [{ targets }] }],
+    }),
+  );
+  const port = await freePort();
+  const address = `127.0.0.1:${port}`;
+  const files = [`--config.file=${config}`, `--storage.tsdb.path=${join(folder, "data")}`];
+  newProcess(
+    startProcess([prometheus as string, ...files, `--web.listen-address=${address}`, "--log.level=error"], {}),
+  );
+  const ask = async (path: string): Promise<unknown> => {
+    const response = await fetch(`http://${address}/api/v1/${path}`);
+    return ((await response.json()) as { data: unknown }).data;
+  };
+  await waitFor("Prometheus answers", () => ask("alerts").catch(() => undefined));
+  return {
+    /** The alerts that fire and call an operator. */
+    async pages(): Promise<readonly string[]> {
+      const { alerts } = (await ask("alerts")) as {
+        alerts: { state: string; labels: { alertname: string; severity: string } }[];
+      };
+      const firing = alerts.filter(({ state, labels }) => state === "firing" && labels.severity === "page");
+      return [...new Set(firing.map(({ labels }) => labels.alertname))].sort();
+    },
+    /** How often the servers were scraped. */
+    async scrapes(): Promise<number> {
+      const query = encodeURIComponent(`sum(count_over_time(up{job="${JOB}"}[1d]))`);
+      const { result } = (await ask(`query?query=${query}`)) as { result: { value: [number, string] }[] };
+      return Number(result[0]?.value[1] ?? 0) / servers.length;
+    },
+  };
+}
+
+/** Reads, changes and creates groups at all servers until the test ends. */
+function call(servers: readonly TestServer[]) {
+  const failed = { reads: 0, changes: 0, creations: 0 };
+  const tokens = new Set<string>();
+  let created = 0;
+  const loops = servers.flatMap((server) => {
+    const { groups } = grpcClients(server);
+    const calls = {
+      reads: () =>
+        groups.getUserGroup({ userGroupId: "known" }).then(({ userGroup }) => tokens.add(userGroup?.token ?? "")),
+      changes: () => groups.updateUserGroup({ userGroupId: "known", name: `name ${created}` }),
+      creations: () => groups.getUserGroup({ userGroupId: `group ${created++}` }),
+    };
+    return (Object.keys(calls) as (keyof typeof calls)[]).map((kind) => async () => {
+      await calls[kind]().catch(() => failed[kind]++);
+    });
+  });
+  const calls = repeat(loops, 20);
+  closeLater(() => calls.end());
+  return {
+    tokens,
+    /** How many calls of each kind failed since the last time. */
+    takeFailed() {
+      const taken = { ...failed };
+      Object.assign(failed, { reads: 0, changes: 0, creations: 0 });
+      return taken;
+    },
+  };
+}
+
+it.skipIf(prometheus === undefined || redisUrl === undefined)(
+  "an operator is called whenever Redis is full, read-only, empty or gone, and by the alerts for it",
+  async () => {
+    const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+    const operator = newOperator(redis);
+    const first = await newServer({
+      redisUrl: redis.url,
+      env: { ...ADMIN_ENV, LOG_LEVEL: "info", REDIS_TIMEOUT: "1s" },
+    });
+    await grpcClients(first).groups.getUserGroup({ userGroupId: "known" });
+    const servers = [first, await newServer({ redisUrl: redis.url, like: first, env: { REDIS_TIMEOUT: "1s" } })];
+    const stage = { redis, operator, servers };
+    const { pages, scrapes } = await watch(servers);
+    const calls = call(servers);
+    const quiet = () => waitFor("no alert fires", async () => (await pages()).every((alert) => alert === CALLS_FAIL));
+    const timeline: string[] = [];
+    const seen = new Set<string>();
+    await waitFor("the servers are scraped", async () => (await scrapes()) > SCRAPES);
+    expect(await pages()).toEqual([]);
+    calls.takeFailed();
+
+    for (const { what, pages: expected, begin, end, reads } of NIGHT) {
+      const began = performance.now();
+      const minutes = () => ((performance.now() - began) * FASTER) / 60_000;
+      const fired = new Map<string, number>();
+      const look = async () => {
+        for (const alert of await pages()) if (!fired.has(alert)) fired.set(alert, minutes());
+        return fired;
+      };
+      const before = new Set(await pages());
+      await begin(stage);
+      await waitFor(`${what}: ${expected.join(" and ")} fire`, async () => {
+        await look();
+        return expected.every((alert) => fired.has(alert));
+      });
+      const until = (await scrapes()) + SCRAPES;
+      await waitFor("some minutes pass", async () => (await look()) && (await scrapes()) > until);
+      const failed = calls.takeFailed();
+      await end(stage);
+      const ended = minutes();
+      await quiet();
+      for (const [alert, at] of fired) {
+        seen.add(alert);
+        if (!before.has(alert)) timeline.push(`${what.padEnd(10)} ${at.toFixed(1).padStart(5)} min  ${alert} fires`);
+      }
+      timeline.push(
+        `${what.padEnd(10)} ${(minutes() - ended).toFixed(1).padStart(5)} min  after its end all is quiet; failed: ${JSON.stringify(failed)}`,
+      );
+      expect([...fired.keys()].filter((alert) => alert !== CALLS_FAIL).sort(), what).toEqual(expected);
+      expect(failed.changes, what).toBeGreaterThan(0);
+      expect(failed.creations, what).toBeGreaterThan(0);
+      expect(failed.reads === 0, what).toBe(reads);
+      calls.takeFailed();
+    }
+    console.log(timeline.join("\n"));
+    expect(seen).toContain(CALLS_FAIL);
+    // One token before Redis was emptied, and one since, also after it was gone.
+    await waitFor("calls are answered", async () => {
+      const answer = await grpcClients(first).groups.getUserGroup({ userGroupId: "known" });
+      return calls.tokens.has(answer.userGroup?.token ?? "");
+    });
+    expect(calls.tokens.size).toBe(2);
+  },
+);
