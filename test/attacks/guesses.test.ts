@@ -11,7 +11,7 @@ const GUESSES = 2000;
 const NETWORKS = 12_000;
 
 /** What Redis was asked that concerns guesses: the lookup of an API token, and the count of a failure. */
-const OF_A_GUESS = /^(?:evalsha \S+ 2 ug:\{\d+\}:environment ug:\{\d+\}:api-token:|evalsha \S+ 1 ug:rate:)/i;
+const OF_A_GUESS = /^eval(?:sha)? .+ (?:2 ug:\{\d+\}:environment ug:\{\d+\}:api-token:|1 ug:rate:)/is;
 
 /** Guesses API tokens of the right form over one connection; gives how often each gRPC status was answered. */
 async function guess(
