@@ -5,6 +5,8 @@ import type { NewUserGroup, UserGroup } from "../../src/domain/user-group.ts";
 /** What kind of groups there are. */
 export interface Kind {
   readonly title: string;
+  /** Redis' setting `hash-max-listpack-value`. */
+  readonly compactValueBytes: number;
   group(number: number): NewUserGroup;
 }
 
@@ -28,23 +30,25 @@ const short = (number: number): NewUserGroup => ({
   properties: { plan: "pro", seats: number % 100 },
 });
 
-export const KINDS: readonly Kind[] = [
-  { title: "all values short", group: short },
-  {
-    title: "`properties` of some hundred bytes",
-    group: (number) => ({
-      ...short(number),
-      properties: {
-        plan: "enterprise",
-        seats: number % 100,
-        country: "Netherlands",
-        regions: ["eu-west-1", "eu-central-1", "us-east-2"],
-        features: { export: true, alerts: true, embedding: number % 2 === 0, rows: 250_000 },
-        owner: { name: `Owner of number ${number}`, email: `owner-${number}@customer.example` },
-        notes: "Renewed for two years; wants the quarterly report by region and product line.",
-      },
-    }),
+const long = (number: number): NewUserGroup => ({
+  ...short(number),
+  properties: {
+    plan: "enterprise",
+    seats: number % 100,
+    country: "Netherlands",
+    regions: ["eu-west-1", "eu-central-1", "us-east-2"],
+    features: { export: true, alerts: true, embedding: number % 2 === 0, rows: 250_000 },
+    owner: { name: `Owner of number ${number}`, email: `owner-${number}@customer.example` },
+    notes: "Renewed for two years; wants the quarterly report by region and product line.",
   },
+});
+
+const LONG = "`properties` of some hundred bytes";
+
+export const KINDS: readonly Kind[] = [
+  { title: "all values short", compactValueBytes: 64, group: short },
+  { title: `${LONG}, as Redis is installed`, compactValueBytes: 64, group: long },
+  { title: `${LONG}, \`hash-max-listpack-value 1024\``, compactValueBytes: 1024, group: long },
 ];
 
 /** The id of a group by its number. */
