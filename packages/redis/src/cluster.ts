@@ -135,7 +135,7 @@ export class ClusterNodes implements StoreNodes {
       if (redirection.kind === "wait" || hops > QUICK_HOPS) await pause(PAUSE_MS);
       if (redirection.kind === "wait") node = this.#slots[from.slot];
       else node = await this.#follow(redirection, node);
-      if (call.isEnded) throw error;
+      if (!call.hasTime) throw error;
       try {
         return await this.#attempt(node, call, redirection.kind === "ask");
       } catch (caught) {

@@ -5,8 +5,8 @@ import type { RedisDestination } from "./options.ts";
 
 /** Something that is done at a node. */
 export interface NodeCall<T> {
-  /** Once it is ended, nothing is done again. */
-  readonly isEnded: boolean;
+  /** Whether there is time to do it again. */
+  readonly hasTime: boolean;
   /** @param asking whether the node is to be asked for a key that is on its way to it (`send`) */
   sendTo(node: StoreNode, asking: boolean): Promise<T>;
 }

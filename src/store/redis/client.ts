@@ -247,13 +247,13 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   readonly operation: string;
   /** What is known of the change; undefined when the call makes none. */
   outcome: ChangeOutcome | undefined;
-  isEnded = false;
   previous: TimedCall | undefined;
   next: TimedCall | undefined;
   end: number;
   /** Whether the change is known to be made. */
   protected isMade = false;
   protected readonly timeouts: Timeouts;
+  private isEnded = false;
   private readonly observe: StoreObserver | undefined;
   private readonly sent: Sent | undefined;
   private readonly started = performance.now();
@@ -267,6 +267,11 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.observe = observe;
     this.sent = sent;
     this.end = timeouts.add(this, this.started);
+  }
+
+  /** So that what is sent again and refused is known to be refused before the timeout. */
+  get hasTime(): boolean {
+    return !this.isEnded && this.timeouts.left(this) > this.timeouts.timeoutMs * (1 - CHANGE_SHARE);
   }
 
   sendTo({ reads: { redis } }: StoreNode, asking: boolean): Promise<T> {
@@ -344,8 +349,7 @@ class Change extends RoundTrip<string[]> {
       }
       // Redis' clock was set, or this process was slow to send. Nothing was changed.
       this.outcome = "not_made";
-      const hasTime = !this.isEnded && this.timeouts.left(this) > this.timeouts.timeoutMs * (1 - CHANGE_SHARE);
-      if (tries === TRIES || !hasTime) {
+      if (tries === TRIES || !this.hasTime) {
         throw new NotSent(`${this.operation}: it reached Redis too late, and was not carried out`);
       }
     }

@@ -10,8 +10,9 @@ import tokensPart from "../scripts/parts/tokens.lua" with { type: "text" };
  * Redis that was stopped, until long after its caller was told that it failed. So after the deadline it changes nothing,
  * and answers `late`. The second element of every answer of a change is Redis' clock.
  *
- * Redis refuses a change before it starts if its memory is full (`#!lua` without `allow-oom`), and every script that needs a
- * missing key of a slot that is on its way to another node. So a script reads whatever may be missing, or of another type, before its first write.
+ * Redis refuses a change before it starts if its memory is full (`#!lua` without `allow-oom`). A key of another type fails a
+ * script where it meets it, and so does a missing key of a slot that is on its way to another node: so a script reads what it
+ * writes to before its first write, or, as `parts/environment.lua`, learns that the slot stays.
  */
 
 /** A script in Lua, and what its arguments are called. */

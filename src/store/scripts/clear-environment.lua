@@ -16,10 +16,7 @@ for _, member in ipairs(members) do
   redis.call('ZREM', apiTokens, member)
 end
 if #members > 0 then return {'more', nowText, '0'} end
-local buckets = {}
-for i = 0, 255 do buckets[i + 1] = prefix .. 'tokens:' .. string.format('%02x', i) end
-redis.call('EXISTS', unpack(buckets))
 audit('', '')
-redis.call('UNLINK', unpack(buckets))
+for i = 0, 255 do redis.call('UNLINK', prefix .. 'tokens:' .. string.format('%02x', i)) end
 redis.call('HSET', environment, 'state', 'deleted')
 return {'done', nowText}

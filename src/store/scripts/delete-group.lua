@@ -11,10 +11,10 @@ end
 local found = redis.call('HMGET', group, 'd', 'x', 'g', 'u', 'c')
 if redis.call('EXISTS', group) == 0 or old ~= '' and found[1] ~= old then return {'missing', nowText} end
 if etag ~= '' and etag ~= (found[3] or '') .. '-' .. (found[4] or found[5] or '') then return {'stale', nowText} end
-local ending, sessions = entriesOf(id, found[1], found[2]), prefix .. 'sessions:' .. (found[3] or '')
-redis.call('EXISTS', sessions)
+local ending = entriesOf(id, found[1], found[2])
+redis.call('ZSCORE', ids, id)
 audit('g:' .. id, '')
 removeEntries(ending)
-redis.call('UNLINK', group, sessions)
+redis.call('UNLINK', group, prefix .. 'sessions:' .. (found[3] or ''))
 redis.call('ZREM', ids, id)
 return {'done', nowText}

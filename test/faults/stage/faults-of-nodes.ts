@@ -125,7 +125,7 @@ async function fillMemory({ shape, load, hasTime, nextKey }: Stage): Promise<voi
 
 /** Adds to what a node holds, beside a key that it has; tells whether it takes no more. */
 async function isFull(node: TestRedis, key: string): Promise<boolean> {
-  return ask(node, "APPEND", key + FILLER, "x".repeat(MIB / 4)).then(
+  return ask(node, "APPEND", key.slice(0, key.indexOf("}") + 1) + FILLER, "x".repeat(MIB / 4)).then(
     () => false,
     (error: Error) => error.message.startsWith("OOM"),
   );
