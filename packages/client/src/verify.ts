@@ -222,6 +222,11 @@ function publishedKeys(url: string, timeoutMs: number): PublishedKeys {
 /** Fetches an answer with keys, as long as it is not too large. */
 async function fetchKeys(url: string, options: Parameters<typeof fetch>[1]): Promise<Response> {
   const response = await fetch(url, options);
+  // Only an answer with this status has keys. The caller reports others, some of which may have no body.
+  if (response.status !== 200) {
+    await response.body?.cancel();
+    return response;
+  }
   const reader = response.body?.getReader();
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   let size = 0;
@@ -230,7 +235,7 @@ async function fetchKeys(url: string, options: Parameters<typeof fetch>[1]): Pro
     if (size > MAX_KEYS_BYTES) throw new Error(`its answer has more than ${MAX_KEYS_BYTES} bytes`);
     chunks.push(read.value);
   }
-  return new Response(new Blob(chunks), { status: response.status });
+  return new Response(new Blob(chunks));
 }
 
 function verified(claims: SessionClaims): VerifiedViewerSession {

@@ -140,11 +140,16 @@ describe("viewer sessions", () => {
 
   it("are neither good nor bad while the keys cannot be read", async () => {
     const broken = createServer((req, res) => {
-      if (req.url === "/404") res.writeHead(404).end();
+      const [, status] = /^\/(\d{3})$/.exec(req.url ?? "") ?? [];
+      if (status !== undefined) res.writeHead(Number(status)).end();
       else if (req.url === "/text") res.end("hello");
       else if (req.url === "/json") res.end("{}");
     });
     const base = await newListener(broken);
+    for (const status of [204, 302, 304, 404]) {
+      const checked = verifyViewerSession(session, { ...options, keysUrl: `${base}/${status}` });
+      await expect(checked, String(status)).rejects.toThrow(/200 OK/);
+    }
     for (const url of [`${base}/404`, `${base}/text`, `${base}/json`, `${base}/hangs`, "http://127.0.0.1:1/"]) {
       const checked = verifyViewerSession(session, { ...options, keysUrl: url, timeoutMs: 200 });
       await expect(checked, url).rejects.toThrow(SessionKeysError);
