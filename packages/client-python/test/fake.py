@@ -19,6 +19,7 @@ class Answers:
     def __init__(self, *answers, port=0, tls=None):
         self.answers = list(answers)
         self.requests = []
+        self.peers = set()
         # Clients that give up are what is tried.
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.handle_error = lambda *_: None
@@ -46,6 +47,7 @@ class Answers:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["content-length"] or 0))
                 outer.requests.append((self.headers, body))
+                outer.peers.add(self.client_address)
                 answer = outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0]
                 if answer is None or answer is Reset:
                     # The connection breaks before the answer.

@@ -7,6 +7,7 @@ import threading
 import time
 import tracemalloc
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from unittest import mock
 
@@ -281,6 +282,21 @@ class Retries(unittest.TestCase):
         with Answers(UNKNOWN, OF_GET) as server:
             self.by_client(server.url, "t0ken-of-the-tests", {"interceptors": [Sees()]}, "get_user_group", GROUP)
         self.assertEqual(seen, [("GetUserGroup", "Token t0ken-of-the-tests")] * 2)
+
+    def test_calls_at_once_share_a_bounded_number_of_connections(self):
+        async def by_async_client(url):
+            async with AsyncClient(url, "t0ken-of-the-tests") as client:
+                await asyncio.gather(*(client.user_groups.get_user_group(GROUP) for _ in range(30)))
+
+        def by_client(url):
+            with Client(url, "t0ken-of-the-tests") as client, ThreadPoolExecutor(10) as threads:
+                list(threads.map(lambda _: client.user_groups.get_user_group(GROUP), range(30)))
+
+        for make in (by_client, lambda url: asyncio.run(by_async_client(url))):
+            with Answers(OF_GET) as server, mock.patch("user_group_service._http._MAX_CONNECTIONS", 3):
+                make(server.url)
+            self.assertEqual(len(server.requests), 30)
+            self.assertLessEqual(len(server.peers), 3)
 
     def test_pages_are_read_one_after_the_other(self):
         first = ok(ListUserGroupsResponse(user_groups=[UserGroupInfo(provided_id="a")], next_page_token="p"))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import threading
 import time
 import urllib.request
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
 from urllib.parse import unquote, urlsplit
-from weakref import WeakKeyDictionary
 
 import httpcore
 from connectrpc.code import Code
@@ -45,7 +45,7 @@ class Http:
         self._tls = tls
         self._proxy = proxy
         self._max_answer_bytes = max_answer_bytes or MAX_ANSWER_BYTES
-        self._pools: dict[int, httpcore.ConnectionPool] = {}
+        self._processes: dict[int, _Connections] = {}
 
     def get(self, url: str, timeout: float) -> tuple[int, bytes]:
         """Read what is at a URL, within a time in seconds, and keep no connection."""
@@ -61,19 +61,22 @@ class Http:
 
     def close(self) -> None:
         """Close the connections of this process."""
-        if pool := self._pools.pop(os.getpid(), None):
-            pool.close()
+        if connections := self._processes.pop(os.getpid(), None):
+            connections.close()
 
     def _request(
         self, method: str, url: str, headers: Pairs, content: bytes | None, timeout: float
     ) -> FullResponse:
         deadline = time.monotonic() + timeout
         token = _deadline.set(deadline)
-        timeouts = {"connect": _CONNECT_TIMEOUT, "pool": timeout}
+        timeouts = {"connect": _CONNECT_TIMEOUT}
         try:
-            with self._pool(url).stream(
-                method, url, headers=list(headers), content=content, extensions={"timeout": timeouts}
-            ) as answer:
+            with (
+                self._connections(url).one(timeout) as connection,
+                connection.stream(
+                    method, url, headers=list(headers), content=content, extensions={"timeout": timeouts}
+                ) as answer,
+            ):
                 body = _Body(answer, self._max_answer_bytes)
                 for chunk in answer.iter_stream():
                     body.add(chunk)
@@ -87,22 +90,55 @@ class Http:
         finally:
             _deadline.reset(token)
 
-    def _pool(self, url: str) -> httpcore.ConnectionPool:
+    def _connections(self, url: str) -> _Connections:
         process = os.getpid()
-        if process not in self._pools:
-            pool = httpcore.ConnectionPool(
-                ssl_context=_tls_for(url, self._tls),
-                proxy=_proxy_for(url, self._proxy),
-                max_connections=_MAX_CONNECTIONS,
-                keepalive_expiry=_KEEPALIVE,
-                network_backend=_WithDeadlines(),
-            )
-            # Of threads that come at once, the first one wins; the other pools have no connections yet.
-            self._pools.setdefault(process, pool)
+        if process not in self._processes:
+            # Of threads that come at once, the first one wins; the others have made no connections yet.
+            self._processes.setdefault(process, _Connections(_tls_for(url, self._tls), _proxy_for(url, self._proxy)))
             # The connections of the process that forked this one are its own. Here they are given up, not shut down.
-            for other in self._pools.keys() - {process}:
-                self._pools.pop(other, None)
-        return self._pools[process]
+            for other in self._processes.keys() - {process}:
+                self._processes.pop(other, None)
+        return self._processes[process]
+
+
+class _Connections:
+    """The connections of a process. A pool of httpcore has one, since with many it searches all for each request."""
+
+    def __init__(self, tls: ssl.SSLContext | None, proxy: httpcore.Proxy | None) -> None:
+        self._tls = tls
+        self._proxy = proxy
+        self._free = threading.Semaphore(_MAX_CONNECTIONS)
+        # The one that was used last is used next.
+        self._idle: list[httpcore.ConnectionPool] = []
+
+    @contextmanager
+    def one(self, timeout: float) -> Iterator[httpcore.ConnectionPool]:
+        if not self._free.acquire(timeout=timeout):
+            raise TimeoutError(f"{_MAX_CONNECTIONS} calls have all connections")
+        try:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._new()
+            try:
+                yield connection
+            finally:
+                self._idle.append(connection)
+        finally:
+            self._free.release()
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _new(self) -> httpcore.ConnectionPool:
+        return httpcore.ConnectionPool(
+            ssl_context=self._tls,
+            proxy=self._proxy,
+            max_connections=1,
+            keepalive_expiry=_KEEPALIVE,
+            network_backend=_WithDeadlines(),
+        )
 
 
 class AsyncHttp:
@@ -112,15 +148,18 @@ class AsyncHttp:
         self._tls = tls
         self._proxy = proxy
         # A forked process has an event loop of its own.
-        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, httpcore.AsyncConnectionPool] = WeakKeyDictionary()
+        self._loops: dict[asyncio.AbstractEventLoop, _AsyncConnections] = {}
 
     async def post(self, url: str, headers: Headers, content: bytes) -> FullResponse:
         """As that of pyqwest's client does, which the generated clients call, and bound by their time."""
         timeouts = {"connect": _CONNECT_TIMEOUT}
         try:
-            async with self._pool(url).stream(
-                "POST", url, headers=list(headers.items()), content=content, extensions={"timeout": timeouts}
-            ) as answer:
+            async with (
+                self._connections(url).one() as connection,
+                connection.stream(
+                    "POST", url, headers=list(headers.items()), content=content, extensions={"timeout": timeouts}
+                ) as answer,
+            ):
                 body = _Body(answer, MAX_ANSWER_BYTES)
                 async for chunk in answer.aiter_stream():
                     body.add(chunk)
@@ -132,20 +171,44 @@ class AsyncHttp:
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
-        if pool := self._pools.pop(asyncio.get_running_loop(), None):
-            await pool.aclose()
+        if connections := self._loops.pop(asyncio.get_running_loop(), None):
+            await connections.aclose()
 
-    def _pool(self, url: str) -> httpcore.AsyncConnectionPool:
+    def _connections(self, url: str) -> _AsyncConnections:
         loop = asyncio.get_running_loop()
-        pool = self._pools.get(loop)
-        if pool is None:
-            pool = self._pools[loop] = httpcore.AsyncConnectionPool(
-                ssl_context=_tls_for(url, self._tls),
-                proxy=_proxy_for(url, self._proxy),
-                max_connections=_MAX_CONNECTIONS,
-                keepalive_expiry=_KEEPALIVE,
-            )
-        return pool
+        if loop not in self._loops:
+            # Those of a loop that has ended without a call of `aclose`.
+            self._loops = {each: its for each, its in self._loops.items() if not each.is_closed()}
+            self._loops[loop] = _AsyncConnections(_tls_for(url, self._tls), _proxy_for(url, self._proxy))
+        return self._loops[loop]
+
+
+class _AsyncConnections:
+    """The connections of an event loop, as those of a process."""
+
+    def __init__(self, tls: ssl.SSLContext | None, proxy: httpcore.Proxy | None) -> None:
+        self._tls = tls
+        self._proxy = proxy
+        self._free = asyncio.Semaphore(_MAX_CONNECTIONS)
+        self._idle: list[httpcore.AsyncConnectionPool] = []
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[httpcore.AsyncConnectionPool]:
+        async with self._free:
+            connection = self._idle.pop() if self._idle else self._new()
+            try:
+                yield connection
+            finally:
+                self._idle.append(connection)
+
+    async def aclose(self) -> None:
+        while self._idle:
+            await self._idle.pop().aclose()
+
+    def _new(self) -> httpcore.AsyncConnectionPool:
+        return httpcore.AsyncConnectionPool(
+            ssl_context=self._tls, proxy=self._proxy, max_connections=1, keepalive_expiry=_KEEPALIVE
+        )
 
 
 class _Body:
