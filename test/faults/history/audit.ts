@@ -53,20 +53,27 @@ function eventFaults(environment: string, events: readonly StoredEvent[], calls:
   });
 }
 
-/** Changes that were acknowledged and have no event. Retries under one request id are one change. */
+/**
+ * Changes that were acknowledged and do not have one event. Retries under one request id are one change, unless the group was
+ * deleted between them.
+ */
 function changeFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
-  const audited = new Set(events.map((event) => nameOf(callOf(environment, event))));
   const changes = calls.filter(({ method, answer }) =>
     method === "get" ? answer.created : METHODS[method] !== undefined,
   );
   const asked = sortedBy(changes, (call) =>
     call.requestId === undefined ? nameOf(call) : `${call.group} ${call.requestId}`,
   );
+  const ofGroup = sortedBy(events, ({ group }) => groupOf(environment, group));
   return [...asked.values()].flatMap((tries): string[] => {
     const made = tries.find(isDone);
     if (!made) return [];
-    const count = tries.filter((call) => audited.has(nameOf(call))).length;
-    return count === 1
+    const names = new Set(tries.map(nameOf));
+    const isOwn = (event: StoredEvent) => names.has(nameOf(callOf(environment, event)));
+    const lives = (ofGroup.get(made.group) ?? []).filter((event) => isOwn(event) || event.method === METHODS.delete);
+    const count = lives.filter(isOwn).length;
+    const isRepeated = lives.some((event, i) => isOwn(event) && i > 0 && isOwn(lives[i - 1] as StoredEvent));
+    return count > 0 && !isRepeated
       ? []
       : [`${made.method} of ${made.group} by ${made.id} was acknowledged and has ${count} events`];
   });

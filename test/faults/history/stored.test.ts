@@ -12,6 +12,7 @@ import {
   NO_TOKEN,
   NOT_MADE,
   passes,
+  recreated,
   remove,
   revoke,
   rotate,
@@ -97,6 +98,13 @@ describe("audit", () => {
       event("c4", "RotateUserGroupToken"),
       event("c7", "UpdateUserGroup"),
     ];
+    expect(auditKinds(calls, events)).toEqual([]);
+  });
+
+  it("passes retries of one request that have an event for each life of their group", () => {
+    const calls = [rotate("t1", REQUEST), remove(), recreated(), rotate("u1", REQUEST)];
+    const methods = ["RotateUserGroupToken", "DeleteUserGroup", "GetUserGroup", "RotateUserGroupToken"];
+    const events = methods.map((method, i) => event(`c${i + 1}`, method));
     expect(auditKinds(calls, events)).toEqual([]);
   });
 
