@@ -143,7 +143,7 @@ export class RedisState {
   watch(): void {
     const { config, identity } = this.#deps;
     const note = async () => {
-      await identity?.check();
+      await identity?.check().catch(() => {});
       await this.noteKeyUse();
       await identity?.noteTime().catch(() => {});
     };
@@ -153,7 +153,7 @@ export class RedisState {
       setInterval(() => void note(), NOTE_INTERVAL_MS).unref(),
       setInterval(() => void this.#restoreEnvironments().catch(() => {}), checkMs).unref(),
     );
-    if (identity) this.#timers.push(setInterval(() => void identity.check(), IDENTITY_MS).unref());
+    if (identity) this.#timers.push(setInterval(() => void identity.check().catch(() => {}), IDENTITY_MS).unref());
   }
 
   /** Checks and restores what Redis may have lost; to be called whenever Redis is back. */

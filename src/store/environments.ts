@@ -47,7 +47,7 @@ import setNumber from "./scripts/set-number.lua" with { type: "text" };
 /*
  * The number of an environment follows from its name: candidates come from a digest of name, tag and attempt, and the first
  * free one is claimed by the creation of its record. A deleted environment keeps its record, and its number, for good. So
- * whoever walks the candidates of a name finds the same ones, and the one environment of that name that is not deleted.
+ * every walk over the candidates of a name meets the same numbers, and the one environment of that name that is not deleted.
  *
  * A creation lists the name, creates the record, and stores the number under the name; a deletion marks the record, clears what
  * the environment has, marks it as deleted, and removes the number under the name and the name from the list. Each step is one
@@ -128,7 +128,7 @@ export function redisEnvironments({
       const reads = numbers.map(readRecord);
       await Promise.allSettled(reads);
       for (const [i, number] of numbers.entries()) {
-        // What is behind the last candidate does not matter, even if its shard is away.
+        // The candidates behind it are not needed, even if their shard is away.
         const record = (await reads[i]) as StoredRecord;
         if (record["state"] === undefined) return { own, free: number };
         if (record["path"] === path && !own.some((each) => each.number === number)) own.push({ number, record });
@@ -145,17 +145,23 @@ export function redisEnvironments({
 
   /** The environment with a name that is not deleted. @throws EnvironmentNotFound */
   const lookUp = async (name: EnvironmentName): Promise<Stored> => {
+    let unavailable: StoreUnavailable | undefined;
     // If the shard that has the number is away, the candidates may be on others.
     const text = await readNumber(name).catch((error: unknown) => {
-      if (error instanceof StoreUnavailable) return undefined;
-      throw error;
+      if (!(error instanceof StoreUnavailable)) throw error;
+      unavailable = error;
+      return undefined;
     });
     if (typeof text === "string") {
       const number = Number(text);
       const record = await readRecord(number);
       if (isLive(record) && record["path"] === environmentPath(name)) return { number, record };
     }
-    const last = (await walk(name)).own.at(-1);
+    const { own } = await walk(name).catch((error: unknown) => {
+      // The first failure has the cause: by the second one, the connection may be closed.
+      throw error instanceof StoreUnavailable ? (unavailable ?? error) : error;
+    });
+    const last = own.at(-1);
     if (!last || !isLive(last.record)) throw new EnvironmentNotFound();
     // If this fails, the next call walks, too.
     if (text !== undefined) await storeNumber(name, last.number).catch(() => {});

@@ -92,9 +92,9 @@ export class StoreIdentity implements DataCheck {
       Object.assign(mark, { id: found.id, seenTime: Date.now() });
       return found.layout;
     };
-    const strangers = [...this.#marks].filter(([, { id }]) => id === undefined);
-    const [first] = await Promise.allSettled(strangers.map(adoptOne));
-    if (strangers[0]?.[0] !== FORMAT_KEY) return layout;
+    const unread = [...this.#marks].filter(([, { id }]) => id === undefined);
+    const [first] = await Promise.allSettled(unread.map(adoptOne));
+    if (unread[0]?.[0] !== FORMAT_KEY) return layout;
     if (first?.status === "rejected") throw first.reason;
     // Where Redis refuses changes for now, it is noted later.
     await this.noteTime().catch(() => {});
@@ -115,14 +115,32 @@ export class StoreIdentity implements DataCheck {
     await this.#check(get);
   }
 
-  /** Checks the data, in a check that begins from now on. Callers of the same time share it. */
+  /**
+   * Checks the data, in a check that begins after this call. Concurrent callers share it.
+   *
+   * @throws StoreUnavailable if no key of the identity can be read
+   */
   check(): Promise<void> {
-    this.#next ??= this.#current.then(() => {
-      this.#next = undefined;
-      this.#current = this.#check((key) => this.#deps.client.run("identity", "get", [key]).catch(() => undefined));
-      return this.#current;
-    });
+    this.#next ??= this.#current
+      .catch(() => {})
+      .then(() => {
+        this.#next = undefined;
+        this.#current = this.#checkAll();
+        return this.#current;
+      });
     return this.#next;
+  }
+
+  async #checkAll(): Promise<void> {
+    const failures: unknown[] = [];
+    await this.#check((key) =>
+      this.#deps.client.run("identity", "get", [key], "not_made").catch((error: unknown) => {
+        failures.push(error);
+        return undefined;
+      }),
+    );
+    // In a Cluster, one shard may be away. The time is read too.
+    if (failures.length > this.#marks.size) throw failures[0];
   }
 
   /** Accepts the data as it is. All processes take it for theirs from then on. @throws StoreUnavailable, TooFewReplicas */

@@ -49,7 +49,7 @@ export interface StoreClientOptions {
 export interface DataCheck {
   /** Why changes are refused; undefined: they are not. */
   refusal(): StoreUnavailable | undefined;
-  /** Checks it now. */
+  /** Checks it now. @throws StoreUnavailable if Redis does not answer */
   check(): Promise<void>;
 }
 
