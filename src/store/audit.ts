@@ -57,7 +57,7 @@ export interface AuditOptions {
    * and must not fill the store with them.
    */
   readonly maxUpdates?: number;
-  /** Called with the number of updates that were removed because there were more; default: nobody is told. */
+  /** Called with the number of updates that were removed because there were more; default: ignored. */
   readonly onDropped?: (environment: EnvironmentName, count: number) => void;
 }
 

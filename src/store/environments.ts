@@ -100,7 +100,7 @@ interface Walked {
 export interface EnvironmentDeps {
   readonly client: StoreClient;
   readonly audit: Audit;
-  /** Told of deletions by this process; `followRevocations` tells it of those by others. */
+  /** Receives the deletions by this process; `followRevocations` passes it those by others. */
   readonly listener: Pick<RevocationListener, "environmentDeleted">;
   /** How many groups a call of a deletion deletes, roughly; default 10,000. */
   readonly maxGroups?: number;

@@ -5,7 +5,7 @@ import { StoreUnavailable } from "../domain/errors.ts";
 import { FORMAT_KEY } from "./keys.ts";
 import { SET_IF_ABSENT } from "./records.ts";
 import type { DataCheck, StoreClient } from "./redis/client.ts";
-import { changeScript } from "./redis/script.ts";
+import { changeScript, countScript } from "./redis/script.ts";
 import acceptData from "./scripts/accept-data.lua" with { type: "text" };
 import noteTime from "./scripts/note-time.lua" with { type: "text" };
 
@@ -29,7 +29,7 @@ export const ACCEPT_DATA = changeScript("accept-data", {
   ...{ keys: ["key"], args: ["layout", "id"], lua: acceptData, singleKey: true },
 });
 
-export const NOTE_TIME = changeScript("note-time", { keys: ["key"], lua: noteTime, singleKey: true });
+export const NOTE_TIME = countScript("note-time", { keys: ["key"], lua: noteTime, singleKey: true });
 
 /** What this process knows of a key that holds an identity. */
 interface Mark {
@@ -101,11 +101,11 @@ export class StoreIdentity implements DataCheck {
     return first?.value ?? layout;
   }
 
-  /** Notes the time in Redis. @throws StoreUnavailable, TooFewReplicas */
+  /** Notes the time in Redis, without waiting for replicas: the wait would hold up changes. @throws StoreUnavailable */
   async noteTime(): Promise<void> {
     if (this.#fault !== undefined) return;
-    const [, , text] = await this.#deps.client.change("identity", NOTE_TIME, { key: TIME_KEY });
-    this.#time = Math.max(this.#time, Number(text));
+    const [time] = await this.#deps.client.ask("identity", NOTE_TIME, { key: TIME_KEY });
+    this.#time = Math.max(this.#time, Number(time));
   }
 
   /** Checks what a new connection leads to. Rejects if it breaks. */

@@ -91,7 +91,7 @@ export const ENVIRONMENTS_KEY = "ug:environments";
  */
 export const REVOKED_CHANNEL = "ug:revoked";
 
-/** What becomes of an environment that workers have to know. */
+/** Events of an environment that all workers receive. */
 type EnvironmentNews = "deleted" | "signing-keys";
 
 /** The message by which every worker learns what becomes of an environment. No digest has a colon. */
@@ -99,7 +99,7 @@ export function newsMessage(news: EnvironmentNews, environment: Environment): st
   return `${news}:${environment.number}:${environmentPath(environment)}`;
 }
 
-/** What a message says of which environment; undefined: it is another message. */
+/** Parses a message about an environment. @returns undefined for any other message */
 export function newsOf(
   message: string,
 ): { readonly news: EnvironmentNews; readonly environment: Environment } | undefined {

@@ -1,5 +1,5 @@
-// What a viewer session has to be, whoever verifies it: the service, and clients in Node, on the edge and in browsers. So this
-// file needs no platform. test/fixtures/viewer-sessions.json has a case for each rule.
+// The rules for viewer sessions, which the service and the clients in Node, on the edge and in browsers share. So this file
+// uses no API of a platform. test/fixtures/viewer-sessions.json has a case for each rule.
 
 /** The maximum length of a session: it has to fit into headers, of which servers take 8 KiB at the least. */
 export const MAX_SESSION_LENGTH = 8192;

@@ -84,7 +84,7 @@ const READ_AT_ONCE = 250;
 /** What API tokens are stored with. */
 export interface ApiTokenDeps {
   readonly client: StoreClient;
-  /** Told of changes by this process; `followRevocations` tells it of those by others. */
+  /** Receives the changes by this process; `followRevocations` passes it those by others. */
   readonly listener: Pick<RevocationListener, "revoked">;
   readonly audit: Audit;
 }
@@ -122,7 +122,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     }
   };
 
-  /** The secrets of an API token. @throws ApiTokenNotFound, also for what is no id: it may be a token, sent by mistake */
+  /** The secrets of an API token. @throws ApiTokenNotFound, also if the id is malformed: it may be a token, sent by mistake */
   const secretsOf = async (environment: Environment, id: string): Promise<readonly TokenSecret[]> => {
     if (!isApiTokenId(id)) throw new ApiTokenNotFound();
     const found = await readSecrets(environment, [`[${id} `, `(${id}~`]);
@@ -147,7 +147,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
   /** The id of the API token that makes another one, as scripts take it. */
   const makerOf = (id: string) => (isApiTokenId(id) ? id : "");
 
-  /** Tells the listener of a change, also when it fails: it may be made. */
+  /** Notifies the listener of a change, also if the change fails: it may be committed. */
   const told = async <T>(digests: readonly string[], change: Promise<T>): Promise<T> => {
     try {
       return await change;

@@ -190,7 +190,7 @@ export interface ChangedFields {
   readonly removed: string[];
 }
 
-/** What a change is as fields of the hash. */
+/** The fields of the hash that a change sets. */
 export function changedFields({ name, mapping, properties }: UserGroupChange): ChangedFields {
   const fields: ChangedFields = { names: [], set: [], removed: [] };
   if (name !== undefined) {
@@ -209,7 +209,7 @@ export function changedFields({ name, mapping, properties }: UserGroupChange): C
   return fields;
 }
 
-/** Adds a token to what is changed. */
+/** Adds the fields of a token to those of a change. */
 export function setToken({ set, removed }: ChangedFields, { keyId, text, isPacked }: EncryptedToken): void {
   set.push(FIELD.keyId, keyId, isPacked ? FIELD.token : FIELD.foreignToken, text);
   removed.push(isPacked ? FIELD.foreignToken : FIELD.token);

@@ -36,7 +36,7 @@ interface Plan {
   readonly change: UserGroupChange;
   /** The token that it is given; undefined: it keeps its own. */
   readonly given: GivenToken | undefined;
-  /** What becomes of the group. */
+  /** The outcome for the group. */
   readonly outcome: "created" | "updated" | "unchanged" | "token-newer";
   /** Whether anything is to be written. */
   readonly isChanged: boolean;

@@ -55,7 +55,7 @@ export async function rotate(
   );
   const [state, now, madeDigest, providedId = ""] = requireFound("rotate", target, answer);
   const record = recordFromAnswer(answer, 4);
-  // A revocation has done what it was to do, whatever came after it.
+  // A repeated revocation succeeds even if the token has been replaced since.
   if (state === "replayed" && !isRevocation && madeDigest !== record[FIELD.digest]) throw new TokenReplaced();
   return { providedId, record, now: Number(now) };
 }

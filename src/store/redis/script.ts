@@ -10,9 +10,9 @@ import tokensPart from "../scripts/parts/tokens.lua" with { type: "text" };
  * Redis that was stopped, until long after its caller was told that it failed. So after the deadline it changes nothing,
  * and answers `late`. The second element of every answer of a change is Redis' clock.
  *
- * Redis refuses a change before it starts if its memory is full (`#!lua` without `allow-oom`). A key of another type fails a
- * script where it meets it, and so does a missing key of a slot that is on its way to another node: so a script reads what it
- * writes to before its first write, or, as `parts/environment.lua`, learns that the slot stays.
+ * Redis refuses a change before it starts if its memory is full (`#!lua` without `allow-oom`). A script fails at the first
+ * key that has another type, and, while its slot is migrating, at the first missing key. So it reads the keys that it writes
+ * before its first write. `parts/environment.lua` reads a key that never exists, which covers the migration.
  */
 
 /** A script in Lua, and what its arguments are called. */
@@ -41,7 +41,7 @@ export type ScriptArgs<Key extends string = string, Arg extends string = string>
   readonly extraArgs?: readonly string[];
 };
 
-/** What a script is made of. Default: no arguments; it touches further keys; `done` means that a change is made. */
+/** A script. Default: no arguments; it touches further keys; the answer `done` means that the change is committed. */
 export interface ScriptDefinition<Key extends string, Arg extends string> {
   /**
    * Uses, beside its keys and arguments: `extra`, the index in ARGV of what is behind the arguments; `unpack`; and, in a
@@ -124,7 +124,7 @@ export function countScript<const Key extends string, const Arg extends string =
   definition: ScriptDefinition<Key, Arg>,
 ): Script<Key, Arg> {
   const { keys, args = [], singleKey = false } = definition;
-  const lua = assemble(definition, { head: "#!lua\n", first: 1 });
+  const lua = assemble(definition, { head: `#!lua\n${CLOCK}`, first: 1 });
   return { name: `ug-${name}`, lua, keys, args, singleKey, isChange: false, made: [] };
 }
 

@@ -1,5 +1,5 @@
 -- Deletes a group, which is found as in `rotate-token`, and whatever leads to it. If `etag` is not empty, it must have it.
--- What is kept for request ids expires by itself: it has the team id, which no other group gets.
+-- The keys of request ids expire later. They hold the team id, which is never used again.
 -- Answers `missing`; `stale`; or `done`.
 -- include: tokens
 local group = target

@@ -10,7 +10,7 @@ local function digestOf(member) return string.match(member, '[^ ]*$') end
 
 local function keyOf(member) return prefix .. 'api-token:' .. digestOf(member) end
 
--- Tells every worker to read a secret again, if the user of Redis may publish.
+-- Notifies every worker to read a secret again, if the user of Redis may publish.
 local function publish(member) redis.pcall('PUBLISH', channel, digestOf(member)) end
 
 -- Revokes a secret.

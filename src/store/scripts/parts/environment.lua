@@ -3,8 +3,8 @@
 -- the state if the environment is in another one.
 -- Gives `prefix`, which begins every key of the environment; `version` and `versionText`, those of this change; and `audit`.
 local prefix = string.sub(environment, 1, -12)
--- Is never there. While the slot is on its way to another node, Redis fails a script at the first missing key that it looks at:
--- here, and not behind a write.
+-- This key never exists. While the slot is migrating, Redis fails a script at the first missing key that it reads: here,
+-- before any write.
 redis.call('EXISTS', prefix .. 'moving')
 local before = redis.call('HMGET', environment, 'state', 'version')
 if (before[1] or '') ~= state then return {'gone', nowText, before[1] or ''} end
