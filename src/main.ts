@@ -1,9 +1,9 @@
-import "./runtime.ts";
+import "./server/runtime.ts";
 import { loadConfig } from "./config/config.ts";
-import { endProcess, stopRequested } from "./lifecycle.ts";
-import { run, supervise } from "./run.ts";
-import { answerCommandLine, reportStartFailure } from "./start-messages.ts";
-import { worker } from "./worker.ts";
+import { endProcess, stopRequested } from "./server/lifecycle.ts";
+import { run, supervise } from "./server/run.ts";
+import { answerCommandLine, reportStartFailure } from "./server/start-messages.ts";
+import { worker } from "./server/worker.ts";
 
 if (worker || !answerCommandLine(process.argv.slice(2))) {
   const stopped = stopRequested(worker !== undefined);

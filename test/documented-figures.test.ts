@@ -25,8 +25,8 @@ import {
 } from "../packages/transport/src/limits.ts";
 import { REFUSAL_STATUS } from "../packages/transport/src/protocol/refusals.ts";
 import { MAX_KEYS } from "../src/auth/rate-limiter.ts";
-import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/capacity.ts";
 import { loadConfig } from "../src/config/config.ts";
+import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/domain/capacity.ts";
 import { IPV6_PREFIX_HEXTETS } from "../src/domain/client-address.ts";
 import { ENVIRONMENT_NUMBERS, TEAM_IDS } from "../src/domain/environment.ts";
 import { LOG_FIELDS } from "../src/observability/log.ts";

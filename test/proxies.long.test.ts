@@ -11,7 +11,7 @@ import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { afterEach, describe, expect, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { MAX_MESSAGE_BYTES } from "../src/capacity.ts";
+import { MAX_MESSAGE_BYTES } from "../src/domain/capacity.ts";
 import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { newEnvoy, newHaproxy, newNginx, waitUntilListening } from "./support/proxies.ts";
 import { deployPrograms } from "./support/python.ts";

@@ -4,7 +4,7 @@ import { closeLater } from "@user-group-service/testing/opened";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { MAX_CALLS } from "../src/capacity.ts";
+import { MAX_CALLS } from "../src/domain/capacity.ts";
 import { ADMIN_ENV, adminOf, newName } from "./support/admin.ts";
 import { openMonitor } from "./support/monitor.ts";
 import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";

@@ -3,7 +3,7 @@ import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { VARIANTS } from "@user-group-service/testing/variants";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
-import { STREAMS } from "../src/capacity.ts";
+import { STREAMS } from "../src/domain/capacity.ts";
 import { suiteServer } from "./support/opened.ts";
 
 const WATCH = "/grpc.health.v1.Health/Watch";

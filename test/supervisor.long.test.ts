@@ -6,7 +6,7 @@ import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, inject, it } from "vitest";
 import type { Log } from "../src/observability/log.ts";
-import { Supervisor } from "../src/supervisor.ts";
+import { Supervisor } from "../src/server/supervisor.ts";
 import { describeWithRedis, newLaunched } from "./support/opened.ts";
 
 const redisUrl = inject("redisUrl");

@@ -1,4 +1,4 @@
-import "../../src/runtime.ts";
+import "../../src/server/runtime.ts";
 import type { ScriptedRedis } from "@user-group-service/redis";
 import { Audit } from "../../src/store/audit.ts";
 import { TokenCipher } from "../../src/store/encryption.ts";

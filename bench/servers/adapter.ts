@@ -6,7 +6,7 @@ import type { Interceptor } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { loadConfig } from "../../src/config/config.ts";
 import { callValues } from "../../src/rpc/observed-call.ts";
-import { open } from "../../src/run.ts";
+import { open } from "../../src/server/run.ts";
 
 /*
  * The service as Connect's own adapter serves it: the same routes, interceptors

@@ -22,7 +22,7 @@ import {
   requireStrictJson,
 } from "@user-group-service/transport";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import { MAX_MESSAGE_BYTES } from "../capacity.ts";
+import { MAX_MESSAGE_BYTES } from "../domain/capacity.ts";
 import {
   EtagMismatch,
   TokenNotFound,

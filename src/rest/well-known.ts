@@ -8,7 +8,7 @@ import {
   RefusalError,
   readEndpoint,
 } from "@user-group-service/transport";
-import { MAX_CALLS } from "../capacity.ts";
+import { MAX_CALLS } from "../domain/capacity.ts";
 import { type EnvironmentName, parseEnvironmentName } from "../domain/environment.ts";
 import { callError } from "../rpc/errors.ts";
 import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";

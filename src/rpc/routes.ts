@@ -8,7 +8,7 @@ import { ServerReflection as ReflectionV1Alpha } from "../../gen/grpc/reflection
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
-import { MAX_OPEN_MESSAGE_BYTES } from "../capacity.ts";
+import { MAX_OPEN_MESSAGE_BYTES } from "../domain/capacity.ts";
 import type { ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { apiTokenRpcs } from "./admin/api-tokens.ts";
 import { environmentRpcs } from "./admin/environments.ts";

@@ -3,7 +3,7 @@ import { makeCertificates, removeCertificates } from "@user-group-service/testin
 import { orLeaveOut } from "@user-group-service/testing/on-path";
 import { ROOT } from "@user-group-service/testing/process";
 import type { TestProject } from "vitest/node";
-import { LAYOUT } from "../../src/redis-state.ts";
+import { LAYOUT } from "../../src/server/redis-state.ts";
 import { FORMAT_KEY } from "../../src/store/keys.ts";
 import { ask, startRedis } from "./redis.ts";
 import { openSharedServers } from "./shared-servers.ts";

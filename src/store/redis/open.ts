@@ -15,7 +15,7 @@ import {
   singleNode,
   wrongScheme,
 } from "@user-group-service/redis";
-import { MAX_CALLS } from "../../capacity.ts";
+import { MAX_CALLS } from "../../domain/capacity.ts";
 import { StoreUnavailable } from "../../domain/errors.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { requireUsable } from "./requirements.ts";

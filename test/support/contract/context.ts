@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect } from "vitest";
 import { type Environment, environmentPath } from "../../../src/domain/environment.ts";
 import type { ImportedUserGroup, NewUserGroup, Rotation, UserGroup } from "../../../src/domain/user-group.ts";
-import "../../../src/runtime.ts";
+import "../../../src/server/runtime.ts";
 import type { ScriptedRedis } from "@user-group-service/redis";
 import { StoreUnavailable } from "../../../src/domain/errors.ts";
 import type { Audit } from "../../../src/store/audit.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import packageJson from "../package.json" with { type: "json" };
-import { SETTINGS } from "./config/settings.ts";
-import { RecordUnreadable } from "./domain/errors.ts";
+import packageJson from "../../package.json" with { type: "json" };
+import { SETTINGS } from "../config/settings.ts";
+import { RecordUnreadable } from "../domain/errors.ts";
 import { answerTo, explainStartFailure } from "./start-messages.ts";
 
 describe("a command line", () => {

@@ -1,15 +1,15 @@
 import { createHmac } from "node:crypto";
-import { type BoundPrincipal, IssuedTokens, ROOT, type StaticToken, TokenUses } from "./auth/api-tokens.ts";
-import type { Config } from "./config/config.ts";
-import type { ApiTokenSetting } from "./config/parse.ts";
-import type { Environment } from "./domain/environment.ts";
-import { newApiToken } from "./domain/token.ts";
-import { errorFields } from "./observability/log.ts";
+import { type BoundPrincipal, IssuedTokens, ROOT, type StaticToken, TokenUses } from "../auth/api-tokens.ts";
+import type { Config } from "../config/config.ts";
+import type { ApiTokenSetting } from "../config/parse.ts";
+import type { Environment } from "../domain/environment.ts";
+import { newApiToken } from "../domain/token.ts";
+import { errorFields } from "../observability/log.ts";
+import { redisApiTokens } from "../store/api-tokens/api-tokens.ts";
+import { type FeedListener, followRevocations } from "../store/api-tokens/revocation-feed.ts";
+import { deriveKey } from "../store/encryption.ts";
 import type { OpenDeps } from "./open-sessions.ts";
 import type { RedisState } from "./redis-state.ts";
-import { redisApiTokens } from "./store/api-tokens/api-tokens.ts";
-import { type FeedListener, followRevocations } from "./store/api-tokens/revocation-feed.ts";
-import { deriveKey } from "./store/encryption.ts";
 
 /** Generates API tokens for development. They last as long as the process. */
 export function generateDevelopmentTokens(): ApiTokenSetting[] {

@@ -1,13 +1,13 @@
-import type { Config } from "./config/config.ts";
-import { environmentPath } from "./domain/environment.ts";
-import type { EnvironmentStore } from "./domain/store.ts";
+import type { Config } from "../config/config.ts";
+import { environmentPath } from "../domain/environment.ts";
+import type { EnvironmentStore } from "../domain/store.ts";
+import { errorFields, type Logger } from "../observability/log.ts";
+import { SigningKeys } from "../sessions/signing-keys.ts";
+import { ViewerSessions } from "../sessions/viewer-sessions.ts";
+import type { FeedListener } from "../store/api-tokens/revocation-feed.ts";
+import type { GroupDeps } from "../store/groups/group-record.ts";
+import { redisSigningKeys } from "../store/secret-keys/signing-keys.ts";
 import type { Lifecycle } from "./lifecycle.ts";
-import { errorFields, type Logger } from "./observability/log.ts";
-import { SigningKeys } from "./sessions/signing-keys.ts";
-import { ViewerSessions } from "./sessions/viewer-sessions.ts";
-import type { FeedListener } from "./store/api-tokens/revocation-feed.ts";
-import type { GroupDeps } from "./store/groups/group-record.ts";
-import { redisSigningKeys } from "./store/secret-keys/signing-keys.ts";
 
 /** Addresses that no other machine reaches. */
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/i;

@@ -11,26 +11,26 @@ import {
   readEndpoint,
   type ServeOptions,
 } from "@user-group-service/transport";
-import type { ApiTokens } from "./auth/api-tokens.ts";
-import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "./capacity.ts";
-import type { Config } from "./config/config.ts";
-import { clientKey, connectionKey } from "./domain/client-address.ts";
-import { sharedResult } from "./domain/shared-result.ts";
-import { Exposition, formatOf, METRICS_KEPT_MS } from "./observability/exposition.ts";
-import { errorFields, type Logger } from "./observability/log.ts";
-import type { Metrics } from "./observability/metrics.ts";
-import type { UnknownCallers } from "./observability/unknown-callers.ts";
-import { errorResponse } from "./rest/json.ts";
-import { legacyEndpoints } from "./rest/legacy.ts";
-import { userEndpoint } from "./rest/user.ts";
-import { viewerEndpoint, viewerSessionEndpoint } from "./rest/viewer.ts";
-import { wellKnownEndpoints } from "./rest/well-known.ts";
-import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS } from "./rpc/access.ts";
-import { credentialCheck } from "./rpc/credentials.ts";
-import { callInterceptor } from "./rpc/interceptors.ts";
-import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "./rpc/observed-call.ts";
-import { observeRefusals } from "./rpc/refusal-errors.ts";
-import { type RouteDeps, routes } from "./rpc/routes.ts";
+import type { ApiTokens } from "../auth/api-tokens.ts";
+import type { Config } from "../config/config.ts";
+import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "../domain/capacity.ts";
+import { clientKey, connectionKey } from "../domain/client-address.ts";
+import { sharedResult } from "../domain/shared-result.ts";
+import { Exposition, formatOf, METRICS_KEPT_MS } from "../observability/exposition.ts";
+import { errorFields, type Logger } from "../observability/log.ts";
+import type { Metrics } from "../observability/metrics.ts";
+import type { UnknownCallers } from "../observability/unknown-callers.ts";
+import { errorResponse } from "../rest/json.ts";
+import { legacyEndpoints } from "../rest/legacy.ts";
+import { userEndpoint } from "../rest/user.ts";
+import { viewerEndpoint, viewerSessionEndpoint } from "../rest/viewer.ts";
+import { wellKnownEndpoints } from "../rest/well-known.ts";
+import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS } from "../rpc/access.ts";
+import { credentialCheck } from "../rpc/credentials.ts";
+import { callInterceptor } from "../rpc/interceptors.ts";
+import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "../rpc/observed-call.ts";
+import { observeRefusals } from "../rpc/refusal-errors.ts";
+import { type RouteDeps, routes } from "../rpc/routes.ts";
 
 /** What the service depends on. */
 interface AppDeps

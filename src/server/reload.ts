@@ -1,14 +1,14 @@
 import { StoreMisconfigured } from "@user-group-service/redis";
-import { type Config, ConfigError } from "./config/config.ts";
-import { SettingFiles } from "./config/files.ts";
-import type { FileSetting } from "./config/settings.ts";
-import type { Logger } from "./observability/log.ts";
-import type { Metrics } from "./observability/metrics.ts";
+import { type Config, ConfigError } from "../config/config.ts";
+import { SettingFiles } from "../config/files.ts";
+import type { FileSetting } from "../config/settings.ts";
+import type { Logger } from "../observability/log.ts";
+import type { Metrics } from "../observability/metrics.ts";
+import type { RingKey } from "../store/encryption.ts";
+import type { StoreClient } from "../store/redis/client.ts";
+import { checkTokenKeys } from "../store/secret-keys/ring.ts";
+import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
 import { explainStartFailure } from "./start-messages.ts";
-import type { RingKey } from "./store/encryption.ts";
-import type { StoreClient } from "./store/redis/client.ts";
-import { checkTokenKeys } from "./store/secret-keys/ring.ts";
-import type { RedisTokenKeys } from "./store/secret-keys/token-keys.ts";
 
 /** Has a part of the service use settings whose files have changed; throws when it cannot. */
 export type Reload = (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;

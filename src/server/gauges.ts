@@ -1,15 +1,15 @@
-import type { IssuedTokens } from "./auth/api-tokens.ts";
-import type { Config } from "./config/config.ts";
-import { firstEndOf } from "./config/parse.ts";
-import { formatEnvironmentName } from "./domain/environment.ts";
-import { sharedResult } from "./domain/shared-result.ts";
-import { READY_KINDS } from "./domain/store.ts";
-import type { Metrics } from "./observability/metrics.ts";
-import type { Readiness } from "./rpc/readiness.ts";
-import type { RingKey } from "./store/encryption.ts";
-import type { StoreIdentity } from "./store/identity.ts";
-import type { StoreClient } from "./store/redis/client.ts";
-import { memoryOf, type NodeMemory } from "./store/redis/memory.ts";
+import type { IssuedTokens } from "../auth/api-tokens.ts";
+import type { Config } from "../config/config.ts";
+import { firstEndOf } from "../config/parse.ts";
+import { formatEnvironmentName } from "../domain/environment.ts";
+import { sharedResult } from "../domain/shared-result.ts";
+import { READY_KINDS } from "../domain/store.ts";
+import type { Metrics } from "../observability/metrics.ts";
+import type { Readiness } from "../rpc/readiness.ts";
+import type { RingKey } from "../store/encryption.ts";
+import type { StoreIdentity } from "../store/identity.ts";
+import type { StoreClient } from "../store/redis/client.ts";
+import { memoryOf, type NodeMemory } from "../store/redis/memory.ts";
 
 /** What the gauges are read from. */
 interface GaugeSources {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
+import type { RingKey } from "../store/encryption.ts";
 import { requireSuccessor } from "./reload.ts";
-import type { RingKey } from "./store/encryption.ts";
 
 const key = (id: string, byte: number): RingKey => ({ id, secret: new Uint8Array(32).fill(byte) });
 const [a, b] = [key("a", 1), key("b", 2)];

@@ -1,9 +1,9 @@
 import type { CollectorTls, OnLost, Traces } from "@user-group-service/traces";
-import packageJson from "../package.json" with { type: "json" };
-import type { Config } from "./config/config.ts";
+import packageJson from "../../package.json" with { type: "json" };
+import type { Config } from "../config/config.ts";
+import { errorFields, type Logger } from "../observability/log.ts";
+import type { Metrics } from "../observability/metrics.ts";
 import type { Lifecycle } from "./lifecycle.ts";
-import { errorFields, type Logger } from "./observability/log.ts";
-import type { Metrics } from "./observability/metrics.ts";
 import { requireConnectPermission } from "./permissions.ts";
 
 /** How often it is said that spans are lost by one cause, in milliseconds. */

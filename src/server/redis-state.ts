@@ -1,18 +1,18 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { StoreMisconfigured } from "@user-group-service/redis";
-import type { Config } from "./config/config.ts";
-import { AT_START } from "./domain/audit.ts";
-import { type Environment, type EnvironmentName, environmentPath } from "./domain/environment.ts";
-import { DataNotAcceptable, EnvironmentNotFound, StoreUnavailable } from "./domain/errors.ts";
-import type { EnvironmentStore } from "./domain/store.ts";
-import { errorFields, type Logger } from "./observability/log.ts";
-import type { RingKey } from "./store/encryption.ts";
-import type { StoreIdentity } from "./store/identity.ts";
-import { FORMAT_KEY } from "./store/keys.ts";
-import type { StoreClient } from "./store/redis/client.ts";
-import { durabilityWarnings, memoryAdvice } from "./store/redis/requirements.ts";
-import { checkTokenKeys, NOTE_INTERVAL_MS, noteKeyUse } from "./store/secret-keys/ring.ts";
-import type { RedisTokenKeys } from "./store/secret-keys/token-keys.ts";
+import type { Config } from "../config/config.ts";
+import { AT_START } from "../domain/audit.ts";
+import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
+import { DataNotAcceptable, EnvironmentNotFound, StoreUnavailable } from "../domain/errors.ts";
+import type { EnvironmentStore } from "../domain/store.ts";
+import { errorFields, type Logger } from "../observability/log.ts";
+import type { RingKey } from "../store/encryption.ts";
+import type { StoreIdentity } from "../store/identity.ts";
+import { FORMAT_KEY } from "../store/keys.ts";
+import type { StoreClient } from "../store/redis/client.ts";
+import { durabilityWarnings, memoryAdvice } from "../store/redis/requirements.ts";
+import { checkTokenKeys, NOTE_INTERVAL_MS, noteKeyUse } from "../store/secret-keys/ring.ts";
+import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
 import { isReporter } from "./worker.ts";
 
 /** How long until what could not be checked or restored is tried again, in milliseconds. */
