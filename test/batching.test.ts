@@ -1,7 +1,7 @@
 import { once } from "node:events";
-import { batchWrites } from "@user-group-service/redis";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { batchWrites } from "../src/store/connection/sockets.ts";
 import { describeWithRedis, suiteRedis } from "./support/opened.ts";
 
 describeWithRedis("the commands of one turn of the event loop", () => {

@@ -1,8 +1,8 @@
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
+import type { StoreClient } from "../src/store/connection/client.ts";
 import { FIELD } from "../src/store/groups/group-record.ts";
-import type { StoreClient } from "../src/store/redis/client.ts";
 import { ADOPT } from "../src/store/secret-keys/ring.ts";
 import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";

@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
-import { StoreMisconfigured } from "@user-group-service/redis";
 import { closeLater, newListener } from "@user-group-service/testing/opened";
 import { freePort } from "@user-group-service/testing/wait";
 import { expect, inject, it } from "vitest";
 import { StoreUnavailable } from "../src/domain/errors.ts";
+import { StoreMisconfigured } from "../src/store/connection/errors.ts";
 import { type OpenOptions, openRedis } from "./support/open-redis.ts";
 import {
   describeWithRedis,

@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
-import { slotOf } from "@user-group-service/redis";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { RateLimiter } from "../src/auth/rate-limiter.ts";
 import type { RateCounter } from "../src/domain/store.ts";
+import type { StoreClient } from "../src/store/connection/client.ts";
+import { slotOf } from "../src/store/connection/cluster.ts";
 import { rateCounter } from "../src/store/rate-counter.ts";
-import type { StoreClient } from "../src/store/redis/client.ts";
 import {
   describeWithRedis,
   newOperator,

@@ -17,7 +17,7 @@ import { legacyEndpoints } from "../src/rest/legacy.ts";
 import { ACCESS } from "../src/rpc/access.ts";
 import { callError, toCallError } from "../src/rpc/errors.ts";
 import { refusedError } from "../src/rpc/refusal-errors.ts";
-import { OLDEST } from "../src/store/redis/requirements.ts";
+import { OLDEST } from "../src/store/connection/requirements.ts";
 
 const read = (path: string) => readFileSync(`${ROOT}/${path}`, "utf8");
 
@@ -202,7 +202,7 @@ describe.each(DOCUMENTS)("%s", (name) => {
 });
 
 describe("docs/architecture.md", () => {
-  const FOLDERS = ["", "packages/transport/src/", "packages/redis/src/", "src/store/"];
+  const FOLDERS = ["", "packages/transport/src/", "src/store/connection/", "src/store/"];
 
   it("names files and folders that there are, in the folder that it says or that its text is about", () => {
     const named = read("docs/architecture.md").matchAll(/`([\w./-]+(?:\.(?:tsx?|json|md|yaml)|\/))`/g);

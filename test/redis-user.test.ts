@@ -3,7 +3,7 @@ import { closeLater } from "@user-group-service/testing/opened";
 import { waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
 import { expect, it } from "vitest";
-import { requireUsable } from "../src/store/redis/requirements.ts";
+import { requireUsable } from "../src/store/connection/requirements.ts";
 import { ADMIN_ENV, adminOf, customerOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer, suiteRedis } from "./support/opened.ts";
 import { documentedRights, withRights } from "./support/rights.ts";

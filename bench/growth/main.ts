@@ -1,11 +1,11 @@
 import "../../src/server/runtime.ts";
-import type { ScriptedRedis } from "@user-group-service/redis";
 import { Audit } from "../../src/store/audit.ts";
+import type { StoreClient } from "../../src/store/connection/client.ts";
+import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
+import { openRedis } from "../../src/store/connection/open.ts";
 import { TokenCipher } from "../../src/store/encryption.ts";
 import { redisUserGroups } from "../../src/store/groups/user-groups.ts";
 import { environmentKey } from "../../src/store/keys.ts";
-import type { StoreClient } from "../../src/store/redis/client.ts";
-import { openRedis } from "../../src/store/redis/open.ts";
 import { startRedis } from "../../test/support/redis.ts";
 import { LOAD_CORE, SERVER_CORE } from "../cores.ts";
 import { describeMachine, pinTo, prepareMachine } from "../machine.ts";

@@ -1,6 +1,6 @@
 import { createSecureContext } from "node:tls";
-import { readRedisUrl } from "@user-group-service/redis";
 import { distance } from "fastest-levenshtein";
+import { readRedisUrl } from "../store/connection/url.ts";
 import { type FileContent, FileReader } from "./file-reader.ts";
 import * as parse from "./parse.ts";
 import { defaultOf, type FileSetting, SETTINGS, type Setting } from "./settings.ts";

@@ -6,10 +6,10 @@ import { sharedResult } from "../domain/shared-result.ts";
 import { READY_KINDS } from "../domain/store.ts";
 import type { Metrics } from "../observability/metrics.ts";
 import type { Readiness } from "../rpc/readiness.ts";
+import type { StoreClient } from "../store/connection/client.ts";
+import { memoryOf, type NodeMemory } from "../store/connection/memory.ts";
 import type { RingKey } from "../store/encryption.ts";
 import type { StoreIdentity } from "../store/identity.ts";
-import type { StoreClient } from "../store/redis/client.ts";
-import { memoryOf, type NodeMemory } from "../store/redis/memory.ts";
 
 /** What the gauges are read from. */
 interface GaugeSources {

@@ -1,11 +1,11 @@
-import { StoreMisconfigured } from "@user-group-service/redis";
 import { type Config, ConfigError } from "../config/config.ts";
 import { SettingFiles } from "../config/files.ts";
 import type { FileSetting } from "../config/settings.ts";
 import type { Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
+import type { StoreClient } from "../store/connection/client.ts";
+import { StoreMisconfigured } from "../store/connection/errors.ts";
 import type { RingKey } from "../store/encryption.ts";
-import type { StoreClient } from "../store/redis/client.ts";
 import { checkTokenKeys } from "../store/secret-keys/ring.ts";
 import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
 import { explainStartFailure } from "./start-messages.ts";

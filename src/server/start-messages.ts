@@ -1,10 +1,10 @@
-import { StoreMisconfigured } from "@user-group-service/redis";
 import packageJson from "../../package.json" with { type: "json" };
 import { ConfigError } from "../config/config.ts";
 import type { ApiTokenSetting } from "../config/parse.ts";
 import { SETTINGS } from "../config/settings.ts";
 import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "../domain/errors.ts";
 import type { Log } from "../observability/log.ts";
+import { StoreMisconfigured } from "../store/connection/errors.ts";
 import { NotAllowed } from "./permissions.ts";
 import { notifySupervisor, WorkersFailed, worker } from "./worker.ts";
 

@@ -9,9 +9,9 @@ import { AuditEventsExpired, InvalidPageToken, RecordUnreadable } from "../domai
 import { isRole } from "../domain/role.ts";
 import type { AuditStore } from "../domain/store.ts";
 import { type Audit, dayOf, writeEvent } from "./audit.ts";
+import type { StoreClient } from "./connection/client.ts";
 import { type EventStream, environmentKey, eventsKey } from "./keys.ts";
 import { inBatches, recordFromAnswer, textOf } from "./records.ts";
-import type { StoreClient } from "./redis/client.ts";
 
 /** How many events a page reads when a filter may drop most of them. */
 const READ_FOR_FILTER = 4000;

@@ -1,9 +1,9 @@
 import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment, EnvironmentName } from "../domain/environment.ts";
 import { EnvironmentNotFound } from "../domain/errors.ts";
+import type { StoreClient } from "./connection/client.ts";
+import { changeScript, type Script, type ScriptArgs, type ScriptDefinition } from "./connection/script.ts";
 import { type EventStream, environmentKey } from "./keys.ts";
-import type { StoreClient } from "./redis/client.ts";
-import { changeScript, type Script, type ScriptArgs, type ScriptDefinition } from "./redis/script.ts";
 import recordEvent from "./scripts/record-event.lua" with { type: "text" };
 
 /** What a script that changes an environment takes beside its own arguments (`parts/environment.lua`). */

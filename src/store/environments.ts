@@ -19,6 +19,8 @@ import {
 } from "../domain/errors.ts";
 import type { EnvironmentDeletion, EnvironmentStore } from "../domain/store.ts";
 import { type Audit, environmentScript } from "./audit.ts";
+import type { StoreClient } from "./connection/client.ts";
+import { changeScript, type Script, type ScriptArgs } from "./connection/script.ts";
 import {
   ENVIRONMENTS_KEY,
   environmentKey,
@@ -37,8 +39,6 @@ import {
   type StoredRecord,
   textOf,
 } from "./records.ts";
-import type { StoreClient } from "./redis/client.ts";
-import { changeScript, type Script, type ScriptArgs } from "./redis/script.ts";
 import beginDeletion from "./scripts/begin-deletion.lua" with { type: "text" };
 import clearEnvironment from "./scripts/clear-environment.lua" with { type: "text" };
 import createEnvironment from "./scripts/create-environment.lua" with { type: "text" };

@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
-import { redirectionOf, slotOf } from "@user-group-service/redis";
 import type { Redis } from "ioredis";
 import { StoreUnavailable } from "../domain/errors.ts";
+import type { DataCheck, StoreClient } from "./connection/client.ts";
+import { slotOf } from "./connection/cluster.ts";
+import { redirectionOf } from "./connection/errors.ts";
+import { changeScript, countScript } from "./connection/script.ts";
 import { FORMAT_KEY } from "./keys.ts";
 import { SET_IF_ABSENT } from "./records.ts";
-import type { DataCheck, StoreClient } from "./redis/client.ts";
-import { changeScript, countScript } from "./redis/script.ts";
 import acceptData from "./scripts/accept-data.lua" with { type: "text" };
 import noteTime from "./scripts/note-time.lua" with { type: "text" };
 

@@ -1,6 +1,6 @@
 import type { RateCounter, RateLimit } from "../domain/store.ts";
-import type { StoreClient } from "./redis/client.ts";
-import { countScript } from "./redis/script.ts";
+import type { StoreClient } from "./connection/client.ts";
+import { countScript } from "./connection/script.ts";
 import count from "./scripts/count.lua" with { type: "text" };
 
 /** Changes nothing that has to last, so it takes no deadline, and no replica is waited for. */

@@ -1,6 +1,6 @@
 import { RecordUnreadable } from "../domain/errors.ts";
-import type { StoreClient } from "./redis/client.ts";
-import { changeScript, readScript } from "./redis/script.ts";
+import type { StoreClient } from "./connection/client.ts";
+import { changeScript, readScript } from "./connection/script.ts";
 import addMember from "./scripts/add-member.lua" with { type: "text" };
 import read from "./scripts/read.lua" with { type: "text" };
 import removeMember from "./scripts/remove-member.lua" with { type: "text" };

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { parse } from "luaparse";
 import { expect, it } from "vitest";
-import type { Script } from "./redis/script.ts";
+import type { Script } from "./connection/script.ts";
 
 const folder = new URL(".", import.meta.url);
 const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => /^[^.]+\.ts$/.test(name));

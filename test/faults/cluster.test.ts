@@ -1,9 +1,9 @@
-import { slotOf } from "@user-group-service/redis";
 import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import type { Environment } from "../../src/domain/environment.ts";
 import { StoreUnavailable } from "../../src/domain/errors.ts";
 import { redisAuditTrail } from "../../src/store/audit-trail.ts";
+import { slotOf } from "../../src/store/connection/cluster.ts";
 import { byId, byToken, contents, fails, keysOf, newGroup, newName, RING } from "../support/contract/context.ts";
 import { describeWithRedis, newStoreClient, suiteCluster, suiteClusterOperator } from "../support/opened.ts";
 import { ask, type TestRedis } from "../support/redis.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { StoreUnavailable } from "../../src/domain/errors.ts";
-import type { StoreClient } from "../../src/store/redis/client.ts";
-import { openRedis as open, type OpenOptions as StoreOptions } from "../../src/store/redis/open.ts";
+import type { StoreClient } from "../../src/store/connection/client.ts";
+import { openRedis as open, type OpenOptions as StoreOptions } from "../../src/store/connection/open.ts";
 
 export interface OpenOptions extends StoreOptions {
   /** How long to wait, in milliseconds; default 10,000. Of a Cluster, some shards may be away after half of it. */

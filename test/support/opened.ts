@@ -2,7 +2,7 @@ import { closeLater, forSuite, newProcess } from "@user-group-service/testing/op
 import { UNFORESEEN } from "@user-group-service/testing/runtime";
 import { Redis } from "ioredis";
 import { describe, expect, inject } from "vitest";
-import type { StoreClient } from "../../src/store/redis/client.ts";
+import type { StoreClient } from "../../src/store/connection/client.ts";
 import { openMonitor } from "./monitor.ts";
 import { type OpenOptions, openRedis } from "./open-redis.ts";
 import { startRedis, type TestRedis } from "./redis.ts";

@@ -1,6 +1,7 @@
-import { type ScriptedRedis, slotOf } from "@user-group-service/redis";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { Cluster } from "ioredis";
+import { slotOf } from "../../src/store/connection/cluster.ts";
+import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
 import type { Network } from "./network.ts";
 import { ask, startRedis, type TestRedis } from "./redis.ts";
 

@@ -1,6 +1,6 @@
-import type { ScriptedRedis } from "@user-group-service/redis";
-import { type StoreClient, send } from "../../src/store/redis/client.ts";
-import { argumentsOf, type Script, type ScriptArgs } from "../../src/store/redis/script.ts";
+import { type StoreClient, send } from "../../src/store/connection/client.ts";
+import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
+import { argumentsOf, type Script, type ScriptArgs } from "../../src/store/connection/script.ts";
 
 /** The connection beneath a client, to the only node or one of them, for tests that look beneath the store. */
 export function redisOf({ nodes }: StoreClient): ScriptedRedis {

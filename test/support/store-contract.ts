@@ -1,5 +1,5 @@
-import type { ScriptedRedis } from "@user-group-service/redis";
 import { describe } from "vitest";
+import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
 import { apiTokenContract } from "./contract/api-tokens.ts";
 import { auditContract } from "./contract/audit.ts";
 import { contractContext, type OpenClients } from "./contract/context.ts";

@@ -13,11 +13,11 @@ import type {
 } from "../../src/domain/user-group.ts";
 import { redisApiTokens } from "../../src/store/api-tokens/api-tokens.ts";
 import { Audit } from "../../src/store/audit.ts";
+import type { StoreClient } from "../../src/store/connection/client.ts";
 import { type RingKey, TokenCipher } from "../../src/store/encryption.ts";
 import { type EnvironmentDeps, redisEnvironments } from "../../src/store/environments.ts";
 import { redisUserGroupAdmin } from "../../src/store/groups/user-group-admin.ts";
 import { redisUserGroups } from "../../src/store/groups/user-groups.ts";
-import type { StoreClient } from "../../src/store/redis/client.ts";
 
 /** Who makes the changes of tests that say nothing of it. */
 export const BY: ChangeBy = {

@@ -19,11 +19,11 @@ import {
 } from "../../domain/errors.ts";
 import { apiTokenDigest, newApiToken } from "../../domain/token.ts";
 import { type Audit, changeEnvironment, environmentScript } from "../audit.ts";
+import type { StoreClient } from "../connection/client.ts";
+import { changeScript, readScript } from "../connection/script.ts";
 import { environmentOf } from "../environments.ts";
 import { apiTokenKey, apiTokensKey, environmentKey, REVOKED_CHANNEL } from "../keys.ts";
 import { isEmpty, recordFromAnswer } from "../records.ts";
-import type { StoreClient } from "../redis/client.ts";
-import { changeScript, readScript } from "../redis/script.ts";
 import createApiToken from "../scripts/create-api-token.lua" with { type: "text" };
 import findApiToken from "../scripts/find-api-token.lua" with { type: "text" };
 import noteTokenUse from "../scripts/note-token-use.lua" with { type: "text" };

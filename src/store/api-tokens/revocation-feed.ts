@@ -1,10 +1,12 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { dropWhenSilent, isRefusal, type StoreNode, type StoreNodes } from "@user-group-service/redis";
 import type { Redis } from "ioredis";
 import type { RevocationListener } from "../../domain/api-token.ts";
 import type { Environment } from "../../domain/environment.ts";
+import type { StoreClient } from "../connection/client.ts";
+import { isRefusal } from "../connection/errors.ts";
+import type { StoreNode, StoreNodes } from "../connection/nodes.ts";
+import { dropWhenSilent } from "../connection/sockets.ts";
 import { newsOf, REVOKED_CHANNEL } from "../keys.ts";
-import type { StoreClient } from "../redis/client.ts";
 
 /** How long until another subscription is tried when one is lost, in milliseconds. */
 const RETRY_MS = 100;

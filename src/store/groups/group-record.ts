@@ -10,9 +10,9 @@ import type {
   Viewer,
 } from "../../domain/user-group.ts";
 import type { Audit } from "../audit.ts";
+import type { StoreClient } from "../connection/client.ts";
 import type { EncryptedToken, TokenCipher } from "../encryption.ts";
 import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
-import type { StoreClient } from "../redis/client.ts";
 
 /** What user groups are read and changed with. */
 export interface GroupDeps {

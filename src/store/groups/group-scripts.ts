@@ -11,9 +11,9 @@ import {
 import { isMalformedUserGroupToken } from "../../domain/token.ts";
 import type { UserGroupTarget } from "../../domain/user-group.ts";
 import { environmentScript } from "../audit.ts";
+import { changeScript, readScript } from "../connection/script.ts";
 import { keyMissing, tokenDigest } from "../encryption.ts";
 import { groupKey, tokensKey } from "../keys.ts";
-import { changeScript, readScript } from "../redis/script.ts";
 import deleteGroup from "../scripts/delete-group.lua" with { type: "text" };
 import endSessions from "../scripts/end-sessions.lua" with { type: "text" };
 import listIds from "../scripts/list-ids.lua" with { type: "text" };

@@ -10,10 +10,10 @@ import {
   type ViewerSessionStore,
 } from "../../domain/viewer-session.ts";
 import { changeEnvironment } from "../audit.ts";
+import type { StoreClient } from "../connection/client.ts";
 import { digest, tokenDigest } from "../encryption.ts";
 import { endedSessionsKey, environmentKey, groupKey, idsKey, tokensKey } from "../keys.ts";
 import { integerOf, isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
-import type { StoreClient } from "../redis/client.ts";
 import {
   changeArgs,
   changedFields,

@@ -1,9 +1,9 @@
-import { StoreMisconfigured } from "@user-group-service/redis";
+import type { StoreClient } from "../connection/client.ts";
+import { StoreMisconfigured } from "../connection/errors.ts";
+import { changeScript } from "../connection/script.ts";
 import { deriveKey, type RingKey } from "../encryption.ts";
 import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
 import { recordFromAnswer } from "../records.ts";
-import type { StoreClient } from "../redis/client.ts";
-import { changeScript } from "../redis/script.ts";
 import adoptKey from "../scripts/adopt-key.lua" with { type: "text" };
 import noteKeyUseText from "../scripts/note-key-use.lua" with { type: "text" };
 

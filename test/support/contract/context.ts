@@ -3,12 +3,12 @@ import { afterAll, beforeAll, expect } from "vitest";
 import { type Environment, environmentPath } from "../../../src/domain/environment.ts";
 import type { ImportedUserGroup, NewUserGroup, Rotation, UserGroup } from "../../../src/domain/user-group.ts";
 import "../../../src/server/runtime.ts";
-import type { ScriptedRedis } from "@user-group-service/redis";
 import { StoreUnavailable } from "../../../src/domain/errors.ts";
 import type { Audit } from "../../../src/store/audit.ts";
+import type { StoreClient } from "../../../src/store/connection/client.ts";
+import type { ScriptedRedis } from "../../../src/store/connection/connection.ts";
 import type { RingKey } from "../../../src/store/encryption.ts";
 import { environmentKey, environmentPrefix, eventsKey, groupKey } from "../../../src/store/keys.ts";
-import type { StoreClient } from "../../../src/store/redis/client.ts";
 import { redisOf } from "../redis-of.ts";
 import { AUDIT, testUserGroupAdmin, testUserGroups } from "../stores.ts";
 

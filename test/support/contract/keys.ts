@@ -1,6 +1,6 @@
-import { StoreMisconfigured } from "@user-group-service/redis";
 import { beforeEach, describe, expect, it } from "vitest";
 import { RecordUnreadable } from "../../../src/domain/errors.ts";
+import { StoreMisconfigured } from "../../../src/store/connection/errors.ts";
 import type { RingKey } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";

@@ -1,7 +1,7 @@
-import { StoreMisconfigured } from "@user-group-service/redis";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
 import { TokenKeyInUse } from "../../../src/domain/errors.ts";
+import { StoreMisconfigured } from "../../../src/store/connection/errors.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";

@@ -1,4 +1,3 @@
-import { StoreMisconfigured } from "@user-group-service/redis";
 import { newKeyId, newKeyPair } from "@user-group-service/sessions";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
@@ -12,6 +11,7 @@ import {
 } from "../../../src/domain/errors.ts";
 import { MAX_ENDED_VIEWERS, type SessionReference, type SigningKey } from "../../../src/domain/viewer-session.ts";
 import { SigningKeys } from "../../../src/sessions/signing-keys.ts";
+import { StoreMisconfigured } from "../../../src/store/connection/errors.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { endedSessionsKey, signingKeysKey } from "../../../src/store/keys.ts";

@@ -1,23 +1,4 @@
 import {
-  type Answer,
-  type CommandArgs,
-  type CommandName,
-  changedNothing,
-  isMoving,
-  isNotSent,
-  isRefusal,
-  KeysMoving,
-  type NodeCall,
-  NotConfirmed,
-  NotSent,
-  type RedisSecrets,
-  refusalWordOf,
-  type ScriptedRedis,
-  type StoreNode,
-  type StoreNodes,
-  textOf,
-} from "@user-group-service/redis";
-import {
   type ChangeOutcome,
   DomainError,
   RecordUnreadable,
@@ -27,7 +8,22 @@ import {
 } from "../../domain/errors.ts";
 import type { ReadyKind, StoreProbe } from "../../domain/store.ts";
 import probe from "../scripts/probe.lua" with { type: "text" };
+import type { Answer, CommandArgs, CommandName } from "./commands.ts";
+import type { ScriptedRedis } from "./connection.ts";
+import {
+  changedNothing,
+  isMoving,
+  isNotSent,
+  isRefusal,
+  KeysMoving,
+  NotConfirmed,
+  NotSent,
+  refusalWordOf,
+  textOf,
+} from "./errors.ts";
+import type { NodeCall, StoreNode, StoreNodes } from "./nodes.ts";
 import { argumentsOf, changeScript, type Script, type ScriptArgs } from "./script.ts";
+import type { RedisSecrets } from "./url.ts";
 
 /** Told of every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;

@@ -1,8 +1,8 @@
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { redisOf } from "../../../test/support/redis-of.ts";
-import { send } from "../redis/client.ts";
-import { changeScript } from "../redis/script.ts";
+import { redisOf } from "../../../../test/support/redis-of.ts";
+import { send } from "../client.ts";
+import { changeScript } from "../script.ts";
 import { openEmbedded, reverseRange } from "./embedded.ts";
 
 const DEADLINE = String(Date.now() + 3_600_000);

@@ -13,7 +13,7 @@ afterEach(() => {
   for (const close of opened.splice(0)) close();
 });
 
-// Where one fails, ioredis has changed what it keeps to itself. Then look at the file that it names, in packages/redis/src/.
+// Where one fails, ioredis has changed what it keeps to itself. Then look at the file that it names, in this folder.
 describe("what is used of the private parts of ioredis:", () => {
   it("`redis.commandQueue` has the commands that are not answered (sockets.ts, cluster.ts)", async () => {
     const server = await fakeRedis();
@@ -101,7 +101,7 @@ describe("what is used of the private parts of ioredis:", () => {
   });
 });
 
-// Where one fails, look at `connectorOptions` in packages/redis/src/options.ts.
+// Where one fails, look at `connectorOptions` in options.ts.
 describe("what is used of the connectors of ioredis:", () => {
   it("`disconnect` of `AbstractConnector` clears `connecting`, ends `stream`, and destroys one that stays open", async () => {
     const server = await fakeRedis();

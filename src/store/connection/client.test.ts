@@ -4,9 +4,9 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { redisOf } from "../../../test/support/redis-of.ts";
 import { RecordUnreadable, StoreUnavailable } from "../../domain/errors.ts";
-import { openEmbedded } from "../embedded/embedded.ts";
 import { ADOPT } from "../secret-keys/ring.ts";
 import { type StoreClient, type StoreClientOptions, type StoreObserver, type TimedCall, Timeouts } from "./client.ts";
+import { openEmbedded } from "./embedded/embedded.ts";
 
 /** What `ADOPT` sets. */
 const FIELD = { key: "hash", field: "field", value: "value" };

@@ -1,6 +1,6 @@
-import { isNoCluster, isRefusal, refusalWordOf, StoreMisconfigured } from "@user-group-service/redis";
 import type { Redis } from "ioredis";
 import { PROBE_KEY, type StoreClient } from "./client.ts";
+import { isNoCluster, isRefusal, refusalWordOf, StoreMisconfigured } from "./errors.ts";
 
 /** The oldest version of each server that will do, as major and minor. */
 export const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };

@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { PLAIN_COMMANDS, StoreMisconfigured } from "@user-group-service/redis";
 import type { Redis } from "ioredis";
 import { describe, expect, it } from "vitest";
+import { PLAIN_COMMANDS } from "./commands.ts";
+import { StoreMisconfigured } from "./errors.ts";
 import { requireUsable, TRIALS } from "./requirements.ts";
 
 const PLAIN = [...PLAIN_COMMANDS.map((name) => name.toUpperCase()), "TIME"];

@@ -1,24 +1,15 @@
 import { setTimeout as pause } from "node:timers/promises";
-import {
-  ClusterNodes,
-  isRefusal,
-  type NodeOptions,
-  nameOf,
-  openNode,
-  type RedisSecrets,
-  type RedisTarget,
-  readRedisUrl,
-  refusalWordOf,
-  Sentinels,
-  StoreMisconfigured,
-  type StoreNodes,
-  singleNode,
-  wrongScheme,
-} from "@user-group-service/redis";
 import { MAX_CALLS } from "../../domain/capacity.ts";
 import { StoreUnavailable } from "../../domain/errors.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
+import { ClusterNodes } from "./cluster.ts";
+import type { NodeOptions } from "./connection.ts";
+import { isRefusal, refusalWordOf, StoreMisconfigured } from "./errors.ts";
+import { openNode, type StoreNodes, singleNode } from "./nodes.ts";
+import { Sentinels } from "./options.ts";
 import { requireUsable } from "./requirements.ts";
+import { wrongScheme } from "./scheme.ts";
+import { nameOf, type RedisSecrets, type RedisTarget, readRedisUrl } from "./url.ts";
 
 /** How to connect to Redis. */
 export interface OpenOptions

@@ -1,13 +1,9 @@
-import {
-  PLAIN_COMMANDS,
-  readClock,
-  type ScriptedRedis,
-  type StoreConnection,
-  StoreNode,
-  singleNode,
-} from "@user-group-service/redis";
 import type { Redis } from "ioredis";
-import { StoreClient, type StoreClientOptions } from "../redis/client.ts";
+import { StoreClient, type StoreClientOptions } from "../client.ts";
+import { readClock } from "../clock.ts";
+import { PLAIN_COMMANDS } from "../commands.ts";
+import type { ScriptedRedis, StoreConnection } from "../connection.ts";
+import { StoreNode, singleNode } from "../nodes.ts";
 import { luaCompiler } from "./lua.ts";
 
 /** A command of ioredis-mock, by itself or as it is emulated here. */
