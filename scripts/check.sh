@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The whole gate: what is generated up to date, no break with the released protos, formats, lint, import rules, no cycles,
-# no test that nothing runs, types.
+# The whole gate: generated code up to date, no break with the released protos, format, lint, import rules, no cycles, no
+# test outside the projects of vitest, types, no forbidden phrases.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/node_modules/.bin:$PATH"
@@ -45,4 +45,5 @@ if lost=$(LC_ALL=C comm -13 <(echo "$listed") <(echo "$written") | grep .); then
   exit 1
 fi
 tsc -p tsconfig.json
+node scripts/check-words.js
 echo "the gate is passed"
