@@ -1,9 +1,10 @@
 import { ConnectError } from "@connectrpc/connect";
-import { newKeyId, newKeyPair } from "@user-group-service/sessions";
 import { http1 } from "@user-group-service/testing/http";
 import { CompactSign, importJWK } from "jose";
 import { expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { newKeyId } from "../src/sessions/session.ts";
+import { newKeyPair } from "../src/sessions/signing.ts";
 import { signingKeysKey } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, bearer, customerOf } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";

@@ -1,5 +1,4 @@
 import { Agent } from "node:http";
-import { PUBLISHED_MS } from "@user-group-service/sessions";
 import { http1 } from "@user-group-service/testing/http";
 import { closeLater } from "@user-group-service/testing/opened";
 import { repeat } from "@user-group-service/testing/repeat";
@@ -8,6 +7,7 @@ import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from "jose";
 import { expect, it } from "vitest";
 import { SigningKey_State as State } from "../gen/usergroup/admin/v1/signing_key_pb.ts";
+import { PUBLISHED_MS } from "../src/sessions/keys.ts";
 import { signingKeysKey } from "../src/store/keys.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, adminOf, bearer, customerOf } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer, redisUrl } from "./support/opened.ts";

@@ -1,5 +1,4 @@
 import { Code } from "@connectrpc/connect";
-import { DOCUMENT_MAX_AGE_S } from "@user-group-service/sessions";
 import {
   type Endpoint,
   type HttpRequest,
@@ -11,6 +10,7 @@ import {
 import { MAX_CALLS } from "../domain/capacity.ts";
 import { type EnvironmentName, parseEnvironmentName } from "../domain/environment.ts";
 import { callError } from "../rpc/errors.ts";
+import { DOCUMENT_MAX_AGE_S } from "../sessions/documents.ts";
 import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
 
 /** What anyone may ask for, to verify sessions of an environment: `/e/ENV/TAG/.well-known/jwks.json` and the like. */

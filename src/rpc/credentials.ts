@@ -1,6 +1,6 @@
-import { isSession } from "@user-group-service/sessions";
 import type { ApiTokens } from "../auth/api-tokens.ts";
 import { isIntactToken } from "../domain/token.ts";
+import { isSession } from "../sessions/session.ts";
 
 /** Whether a whole text is a credential, which must not be shown to those who may see ids and names. */
 export type IsCredential = (text: string) => boolean;

@@ -1,6 +1,5 @@
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
-import { isSession } from "@user-group-service/sessions";
 import type { ViewerService, ViewerSession } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { Environment } from "../domain/environment.ts";
 import { DomainError } from "../domain/errors.ts";
@@ -8,6 +7,7 @@ import type { UserGroupStore } from "../domain/store.ts";
 import type { JsonObject, Viewer } from "../domain/user-group.ts";
 import type { ViewerSessionStore } from "../domain/viewer-session.ts";
 import type { Metrics } from "../observability/metrics.ts";
+import { isSession } from "../sessions/session.ts";
 import type { ViewerSessionClaims, ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { denial } from "./access.ts";
 import { invalidField } from "./errors.ts";

@@ -1,7 +1,8 @@
-import { newKeyId, newKeyPair } from "@user-group-service/sessions";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { type Environment, environmentPath } from "../domain/environment.ts";
 import type { SigningKey, SigningKeySet, SigningKeyStore } from "../domain/viewer-session.ts";
+import { newKeyId } from "./session.ts";
+import { newKeyPair } from "./signing.ts";
 import { SigningKeys } from "./signing-keys.ts";
 
 const ENVIRONMENT: Environment = { name: "acme", tag: undefined, number: 1 };

@@ -1,9 +1,11 @@
-import { importKey, newKeyId, newKeyPair, nextKeySet, statesOf } from "@user-group-service/sessions";
 import type { ChangeBy } from "../domain/audit.ts";
 import { setBounded } from "../domain/bounded.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { RecordUnreadable, SigningKeysChanged } from "../domain/errors.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../domain/viewer-session.ts";
+import { nextKeySet, statesOf } from "./keys.ts";
+import { newKeyId } from "./session.ts";
+import { importKey, newKeyPair } from "./signing.ts";
 
 /** How old what is known of an environment's keys may be when it is used, in milliseconds. */
 const FRESH_MS = 120_000;

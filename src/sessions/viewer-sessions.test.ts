@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
-import { newKeyPair } from "@user-group-service/sessions";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Environment } from "../domain/environment.ts";
 import { ViewerSessionExpired, ViewerSessionInvalid } from "../domain/errors.ts";
 import type { ViewerSessionStore } from "../domain/viewer-session.ts";
+import { newKeyPair } from "./signing.ts";
 import { SigningKeys } from "./signing-keys.ts";
 import { ViewerSessions } from "./viewer-sessions.ts";
 

@@ -1,15 +1,4 @@
 import { randomBytes } from "node:crypto";
-import {
-  discoveryDocument,
-  issuerOf,
-  jwksDocument,
-  MAX_SESSION_LENGTH,
-  type PublishedDocument,
-  type SessionClaims,
-  SessionRefused,
-  SessionVerifier,
-  signSession,
-} from "@user-group-service/sessions";
 import { type Environment, type EnvironmentName, formatEnvironmentName } from "../domain/environment.ts";
 import {
   PublicUrlMissing,
@@ -19,7 +8,12 @@ import {
 } from "../domain/errors.ts";
 import type { JsonObject, UserGroupTarget, Viewer } from "../domain/user-group.ts";
 import type { ViewerSessionStore } from "../domain/viewer-session.ts";
+import { discoveryDocument, issuerOf, jwksDocument, type PublishedDocument } from "./documents.ts";
+import { MAX_SESSION_LENGTH, type SessionClaims } from "./rules.ts";
+import { SessionRefused } from "./session.ts";
+import { signSession } from "./signing.ts";
 import type { SigningKeys } from "./signing-keys.ts";
+import { SessionVerifier } from "./verifier.ts";
 
 /** How long a session lasts if its maker does not say, in milliseconds. */
 const DEFAULT_TTL_MS = 600_000;

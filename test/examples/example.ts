@@ -36,7 +36,7 @@ export function copyExample(name: string): CopiedExample {
 export function packClient(folder: string): void {
   const place = mkdtempSync(join(tmpdir(), "ugs-pack-"));
   const parts = ["package.json", "README.md", "src", "tsconfig.build.json"].map((part) => `packages/client/${part}`);
-  for (const part of ["LICENSE", "gen", "tsconfig.json", "packages/sessions/src/rules.ts", ...parts])
+  for (const part of ["LICENSE", "gen", "tsconfig.json", "src/sessions/rules.ts", ...parts])
     cpSync(join(ROOT, part), join(place, part), { recursive: true });
   // The generated code is ESM by this.
   writeFileSync(join(place, "package.json"), '{ "type": "module" }');

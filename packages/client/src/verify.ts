@@ -15,7 +15,7 @@ import {
   readSession,
   type SessionClaims,
   type UnverifiedSession,
-} from "../../sessions/src/rules.ts";
+} from "../../../src/sessions/rules.ts";
 import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-faults.ts";
 
 /** How long keys are cached, in milliseconds: as long as the service's answer with them may be. */

@@ -1,4 +1,3 @@
-import { newKeyId, newKeyPair } from "@user-group-service/sessions";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
@@ -10,6 +9,8 @@ import {
   ViewerSessionEnded,
 } from "../../../src/domain/errors.ts";
 import { MAX_ENDED_VIEWERS, type SessionReference, type SigningKey } from "../../../src/domain/viewer-session.ts";
+import { newKeyId } from "../../../src/sessions/session.ts";
+import { newKeyPair } from "../../../src/sessions/signing.ts";
 import { SigningKeys } from "../../../src/sessions/signing-keys.ts";
 import { StoreMisconfigured } from "../../../src/store/connection/errors.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
