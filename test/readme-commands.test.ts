@@ -7,13 +7,15 @@ import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { newRedis, redisUrl, suiteServer } from "./support/opened.ts";
 
-/** Sections whose blocks need more than is set up here: sessions, a package of the registry. */
-const ELSEWHERE: ReadonlySet<string> = new Set(["OpenAPI", "Viewer sessions"]);
+/** Sections whose commands other tests run, because they install packages of a registry. */
+const ELSEWHERE: ReadonlySet<string> = new Set(["Show it in a page", "OpenAPI", "Viewer sessions"]);
+/** Languages of blocks that a reader runs or saves. Other blocks show output, or are pictures. */
+const RUNNABLE: ReadonlySet<string> = new Set(["sh", "ts"]);
 
-/** The blocks of a document in their order. */
+/** The runnable blocks of a document, from its start to its end. */
 function blocksIn(document: string): Block[] {
-  const sections = sectionsOf(document).filter((section) => !ELSEWHERE.has(section));
-  return sections.flatMap((section) => blocksOf(document, section));
+  const sections = ["", ...sectionsOf(document)].filter((section) => !ELSEWHERE.has(section));
+  return sections.flatMap((section) => blocksOf(document, section)).filter(({ language }) => RUNNABLE.has(language));
 }
 
 /** A shell that stays open, into which blocks are pasted. */
@@ -66,6 +68,8 @@ const README: readonly RegExp[] = [
   /"msg":"listening"/,
   /^$/,
   /"success":1,.*"name":"Acme"/,
+  /^$/,
+  /"active":true,"sub":"acme".*"viewer_id":"bob"/,
   /"providedId":"acme"/,
   /"providedId": "acme"/,
   /^$/,

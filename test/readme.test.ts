@@ -170,10 +170,6 @@ it("the table of dependencies in Python has every package, and no other", () => 
 });
 
 describe("the README", () => {
-  it("is short", () => {
-    expect(textOf("README.md").split("\n").length).toBeLessThanOrEqual(180);
-  });
-
   it("says which versions are the oldest", () => {
     const { engines, devDependencies } = JSON.parse(read("package.json")) as Record<string, Record<string, string>>;
     const [redis, valkey] = [OLDEST["redis"], OLDEST["valkey"]].map((version) => version?.join("."));

@@ -6,10 +6,10 @@ export function textOf(document: string): string {
   return readFileSync(`${ROOT}/${document}`, "utf8");
 }
 
-/** The text of a section, from its heading to the next. @throws when there is none */
+/** The text of a section, from its heading to the next. "" names the text before all headings. @throws if it does not exist */
 function sectionOf(document: string, name: string): string {
   const text = textOf(document);
-  const start = text.indexOf(`\n## ${name}\n`);
+  const start = name === "" ? 0 : text.indexOf(`\n## ${name}\n`);
   if (start < 0) throw new Error(`${document} has no section ${name}`);
   const end = text.indexOf("\n## ", start + 1);
   return text.slice(start, end < 0 ? undefined : end);
