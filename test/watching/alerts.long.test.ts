@@ -47,8 +47,10 @@ describe.skipIf(promtool === undefined || redisUrl === undefined)("by the series
     const inputs = series.map((input) => ({ ...seriesOf(input), values: input.values }));
     const own = inputs[0]?.labels ?? {};
     const labels = Object.fromEntries((fires?.labels ?? []).map((name) => [name, own[name]]));
-    // What differs from run to run.
-    const description = fires?.description.replace(/\b[A-Z_]+\b/g, (word) => labels[word.toLowerCase()] ?? word);
+    const description = known?.annotations.description.replace(
+      /\{\{ \$(?:value.*?|labels\.(\w+)) \}\}/g,
+      (_, label?: string) => (label === undefined ? fires?.value : labels[label]) ?? "",
+    );
     return {
       interval: "1m",
       input_series: inputs.map((input) => ({ series: formatSeries(input), values: input.values })),

@@ -141,7 +141,7 @@ describe.skipIf(redisUrl === undefined || prometheus === undefined)("the dashboa
     await beWatched(server);
     await waitFor("callers are limited", async () => (await now("min(sum by (limit) (ugs_limited_total)) > 0")).length);
     await redis.kill();
-    const away = 'ALERTS{alertname="UserGroupsRedisAway",alertstate="pending"}';
+    const away = 'ALERTS{alertname="UserGroupsRedisUnreachable",alertstate="pending"}';
     await waitFor("the outage is seen", async () => (await now(away)).length === 2);
     await pause(5000);
     await redis.restart();

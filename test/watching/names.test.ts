@@ -1,8 +1,10 @@
+import { readdirSync } from "node:fs";
 import { textOf } from "@user-group-service/testing/documents";
+import { ROOT } from "@user-group-service/testing/process";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ugs } from "../../packages/cli/test/support/ugs.ts";
 import { describeWithRedis, suiteServer } from "../support/opened.ts";
-import { ALERTS, type Alert, DASHBOARD, panelQueries, RECORDED } from "./files.ts";
+import { ALERTS, DASHBOARD, panelQueries, RECORDED } from "./files.ts";
 import { beWatched, pageOf, readSeries, type Series, watchedServer } from "./page.ts";
 import { isSelected, readQuery } from "./promql.ts";
 
@@ -62,28 +64,41 @@ describeWithRedis("what watches the service", () => {
 });
 
 describe("the alerts", () => {
-  const runbook = textOf("docs/operations.md");
-  const sections = runbook.split(/^#{1,3} /m).filter((text) => /^UserGroups\w+\n/.test(text));
+  const runbook = textOf("docs/operations/incidents.md");
+  const sections = [...runbook.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
 
-  it.each(ALERTS)("$alert says how urgent it is, what is wrong, and where to read on", (alert: Alert) => {
-    expect(["page", "ticket"]).toContain(alert.labels.severity);
-    expect(alert.annotations.summary).toMatch(/^[A-Z][^.]+$/);
-    expect(alert.annotations.description).toMatch(/^\S.*\.$/);
-    expect(alert.annotations.runbook_url).toBe(`docs/operations.md#${alert.alert.toLowerCase()}`);
-  });
+  it.each(ALERTS)(
+    "$alert has a severity, a summary, a description and a section in the runbook",
+    ({ alert, labels, annotations }) => {
+      expect(["page", "ticket"]).toContain(labels.severity);
+      expect(annotations.summary).toMatch(/^[A-Z][^.]+$/);
+      expect(annotations.description).toMatch(/^\S.*\.$/);
+      expect(annotations.runbook_url).toBe(`docs/operations/incidents.md#${alert.toLowerCase()}`);
+      expect(sections).toContain(alert);
+      const row = runbook
+        .split("\n")
+        .find((line) => line.startsWith("|") && line.includes(`(#${alert.toLowerCase()})`));
+      expect(row).toContain(`| ${labels.severity} |`);
+    },
+  );
+});
 
-  it("have a section each in the document, with three steps", () => {
-    expect(sections.map((text) => text.slice(0, text.indexOf("\n"))).sort()).toEqual(
-      ALERTS.map(({ alert }) => alert).sort(),
-    );
-    for (const text of sections) expect(text.match(/^\d\. /gm), text).toEqual(["1. ", "2. ", "3. "]);
-  });
+/** Where a message names the kind of calls that fail. */
+const KIND = "${" + "kind}";
 
-  it("stand in a document whose commands of ugs there are, with the options that they have there", async () => {
-    const written = [...runbook.matchAll(/\bugs ([a-z-]+(?: [a-z]+){0,2})\b([^`|;\n]*)/g)];
+describe("the pages for operators", () => {
+  const folder = "docs/operations";
+  const pages = readdirSync(`${ROOT}/${folder}`).map((name) => textOf(`${folder}/${name}`));
+  const text = [...pages, textOf("docs/operations.md")].join("\n");
+
+  it("name ugs commands and options that exist", async () => {
+    const written = [...text.matchAll(/\bugs ([a-z-]+(?: [a-z]+){0,2})\b([^`|;\n]*)/g)];
     expect(written.length).toBeGreaterThan(20);
+    const helps = new Map<string, ReturnType<typeof ugs>>();
     for (const [line, words = "", rest = ""] of written) {
-      const { code, stdout } = await ugs([...words.split(" "), "--help"]);
+      const help = helps.get(words) ?? ugs([...words.split(" "), "--help"]);
+      helps.set(words, help);
+      const { code, stdout } = await help;
       expect(code, line).toBe(0);
       // What follows a command without subcommands is an argument of it, or a word of the text.
       const usage = new RegExp(`^Usage: ugs (?:${words}\\b|${words.split(" ")[0]} (?!.*command))`);
@@ -92,13 +107,24 @@ describe("the alerts", () => {
     }
   });
 
-  it("are all in the table that the document begins with", () => {
-    for (const { alert, labels } of ALERTS) {
-      const row = new RegExp(
-        `^\\|.*\\[\`?${alert}\`?\\]\\(#${alert.toLowerCase()}\\).*\\| ${labels.severity} \\|`,
-        "m",
-      );
-      expect(runbook).toMatch(row);
-    }
+  it("search the log for messages that the service writes", () => {
+    const files = readdirSync(`${ROOT}/src`, { recursive: true, encoding: "utf8" });
+    const source = files
+      .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
+      .map((name) => textOf(`src/${name}`))
+      .join("\n");
+    const kinds = ["reads", "changes"].map((kind) => source.replaceAll(KIND, kind));
+    const searched = [...text.matchAll(/logs \| grep (?:-\w+ )*'([^']+)'/g)].flatMap(([, pattern = ""]) =>
+      pattern.split("|"),
+    );
+    const messages = searched
+      .map((pattern) => pattern.replace(/^"msg":"(.*)"$/, "$1"))
+      .filter((each) => !each.includes('"'));
+    expect(messages.length).toBeGreaterThan(5);
+    for (const message of messages)
+      expect(
+        kinds.some((each) => each.includes(message)),
+        message,
+      ).toBe(true);
   });
 });

@@ -41,7 +41,7 @@ interface Stage {
 const NIGHT: readonly Hour[] = [
   {
     what: "full",
-    pages: ["UserGroupsChangesFail", "UserGroupsRedisFull"],
+    pages: ["UserGroupsChangesFail", "UserGroupsRedisMemoryCritical"],
     begin: async ({ operator }) => operator.config("SET", "maxmemory", await usedMemory(operator)),
     end: ({ operator }) => operator.config("SET", "maxmemory", "0"),
     reads: true,
@@ -55,7 +55,7 @@ const NIGHT: readonly Hour[] = [
   },
   {
     what: "empty",
-    pages: ["UserGroupsChangesFail", "UserGroupsRedisReplaced"],
+    pages: ["UserGroupsChangesFail", "UserGroupsRedisDataReplaced"],
     begin: ({ operator }) => operator.flushall(),
     async end({ operator, servers: [server] }) {
       // Nobody's group was created a second time.
@@ -66,7 +66,7 @@ const NIGHT: readonly Hour[] = [
   },
   {
     what: "gone",
-    pages: ["UserGroupsReadsFail", "UserGroupsRedisAway"],
+    pages: ["UserGroupsReadsFail", "UserGroupsRedisUnreachable"],
     begin: ({ redis }) => redis.kill(),
     end: ({ redis }) => redis.restart(),
     reads: false,
@@ -74,7 +74,7 @@ const NIGHT: readonly Hour[] = [
 ];
 
 /** It fires whenever enough calls fail, and until they are forgotten. */
-const CALLS_FAIL = "UserGroupsCallsFail";
+const CALLS_FAIL = "UserGroupsHighErrorRate";
 
 async function usedMemory(operator: Redis): Promise<string> {
   return /used_memory:(\d+)/.exec(await operator.info("memory"))?.[1] ?? "";
