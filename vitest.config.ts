@@ -29,7 +29,7 @@ export default defineConfig(({ mode }) => {
   const isShort = mode === "short";
   const projects: TestProjectInlineConfiguration[] = [
     project("units", {
-      include: ["{src,packages/*/src}/**/*.test.ts"],
+      include: ["{src,scripts,packages/*/src}/**/*.test.ts"],
       exclude: [LONG],
       // As in those below, files leave nothing behind, so that a process runs several and loads what they share once.
       isolate: false,

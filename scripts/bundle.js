@@ -68,7 +68,7 @@ export async function bundleService(outdir) {
 }
 
 /**
- * Files that stand beside the bundle as they are: packages/pages reads them when they are first asked for.
+ * Files that stand beside the bundle as they are: src/rest/pages/ reads them when they are first asked for.
  *
  * @param {string} outdir
  * @param {readonly string[]} paths

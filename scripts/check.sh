@@ -31,14 +31,14 @@ if ! changed=$(cat packages/client-*/generated-from.sha256 | sha256sum --check -
 fi
 # It tells nobody that it runs, and asks nobody for a newer version; what it says of old Nodes is not for the gate.
 if ! lint=$(REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true \
-  redocly lint --config packages/openapi/redocly.yaml gen/openapi.json 2>&1); then
+  redocly lint --config scripts/openapi/redocly.yaml gen/openapi.json 2>&1); then
   echo "$lint" >&2
   exit 1
 fi
 buf breaking --against proto/released.binpb
 biome check --error-on-warnings .
 listed=$(NO_COLOR=1 vitest list --filesOnly | sed 's/^\[[a-z]*\] //' | LC_ALL=C sort -u)
-written=$(find src packages test -name '*.test.ts' -not -path '*/node_modules/*' | LC_ALL=C sort)
+written=$(find src packages scripts test -name '*.test.ts' -not -path '*/node_modules/*' | LC_ALL=C sort)
 if lost=$(LC_ALL=C comm -13 <(echo "$listed") <(echo "$written") | grep .); then
   echo "$lost" >&2
   echo "no project of vitest.config.ts has these tests: they would never run" >&2

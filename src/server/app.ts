@@ -1,5 +1,3 @@
-import { consoleEndpoints } from "@user-group-service/console";
-import { docsEndpoints } from "@user-group-service/openapi";
 import type { Traces } from "@user-group-service/traces";
 import {
   acceptsEncoding,
@@ -22,6 +20,8 @@ import type { Metrics } from "../observability/metrics.ts";
 import type { UnknownCallers } from "../observability/unknown-callers.ts";
 import { errorResponse } from "../rest/json.ts";
 import { legacyEndpoints } from "../rest/legacy.ts";
+import { consoleEndpoints } from "../rest/pages/console.ts";
+import { docsEndpoints } from "../rest/pages/docs.ts";
 import { userEndpoint } from "../rest/user.ts";
 import { viewerEndpoint, viewerSessionEndpoint } from "../rest/viewer.ts";
 import { wellKnownEndpoints } from "../rest/well-known.ts";

@@ -225,5 +225,5 @@ function requireOnly(
 }
 
 function unknownRule(where: string, rule: string): Error {
-  return new Error(`${where} has the rule ${rule}, which packages/openapi/src/rules.ts has no keyword for: add one`);
+  return new Error(`${where} has the rule ${rule}, which scripts/openapi/rules.ts has no keyword for: add one`);
 }

@@ -27,7 +27,7 @@ interface EncodedFile {
 }
 
 /** A file that is read when it is first asked for, and held in the encodings that were asked for. */
-export class HeldFile {
+export class CachedFile {
   private readonly read: () => Promise<Buffer>;
   private readonly encoded = new Map<Encoding | undefined, Promise<EncodedFile>>();
 

@@ -26,12 +26,11 @@ export function exampleOf(schema: JsonSchema): JsonSchema {
   };
   const chosen = choice.filter((name) => valueName(name) === "user_group_id");
   const names = [...required, ...chosen];
-  if (chosen.length === 0 && choice.length > 0)
-    throw new Error(`packages/openapi/src/examples.ts has none of ${choice}`);
+  if (chosen.length === 0 && choice.length > 0) throw new Error(`scripts/openapi/examples.ts has none of ${choice}`);
   return Object.fromEntries(
     names.map((name) => {
       const value = VALUES[valueName(name)];
-      if (value === undefined) throw new Error(`packages/openapi/src/examples.ts has no value for ${name}: add one`);
+      if (value === undefined) throw new Error(`scripts/openapi/examples.ts has no value for ${name}: add one`);
       return [name, value];
     }),
   );

@@ -1,7 +1,7 @@
-/* What the service serves of this package. The page itself begins in main.tsx, which a build bundles with console.css. */
+/* The endpoints of the console. Its page begins in packages/console/src/main.tsx, which the build bundles with console.css. */
 import { readFile } from "node:fs/promises";
-import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "@user-group-service/pages";
 import type { Endpoint } from "@user-group-service/transport";
+import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
 
 /**
  * The page may load its own files, and call the service that it came from. It may contact nothing else, so that the

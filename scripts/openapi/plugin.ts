@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createRegistry, type DescFile } from "@bufbuild/protobuf";
 import { createEcmaScriptPlugin, runNodeJs } from "@bufbuild/protoplugin";
-import packageJson from "../../../package.json" with { type: "json" };
+import packageJson from "../../package.json" with { type: "json" };
 import { documentOf } from "./document.ts";
 
 /**

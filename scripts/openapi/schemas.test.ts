@@ -2,8 +2,8 @@ import { create, createRegistry, type DescFile } from "@bufbuild/protobuf";
 import { FieldRulesSchema } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
-import { file_usergroup_admin_v1_admin_service } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { file_usergroup_v1_user_group_service } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
+import { file_usergroup_admin_v1_admin_service } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { file_usergroup_v1_user_group_service } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { JsonSchema } from "./rules.ts";
 import { FieldRulesReader, integersBelow, keywordsOf } from "./rules.ts";
 import { Schemas } from "./schemas.ts";
@@ -107,7 +107,7 @@ describe("rules", () => {
     if (!field) throw new Error("the field is not there");
     const rules = create(FieldRulesSchema, { type: { case: "string", value: { prefix: "a" } } });
     expect(() => keywordsOf(field, { field: rules, json: undefined, isNoToken: false, isVisible: false })).toThrow(
-      "usergroup.v1.GetUserGroupRequest.user_group_id has the rule prefix, which packages/openapi/src/rules.ts has no keyword for",
+      "usergroup.v1.GetUserGroupRequest.user_group_id has the rule prefix, which scripts/openapi/rules.ts has no keyword for",
     );
   });
 

@@ -1,13 +1,13 @@
-// The buf plugin of packages/openapi: writes gen/openapi.json. Node 20 does not run TypeScript, so it is bundled first.
+// A buf plugin that writes gen/openapi.json. Node 20 does not run TypeScript, so it is bundled first.
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
-const root = fileURLToPath(new URL("..", import.meta.url));
+const root = fileURLToPath(new URL("../..", import.meta.url));
 const outfile = `${root}/node_modules/.cache/openapi/plugin.js`;
 
 await build({
   absWorkingDir: root,
-  entryPoints: ["packages/openapi/src/plugin.ts"],
+  entryPoints: ["scripts/openapi/plugin.ts"],
   outfile,
   bundle: true,
   platform: "node",

@@ -11,8 +11,7 @@ type FieldSchema = (message: string, field: string) => JsonSchema;
 function fieldSchemas({ schemas }: Pick<Components, "schemas">, registry: Registry): FieldSchema {
   return (message, name) => {
     const field = registry.getMessage(message)?.fields.find((each: DescField) => each.name === name);
-    if (!field)
-      throw new Error(`packages/openapi/src/rest.ts describes ${message}.${name}, which is not there any more`);
+    if (!field) throw new Error(`scripts/openapi/rest.ts describes ${message}.${name}, which is not there any more`);
     return schemas.field(field);
   };
 }
@@ -161,7 +160,7 @@ export function restPaths(components: Components, registry: Registry): Paths {
   const operation = (operationId: string, rpc: string, role: string, fields: JsonSchema) => {
     const [service = "", name = ""] = rpc.split("/");
     const method = registry.getService(service)?.methods.find((each) => each.name === name);
-    if (!method) throw new Error(`packages/openapi/src/rest.ts names ${rpc}, which does not exist`);
+    if (!method) throw new Error(`scripts/openapi/rest.ts names ${rpc}, which does not exist`);
     const errors = components.errors.of({ method, access: role, isRest: true });
     return {
       operationId,

@@ -135,6 +135,6 @@ export function isCommon(reason: string): boolean {
 /** Whether an operation has errors of a reason. @throws Error for a reason without a rule */
 export function hasReason(reason: string, calling: Calling): boolean {
   const rule = RULES[reason];
-  if (!rule) throw new Error(`packages/openapi/src/reasons.ts does not say which operations have ${reason}: add it`);
+  if (!rule) throw new Error(`scripts/openapi/reasons.ts does not say which operations have ${reason}: add it`);
   return rule(calling);
 }

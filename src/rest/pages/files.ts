@@ -1,7 +1,7 @@
-/** Serves the files of pages: those of packages/openapi and packages/console. */
+/** Serves the files of pages: those of /docs/ and /console/. */
 import { fileURLToPath } from "node:url";
 import { type Endpoint, isKnown, readEndpoint } from "@user-group-service/transport";
-import { HeldFile } from "./held-file.ts";
+import { CachedFile } from "./cached-file.ts";
 
 /** The policy of files that are not pages. */
 const POLICY = "default-src 'none'; frame-ancestors 'none'";
@@ -32,7 +32,7 @@ export function pathOf(source: string): string {
  * @param policy its `Content-Security-Policy`; default: it may load nothing
  */
 export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, policy = POLICY): Endpoint {
-  const file = new HeldFile(read);
+  const file = new CachedFile(read);
   return readEndpoint(async ({ headers: request }) => {
     const { encoding, etag, body } = await file.encodedFor(request);
     const headers = {

@@ -159,7 +159,7 @@ function enumValueLines({ values }: DescEnum): string[] {
 function wellKnown({ typeName }: DescMessage): JsonSchema | undefined {
   if (!typeName.startsWith("google.protobuf.")) return undefined;
   const schema = WELL_KNOWN[typeName];
-  if (!schema) throw new Error(`${typeName} has no schema in packages/openapi/src/schemas.ts: add one`);
+  if (!schema) throw new Error(`${typeName} has no schema in scripts/openapi/schemas.ts: add one`);
   return schema;
 }
 
@@ -197,6 +197,6 @@ function scalar(type: ScalarType): JsonSchema {
       // A text, because JavaScript's numbers are only exact up to 2^53.
       return { type: "string", format: "int64", pattern: "^-?\\d+$" };
     default:
-      throw new Error(`fields of type ${ScalarType[type]} have no schema in packages/openapi/src/schemas.ts: add one`);
+      throw new Error(`fields of type ${ScalarType[type]} have no schema in scripts/openapi/schemas.ts: add one`);
   }
 }

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "@user-group-service/pages";
 import type { Endpoint } from "@user-group-service/transport";
+import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
 
 /**
  * The page may load its own files, and the images in its style sheet. It may call the service that it came from, and
