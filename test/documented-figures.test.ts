@@ -76,11 +76,11 @@ describe("every figure is that of the code", () => {
     const plain = (row: readonly [string, ...unknown[]]) => row.map((cell, i) => (i === 0 ? cell : Number(cell)));
     const rows: [string, ...unknown[]][] = [
       ["request message", MAX_MESSAGE_BYTES, arrivalTimeoutMs],
-      ["request message to health and reflection, which are *open*", MAX_OPEN_MESSAGE_BYTES, openArrivalTimeoutMs],
-      ["HTTP/2 streams at once on a connection", MAX_HTTP2_STREAMS],
-      ["HTTP/1.1 requests on a connection that wait for their answers", MAX_PIPELINED],
-      ["HTTP/1.1 requests with Upgrade, as the JDK's HttpClient and curl --http2 send without TLS"],
-      ["request line and header fields over HTTP/1.1, the query of a GET included", MAX_HEADER_BYTES],
+      ["request message to health and reflection", MAX_OPEN_MESSAGE_BYTES, openArrivalTimeoutMs],
+      ["HTTP/2 streams per connection", MAX_HTTP2_STREAMS],
+      ["pipelined HTTP/1.1 requests per connection", MAX_PIPELINED],
+      ["HTTP/1.1 requests with Upgrade without TLS, such as of the JDK's HttpClient and curl --http2"],
+      ["HTTP/1.1 request line and header fields", MAX_HEADER_BYTES],
       ["user_group_id", id.minLen, id.maxLen],
       ["name", name.maxLen],
       ["mapping", mapping.maxPairs, keys?.minLen, keys?.maxLen, values?.maxLen],
@@ -90,16 +90,16 @@ describe("every figure is that of the code", () => {
       ["previous_token_ttl", Number((ttl.lessThan.value as Duration).seconds) * 1000],
       ["request_id, Idempotency-Key", requestId.maxLen, REQUEST_TTL_MS],
       ["groups of an import", groups.maxItems],
-      ["a page of a list", 1, page.lessThan.value, MAX_PAGE_BYTES],
-      ["a token of another system, imported", imported.minLen, imported.maxLen],
+      ["items of a page", 1, page.lessThan.value, MAX_PAGE_BYTES],
+      ["imported token of another system", imported.minLen, imported.maxLen],
       // One number is nobody's.
       ["environments", ENVIRONMENT_NUMBERS - 1],
       ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
       ["calls in flight", MAX_CALLS],
       ["Watch and reflection streams", STREAMS.max, STREAMS.lifetimeMs],
-      ["questions on a reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
+      ["requests on a reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
       ["entity tags in If-Match", MAX_ETAGS],
-      ["violations that an error lists", MAX_VIOLATIONS],
+      ["violations in an error", MAX_VIOLATIONS],
     ];
     expect(figuresByRow("docs/api.md", "Limits")).toEqual(rows.map(plain));
   });

@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import { newRedis, redisUrl, suiteServer } from "./support/opened.ts";
 
 /** Sections whose commands other tests run, because they install packages of a registry. */
-const ELSEWHERE: ReadonlySet<string> = new Set(["Show it in a page", "OpenAPI", "Viewer sessions"]);
+const ELSEWHERE: ReadonlySet<string> = new Set(["Show it in a page", "OpenAPI"]);
 /** Languages of blocks that a reader runs or saves. Other blocks show output, or are pictures. */
 const RUNNABLE: ReadonlySet<string> = new Set(["sh", "ts"]);
 
@@ -82,6 +82,7 @@ const API: readonly RegExp[] = [
   /"success":1,.*"properties":{"plan":"free"}/,
   /"success":1,.*"name":"Acme".*"properties":{"plan":"gold"}/,
   /"success":1,.*"token":"ugt_\w+"/,
+  /"success":1,"session":"eyJ/,
   /^$/,
   /^false Acme ugt_\w+$/m,
 ];
