@@ -26,6 +26,12 @@ const SUCCESS = { type: "integer", format: "int64", const: 1 };
 
 const TAGS = ["Customer", "Testing", null];
 
+/** The id of a group and the fields that callers set, in the message of a request. */
+function groupFieldsOf(registry: Registry, message: string): readonly DescField[] {
+  const fields = registry.getMessage(message)?.fields ?? [];
+  return fields.filter(({ name }) => name !== "update_mask" && name !== "etag");
+}
+
 /** The components that the paths below need. */
 export function restSchemas(components: Components, registry: Registry): { readonly [name: string]: JsonSchema } {
   const field = fieldSchemas(components, registry);
@@ -67,12 +73,12 @@ export function restSchemas(components: Components, registry: Registry): { reado
       type: "object",
       description: "What a group is to have. Fields that are left out stay; those that are null are cleared.",
       required: ["user_group_id"],
-      properties: {
-        user_group_id: field(UPDATE, "user_group_id"),
-        name: orNull(field(UPDATE, "name"), "Null: the empty name."),
-        mapping: orNull(field(UPDATE, "mapping"), "Schema id to data source. Null: none."),
-        properties: orNull(field(UPDATE, "properties"), "Free-form. Null: none."),
-      },
+      properties: Object.fromEntries(
+        groupFieldsOf(registry, UPDATE).map(({ name }) => [
+          name,
+          name === "user_group_id" ? field(UPDATE, name) : orNull(field(UPDATE, name), "Null clears it."),
+        ]),
+      ),
     },
     RestRotation: {
       type: "object",
@@ -194,12 +200,10 @@ export function restPaths(components: Components, registry: Registry): Paths {
         summary: "Get User",
         description:
           "Gets a user group or, with the role `manage`, creates it where there is none. An existing group is returned as it is stored, but for `name` and `properties`, which are those of the request where it has them.\n\nThe same fields may be sent as a JSON body, which OpenAPI has no words for with GET; a field that is in both must have the same value.",
-        parameters: [
-          { ...query("user_group_id", field(GET, "user_group_id")), required: true },
-          query("name", field(GET, "name")),
-          jsonText("mapping"),
-          jsonText("properties"),
-        ],
+        parameters: groupFieldsOf(registry, GET).map(({ name, fieldKind }) => ({
+          ...(fieldKind === "scalar" ? query(name, field(GET, name)) : jsonText(name)),
+          ...(name === "user_group_id" && { required: true }),
+        })),
         responses: ok("The group, with its token.", "RestGotGroup", etag),
       }),
       put: operation("updateUser", "usergroup.v1.UserGroupService/UpdateUserGroup", "manage", {

@@ -9,17 +9,21 @@ export type JsonObject = { [key: string]: Json };
 /** The maximum length of an id, in UTF-16 units: it has at most 256 characters, of at most two units each. */
 export const MAX_ID_LENGTH = 512;
 
-/** A user group as it is stored, with its current token. Times are milliseconds since 1970. */
-export interface UserGroup {
-  /** The internal id, from 1 to 2^53 - 1. */
-  readonly teamId: number;
-  readonly token: string;
+/** The fields of a group that callers set. A new one begins here. */
+export interface GroupFields {
   readonly name: string;
-  readonly providedId: string;
   /** Schema id to data source. */
   readonly mapping: { readonly [schemaId: string]: string };
   /** Undefined when none are set. */
   readonly properties: JsonObject | undefined;
+}
+
+/** A user group as it is stored, with its current token. Times are milliseconds since 1970. */
+export interface UserGroup extends GroupFields {
+  /** The internal id, from 1 to 2^53 - 1. */
+  readonly teamId: number;
+  readonly token: string;
+  readonly providedId: string;
   readonly environmentTag: EnvironmentTag | undefined;
   /** Changes whenever the group changes. */
   readonly etag: string;
@@ -29,22 +33,25 @@ export interface UserGroup {
 }
 
 /** What a viewer may see of its group: all but the token and the etag. */
-export interface Viewer
-  extends Pick<UserGroup, "teamId" | "name" | "providedId" | "mapping" | "properties" | "environmentTag"> {
+export interface Viewer extends GroupFields, Pick<UserGroup, "teamId" | "providedId" | "environmentTag"> {
   /** When the token expires, in milliseconds since 1970; undefined for the current token. */
   readonly tokenExpireTime: number | undefined;
 }
 
 /** The values of a new group. */
-export type NewUserGroup = Pick<UserGroup, "providedId" | "name" | "mapping" | "properties">;
-
-/** A partial update: a present key replaces the whole field; an absent key leaves it unchanged. */
-export interface UserGroupChange {
-  readonly name?: string;
-  readonly mapping?: UserGroup["mapping"];
-  /** `null` clears the field. */
-  readonly properties?: JsonObject | null;
+export interface NewUserGroup extends GroupFields {
+  readonly providedId: string;
 }
+
+/**
+ * A partial update: a present key replaces the whole field; an absent key leaves it unchanged. `null` clears a field
+ * that may be unset.
+ */
+export type UserGroupChange = {
+  readonly [field in keyof GroupFields]?:
+    | Exclude<GroupFields[field], undefined>
+    | (undefined extends GroupFields[field] ? null : never);
+};
 
 /** Which group is changed: the one with an id, or the one with a current token. */
 export type UserGroupTarget =
@@ -77,10 +84,10 @@ export interface ListedUserGroup
 }
 
 /** What operators may see of a user group: everything but its token. */
-export interface UserGroupInfo extends ListedUserGroup, Pick<UserGroup, "mapping" | "properties"> {}
+export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 
 /** A user group as it is to be after an import. */
-export interface ImportedUserGroup extends Pick<UserGroup, "providedId" | "name" | "mapping" | "properties"> {
+export interface ImportedUserGroup extends NewUserGroup {
   /** The token that it has where it comes from; undefined: it keeps its own, or gets one when it is new. */
   readonly token: string | undefined;
 }

@@ -16,7 +16,7 @@ import {
 } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { EnvironmentTag } from "../domain/environment.ts";
 import type { JsonObject } from "../domain/user-group.ts";
-import { tagFromMessage } from "../rpc/messages.ts";
+import { CHANGEABLE, tagFromMessage } from "../rpc/messages.ts";
 import { malformed } from "../rpc/refusal-errors.ts";
 import {
   isEtagMismatch,
@@ -54,10 +54,15 @@ export interface Verb {
 
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
 
-/** The fields of a group that callers set. */
-export const MASKABLE = ["name", "mapping", "properties"] as const;
+/** The names of the fields of a group that callers set. */
+export const MASKABLE = CHANGEABLE.map(({ name }) => name);
 
-const GROUP_FIELDS = ["user_group_id", ...MASKABLE] as const;
+const GROUP_FIELDS = ["user_group_id", ...MASKABLE];
+
+/** The fields that a query string holds as JSON text. */
+const JSON_FIELDS: ReadonlySet<string> = new Set(
+  CHANGEABLE.filter(({ fieldKind }) => fieldKind !== "scalar").map(({ name }) => name),
+);
 
 /** Gets a group, or creates it. */
 export const GET: Verb = {
@@ -119,7 +124,7 @@ function getRequest({ body, query }: VerbRequest): Message {
     const text = query?.has(name) ? oneOf(query, name) : undefined;
     if (text === undefined) continue;
     known++;
-    const value = isJson(name) ? queryObject(name, text) : text;
+    const value = JSON_FIELDS.has(name) ? queryObject(name, text) : text;
     if (fields[name] === undefined) fields[name] = value;
     else if (!isDeepStrictEqual(fields[name], value))
       throw wrongQuery(name, "the query and the body differ; give it once");
@@ -128,16 +133,12 @@ function getRequest({ body, query }: VerbRequest): Message {
   return plainGetRequest(fields) ?? messageOf(getUserGroup.input, fields);
 }
 
-function isJson(name: string): boolean {
-  return name === "mapping" || name === "properties";
-}
-
 /** Refuses a part of a field, such as `properties[plan]=free`. Other names in the query are ignored. */
 function refuseParts(query: URLSearchParams): void {
   for (const key of query.keys()) {
     const name = GROUP_FIELDS.find((each) => key.startsWith(`${each}[`) || key.startsWith(`${each}.`));
     if (name === undefined) continue;
-    const whole = isJson(name)
+    const whole = JSON_FIELDS.has(name)
       ? `the JSON of the whole object, percent-encoded: ${name}=%7B%22key%22%3A%22value%22%7D`
       : `${name}=VALUE`;
     throw wrongQuery(name, `the query may not give it in parts; send ${whole}`);

@@ -1,31 +1,48 @@
+import type { DescField } from "@bufbuild/protobuf";
 import { type Duration, durationMs, type FieldMask, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { ApiEnvironmentTag, type UserGroup as UserGroupMessage } from "../../gen/usergroup/v1/user_group_pb.ts";
+import { UpdateUserGroupRequestSchema } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { EnvironmentTag } from "../domain/environment.ts";
 import { InvalidUpdateMask } from "../domain/errors.ts";
-import type { UserGroup, UserGroupTarget } from "../domain/user-group.ts";
+import type { GroupFields, NewUserGroup, UserGroup, UserGroupTarget } from "../domain/user-group.ts";
 
 /*
  * Messages are written as object literals, because `create` would look up every field of each. The types make sure that
  * no field is missing.
  */
 
+/** The fields that an update can change. The other fields of its request name the group, the mask and the etag. */
+export const CHANGEABLE: readonly DescField[] = UpdateUserGroupRequestSchema.fields.filter(
+  ({ name }) => !["user_group_id", "update_mask", "etag"].includes(name),
+);
+
+/** The fields of a group that callers set, as every message that shows a group has them. */
+export function groupFieldsMessage({ name, mapping, properties }: GroupFields) {
+  return properties === undefined ? { name, mapping } : { name, mapping, properties };
+}
+
+/** A group as a request to create or import it describes it. The name defaults to the id. */
+export function groupFromMessage(
+  providedId: string,
+  { name = providedId, mapping, properties }: Pick<GroupFields, "mapping"> & Partial<GroupFields>,
+): NewUserGroup {
+  return { providedId, name, mapping, properties };
+}
+
 /** Converts a user group to its message. */
 export function userGroupMessage(group: UserGroup): UserGroupMessage {
-  const message: UserGroupMessage = {
+  return {
     $typeName: "usergroup.v1.UserGroup",
     teamId: BigInt(group.teamId),
     token: group.token,
-    name: group.name,
     providedId: group.providedId,
-    mapping: group.mapping,
+    ...groupFieldsMessage(group),
     apiEnvironmentTag: TAG_MESSAGES[group.environmentTag ?? "none"],
     etag: group.etag,
     createTime: timestamp(group.createTime),
     updateTime: timestamp(group.updateTime),
     tokenCreateTime: timestamp(group.tokenCreateTime),
   };
-  if (group.properties !== undefined) message.properties = group.properties;
-  return message;
 }
 
 /** The enum values of environment tags, and of environments without one. */

@@ -1,13 +1,12 @@
+import { isFieldSet } from "@bufbuild/protobuf";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { UpdateUserGroupRequest, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { Rotation, UserGroupChange } from "../domain/user-group.ts";
-import { graceMsOf, groupTarget, maskedFields, userGroupMessage } from "./messages.ts";
+import { CHANGEABLE, graceMsOf, groupFromMessage, groupTarget, maskedFields, userGroupMessage } from "./messages.ts";
 import { callOf } from "./observed-call.ts";
 
-type Field = keyof UserGroupChange;
-
-const FIELDS: readonly Field[] = ["name", "mapping", "properties"];
+const NAMES = CHANGEABLE.map(({ name }) => name);
 
 /**
  * UserGroupService.
@@ -17,9 +16,10 @@ const FIELDS: readonly Field[] = ["name", "mapping", "properties"];
 export function userGroupService(store: UserGroupStore, defaultGraceMs: number) {
   return {
     /** Returns the stored group, or creates it from the request where the caller's role allows that. */
-    async getUserGroup({ userGroupId, name, mapping, properties }, { values }) {
+    async getUserGroup(request, { values }) {
       const call = callOf(values);
-      const wanted = { providedId: userGroupId, name: name ?? userGroupId, mapping, properties };
+      const { userGroupId } = request;
+      const wanted = groupFromMessage(userGroupId, request);
       const { group, created } = call.mayCreate
         ? await store.getOrCreate(call.environment, wanted, call)
         : { group: await store.get(call.environment, userGroupId), created: false };
@@ -57,16 +57,14 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
 
 /** @throws InvalidUpdateMask */
 function changeOf(request: UpdateUserGroupRequest): UserGroupChange {
-  const fields = maskedFields(request, FIELDS, isPopulated);
-  return {
-    ...(fields.includes("name") && { name: request.name }),
-    ...(fields.includes("mapping") && { mapping: request.mapping }),
-    ...(fields.includes("properties") && { properties: request.properties ?? null }),
-  };
+  const isNamed = new Set(maskedFields(request, NAMES, (_, name) => isSet(request, name)));
+  const changed = CHANGEABLE.filter(({ name }) => isNamed.has(name));
+  // A masked field that is unset is cleared.
+  return Object.fromEntries(
+    changed.map(({ localName }) => [localName, request[localName as keyof UserGroupChange] ?? null]),
+  );
 }
 
-function isPopulated(request: UpdateUserGroupRequest, field: Field): boolean {
-  if (field === "name") return request.name !== "";
-  if (field === "mapping") return Object.keys(request.mapping).length > 0;
-  return request.properties !== undefined;
+function isSet(request: UpdateUserGroupRequest, name: string): boolean {
+  return CHANGEABLE.some((field) => field.name === name && isFieldSet(request, field));
 }

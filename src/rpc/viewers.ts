@@ -11,7 +11,7 @@ import { isSession } from "../sessions/session.ts";
 import type { ViewerSessionClaims, ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { denial } from "./access.ts";
 import { invalidField } from "./errors.ts";
-import { groupTarget, TAG_MESSAGES, timestamp } from "./messages.ts";
+import { groupFieldsMessage, groupTarget, TAG_MESSAGES, timestamp } from "./messages.ts";
 import { callOf } from "./observed-call.ts";
 
 /** What ViewerService depends on. */
@@ -40,10 +40,8 @@ export function viewerService({ userGroups, sessions, metrics }: ViewerDeps) {
       return {
         $typeName: "usergroup.v1.ResolveViewerResponse",
         teamId: BigInt(viewer.teamId),
-        name: viewer.name,
         providedId: viewer.providedId,
-        mapping: viewer.mapping,
-        ...(viewer.properties !== undefined && { properties: viewer.properties }),
+        ...groupFieldsMessage(viewer),
         apiEnvironmentTag: TAG_MESSAGES[viewer.environmentTag ?? "none"],
         ...(viewer.tokenExpireTime !== undefined && { tokenExpireTime: timestamp(viewer.tokenExpireTime) }),
         ...(claims && { session: sessionMessage(claims) }),

@@ -11,7 +11,7 @@ import type { AuditEvent } from "../../domain/audit.ts";
 import type { EnvironmentName, ListedEnvironment } from "../../domain/environment.ts";
 import { ROLES, type Role } from "../../domain/role.ts";
 import type { ListedUserGroup, UserGroupInfo } from "../../domain/user-group.ts";
-import { TAG_MESSAGES, tagFromMessage, timestamp } from "../messages.ts";
+import { groupFieldsMessage, TAG_MESSAGES, tagFromMessage, timestamp } from "../messages.ts";
 
 function roleMessage(role: Role): RoleEnum {
   return RoleEnum[role.toUpperCase() as Uppercase<Role>];
@@ -81,11 +81,7 @@ export function listedUserGroupMessage(group: ListedUserGroup): UserGroupInfoMes
 
 /** Converts what operators may see of a user group to its message. */
 export function userGroupInfoMessage(group: UserGroupInfo): UserGroupInfoMessage {
-  return {
-    ...listedUserGroupMessage(group),
-    mapping: group.mapping,
-    ...(group.properties !== undefined && { properties: group.properties }),
-  };
+  return { ...listedUserGroupMessage(group), ...groupFieldsMessage(group) };
 }
 
 /** Converts the name and tag of an environment from their message. */

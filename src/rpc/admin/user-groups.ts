@@ -14,15 +14,10 @@ import { type EnvironmentName, environmentPath } from "../../domain/environment.
 import { type DomainError, TokenNotImportable } from "../../domain/errors.ts";
 import type { ImportOutcome, UserGroupRange } from "../../domain/store.ts";
 import { USER_GROUP_PREFIX } from "../../domain/token.ts";
-import {
-  type ImportedUserGroup,
-  type ImportOptions,
-  MAX_ID_LENGTH,
-  type UserGroupTarget,
-} from "../../domain/user-group.ts";
+import { type ImportOptions, MAX_ID_LENGTH, type UserGroupTarget } from "../../domain/user-group.ts";
 import { credentialCheck } from "../credentials.ts";
 import { invalidField, toCallError } from "../errors.ts";
-import { graceMsOf, timeOf, timestamp, userGroupMessage } from "../messages.ts";
+import { graceMsOf, groupFromMessage, timeOf, timestamp, userGroupMessage } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
 import { sessionMessage, viewerOf } from "../viewers.ts";
 import { environmentNameMessage, listedUserGroupMessage, userGroupInfoMessage } from "./messages.ts";
@@ -106,7 +101,10 @@ export function userGroupRpcs(deps: AdminDeps) {
     async importUserGroups(request, { values }) {
       requireDifferent(request.userGroups);
       const environment = await targetOf(environments, values, request.environment);
-      const given = request.userGroups.map(importedFromMessage);
+      const given = request.userGroups.map((group) => ({
+        ...groupFromMessage(group.providedId, group),
+        token: group.token,
+      }));
       const call = callOf(values);
       // The store refuses the others: those that look like tokens of this service and are none.
       const refused = new Set(
@@ -203,10 +201,6 @@ function requireDifferent(groups: readonly ImportedMessage[]): void {
       if (text !== undefined && tokens.has(text))
         throw invalidField(`user_groups[${i}].${field}`, "must not be the token of a group of this import");
   }
-}
-
-function importedFromMessage({ providedId, name, mapping, properties, token }: ImportedMessage): ImportedUserGroup {
-  return { providedId, name: name ?? providedId, mapping, properties, token };
 }
 
 function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult {

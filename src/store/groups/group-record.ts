@@ -1,6 +1,8 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Environment } from "../../domain/environment.ts";
 import { RecordUnreadable } from "../../domain/errors.ts";
 import type {
+  GroupFields,
   Json,
   JsonObject,
   ListedUserGroup,
@@ -65,6 +67,47 @@ export function encryptedFromRecord(record: StoredRecord): EncryptedToken {
   return { keyId: textOf(record, FIELD.keyId), text, isPacked: packed !== undefined };
 }
 
+/** How the fields that callers set are stored: as they are, or as JSON. */
+const STORED_AS: { readonly [field in keyof GroupFields]: "text" | "json" } = {
+  name: "text",
+  mapping: "json",
+  properties: "json",
+};
+
+/** The fields that callers set. */
+export const GROUP_FIELDS = Object.keys(STORED_AS) as (keyof GroupFields)[];
+
+/** A value of such a field as it is stored; undefined: it is unset. */
+function storedText<Name extends keyof GroupFields>(name: Name, value: GroupFields[Name]): string | undefined {
+  if (value === undefined) return undefined;
+  return STORED_AS[name] === "text" ? String(value) : JSON.stringify(value);
+}
+
+/** Whether a record has a value, in whatever order the keys of its JSON are. @throws RecordUnreadable */
+export function hasValue<Name extends keyof GroupFields>(
+  record: StoredRecord,
+  name: Name,
+  value: GroupFields[Name],
+): boolean {
+  const [stored, wanted] = [record[FIELD[name]], storedText(name, value)];
+  if (stored === wanted) return true;
+  if (STORED_AS[name] === "text" || stored === undefined || wanted === undefined) return false;
+  try {
+    return isDeepStrictEqual(JSON.parse(stored), JSON.parse(wanted));
+  } catch (cause) {
+    throw new RecordUnreadable(cause);
+  }
+}
+
+/** The fields of a record that callers set. @throws RecordUnreadable */
+function fieldsFromRecord(record: StoredRecord): GroupFields {
+  return {
+    name: textOf(record, FIELD.name),
+    mapping: jsonOf(record, FIELD.mapping) as GroupFields["mapping"],
+    properties: jsonOf(record, FIELD.properties),
+  };
+}
+
 /** The group that a record holds. @throws RecordUnreadable */
 export function groupFromRecord(
   record: StoredRecord,
@@ -78,10 +121,8 @@ export function groupFromRecord(
   const teamId = integerOf(record, FIELD.teamId);
   return {
     teamId,
-    name: textOf(record, FIELD.name),
     providedId,
-    mapping: jsonOf(record, FIELD.mapping) as UserGroup["mapping"],
-    properties: jsonOf(record, FIELD.properties),
+    ...fieldsFromRecord(record),
     environmentTag: environment.tag,
     token: cipher.decrypt(environment, encryptedFromRecord(record), textOf(record, FIELD.digest)),
     etag: etagOf(teamId, version),
@@ -117,10 +158,8 @@ export function viewerFromRecord(
 ): Viewer {
   return {
     teamId: integerOf(record, FIELD.teamId),
-    name: textOf(record, FIELD.name),
     providedId,
-    mapping: jsonOf(record, FIELD.mapping) as UserGroup["mapping"],
-    properties: jsonOf(record, FIELD.properties),
+    ...fieldsFromRecord(record),
     environmentTag: environment.tag,
     tokenExpireTime: isGraced ? integerOf(record, FIELD.graceUntil) : undefined,
   };
@@ -133,11 +172,7 @@ export function generationOf(record: StoredRecord, field: "generation" | "firstG
 
 /** What operators may see of a group. @param now Redis' clock. @throws RecordUnreadable */
 export function infoFromRecord(record: StoredRecord, providedId: string, now: number): UserGroupInfo {
-  return {
-    ...listedFromRecord(record, providedId, now),
-    mapping: jsonOf(record, FIELD.mapping) as UserGroup["mapping"],
-    properties: jsonOf(record, FIELD.properties),
-  };
+  return { ...listedFromRecord(record, providedId, now), ...fieldsFromRecord(record) };
 }
 
 /** The fields of a group's record that a list shows. */
@@ -191,20 +226,14 @@ export interface ChangedFields {
 }
 
 /** The fields of the hash that a change sets. */
-export function changedFields({ name, mapping, properties }: UserGroupChange): ChangedFields {
+export function changedFields(change: UserGroupChange): ChangedFields {
   const fields: ChangedFields = { names: [], set: [], removed: [] };
-  if (name !== undefined) {
-    fields.names.push("name");
-    fields.set.push(FIELD.name, name);
-  }
-  if (mapping !== undefined) {
-    fields.names.push("mapping");
-    fields.set.push(FIELD.mapping, JSON.stringify(mapping));
-  }
-  if (properties !== undefined) {
-    fields.names.push("properties");
-    if (properties === null) fields.removed.push(FIELD.properties);
-    else fields.set.push(FIELD.properties, JSON.stringify(properties));
+  for (const name of GROUP_FIELDS) {
+    if (change[name] === undefined) continue;
+    fields.names.push(name);
+    const text = storedText(name, change[name] ?? undefined);
+    if (text === undefined) fields.removed.push(FIELD[name]);
+    else fields.set.push(FIELD[name], text);
   }
   return fields;
 }

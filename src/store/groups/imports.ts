@@ -1,13 +1,6 @@
-import { isDeepStrictEqual } from "node:util";
 import type { ChangeBy } from "../../domain/audit.ts";
 import type { Environment } from "../../domain/environment.ts";
-import {
-  DomainError,
-  RecordUnreadable,
-  StoreUnavailable,
-  TokenNotImportable,
-  UserGroupExists,
-} from "../../domain/errors.ts";
+import { DomainError, StoreUnavailable, TokenNotImportable, UserGroupExists } from "../../domain/errors.ts";
 import type { ImportOutcome } from "../../domain/store.ts";
 import { isMalformedUserGroupToken, newUserGroupToken } from "../../domain/token.ts";
 import type { ImportedUserGroup, ImportOptions, UserGroupChange } from "../../domain/user-group.ts";
@@ -15,7 +8,17 @@ import { changeEnvironment } from "../audit.ts";
 import { tokenDigest } from "../encryption.ts";
 import { environmentKey, groupKey, idsKey, tokensKey } from "../keys.ts";
 import { inBatches, isEmpty, type StoredRecord } from "../records.ts";
-import { changeArgs, changedFields, FIELD, type GroupDeps, setToken, tokenTimeOf, versionOf } from "./group-record.ts";
+import {
+  changeArgs,
+  changedFields,
+  FIELD,
+  GROUP_FIELDS,
+  type GroupDeps,
+  hasValue,
+  setToken,
+  tokenTimeOf,
+  versionOf,
+} from "./group-record.ts";
 import { REPAIR_TOKEN, requireDone, WRITE_GROUP } from "./group-scripts.ts";
 import { teamIdArgs } from "./user-groups.ts";
 
@@ -99,14 +102,10 @@ function planOf(
     const given = token ?? givenToken(newUserGroupToken());
     return { change: group, given, outcome: "created", isChanged: true };
   }
-  const { name, mapping, properties } = group;
   const isOther = token !== undefined && record[FIELD.digest] !== token.digest;
   const isKept = isOther && !how.replaceNewerTokens && tokenTimeOf(record) > how.snapshotTime;
-  const change = {
-    ...(record[FIELD.name] !== name && { name }),
-    ...(!isSame(record[FIELD.mapping], mapping) && { mapping }),
-    ...(!isSame(record[FIELD.properties], properties) && { properties: properties ?? null }),
-  };
+  const differing = GROUP_FIELDS.filter((name) => !hasValue(record, name, group[name]));
+  const change: UserGroupChange = Object.fromEntries(differing.map((name) => [name, group[name] ?? null]));
   const given = isOther && !isKept ? token : undefined;
   const isChanged = given !== undefined || Object.keys(change).length > 0;
   return { change, given, isChanged, outcome: isKept ? "token-newer" : isChanged ? "updated" : "unchanged" };
@@ -154,19 +153,6 @@ async function requireEntry({ providedId }: ImportedUserGroup, token: GivenToken
 /** The names of the fields that have new values. */
 function namesOf({ change, given }: Plan): string[] {
   return [...changedFields(change).names, ...(given === undefined ? [] : ["token"])];
-}
-
-/** Whether a JSON text stands for a value, in whatever order its keys are. @throws RecordUnreadable */
-function isSame(stored: string | undefined, given: object | undefined): boolean {
-  if (stored === undefined || given === undefined) return stored === given;
-  // As it would be stored, -0 for example is 0.
-  const text = JSON.stringify(given);
-  if (stored === text) return true;
-  try {
-    return isDeepStrictEqual(JSON.parse(stored), JSON.parse(text));
-  } catch (cause) {
-    throw new RecordUnreadable(cause);
-  }
 }
 
 /** A token that is given to a group. @throws TokenNotImportable */
