@@ -24,19 +24,26 @@ const GRPC_BODY = envelope(
 
 /** Panels of what happens in the run: their greatest value is above zero. */
 const RISEN = [
-  ...["Calls by method", "Calls by protocol", "Calls by code", "Failures of the service", "Errors by method and code"],
-  ...["All calls", "Round trips", "p99 of round trips", "Failed round trips", "Limited", "Not let in"],
+  ...["Calls by method", "Calls by protocol", "Calls by code", "Error rate", "Errors by method and code"],
+  ...[
+    "Latency of all calls",
+    "Round trips",
+    "p99 latency of round trips",
+    "Failed round trips",
+    "Rate-limited calls",
+    "Unauthenticated and unauthorized calls",
+  ],
   ...[
     "Imported groups",
     "Lost spans",
     "CPU",
-    "Memory of a worker",
-    "Event loop",
+    "Memory per worker",
+    "Event loop lag",
     "Instances",
     "Workers",
-    "Ends of workers",
+    "Worker exits",
   ],
-  ...["API tokens in use", "Certificates", "Keys"],
+  ...["API tokens in use", "Certificates", "Token keys"],
 ];
 
 /** What the second evaluation ends with where the machine was slow: Prometheus 2 takes it for the time of the first. */
@@ -170,7 +177,9 @@ describe.skipIf(redisUrl === undefined || prometheus === undefined)("the dashboa
     expect([...greatest.keys()]).toEqual(expect.arrayContaining([...RISEN, "Connected", "Ready"]));
     // Nothing was overloaded. It is not zero all the same: Prometheus extrapolates counters that begin at zero less than
     // others.
-    expect(greatest.get("Overloaded or too large")).toBeLessThan((greatest.get("Limited") as number) / 10);
+    expect(greatest.get("Overloaded, or message too large")).toBeLessThan(
+      (greatest.get("Rate-limited calls") as number) / 10,
+    );
     const known = await waitFor("no rule was evaluated twice for one time", async () => {
       const rules = (await ask("rules")).groups.flatMap((group) => group.rules);
       return rules.some(({ lastError }) => lastError === EVALUATED_TWICE) ? undefined : rules;
