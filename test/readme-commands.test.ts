@@ -146,7 +146,7 @@ describe("the table of metrics", () => {
     const exposed = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]
       .map(([, name = "", type = ""]) => [name, type])
       .filter(([name]) => !/^(process|nodejs)_/.test(name ?? ""));
-    const documented = rowsOf("docs/operations.md", "Metrics").filter(([, type = ""]) =>
+    const documented = rowsOf("docs/operations/monitor.md", "Metrics").filter(([, type = ""]) =>
       /^(counter|gauge|histogram)$/.test(type),
     );
     expect(documented.map(([name, type]) => [name, type]).sort()).toEqual(exposed.sort());

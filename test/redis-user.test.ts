@@ -12,7 +12,7 @@ import { grpcClients, succeeds } from "./support/rpc.ts";
 /** What the service does without. */
 const OPTIONAL = ["-@all", "&ug:revoked", "+info", "+config|get", "+subscribe", "+publish", "+select"];
 
-describeWithRedis("the rights of docs/operations.md", () => {
+describeWithRedis("the rights of docs/operations/redis.md", () => {
   // The whole contract of the store runs as that user: `store.test.ts`.
   const redis = suiteRedis(["--cluster-enabled", "yes"]);
   const faultOf = async (rights: readonly string[]) => {

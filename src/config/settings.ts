@@ -14,7 +14,7 @@ export const SETTINGS = {
   WORKERS: [
     "workers",
     integer(1, 256),
-    "how many processes share the port, each on a core of its own; more than 1 needs a real Redis, and on Deno [a permission](docs/operations.md#deno). A process that crashes is restarted",
+    "how many processes share the port, each on a core of its own; more than 1 needs a real Redis, and on Deno [a permission](docs/operations/install.md#deno). A process that crashes is restarted",
     "1",
   ],
   REDIS_URL: [
@@ -170,7 +170,7 @@ export const SETTINGS = {
   SHUTDOWN_DELAY: [
     "shutdownDelayMs",
     duration(0, DAY_MS),
-    "how long it first goes on as before but for `/readyz`, which answers 503, so that [proxies](docs/operations.md#restarting) send no more",
+    "how long it first goes on as before but for `/readyz`, which answers 503, so that [proxies](docs/operations/upgrade.md#restart) send no more",
     "0s",
   ],
   REDIS_TIMEOUT: [
@@ -183,7 +183,7 @@ export const SETTINGS = {
   OTEL_EXPORTER_OTLP_ENDPOINT: [
     "otlpEndpoint",
     optional(parse.collectorUrl),
-    "a collector that gets [traces](docs/operations.md#traces) by OTLP over HTTP, such as `http://127.0.0.1:4318`; unset: there are none",
+    "a collector that gets [traces](docs/operations/monitor.md#traces) by OTLP over HTTP, such as `http://127.0.0.1:4318`; unset: there are none",
   ],
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: [
     "otlpTracesEndpoint",

@@ -46,7 +46,7 @@ export function collectorTlsOf({ otlpCa, otlpCert, otlpKey }: Config): Collector
 }
 
 const LOST =
-  "spans of traces are lost: ugs_spans_lost_total counts them; see Traces in docs/operations.md, and check the collector where its failure is told";
+  "spans of traces are lost: ugs_spans_lost_total counts them; see docs/operations/incidents.md#usergroupsspanslost";
 
 /** Makes what counts lost spans and warns of them, for each cause from time to time: what strangers cause hides no other. */
 export function tellerOfLosses(logger: Pick<Logger, "warn">, lost: (cause: string, spans: number) => void): OnLost {

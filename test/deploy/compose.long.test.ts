@@ -69,7 +69,7 @@ describe("compose.yaml", () => {
     expect(readFileSync(join(folder, "token-keys"), "utf8")).toBe(before);
   });
 
-  it("gives Redis' user the rights of docs/operations.md", () => {
+  it("gives Redis' user the rights of docs/operations/redis.md", () => {
     const { folder, make } = newSecrets();
     make();
     const line = readFileSync(join(folder, "redis-users"), "utf8")

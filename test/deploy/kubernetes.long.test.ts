@@ -15,7 +15,7 @@ const kubectl = onPath("kubectl");
 const kustomize = kubectl ?? orLeaveOut("kustomize", "the tests of deploy/kubernetes/ are");
 const programs = deployPrograms();
 
-/** What stands in the secret, by the names that docs/operations.md gives them. */
+/** What stands in the secret, by the names that docs/operations/install.md gives them. */
 const SECRETS: { readonly [name: string]: string } = {
   "token-keys": TOKEN_KEYS,
   "admin-token": "0123456789abcdef",

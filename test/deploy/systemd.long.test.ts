@@ -9,7 +9,7 @@ import { SETTINGS } from "../../src/config/settings.ts";
 const analyze = orLeaveOut("systemd-analyze", "the tests of the unit are");
 const UNIT = join(ROOT, "deploy/systemd/user-group-service.service");
 
-/** What an operator is told at the most, of 100: docs/operations.md says so. */
+/** The highest exposure that `systemd-analyze security` may report, times 10. */
 const EXPOSURE = 13;
 
 describe.skipIf(analyze === undefined)("the unit of systemd", () => {

@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { ROOT } from "@user-group-service/testing/process";
 import { ask, type TestRedis } from "./redis.ts";
 
-/** The rights that docs/operations.md gives the user of REDIS_URL, as ACL SETUSER takes them. */
+/** The rights that docs/operations/redis.md gives the user of REDIS_URL, as ACL SETUSER takes them. */
 export function documentedRights(): string[] {
-  const text = readFileSync(`${ROOT}/docs/operations.md`, "utf8").replaceAll("\\\n", " ");
+  const text = readFileSync(`${ROOT}/docs/operations/redis.md`, "utf8").replaceAll("\\\n", " ");
   const [, rights] = /ACL SETUSER user-groups on '>PASSWORD' (.*)/.exec(text) ?? [];
-  if (rights === undefined) throw new Error("docs/operations.md has no ACL SETUSER");
+  if (rights === undefined) throw new Error("docs/operations/redis.md has no ACL SETUSER");
   return rights
     .trim()
     .split(/\s+/)

@@ -72,7 +72,7 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
 }
 
 /**
- * Makes a call again that Node's HTTP/2 client has refused by itself, as docs/operations.md says: the server told it that
+ * Makes a call again that Node's HTTP/2 client has refused by itself, as docs/operations/upgrade.md says: the server told it that
  * the connection ends before it began the call.
  */
 const repeatRefused: Interceptor = (next) => async (req) => {
