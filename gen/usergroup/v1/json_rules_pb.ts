@@ -21,14 +21,14 @@ export const file_usergroup_v1_json_rules: GenFile = /*@__PURE__*/
  */
 export type JsonRules = Message<"usergroup.v1.JsonRules"> & {
   /**
-   * The most bytes of its compact JSON text in UTF-8.
+   * Maximum size of the compact JSON in UTF-8, in bytes.
    *
    * @generated from field: uint32 max_bytes = 1;
    */
   maxBytes: number;
 
   /**
-   * The most levels: an object without objects or arrays in it is one level.
+   * Maximum nesting depth. An object without nested objects or arrays has depth 1.
    *
    * @generated from field: uint32 max_depth = 2;
    */
@@ -43,7 +43,7 @@ export const JsonRulesSchema: GenMessage<JsonRules> = /*@__PURE__*/
   messageDesc(file_usergroup_v1_json_rules, 0);
 
 /**
- * Limits of a google.protobuf.Struct field, which protovalidate has no rule for.
+ * Limits of a google.protobuf.Struct field. protovalidate has no rule for it.
  *
  * @generated from extension: usergroup.v1.JsonRules json = 51159;
  */
@@ -51,9 +51,8 @@ export const json: GenExtension<FieldOptions, JsonRules> = /*@__PURE__*/
   extDesc(file_usergroup_v1_json_rules, 0);
 
 /**
- * Whether the whole text must not be a credential: a token of this service, a
- * viewer session, or one of the settings. A caller that sends one for an id or
- * a name has taken the wrong field, and ids and names are shown to many.
+ * If true, the value must not be a credential: a token of this service, a viewer session, or a
+ * token of the settings. Ids and names are logged and shown, so a credential in them would leak.
  *
  * @generated from extension: bool no_token = 51160;
  */
@@ -61,9 +60,8 @@ export const no_token: GenExtension<FieldOptions, boolean> = /*@__PURE__*/
   extDesc(file_usergroup_v1_json_rules, 1);
 
 /**
- * Whether a reader must see the whole text: no code point that is not shown,
- * such as control, zero-width and bidirectional characters, and no white space
- * at either end. A typing error would be another id that looks the same.
+ * If true, each character of the value must be visible: no control, zero-width or bidirectional
+ * characters, and no white space at either end. Otherwise two different ids could look the same.
  *
  * @generated from extension: bool visible = 51161;
  */

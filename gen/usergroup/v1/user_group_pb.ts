@@ -15,76 +15,86 @@ export const file_usergroup_v1_user_group: GenFile = /*@__PURE__*/
   fileDesc("Ch11c2VyZ3JvdXAvdjEvdXNlcl9ncm91cC5wcm90bxIMdXNlcmdyb3VwLnYxIscDCglVc2VyR3JvdXASDwoHdGVhbV9pZBgBIAEoAxINCgV0b2tlbhgCIAEoCRIMCgRuYW1lGAMgASgJEhMKC3Byb3ZpZGVkX2lkGAQgASgJEjUKB21hcHBpbmcYBSADKAsyJC51c2VyZ3JvdXAudjEuVXNlckdyb3VwLk1hcHBpbmdFbnRyeRIrCgpwcm9wZXJ0aWVzGAYgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBI8ChNhcGlfZW52aXJvbm1lbnRfdGFnGAcgASgOMh8udXNlcmdyb3VwLnYxLkFwaUVudmlyb25tZW50VGFnEgwKBGV0YWcYCCABKAkSLwoLY3JlYXRlX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChF0b2tlbl9jcmVhdGVfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLgoMTWFwcGluZ0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEqewoRQXBpRW52aXJvbm1lbnRUYWcSIwofQVBJX0VOVklST05NRU5UX1RBR19VTlNQRUNJRklFRBAAEiAKHEFQSV9FTlZJUk9OTUVOVF9UQUdfQ1VTVE9NRVIQARIfChtBUElfRU5WSVJPTk1FTlRfVEFHX1RFU1RJTkcQAmIGcHJvdG8z", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
- * A tenant that views embedded dashboards.
+ * A user group: a tenant whose users view embedded dashboards.
  *
  * @generated from message usergroup.v1.UserGroup
  */
 export type UserGroup = Message<"usergroup.v1.UserGroup"> & {
   /**
-   * Internal id, below 2^53. Callers need not store it.
+   * Internal id, below 2^53. Callers do not need to store it.
    *
    * @generated from field: int64 team_id = 1;
    */
   teamId: bigint;
 
   /**
-   * The user group token: a credential, to be kept by the caller's back end.
+   * The user group token. It is a credential: keep it in your back end.
    *
    * @generated from field: string token = 2;
    */
   token: string;
 
   /**
+   * Display name.
+   *
    * @generated from field: string name = 3;
    */
   name: string;
 
   /**
-   * The id that the caller chose, unique within the environment.
+   * The id that the caller chose. Unique within the environment.
    *
    * @generated from field: string provided_id = 4;
    */
   providedId: string;
 
   /**
-   * Schema id to data source.
+   * Maps schema ids to data sources.
    *
    * @generated from field: map<string, string> mapping = 5;
    */
   mapping: { [key: string]: string };
 
   /**
-   * Free-form; unset when the group has none.
+   * Free-form JSON object. Unset if the group has no properties.
    *
    * @generated from field: google.protobuf.Struct properties = 6;
    */
   properties?: JsonObject | undefined;
 
   /**
-   * The tag of the group's environment.
+   * The tag of the environment of the group.
    *
    * @generated from field: usergroup.v1.ApiEnvironmentTag api_environment_tag = 7;
    */
   apiEnvironmentTag: ApiEnvironmentTag;
 
   /**
-   * Changes with every change of the group (https://google.aip.dev/154).
+   * Changes with every change of the group (https://google.aip.dev/154). Send it as `etag` of
+   * UpdateUserGroup to detect concurrent changes.
    *
    * @generated from field: string etag = 8;
    */
   etag: string;
 
   /**
+   * Time of the creation of the group.
+   *
    * @generated from field: google.protobuf.Timestamp create_time = 9;
    */
   createTime?: Timestamp | undefined;
 
   /**
+   * Time of the last change of the group.
+   *
    * @generated from field: google.protobuf.Timestamp update_time = 10;
    */
   updateTime?: Timestamp | undefined;
 
   /**
+   * Time of the creation of the current token. For an imported token, the `snapshot_time` of the
+   * import.
+   *
    * @generated from field: google.protobuf.Timestamp token_create_time = 11;
    */
   tokenCreateTime?: Timestamp | undefined;
@@ -98,31 +108,35 @@ export const UserGroupSchema: GenMessage<UserGroup> = /*@__PURE__*/
   messageDesc(file_usergroup_v1_user_group, 0);
 
 /**
- * The label of an environment. Two environments of one name may hold the same
- * user group id when their tags differ.
+ * The tag of an environment. Environments with the same name and different tags are separate.
  *
  * @generated from enum usergroup.v1.ApiEnvironmentTag
  */
 export const ApiEnvironmentTag = {
   /**
+   * The environment has no tag.
+   *
    * @generated from enum value: API_ENVIRONMENT_TAG_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
+   * Production data.
+   *
    * @generated from enum value: API_ENVIRONMENT_TAG_CUSTOMER = 1;
    */
   CUSTOMER: 1,
 
   /**
+   * Test data.
+   *
    * @generated from enum value: API_ENVIRONMENT_TAG_TESTING = 2;
    */
   TESTING: 2,
 } as const;
 
 /**
- * The label of an environment. Two environments of one name may hold the same
- * user group id when their tags differ.
+ * The tag of an environment. Environments with the same name and different tags are separate.
  *
  * @generated from enum usergroup.v1.ApiEnvironmentTag
  */

@@ -23,23 +23,29 @@ export const file_usergroup_v1_user_group_service: GenFile = /*@__PURE__*/
  */
 export type GetUserGroupRequest = Message<"usergroup.v1.GetUserGroupRequest"> & {
   /**
+   * Id of the user group, chosen by the caller: 1 to 256 visible characters.
+   *
    * @generated from field: string user_group_id = 1;
    */
   userGroupId: string;
 
   /**
-   * Defaults to the id when the group is created.
+   * Display name of a new group, at most 256 characters. Default: the id.
    *
    * @generated from field: optional string name = 2;
    */
   name?: string | undefined;
 
   /**
+   * Maps schema ids to data sources, for a new group. At most 1,000 entries. Default: empty.
+   *
    * @generated from field: map<string, string> mapping = 3;
    */
   mapping: { [key: string]: string };
 
   /**
+   * Free-form JSON object of a new group, at most 64 KiB and 32 levels deep. Default: none.
+   *
    * @generated from field: optional google.protobuf.Struct properties = 4;
    */
   properties?: JsonObject | undefined;
@@ -57,12 +63,14 @@ export const GetUserGroupRequestSchema: GenMessage<GetUserGroupRequest> = /*@__P
  */
 export type GetUserGroupResponse = Message<"usergroup.v1.GetUserGroupResponse"> & {
   /**
+   * The user group, with its token.
+   *
    * @generated from field: usergroup.v1.UserGroup user_group = 1;
    */
   userGroup?: UserGroup | undefined;
 
   /**
-   * Whether this call created the group.
+   * True if this call created the group.
    *
    * @generated from field: bool new_user_group = 2;
    */
@@ -81,35 +89,44 @@ export const GetUserGroupResponseSchema: GenMessage<GetUserGroupResponse> = /*@_
  */
 export type UpdateUserGroupRequest = Message<"usergroup.v1.UpdateUserGroupRequest"> & {
   /**
+   * Id of the user group.
+   *
    * @generated from field: string user_group_id = 1;
    */
   userGroupId: string;
 
   /**
+   * New display name, at most 256 characters.
+   *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
+   * New mapping of schema ids to data sources. Replaces the whole mapping.
+   *
    * @generated from field: map<string, string> mapping = 3;
    */
   mapping: { [key: string]: string };
 
   /**
+   * New properties. Replaces all properties.
+   *
    * @generated from field: google.protobuf.Struct properties = 4;
    */
   properties?: JsonObject | undefined;
 
   /**
-   * Of `name`, `mapping`, `properties`. No mask means every populated field,
-   * `*` means all of them. A masked field that is unset is cleared.
+   * Fields to change: `name`, `mapping`, `properties`, or `*` for all of them. A field that is in
+   * the mask and unset is cleared. Default: every field that is set.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 5;
    */
   updateMask?: FieldMask | undefined;
 
   /**
-   * When set, the group is changed only if this is its etag.
+   * If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
+   * group.
    *
    * @generated from field: string etag = 6;
    */
@@ -128,6 +145,8 @@ export const UpdateUserGroupRequestSchema: GenMessage<UpdateUserGroupRequest> = 
  */
 export type UpdateUserGroupResponse = Message<"usergroup.v1.UpdateUserGroupResponse"> & {
   /**
+   * The user group after the change, with its token.
+   *
    * @generated from field: usergroup.v1.UserGroup user_group = 1;
    */
   userGroup?: UserGroup | undefined;
@@ -145,19 +164,22 @@ export const UpdateUserGroupResponseSchema: GenMessage<UpdateUserGroupResponse> 
  */
 export type RotateUserGroupTokenRequest = Message<"usergroup.v1.RotateUserGroupTokenRequest"> & {
   /**
-   * Which group: by the token it has now, or by its id, so that a lost token
-   * does not block recovery.
+   * The user group. Use the id if you have lost the token.
    *
    * @generated from oneof usergroup.v1.RotateUserGroupTokenRequest.group
    */
   group: {
     /**
+     * The current token of the group. A token in its grace period is refused.
+     *
      * @generated from field: string current_token = 1;
      */
     value: string;
     case: "currentToken";
   } | {
     /**
+     * Id of the user group.
+     *
      * @generated from field: string user_group_id = 2;
      */
     value: string;
@@ -165,17 +187,17 @@ export type RotateUserGroupTokenRequest = Message<"usergroup.v1.RotateUserGroupT
   } | { case: undefined; value?: undefined };
 
   /**
-   * How long the old token stays valid. Unset: the server's ROTATION_GRACE.
+   * Grace period of the old token, at most 30 days. 0 revokes it at once. Default: the setting
+   * ROTATION_GRACE.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 3;
    */
   previousTokenTtl?: Duration | undefined;
 
   /**
-   * A retry with the same id within 24 hours rotates nothing: it gets the
-   * group as it is now, with the token that the first one made. ABORTED
-   * (TOKEN_REPLACED) when that one was replaced since
-   * (https://google.aip.dev/155).
+   * Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
+   * last 24 hours, this call does not rotate again. It returns the group with the token of the
+   * first call. Fails with ABORTED (TOKEN_REPLACED) if that token was replaced later.
    *
    * @generated from field: string request_id = 4;
    */
@@ -194,6 +216,8 @@ export const RotateUserGroupTokenRequestSchema: GenMessage<RotateUserGroupTokenR
  */
 export type RotateUserGroupTokenResponse = Message<"usergroup.v1.RotateUserGroupTokenResponse"> & {
   /**
+   * The user group, with its new token.
+   *
    * @generated from field: usergroup.v1.UserGroup user_group = 1;
    */
   userGroup?: UserGroup | undefined;
@@ -207,14 +231,15 @@ export const RotateUserGroupTokenResponseSchema: GenMessage<RotateUserGroupToken
   messageDesc(file_usergroup_v1_user_group_service, 5);
 
 /**
- * User groups of the environment that the API token is bound to.
+ * Reads and changes user groups in the environment of the API token.
  *
  * @generated from service usergroup.v1.UserGroupService
  */
 export const UserGroupService: GenService<{
   /**
-   * Gets a user group, or creates it. An existing group is returned as it is
-   * stored, and nothing is written.
+   * Returns a user group. If it does not exist, creates it, which requires the role `manage`. If it
+   * exists, the call returns it as stored, changes nothing, and ignores the other fields of the
+   * request.
    *
    * @generated from rpc usergroup.v1.UserGroupService.GetUserGroup
    */
@@ -224,8 +249,8 @@ export const UserGroupService: GenService<{
     output: typeof GetUserGroupResponseSchema;
   },
   /**
-   * Changes an existing user group (https://google.aip.dev/134). NOT_FOUND when
-   * there is none: it never creates. ABORTED when `etag` is stale.
+   * Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
+   * the group does not exist, and with ABORTED if `etag` is not the current etag.
    *
    * @generated from rpc usergroup.v1.UserGroupService.UpdateUserGroup
    */
@@ -235,8 +260,9 @@ export const UserGroupService: GenService<{
     output: typeof UpdateUserGroupResponseSchema;
   },
   /**
-   * Gives a user group a new token and ends the old one, at once or after a
-   * grace. NOT_FOUND when `current_token` is not the current token of a group.
+   * Replaces the token of a user group. The old token is revoked at once, or after
+   * `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
+   * group.
    *
    * @generated from rpc usergroup.v1.UserGroupService.RotateUserGroupToken
    */

@@ -23,15 +23,15 @@ export const file_usergroup_v1_viewer_service: GenFile = /*@__PURE__*/
  */
 export type ResolveViewerRequest = Message<"usergroup.v1.ResolveViewerRequest"> & {
   /**
-   * A user group token, or a viewer session.
+   * A user group token or a viewer session.
    *
    * @generated from field: string token = 1;
    */
   token: string;
 
   /**
-   * For whom a viewer session has to be made: one with another `audience` is
-   * NOT_FOUND. Unset: for anyone. User group tokens are for nobody in particular.
+   * Required audience of a viewer session. A session with another audience gives NOT_FOUND. Ignored
+   * for user group tokens. Default: any audience.
    *
    * @generated from field: string audience = 2;
    */
@@ -46,50 +46,62 @@ export const ResolveViewerRequestSchema: GenMessage<ResolveViewerRequest> = /*@_
   messageDesc(file_usergroup_v1_viewer_service, 0);
 
 /**
- * Never holds the token itself.
+ * The user group of a token. Never contains the token.
  *
  * @generated from message usergroup.v1.ResolveViewerResponse
  */
 export type ResolveViewerResponse = Message<"usergroup.v1.ResolveViewerResponse"> & {
   /**
+   * Internal id of the group, below 2^53.
+   *
    * @generated from field: int64 team_id = 1;
    */
   teamId: bigint;
 
   /**
+   * Display name of the group.
+   *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
+   * Id of the group, chosen by the caller.
+   *
    * @generated from field: string provided_id = 3;
    */
   providedId: string;
 
   /**
+   * Maps schema ids to data sources.
+   *
    * @generated from field: map<string, string> mapping = 4;
    */
   mapping: { [key: string]: string };
 
   /**
+   * Free-form JSON object. Unset if the group has no properties.
+   *
    * @generated from field: google.protobuf.Struct properties = 5;
    */
   properties?: JsonObject | undefined;
 
   /**
+   * The tag of the environment of the group.
+   *
    * @generated from field: usergroup.v1.ApiEnvironmentTag api_environment_tag = 6;
    */
   apiEnvironmentTag: ApiEnvironmentTag;
 
   /**
-   * Set when the token was rotated and is on its grace: when it ends.
+   * End of the grace period of the token. Set only if the token was rotated.
    *
    * @generated from field: google.protobuf.Timestamp token_expire_time = 7;
    */
   tokenExpireTime?: Timestamp | undefined;
 
   /**
-   * Set when it was resolved by a viewer session.
+   * The viewer session. Set only if the request contained one.
    *
    * @generated from field: usergroup.v1.ViewerSession session = 8;
    */
@@ -104,52 +116,56 @@ export const ResolveViewerResponseSchema: GenMessage<ResolveViewerResponse> = /*
   messageDesc(file_usergroup_v1_viewer_service, 1);
 
 /**
- * What a viewer session says beside its group.
+ * The claims of a viewer session, except those of its group.
  *
  * @generated from message usergroup.v1.ViewerSession
  */
 export type ViewerSession = Message<"usergroup.v1.ViewerSession"> & {
   /**
-   * The claim `jti`.
+   * Unique id: the claim `jti`.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Whom it was made for: the claim `aud`.
+   * The claim `aud`.
    *
    * @generated from field: string audience = 2;
    */
   audience: string;
 
   /**
-   * The person within the group: the claim `vid`. Empty: nobody was named.
+   * The person within the group: the claim `vid`. Empty if the session names nobody.
    *
    * @generated from field: string viewer_id = 3;
    */
   viewerId: string;
 
   /**
-   * The origin of the page that it was made for: the claim `origin`.
+   * The origin of the page: the claim `origin`. Empty if the session names none.
    *
    * @generated from field: string origin = 4;
    */
   origin: string;
 
   /**
-   * What its maker added: the claim `ext`.
+   * Additional claims of the caller: the claim `ext`.
    *
    * @generated from field: google.protobuf.Struct claims = 5;
    */
   claims?: JsonObject | undefined;
 
   /**
+   * The claim `iat`.
+   *
    * @generated from field: google.protobuf.Timestamp create_time = 6;
    */
   createTime?: Timestamp | undefined;
 
   /**
+   * The claim `exp`.
+   *
    * @generated from field: google.protobuf.Timestamp expire_time = 7;
    */
   expireTime?: Timestamp | undefined;
@@ -167,18 +183,22 @@ export const ViewerSessionSchema: GenMessage<ViewerSession> = /*@__PURE__*/
  */
 export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessionRequest"> & {
   /**
-   * Which group: by its token, also one on its grace, or by its id.
+   * The user group.
    *
    * @generated from oneof usergroup.v1.CreateViewerSessionRequest.group
    */
   group: {
     /**
+     * The token of the group, current or in its grace period.
+     *
      * @generated from field: string token = 1;
      */
     value: string;
     case: "token";
   } | {
     /**
+     * The id of the group. Needs the role `read`.
+     *
      * @generated from field: string user_group_id = 2;
      */
     value: string;
@@ -186,47 +206,47 @@ export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessi
   } | { case: undefined; value?: undefined };
 
   /**
-   * Who is to take the session: what verifies it has to expect this text.
+   * The audience (`aud`). The verifier must expect the same value. Required.
    *
    * @generated from field: string audience = 3;
    */
   audience: string;
 
   /**
-   * How long the session lasts, in whole seconds: at most the setting
-   * VIEWER_SESSION_MAX. Unset: 10 minutes, or that if it is less. One that is
-   * made by a token on its grace ends no later than the token.
+   * Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, or
+   * VIEWER_SESSION_MAX if that is shorter. A session of a token in its grace period expires no
+   * later than the token.
    *
    * @generated from field: google.protobuf.Duration ttl = 4;
    */
   ttl?: Duration | undefined;
 
   /**
-   * The person within the group, by whom the session can be ended.
+   * The person within the group. RevokeViewerSessions can revoke the sessions of one person.
+   * Default: nobody.
    *
    * @generated from field: string viewer_id = 5;
    */
   viewerId: string;
 
   /**
-   * The origin of the page that is to hold the session, such as
-   * https://app.example.com.
+   * The origin of the page that holds the session, such as https://app.example.com. Default: none.
    *
    * @generated from field: optional string origin = 6;
    */
   origin?: string | undefined;
 
   /**
-   * Which of the group's properties the session shows, by their keys. None by
-   * default: whoever has the session can read it.
+   * Keys of the properties of the group that the session contains, at most 100. Anyone who has the
+   * session can read them. Default: none.
    *
    * @generated from field: repeated string property_keys = 7;
    */
   propertyKeys: string[];
 
   /**
-   * What else the session says, under the claim `ext`. Whoever has the session
-   * can read it.
+   * Additional claims, stored as the claim `ext`. At most 2 KiB and 16 levels deep. Anyone who has
+   * the session can read them.
    *
    * @generated from field: google.protobuf.Struct claims = 8;
    */
@@ -245,26 +265,28 @@ export const CreateViewerSessionRequestSchema: GenMessage<CreateViewerSessionReq
  */
 export type CreateViewerSessionResponse = Message<"usergroup.v1.CreateViewerSessionResponse"> & {
   /**
-   * The session itself. It is not stored, and cannot be shown again.
+   * The JWT. The service does not store it and cannot show it again.
    *
    * @generated from field: string session = 1;
    */
   session: string;
 
   /**
-   * Tells the session from others: its claim `jti`.
+   * Unique id of the session: the claim `jti`.
    *
    * @generated from field: string id = 2;
    */
   id: string;
 
   /**
+   * Expiry time of the session.
+   *
    * @generated from field: google.protobuf.Timestamp expire_time = 3;
    */
   expireTime?: Timestamp | undefined;
 
   /**
-   * When to make the next one, so that it takes over in time.
+   * Time at which to create the next session: after 80 % of the lifetime.
    *
    * @generated from field: google.protobuf.Timestamp refresh_time = 4;
    */
@@ -279,14 +301,14 @@ export const CreateViewerSessionResponseSchema: GenMessage<CreateViewerSessionRe
   messageDesc(file_usergroup_v1_viewer_service, 4);
 
 /**
- * What the user group tokens are for: who is looking at a dashboard.
+ * Identifies viewers of dashboards.
  *
  * @generated from service usergroup.v1.ViewerService
  */
 export const ViewerService: GenService<{
   /**
-   * The user group that a token or a viewer session stands for. NOT_FOUND when
-   * it is unknown, ended, or of another environment.
+   * Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
+   * unknown, revoked, expired, or of another environment.
    *
    * @generated from rpc usergroup.v1.ViewerService.ResolveViewer
    */
@@ -296,10 +318,10 @@ export const ViewerService: GenService<{
     output: typeof ResolveViewerResponseSchema;
   },
   /**
-   * Makes a viewer session of a user group: a JWT that a page may hold instead
-   * of the group's token, and that anyone verifies by the environment's public
-   * keys. By its id it needs the role `read`. FAILED_PRECONDITION when the
-   * service does not know its PUBLIC_URL, which sessions are issued under.
+   * Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
+   * token of the group. Anyone can verify it with the public keys of the environment. By the id of
+   * a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
+   * the service does not know its public URL.
    *
    * @generated from rpc usergroup.v1.ViewerService.CreateViewerSession
    */

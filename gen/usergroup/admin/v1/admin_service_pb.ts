@@ -37,6 +37,8 @@ export const file_usergroup_admin_v1_admin_service: GenFile = /*@__PURE__*/
  */
 export type CreateEnvironmentRequest = Message<"usergroup.admin.v1.CreateEnvironmentRequest"> & {
   /**
+   * Name and tag of the environment. Required.
+   *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
@@ -54,6 +56,8 @@ export const CreateEnvironmentRequestSchema: GenMessage<CreateEnvironmentRequest
  */
 export type CreateEnvironmentResponse = Message<"usergroup.admin.v1.CreateEnvironmentResponse"> & {
   /**
+   * The new environment.
+   *
    * @generated from field: usergroup.admin.v1.Environment environment = 1;
    */
   environment?: Environment | undefined;
@@ -71,7 +75,7 @@ export const CreateEnvironmentResponseSchema: GenMessage<CreateEnvironmentRespon
  */
 export type GetEnvironmentRequest = Message<"usergroup.admin.v1.GetEnvironmentRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
@@ -90,19 +94,21 @@ export const GetEnvironmentRequestSchema: GenMessage<GetEnvironmentRequest> = /*
  */
 export type GetEnvironmentResponse = Message<"usergroup.admin.v1.GetEnvironmentResponse"> & {
   /**
+   * The environment.
+   *
    * @generated from field: usergroup.admin.v1.Environment environment = 1;
    */
   environment?: Environment | undefined;
 
   /**
-   * How many user groups it has.
+   * Number of user groups.
    *
    * @generated from field: int64 user_group_count = 2;
    */
   userGroupCount: bigint;
 
   /**
-   * How many API tokens it has, without those of the setting API_TOKENS.
+   * Number of API tokens, without those of the setting API_TOKENS.
    *
    * @generated from field: int32 api_token_count = 3;
    */
@@ -121,12 +127,14 @@ export const GetEnvironmentResponseSchema: GenMessage<GetEnvironmentResponse> = 
  */
 export type DeleteEnvironmentRequest = Message<"usergroup.admin.v1.DeleteEnvironmentRequest"> & {
   /**
+   * Name and tag of the environment. Required.
+   *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
-   * Whether to delete its user groups as well.
+   * If true, also deletes the user groups of the environment.
    *
    * @generated from field: bool force = 2;
    */
@@ -145,14 +153,14 @@ export const DeleteEnvironmentRequestSchema: GenMessage<DeleteEnvironmentRequest
  */
 export type DeleteEnvironmentResponse = Message<"usergroup.admin.v1.DeleteEnvironmentResponse"> & {
   /**
-   * Whether it is deleted. If not, repeat the call.
+   * True if the environment is deleted. Otherwise repeat the call.
    *
    * @generated from field: bool done = 1;
    */
   done: boolean;
 
   /**
-   * How many user groups are left.
+   * Number of user groups that are not deleted yet.
    *
    * @generated from field: int64 remaining_user_groups = 2;
    */
@@ -171,14 +179,15 @@ export const DeleteEnvironmentResponseSchema: GenMessage<DeleteEnvironmentRespon
  */
 export type ListEnvironmentsRequest = Message<"usergroup.admin.v1.ListEnvironmentsRequest"> & {
   /**
-   * At most 1000. Unset: 100.
+   * Maximum number of items, up to 1000. Default: 100.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before (https://google.aip.dev/158).
+   * `next_page_token` of the previous page of the same request (https://google.aip.dev/158).
+   * Default: the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -197,12 +206,14 @@ export const ListEnvironmentsRequestSchema: GenMessage<ListEnvironmentsRequest> 
  */
 export type ListEnvironmentsResponse = Message<"usergroup.admin.v1.ListEnvironmentsResponse"> & {
   /**
+   * The environments of this page.
+   *
    * @generated from field: repeated usergroup.admin.v1.Environment environments = 1;
    */
   environments: Environment[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -234,14 +245,16 @@ export const GetCallerRequestSchema: GenMessage<GetCallerRequest> = /*@__PURE__*
  */
 export type GetCallerResponse = Message<"usergroup.admin.v1.GetCallerResponse"> & {
   /**
-   * The id of the API token; `static-NAME` for one of the setting API_TOKENS,
-   * `root` for ADMIN_TOKEN.
+   * Id of the API token. `static-NAME` for a token of the setting API_TOKENS, `root` for
+   * ADMIN_TOKEN.
    *
    * @generated from field: string api_token_id = 1;
    */
   apiTokenId: string;
 
   /**
+   * Display name of the API token.
+   *
    * @generated from field: string display_name = 2;
    */
   displayName: string;
@@ -254,22 +267,21 @@ export type GetCallerResponse = Message<"usergroup.admin.v1.GetCallerResponse"> 
   role: string;
 
   /**
-   * Unset: ADMIN_TOKEN, which is bound to none.
+   * Environment of the API token. Unset for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 4;
    */
   environment?: EnvironmentName | undefined;
 
   /**
-   * Unset: it lasts until it is revoked.
+   * Expiry time of the API token. Unset if it does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 5;
    */
   expireTime?: Timestamp | undefined;
 
   /**
-   * The default of RotateUserGroupToken's previous_token_ttl: the setting
-   * ROTATION_GRACE.
+   * The setting ROTATION_GRACE: the default of `previous_token_ttl` of RotateUserGroupToken.
    *
    * @generated from field: google.protobuf.Duration rotation_grace = 6;
    */
@@ -288,25 +300,29 @@ export const GetCallerResponseSchema: GenMessage<GetCallerResponse> = /*@__PURE_
  */
 export type CreateApiTokenRequest = Message<"usergroup.admin.v1.CreateApiTokenRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
+   * Display name, such as the back end that uses the token. 1 to 128 characters.
+   *
    * @generated from field: string display_name = 2;
    */
   displayName: string;
 
   /**
+   * Role of the token. Required.
+   *
    * @generated from field: usergroup.admin.v1.Role role = 3;
    */
   role: Role;
 
   /**
-   * In the future, and no later than the caller's API token ends. Unset: it
-   * ends when that does, or lasts until it is revoked.
+   * Expiry time: in the future, and no later than that of the token of the caller. Default: the
+   * expiry time of the token of the caller, or never if that does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
@@ -325,12 +341,14 @@ export const CreateApiTokenRequestSchema: GenMessage<CreateApiTokenRequest> = /*
  */
 export type CreateApiTokenResponse = Message<"usergroup.admin.v1.CreateApiTokenResponse"> & {
   /**
+   * The new API token, without its secret.
+   *
    * @generated from field: usergroup.admin.v1.ApiToken api_token = 1;
    */
   apiToken?: ApiToken | undefined;
 
   /**
-   * The credential. It is not stored and cannot be shown again.
+   * The secret. The service does not store it and cannot show it again.
    *
    * @generated from field: string token = 2;
    */
@@ -349,50 +367,50 @@ export const CreateApiTokenResponseSchema: GenMessage<CreateApiTokenResponse> = 
  */
 export type ListApiTokensRequest = Message<"usergroup.admin.v1.ListApiTokensRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
-   * At most 1000. Unset: 100.
+   * Maximum number of items, up to 1000. Default: 100.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before, of the same request
-   * (https://google.aip.dev/158).
+   * `next_page_token` of the previous page of the same request (https://google.aip.dev/158).
+   * Default: the first page.
    *
    * @generated from field: string page_token = 3;
    */
   pageToken: string;
 
   /**
-   * Only those that the API token of this id created, or `root`.
+   * Only tokens that the API token with this id created. `root` for ADMIN_TOKEN. Default: all.
    *
    * @generated from field: string creator = 4;
    */
   creator: string;
 
   /**
-   * Only those of this role. Unset: of every role.
+   * Only tokens of this role. Default: all roles.
    *
    * @generated from field: usergroup.admin.v1.Role role = 5;
    */
   role: Role;
 
   /**
-   * Only those that were last used at this time or later.
+   * Only tokens that were used at or after this time.
    *
    * @generated from field: google.protobuf.Timestamp used_since = 6;
    */
   usedSince?: Timestamp | undefined;
 
   /**
-   * Only those that were not used at this time or later, nor ever.
+   * Only tokens that were not used at or after this time. Includes tokens that were never used.
    *
    * @generated from field: google.protobuf.Timestamp unused_since = 7;
    */
@@ -411,12 +429,14 @@ export const ListApiTokensRequestSchema: GenMessage<ListApiTokensRequest> = /*@_
  */
 export type ListApiTokensResponse = Message<"usergroup.admin.v1.ListApiTokensResponse"> & {
   /**
+   * The API tokens of this page.
+   *
    * @generated from field: repeated usergroup.admin.v1.ApiToken api_tokens = 1;
    */
   apiTokens: ApiToken[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -435,7 +455,7 @@ export const ListApiTokensResponseSchema: GenMessage<ListApiTokensResponse> = /*
  */
 export type LookupApiTokenRequest = Message<"usergroup.admin.v1.LookupApiTokenRequest"> & {
   /**
-   * The API token itself. It is neither logged nor kept.
+   * The secret of the API token. The service neither logs nor stores it.
    *
    * @generated from field: string token = 1;
    */
@@ -454,28 +474,30 @@ export const LookupApiTokenRequestSchema: GenMessage<LookupApiTokenRequest> = /*
  */
 export type LookupApiTokenResponse = Message<"usergroup.admin.v1.LookupApiTokenResponse"> & {
   /**
-   * As this text has it: `expire_time` is when the text ends, which is earlier
-   * when it was replaced. Of a credential of the settings: its id, display name
-   * and role.
+   * The API token. `expire_time` is the expiry time of this secret, which is earlier than that of
+   * the token if the secret is in its grace period. For a token of the settings, only id, display
+   * name and role are set.
    *
    * @generated from field: usergroup.admin.v1.ApiToken api_token = 1;
    */
   apiToken?: ApiToken | undefined;
 
   /**
-   * Unset: ADMIN_TOKEN, which is bound to none.
+   * Environment of the token. Unset for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 2;
    */
   environment?: EnvironmentName | undefined;
 
   /**
+   * Origin of the token.
+   *
    * @generated from field: usergroup.admin.v1.LookupApiTokenResponse.Source source = 3;
    */
   source: LookupApiTokenResponse_Source;
 
   /**
-   * Whether RotateApiToken replaced this text, so that it is on its grace.
+   * True if RotateApiToken has replaced this secret, so that it is in its grace period.
    *
    * @generated from field: bool replaced = 4;
    */
@@ -490,7 +512,7 @@ export const LookupApiTokenResponseSchema: GenMessage<LookupApiTokenResponse> = 
   messageDesc(file_usergroup_admin_v1_admin_service, 15);
 
 /**
- * Where a credential comes from.
+ * Origin of a credential.
  *
  * @generated from enum usergroup.admin.v1.LookupApiTokenResponse.Source
  */
@@ -501,7 +523,7 @@ export const LookupApiTokenResponse_Source = {
   UNSPECIFIED: 0,
 
   /**
-   * CreateApiToken or RotateApiToken made it.
+   * Created by CreateApiToken or RotateApiToken.
    *
    * @generated from enum value: SOURCE_ISSUED = 1;
    */
@@ -523,7 +545,7 @@ export const LookupApiTokenResponse_Source = {
 } as const;
 
 /**
- * Where a credential comes from.
+ * Origin of a credential.
  *
  * @generated from enum usergroup.admin.v1.LookupApiTokenResponse.Source
  */
@@ -540,34 +562,37 @@ export const LookupApiTokenResponse_SourceSchema: GenEnum<LookupApiTokenResponse
  */
 export type UpdateApiTokenRequest = Message<"usergroup.admin.v1.UpdateApiTokenRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
+   * Id of the API token.
+   *
    * @generated from field: string api_token_id = 2;
    */
   apiTokenId: string;
 
   /**
-   * Not empty where it is updated.
+   * New display name. Must not be empty if it is updated.
    *
    * @generated from field: string display_name = 3;
    */
   displayName: string;
 
   /**
-   * In the future, and no later than the caller's API token ends. Unset where it
-   * is updated: it lasts until it is revoked.
+   * New expiry time: in the future, and no later than that of the token of the caller. If it is
+   * updated and unset, the token does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
   expireTime?: Timestamp | undefined;
 
   /**
-   * `display_name` and `expire_time`, or `*` for both. Unset: what is populated.
+   * Fields to change: `display_name`, `expire_time`, or `*` for both. Default: every field that is
+   * set.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 5;
    */
@@ -586,6 +611,8 @@ export const UpdateApiTokenRequestSchema: GenMessage<UpdateApiTokenRequest> = /*
  */
 export type UpdateApiTokenResponse = Message<"usergroup.admin.v1.UpdateApiTokenResponse"> & {
   /**
+   * The API token after the change.
+   *
    * @generated from field: usergroup.admin.v1.ApiToken api_token = 1;
    */
   apiToken?: ApiToken | undefined;
@@ -603,21 +630,23 @@ export const UpdateApiTokenResponseSchema: GenMessage<UpdateApiTokenResponse> = 
  */
 export type RotateApiTokenRequest = Message<"usergroup.admin.v1.RotateApiTokenRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
+   * Id of the API token.
+   *
    * @generated from field: string api_token_id = 2;
    */
   apiTokenId: string;
 
   /**
-   * How long the text before stays valid. Unset: it ends at once. A text that is
-   * on its grace already keeps what it has left of it, up to this; two at most
-   * are on their grace.
+   * Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A
+   * secret that is already in its grace period keeps the rest of it, but no longer than this value.
+   * At most two secrets are in their grace period.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 3;
    */
@@ -636,12 +665,14 @@ export const RotateApiTokenRequestSchema: GenMessage<RotateApiTokenRequest> = /*
  */
 export type RotateApiTokenResponse = Message<"usergroup.admin.v1.RotateApiTokenResponse"> & {
   /**
+   * The API token, without its secret.
+   *
    * @generated from field: usergroup.admin.v1.ApiToken api_token = 1;
    */
   apiToken?: ApiToken | undefined;
 
   /**
-   * The credential. It is not stored and cannot be shown again.
+   * The new secret. The service does not store it and cannot show it again.
    *
    * @generated from field: string token = 2;
    */
@@ -660,20 +691,22 @@ export const RotateApiTokenResponseSchema: GenMessage<RotateApiTokenResponse> = 
  */
 export type RevokeApiTokenRequest = Message<"usergroup.admin.v1.RevokeApiTokenRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
+   * Id of the API token.
+   *
    * @generated from field: string api_token_id = 2;
    */
   apiTokenId: string;
 
   /**
-   * Whether to end all API tokens that it created or rotated as well, those that
-   * these did, and so on. It may be gone itself then.
+   * If true, also revokes the API tokens that this token created or rotated, the tokens that those
+   * created or rotated, and so on. Works even if this token is already revoked.
    *
    * @generated from field: bool revoke_issued = 3;
    */
@@ -692,7 +725,7 @@ export const RevokeApiTokenRequestSchema: GenMessage<RevokeApiTokenRequest> = /*
  */
 export type RevokeApiTokenResponse = Message<"usergroup.admin.v1.RevokeApiTokenResponse"> & {
   /**
-   * How many API tokens ended.
+   * Number of revoked API tokens.
    *
    * @generated from field: int32 revoked_count = 1;
    */
@@ -711,38 +744,37 @@ export const RevokeApiTokenResponseSchema: GenMessage<RevokeApiTokenResponse> = 
  */
 export type ListUserGroupsRequest = Message<"usergroup.admin.v1.ListUserGroupsRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
-   * At most 1000. Unset: 100.
+   * Maximum number of items, up to 1000. Default: 100.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before, of the same environment and prefix
-   * (https://google.aip.dev/158).
+   * `next_page_token` of the previous page of the same environment and filters
+   * (https://google.aip.dev/158). Default: the first page.
    *
    * @generated from field: string page_token = 3;
    */
   pageToken: string;
 
   /**
-   * What the ids begin with. Unset: all groups.
+   * Only groups whose id starts with this prefix. Default: all.
    *
    * @generated from field: string provided_id_prefix = 4;
    */
   providedIdPrefix: string;
 
   /**
-   * A part of the names; ASCII letters match in either case. A page may have
-   * few groups, or none, though more pages follow: `next_page_token` tells.
-   * Unset: all groups.
+   * Only groups whose name contains this string. ASCII letters match in upper and lower case. A
+   * page can then have few or no groups although more pages follow. Default: all.
    *
    * @generated from field: string name_contains = 5;
    */
@@ -761,15 +793,15 @@ export const ListUserGroupsRequestSchema: GenMessage<ListUserGroupsRequest> = /*
  */
 export type ListUserGroupsResponse = Message<"usergroup.admin.v1.ListUserGroupsResponse"> & {
   /**
-   * Without `mapping` and `properties`. There may be fewer than `page_size`
-   * though more pages follow.
+   * The user groups of this page, without `mapping` and `properties`. Can be fewer than `page_size`
+   * although more pages follow.
    *
    * @generated from field: repeated usergroup.admin.v1.UserGroupInfo user_groups = 1;
    */
   userGroups: UserGroupInfo[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -788,13 +820,15 @@ export const ListUserGroupsResponseSchema: GenMessage<ListUserGroupsResponse> = 
  */
 export type LookupUserGroupRequest = Message<"usergroup.admin.v1.LookupUserGroupRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
+   * Id of the user group.
+   *
    * @generated from field: string user_group_id = 2;
    */
   userGroupId: string;
@@ -812,6 +846,8 @@ export const LookupUserGroupRequestSchema: GenMessage<LookupUserGroupRequest> = 
  */
 export type LookupUserGroupResponse = Message<"usergroup.admin.v1.LookupUserGroupResponse"> & {
   /**
+   * The user group, without its token.
+   *
    * @generated from field: usergroup.admin.v1.UserGroupInfo user_group = 1;
    */
   userGroup?: UserGroupInfo | undefined;
@@ -829,14 +865,14 @@ export const LookupUserGroupResponseSchema: GenMessage<LookupUserGroupResponse> 
  */
 export type LookupUserGroupTokenRequest = Message<"usergroup.admin.v1.LookupUserGroupTokenRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
-   * A user group token or a viewer session. It is neither logged nor stored.
+   * A user group token or a viewer session. The service neither logs nor stores it.
    *
    * @generated from field: string token = 2;
    */
@@ -855,24 +891,28 @@ export const LookupUserGroupTokenRequestSchema: GenMessage<LookupUserGroupTokenR
  */
 export type LookupUserGroupTokenResponse = Message<"usergroup.admin.v1.LookupUserGroupTokenResponse"> & {
   /**
+   * The user group, without its token.
+   *
    * @generated from field: usergroup.admin.v1.UserGroupInfo user_group = 1;
    */
   userGroup?: UserGroupInfo | undefined;
 
   /**
+   * The environment of the user group.
+   *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 2;
    */
   environment?: EnvironmentName | undefined;
 
   /**
-   * Set if the token was replaced: the end of its grace period.
+   * End of the grace period of the token. Set only if the token was replaced.
    *
    * @generated from field: google.protobuf.Timestamp token_expire_time = 3;
    */
   tokenExpireTime?: Timestamp | undefined;
 
   /**
-   * Set if it is a viewer session.
+   * The viewer session. Set only if the request contained one.
    *
    * @generated from field: usergroup.v1.ViewerSession session = 4;
    */
@@ -887,31 +927,36 @@ export const LookupUserGroupTokenResponseSchema: GenMessage<LookupUserGroupToken
   messageDesc(file_usergroup_admin_v1_admin_service, 27);
 
 /**
- * Which group: by its id, or by the token it has now; exactly one of them.
+ * Names the user group by its id or by its current token. Exactly one of them is required.
  *
  * @generated from message usergroup.admin.v1.DeleteUserGroupRequest
  */
 export type DeleteUserGroupRequest = Message<"usergroup.admin.v1.DeleteUserGroupRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
+   * Id of the user group.
+   *
    * @generated from field: string user_group_id = 2;
    */
   userGroupId: string;
 
   /**
-   * When set, the group is deleted only if this is its etag; else ABORTED.
+   * If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
+   * group.
    *
    * @generated from field: string etag = 3;
    */
   etag: string;
 
   /**
+   * The current token of the user group.
+   *
    * @generated from field: string current_token = 4;
    */
   currentToken: string;
@@ -942,28 +987,29 @@ export const DeleteUserGroupResponseSchema: GenMessage<DeleteUserGroupResponse> 
  */
 export type RevokeUserGroupTokensRequest = Message<"usergroup.admin.v1.RevokeUserGroupTokensRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
+   * Id of the user group.
+   *
    * @generated from field: string user_group_id = 2;
    */
   userGroupId: string;
 
   /**
-   * A retry with the same id within 24 hours revokes nothing more
-   * (https://google.aip.dev/155).
+   * Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
+   * last 24 hours, this call revokes nothing.
    *
    * @generated from field: string request_id = 3;
    */
   requestId: string;
 
   /**
-   * How long the current token stays valid, at most 30 days. Unset: it ends at
-   * once.
+   * Grace period of the current token, at most 30 days. Default: 0, which revokes it at once.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 4;
    */
@@ -982,6 +1028,8 @@ export const RevokeUserGroupTokensRequestSchema: GenMessage<RevokeUserGroupToken
  */
 export type RevokeUserGroupTokensResponse = Message<"usergroup.admin.v1.RevokeUserGroupTokensResponse"> & {
   /**
+   * The user group, without its new token.
+   *
    * @generated from field: usergroup.admin.v1.UserGroupInfo user_group = 1;
    */
   userGroup?: UserGroupInfo | undefined;
@@ -999,20 +1047,21 @@ export const RevokeUserGroupTokensResponseSchema: GenMessage<RevokeUserGroupToke
  */
 export type RevokeViewerSessionsRequest = Message<"usergroup.admin.v1.RevokeViewerSessionsRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
+   * Id of the user group.
+   *
    * @generated from field: string user_group_id = 2;
    */
   userGroupId: string;
 
   /**
-   * Whose: the `viewer_id` that their sessions were made with. Unset: all of the
-   * group.
+   * `viewer_id` of the sessions to revoke. Default: all sessions of the group.
    *
    * @generated from field: string viewer_id = 3;
    */
@@ -1044,55 +1093,55 @@ export const RevokeViewerSessionsResponseSchema: GenMessage<RevokeViewerSessions
  */
 export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGroupsRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
-   * With ids and tokens that are not given twice.
+   * 1 to 500 user groups. Ids and tokens must be unique within the request.
    *
    * @generated from field: repeated usergroup.admin.v1.ImportedUserGroup user_groups = 2;
    */
   userGroups: ImportedUserGroup[];
 
   /**
+   * How to treat existing groups. Default: IMPORT_MODE_CREATE_ONLY.
+   *
    * @generated from field: usergroup.admin.v1.ImportMode mode = 3;
    */
   mode: ImportMode;
 
   /**
-   * Of when the groups are: not later than when they were read where they come
-   * from, and not in the future; in doubt, earlier. `snapshot_time` of an
-   * export. Required where a token is given. A group whose token is younger
-   * keeps it (OUTCOME_TOKEN_NEWER); any other gets the one that it is given,
-   * which dates from this time.
+   * Time at which the groups were read from their source. Not in the future; if unsure, earlier.
+   * Use `snapshot_time` of an export. Required if a group has a token. An existing token that is
+   * newer stays (OUTCOME_TOKEN_NEWER). Otherwise the group gets the given token, with this time as
+   * its creation time.
    *
    * @generated from field: google.protobuf.Timestamp snapshot_time = 4;
    */
   snapshotTime?: Timestamp | undefined;
 
   /**
-   * Replaces younger tokens as well, such as those of groups that a back end
-   * created before they were imported. Audited as a changed field of this name.
+   * If true, also replaces existing tokens that are newer than `snapshot_time`. The audit event
+   * lists this field in `changed_fields`.
    *
    * @generated from field: bool replace_newer_tokens = 5;
    */
   replaceNewerTokens: boolean;
 
   /**
-   * How long the token that a group had stays valid when it is given another,
-   * at most 30 days. Unset: it ends at once.
+   * Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes it
+   * at once.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 6;
    */
   previousTokenTtl?: Duration | undefined;
 
   /**
-   * Changes nothing: the results say what an import would do now
-   * (https://google.aip.dev/163). That a token is of another group, or the
-   * environment full, shows only in an import.
+   * If true, changes nothing and returns what the import would do (https://google.aip.dev/163).
+   * Does not detect that a token belongs to another group, or that the environment is full.
    *
    * @generated from field: bool validate_only = 7;
    */
@@ -1111,7 +1160,7 @@ export const ImportUserGroupsRequestSchema: GenMessage<ImportUserGroupsRequest> 
  */
 export type ImportUserGroupsResponse = Message<"usergroup.admin.v1.ImportUserGroupsResponse"> & {
   /**
-   * One for each group of the request, in its order.
+   * One result per group, in the order of the request.
    *
    * @generated from field: repeated usergroup.admin.v1.ImportResult results = 1;
    */
@@ -1130,36 +1179,36 @@ export const ImportUserGroupsResponseSchema: GenMessage<ImportUserGroupsResponse
  */
 export type ExportUserGroupsRequest = Message<"usergroup.admin.v1.ExportUserGroupsRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
-   * At most 1000. Unset: 100.
+   * Maximum number of items, up to 1000. Default: 100.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before, of the same environment and prefix
-   * (https://google.aip.dev/158).
+   * `next_page_token` of the previous page of the same environment and prefix
+   * (https://google.aip.dev/158). Default: the first page.
    *
    * @generated from field: string page_token = 3;
    */
   pageToken: string;
 
   /**
-   * What the ids begin with. Unset: all groups.
+   * Only groups whose id starts with this prefix. Default: all.
    *
    * @generated from field: string provided_id_prefix = 4;
    */
   providedIdPrefix: string;
 
   /**
-   * Whether to show the tokens.
+   * If true, the response contains the tokens.
    *
    * @generated from field: bool include_tokens = 5;
    */
@@ -1178,23 +1227,22 @@ export const ExportUserGroupsRequestSchema: GenMessage<ExportUserGroupsRequest> 
  */
 export type ExportUserGroupsResponse = Message<"usergroup.admin.v1.ExportUserGroupsResponse"> & {
   /**
-   * There may be fewer than `page_size` though more pages follow: a page ends
-   * when it has about 1 MiB.
+   * The user groups of this page. Can be fewer than `page_size` although more pages follow, because
+   * a page ends at about 1 MiB.
    *
    * @generated from field: repeated usergroup.v1.UserGroup user_groups = 1;
    */
   userGroups: UserGroup[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
   nextPageToken: string;
 
   /**
-   * Of when these groups are, for ImportUserGroups. Of several pages, the one
-   * of the first.
+   * `snapshot_time` for ImportUserGroups. For several pages, use the value of the first page.
    *
    * @generated from field: google.protobuf.Timestamp snapshot_time = 3;
    */
@@ -1213,51 +1261,51 @@ export const ExportUserGroupsResponseSchema: GenMessage<ExportUserGroupsResponse
  */
 export type ListAuditEventsRequest = Message<"usergroup.admin.v1.ListAuditEventsRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
-   * At most 1000. Unset: 100. A page may have fewer events, or none, though
-   * more pages follow: `next_page_token` tells.
+   * Maximum number of events, up to 1000. Default: 100. A page can have fewer or no events although
+   * more pages follow.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before, of the same environment and filter
-   * (https://google.aip.dev/158).
+   * `next_page_token` of the previous page of the same environment and filters
+   * (https://google.aip.dev/158). Default: the first page.
    *
    * @generated from field: string page_token = 3;
    */
   pageToken: string;
 
   /**
-   * Only events of this user group, also of one that is gone.
+   * Only events of this user group, which may be deleted. Default: all.
    *
    * @generated from field: string user_group_id = 4;
    */
   userGroupId: string;
 
   /**
-   * Only what was done with the API token of this id.
+   * Only calls with the API token of this id. Default: all.
    *
    * @generated from field: string actor_id = 5;
    */
   actorId: string;
 
   /**
-   * Only what was done by this RPC, such as `UpdateUserGroup`.
+   * Only events of this RPC, such as `UpdateUserGroup`. Default: all.
    *
    * @generated from field: string method = 6;
    */
   method: string;
 
   /**
-   * Only events of this time or later.
+   * Only events at or after this time.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 7;
    */
@@ -1283,12 +1331,14 @@ export const ListAuditEventsRequestSchema: GenMessage<ListAuditEventsRequest> = 
  */
 export type ListAuditEventsResponse = Message<"usergroup.admin.v1.ListAuditEventsResponse"> & {
   /**
+   * The events of this page, the newest first.
+   *
    * @generated from field: repeated usergroup.admin.v1.AuditEvent audit_events = 1;
    */
   auditEvents: AuditEvent[];
 
   /**
-   * Empty on the last page.
+   * Token of the next page. Empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -1320,12 +1370,14 @@ export const ListTokenKeysRequestSchema: GenMessage<ListTokenKeysRequest> = /*@_
  */
 export type ListTokenKeysResponse = Message<"usergroup.admin.v1.ListTokenKeysResponse"> & {
   /**
+   * The keys, without their values.
+   *
    * @generated from field: repeated usergroup.admin.v1.TokenKey token_keys = 1;
    */
   tokenKeys: TokenKey[];
 
   /**
-   * When they were read, for RetireTokenKey.
+   * Time of this response, for `reencrypt_start_time` of RetireTokenKey.
    *
    * @generated from field: google.protobuf.Timestamp read_time = 2;
    */
@@ -1344,27 +1396,29 @@ export const ListTokenKeysResponseSchema: GenMessage<ListTokenKeysResponse> = /*
  */
 export type ReencryptUserGroupTokensRequest = Message<"usergroup.admin.v1.ReencryptUserGroupTokensRequest"> & {
   /**
+   * Name and tag of the environment. Required.
+   *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
-   * How many user groups are looked at, at most 1000. Unset: 100.
+   * Maximum number of user groups to process, up to 1000. Default: 100.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the call before, of the same environment
-   * (https://google.aip.dev/158).
+   * `next_page_token` of the previous page of the same environment (https://google.aip.dev/158).
+   * Default: the first page.
    *
    * @generated from field: string page_token = 3;
    */
   pageToken: string;
 
   /**
-   * Whether only to tell what would be done (https://google.aip.dev/163).
+   * If true, changes nothing and only counts (https://google.aip.dev/163).
    *
    * @generated from field: bool validate_only = 4;
    */
@@ -1383,38 +1437,38 @@ export const ReencryptUserGroupTokensRequestSchema: GenMessage<ReencryptUserGrou
  */
 export type ReencryptUserGroupTokensResponse = Message<"usergroup.admin.v1.ReencryptUserGroupTokensResponse"> & {
   /**
-   * Under which keys the tokens were that were looked at, as they were found.
+   * Number of processed tokens per key, before this call.
    *
    * @generated from field: repeated usergroup.admin.v1.TokenKeyUse token_key_uses = 1;
    */
   tokenKeyUses: TokenKeyUse[];
 
   /**
-   * How many were encrypted anew.
+   * Number of tokens that this call encrypted with the first key.
    *
    * @generated from field: int64 reencrypted_count = 2;
    */
   reencryptedCount: bigint;
 
   /**
-   * The ids of groups whose token cannot be decrypted: their record is damaged,
-   * or the worker lacks the key. They are as they were.
+   * Ids of user groups whose token cannot be decrypted, because the record is damaged or the worker
+   * lacks the key. They stay unchanged.
    *
    * @generated from field: repeated string failed_user_group_ids = 3;
    */
   failedUserGroupIds: string[];
 
   /**
-   * Empty when all are looked at. There may be few groups in an answer, or none,
-   * though more follow.
+   * Token of the next page. Empty on the last page. A page can have few or no groups although more
+   * pages follow.
    *
    * @generated from field: string next_page_token = 4;
    */
   nextPageToken: string;
 
   /**
-   * The ids of signing keys that cannot be decrypted, likewise. The first page
-   * tells of them, and encrypts the others.
+   * Ids of signing keys that cannot be decrypted. Set only on the first page, which also encrypts
+   * the other signing keys.
    *
    * @generated from field: repeated string failed_signing_key_ids = 5;
    */
@@ -1433,15 +1487,15 @@ export const ReencryptUserGroupTokensResponseSchema: GenMessage<ReencryptUserGro
  */
 export type RetireTokenKeyRequest = Message<"usergroup.admin.v1.RetireTokenKeyRequest"> & {
   /**
-   * The id of the key.
+   * Id of the key.
    *
    * @generated from field: string token_key_id = 1;
    */
   tokenKeyId: string;
 
   /**
-   * `read_time` of ListTokenKeys before ReencryptUserGroupTokens began with the
-   * first environment.
+   * `read_time` of a ListTokenKeys call before the re-encryption of the first environment.
+   * Required.
    *
    * @generated from field: google.protobuf.Timestamp reencrypt_start_time = 2;
    */
@@ -1499,7 +1553,7 @@ export const AcceptStoreDataResponseSchema: GenMessage<AcceptStoreDataResponse> 
  */
 export type ListSigningKeysRequest = Message<"usergroup.admin.v1.ListSigningKeysRequest"> & {
   /**
-   * Unset: that of the caller's API token.
+   * The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
    *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
@@ -1518,6 +1572,8 @@ export const ListSigningKeysRequestSchema: GenMessage<ListSigningKeysRequest> = 
  */
 export type ListSigningKeysResponse = Message<"usergroup.admin.v1.ListSigningKeysResponse"> & {
   /**
+   * The keys, without their private parts.
+   *
    * @generated from field: repeated usergroup.admin.v1.SigningKey signing_keys = 1;
    */
   signingKeys: SigningKey[];
@@ -1535,15 +1591,16 @@ export const ListSigningKeysResponseSchema: GenMessage<ListSigningKeysResponse> 
  */
 export type RotateSigningKeyRequest = Message<"usergroup.admin.v1.RotateSigningKeyRequest"> & {
   /**
+   * Name and tag of the environment. Required.
+   *
    * @generated from field: usergroup.admin.v1.EnvironmentName environment = 1;
    */
   environment?: EnvironmentName | undefined;
 
   /**
-   * Whether a key has leaked, or cannot be decrypted: then all keys are replaced
-   * by new ones at once, and every viewer session of the environment ends. Who
-   * verifies alone takes what the keys before sign until they have read the
-   * new ones, 10 minutes at most.
+   * If true, replaces all keys at once, which revokes every viewer session of the environment. Use
+   * it if a key has leaked or cannot be decrypted. A host that verifies signatures accepts old
+   * sessions until it reads the new keys, at most 10 minutes.
    *
    * @generated from field: bool end_sessions = 2;
    */
@@ -1562,6 +1619,8 @@ export const RotateSigningKeyRequestSchema: GenMessage<RotateSigningKeyRequest> 
  */
 export type RotateSigningKeyResponse = Message<"usergroup.admin.v1.RotateSigningKeyResponse"> & {
   /**
+   * The keys after the change, without their private parts.
+   *
    * @generated from field: repeated usergroup.admin.v1.SigningKey signing_keys = 1;
    */
   signingKeys: SigningKey[];
@@ -1575,27 +1634,27 @@ export const RotateSigningKeyResponseSchema: GenMessage<RotateSigningKeyResponse
   messageDesc(file_usergroup_admin_v1_admin_service, 51);
 
 /**
- * What an import does with a user group that exists and is not as it is given.
+ * Decides how an import treats a user group that exists and differs.
  *
  * @generated from enum usergroup.admin.v1.ImportMode
  */
 export const ImportMode = {
   /**
-   * As IMPORT_MODE_CREATE_ONLY.
+   * The same as IMPORT_MODE_CREATE_ONLY.
    *
    * @generated from enum value: IMPORT_MODE_UNSPECIFIED = 0;
    */
   UNSPECIFIED: 0,
 
   /**
-   * It stays as it is, and its result is ALREADY_EXISTS.
+   * The group stays unchanged, and its result is ALREADY_EXISTS.
    *
    * @generated from enum value: IMPORT_MODE_CREATE_ONLY = 1;
    */
   CREATE_ONLY: 1,
 
   /**
-   * It becomes as it is given.
+   * The import replaces the group.
    *
    * @generated from enum value: IMPORT_MODE_UPSERT = 2;
    */
@@ -1603,7 +1662,7 @@ export const ImportMode = {
 } as const;
 
 /**
- * What an import does with a user group that exists and is not as it is given.
+ * Decides how an import treats a user group that exists and differs.
  *
  * @generated from enum usergroup.admin.v1.ImportMode
  */
@@ -1616,15 +1675,15 @@ export const ImportModeSchema: GenEnum<ImportMode> = /*@__PURE__*/
   enumDesc(file_usergroup_admin_v1_admin_service, 0);
 
 /**
- * For operators. An API token of role `admin` acts on its own environment;
- * ADMIN_TOKEN acts on every one, and has to name it.
+ * For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
+ * environments, and each request must name one.
  *
  * @generated from service usergroup.admin.v1.AdminService
  */
 export const AdminService: GenService<{
   /**
-   * Creates an environment. ALREADY_EXISTS when there is one of this name and
-   * tag. ADMIN_TOKEN only.
+   * Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
+   * exists. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.CreateEnvironment
    */
@@ -1634,7 +1693,8 @@ export const AdminService: GenService<{
     output: typeof CreateEnvironmentResponseSchema;
   },
   /**
-   * Tells of an environment, and how much it has.
+   * Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
+   * it does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.GetEnvironment
    */
@@ -1644,7 +1704,7 @@ export const AdminService: GenService<{
     output: typeof GetEnvironmentResponseSchema;
   },
   /**
-   * Lists all environments by name and tag, also those that are being deleted.
+   * Lists all environments by name and tag. Includes environments whose deletion is not complete.
    * ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListEnvironments
@@ -1655,14 +1715,13 @@ export const AdminService: GenService<{
     output: typeof ListEnvironmentsResponseSchema;
   },
   /**
-   * Deletes an environment that has no user groups or, by `force`, with all of
-   * them: so many by a call. Repeat it until it says `done`, or NOT_FOUND when
-   * the answer that said so was lost. From the first call on the environment
-   * is not found, no user group is created in it, and its API tokens and user
-   * group tokens end, those of the setting API_TOKENS within a minute. It is
-   * made anew by CreateEnvironment alone. Its audit trail stays for the
-   * setting AUDIT_RETENTION. FAILED_PRECONDITION when it has user groups and
-   * `force` is not set: then nothing has changed. ADMIN_TOKEN only.
+   * Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
+   * Repeat the call until `done`, or until NOT_FOUND if a response was lost.
+   * The first call makes the environment unavailable: other calls do not find it, and its API
+   * tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
+   * minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
+   * Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
+   * has user groups and `force` is not set. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.DeleteEnvironment
    */
@@ -1672,7 +1731,7 @@ export const AdminService: GenService<{
     output: typeof DeleteEnvironmentResponseSchema;
   },
   /**
-   * Tells the bearer of any API token, and of ADMIN_TOKEN, who it is.
+   * Returns the id, name, role, environment and expiry time of the token that the caller sends.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.GetCaller
    */
@@ -1682,9 +1741,9 @@ export const AdminService: GenService<{
     output: typeof GetCallerResponseSchema;
   },
   /**
-   * Creates an API token, which ends no later than that of the caller. The
-   * answer is the only one that shows it. RESOURCE_EXHAUSTED when the
-   * environment has 1,000.
+   * Creates an API token. Only this response contains the secret. The token expires no later than
+   * the token of the caller. Fails with RESOURCE_EXHAUSTED (TOO_MANY_API_TOKENS) if the environment
+   * has 1,000 API tokens.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.CreateApiToken
    */
@@ -1694,9 +1753,8 @@ export const AdminService: GenService<{
     output: typeof CreateApiTokenResponseSchema;
   },
   /**
-   * Lists the API tokens of an environment by id, without the tokens
-   * themselves. Those that have expired, and those of the setting API_TOKENS,
-   * are not among them.
+   * Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
+   * the tokens of the setting API_TOKENS.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListApiTokens
    */
@@ -1706,9 +1764,9 @@ export const AdminService: GenService<{
     output: typeof ListApiTokensResponseSchema;
   },
   /**
-   * Tells which API token a text is, also one of the settings: what to revoke
-   * or to rotate when it has leaked. NOT_FOUND when it is none, or for an
-   * `admin` one of another environment.
+   * Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
+   * ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
+   * unknown. For a caller of role `admin`, also if it belongs to another environment.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.LookupApiToken
    */
@@ -1718,8 +1776,8 @@ export const AdminService: GenService<{
     output: typeof LookupApiTokenResponseSchema;
   },
   /**
-   * Changes the display name and the end of an API token
-   * (https://google.aip.dev/134). NOT_FOUND when there is none of this id.
+   * Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
+   * with NOT_FOUND if the id does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.UpdateApiToken
    */
@@ -1729,10 +1787,11 @@ export const AdminService: GenService<{
     output: typeof UpdateApiTokenResponseSchema;
   },
   /**
-   * Gives an API token a new text, which this answer alone shows; it keeps its
-   * id and all else. When the answer is lost, rotate again: what is on its grace
-   * stays on it. ABORTED when it is changed at the same time.
-   * PERMISSION_DENIED when it lasts longer than that of the caller.
+   * Gives an API token a new secret. Its id and its other fields stay the same. Only this response
+   * contains the secret. If the response is lost, rotate again: secrets in their grace period stay
+   * valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
+   * time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
+   * the token of the caller.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateApiToken
    */
@@ -1742,8 +1801,8 @@ export const AdminService: GenService<{
     output: typeof RotateApiTokenResponseSchema;
   },
   /**
-   * Ends an API token everywhere: at once as a rule, within API_TOKEN_CACHE at
-   * the latest. NOT_FOUND when there is none of this id.
+   * Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
+   * API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeApiToken
    */
@@ -1753,8 +1812,8 @@ export const AdminService: GenService<{
     output: typeof RevokeApiTokenResponseSchema;
   },
   /**
-   * Lists user groups by id, in order of its UTF-8 bytes. A group that exists
-   * while the pages are read is on exactly one of them.
+   * Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
+   * exists during the whole listing is on exactly one page.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListUserGroups
    */
@@ -1764,8 +1823,8 @@ export const AdminService: GenService<{
     output: typeof ListUserGroupsResponseSchema;
   },
   /**
-   * Shows a user group without its token. NOT_FOUND when there is none: it
-   * never creates.
+   * Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
+   * creates it.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.LookupUserGroup
    */
@@ -1775,9 +1834,8 @@ export const AdminService: GenService<{
     output: typeof LookupUserGroupResponseSchema;
   },
   /**
-   * Tells which user group a user group token or a viewer session is of, such as
-   * one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
-   * environment.
+   * Returns the user group of a user group token or viewer session, such as one that has leaked.
+   * Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.LookupUserGroupToken
    */
@@ -1787,8 +1845,8 @@ export const AdminService: GenService<{
     output: typeof LookupUserGroupTokenResponseSchema;
   },
   /**
-   * Deletes a user group. Its tokens end at once, and its id is free again: a
-   * group that is created under it later has another team id and token.
+   * Deletes a user group and revokes its tokens. A group that is created later with the same id
+   * gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.DeleteUserGroup
    */
@@ -1798,10 +1856,9 @@ export const AdminService: GenService<{
     output: typeof DeleteUserGroupResponseSchema;
   },
   /**
-   * Revokes the tokens of a user group, the current one and one in its grace
-   * period. The group gets a new token, which this answer does not show:
-   * GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
-   * set.
+   * Revokes the current token of a user group, and a token in its grace period. The group gets a
+   * new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
+   * `previous_token_ttl` is set.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeUserGroupTokens
    */
@@ -1811,11 +1868,10 @@ export const AdminService: GenService<{
     output: typeof RevokeUserGroupTokensResponseSchema;
   },
   /**
-   * Ends the viewer sessions of a user group, or those of one viewer alone. Who
-   * asks ResolveViewer sees it at once; who verifies sessions alone takes them
-   * until they expire. The group and its tokens stay as they are.
-   * RESOURCE_EXHAUSTED when 1,000 viewers of the group have had theirs ended
-   * within an hour: end those of the group. Safe to repeat.
+   * Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
+   * at once. A host that verifies signatures accepts them until they expire. The tokens of the
+   * group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
+   * viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RevokeViewerSessions
    */
@@ -1825,11 +1881,9 @@ export const AdminService: GenService<{
     output: typeof RevokeViewerSessionsResponseSchema;
   },
   /**
-   * Creates user groups, or makes them as they are given, with the tokens that
-   * they have in another system, or had when they were exported. Each is
-   * imported for itself: the results say what became of it. Safe to repeat:
-   * what is as it is to be is left alone, and a token that is younger than
-   * `snapshot_time` stays.
+   * Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
+   * of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
+   * that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ImportUserGroups
    */
@@ -1839,8 +1893,8 @@ export const AdminService: GenService<{
     output: typeof ImportUserGroupsResponseSchema;
   },
   /**
-   * Lists user groups as ListUserGroups does, with all they hold. Their tokens
-   * are shown on request, which the audit trail records.
+   * Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
+   * requested. The audit trail records exports of tokens.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ExportUserGroups
    */
@@ -1850,8 +1904,8 @@ export const AdminService: GenService<{
     output: typeof ExportUserGroupsResponseSchema;
   },
   /**
-   * Lists who changed what, the newest first: user groups, API tokens and the
-   * environment itself. Events are kept for the setting AUDIT_RETENTION.
+   * Lists changes of user groups, API tokens and the environment, the newest first. The service
+   * stores events for the setting AUDIT_RETENTION.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListAuditEvents
    */
@@ -1861,8 +1915,8 @@ export const AdminService: GenService<{
     output: typeof ListAuditEventsResponseSchema;
   },
   /**
-   * Lists the keys of the setting TOKEN_KEYS: those that tokens may be encrypted
-   * under, and those that the worker has which answers. ADMIN_TOKEN only.
+   * Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
+   * that stored tokens may need. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListTokenKeys
    */
@@ -1872,10 +1926,9 @@ export const AdminService: GenService<{
     output: typeof ListTokenKeysResponseSchema;
   },
   /**
-   * Encrypts the tokens of an environment under the first key of TOKEN_KEYS that
-   * are encrypted under another one: so many by a call. Nothing that callers see
-   * changes. Safe to repeat, and beside every other call: what is changed
-   * meanwhile is encrypted as that left it. ADMIN_TOKEN only.
+   * Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
+   * call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
+   * and safe during other calls. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ReencryptUserGroupTokens
    */
@@ -1885,8 +1938,8 @@ export const AdminService: GenService<{
     output: typeof ReencryptUserGroupTokensResponseSchema;
   },
   /**
-   * Lists the keys that sign the viewer sessions of an environment, the one first
-   * that signs first. There are none before its first session.
+   * Lists the keys that sign the viewer sessions of an environment, in the order in which they
+   * sign. Empty before the first viewer session.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.ListSigningKeys
    */
@@ -1896,11 +1949,10 @@ export const AdminService: GenService<{
     output: typeof ListSigningKeysResponseSchema;
   },
   /**
-   * Has another key sign the viewer sessions of an environment, as the service
-   * does by itself every 30 days; no session ends. The next one signs at once
-   * or, if it was not published for 15 minutes yet, as soon as it was: then
-   * repeating the call changes nothing. Makes keys where there are none.
-   * ADMIN_TOKEN only.
+   * Activates the next key that signs viewer sessions. The service does the same every 30 days. No
+   * session is revoked. If the next key has been published for less than 15 minutes, it starts to
+   * sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
+   * if the environment has none. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RotateSigningKey
    */
@@ -1910,10 +1962,9 @@ export const AdminService: GenService<{
     output: typeof RotateSigningKeyResponseSchema;
   },
   /**
-   * Notes that no token is encrypted under a key, so that workers start without
-   * it. To be called once all environments are gone through. FAILED_PRECONDITION
-   * while a group needs it, or a worker encrypts under it. Safe to repeat.
-   * ADMIN_TOKEN only.
+   * Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
+   * after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
+   * group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.RetireTokenKey
    */
@@ -1923,11 +1974,10 @@ export const AdminService: GenService<{
     output: typeof RetireTokenKeyResponseSchema;
   },
   /**
-   * Accepts what Redis holds as the data of the service, after Redis came back
-   * empty, with an older state, or was replaced. Until then changes fail with
-   * UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
-   * Redis holds data of another layout, or of other keys. Safe to repeat.
-   * ADMIN_TOKEN only.
+   * Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
+   * to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
+   * accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
+   * data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.AcceptStoreData
    */

@@ -15,73 +15,77 @@ export const file_usergroup_admin_v1_api_token: GenFile = /*@__PURE__*/
   fileDesc("CiJ1c2VyZ3JvdXAvYWRtaW4vdjEvYXBpX3Rva2VuLnByb3RvEhJ1c2VyZ3JvdXAuYWRtaW4udjEi+QIKCEFwaVRva2VuEgoKAmlkGAEgASgJEhQKDGRpc3BsYXlfbmFtZRgCIAEoCRImCgRyb2xlGAMgASgOMhgudXNlcmdyb3VwLmFkbWluLnYxLlJvbGUSLwoLZXhwaXJlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2NyZWF0ZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdjcmVhdG9yGAYgASgJEjEKDWxhc3RfdXNlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3JvdGF0b3IYCCABKAkSNQoRdG9rZW5fY3JlYXRlX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjUKEWdyYWNlX2V4cGlyZV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCpeCgRSb2xlEhQKEFJPTEVfVU5TUEVDSUZJRUQQABIQCgxST0xFX1JFU09MVkUQARINCglST0xFX1JFQUQQAhIPCgtST0xFX01BTkFHRRADEg4KClJPTEVfQURNSU4QBGIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
- * A credential of callers. The token itself is shown once, when it is created.
+ * An API token, without its secret.
  *
  * @generated from message usergroup.admin.v1.ApiToken
  */
 export type ApiToken = Message<"usergroup.admin.v1.ApiToken"> & {
   /**
-   * Chosen by the service; not secret.
+   * Id, chosen by the service. Not secret.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * What people call it, such as the back end that has it.
+   * Display name, such as the back end that uses the token.
    *
    * @generated from field: string display_name = 2;
    */
   displayName: string;
 
   /**
+   * Role of the token.
+   *
    * @generated from field: usergroup.admin.v1.Role role = 3;
    */
   role: Role;
 
   /**
-   * Unset: it lasts until it is revoked.
+   * Expiry time. Unset if the token does not expire.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 4;
    */
   expireTime?: Timestamp | undefined;
 
   /**
+   * Time of the creation of the token.
+   *
    * @generated from field: google.protobuf.Timestamp create_time = 5;
    */
   createTime?: Timestamp | undefined;
 
   /**
-   * The id of the API token that created it; `root` for ADMIN_TOKEN.
+   * Id of the API token that created it. `root` for ADMIN_TOKEN.
    *
    * @generated from field: string creator = 6;
    */
   creator: string;
 
   /**
-   * When it was last used, as far as is known: it is noted once a minute at most.
+   * Time of the last use, exact to a minute. Unset if the token was never used.
    *
    * @generated from field: google.protobuf.Timestamp last_use_time = 7;
    */
   lastUseTime?: Timestamp | undefined;
 
   /**
-   * The id of the API token that last rotated it; `root` for ADMIN_TOKEN. Unset:
-   * it was not rotated.
+   * Id of the API token that last rotated it. `root` for ADMIN_TOKEN. Unset if it was never
+   * rotated.
    *
    * @generated from field: string rotator = 8;
    */
   rotator: string;
 
   /**
-   * Since when it has its current text.
+   * Time of the creation of the current secret.
    *
    * @generated from field: google.protobuf.Timestamp token_create_time = 9;
    */
   tokenCreateTime?: Timestamp | undefined;
 
   /**
-   * Until when a text before the current one is valid. Unset: none is.
+   * Latest end of the grace period of a previous secret. Unset if no previous secret is valid.
    *
    * @generated from field: google.protobuf.Timestamp grace_expire_time = 10;
    */
@@ -96,8 +100,7 @@ export const ApiTokenSchema: GenMessage<ApiToken> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_api_token, 0);
 
 /**
- * What the bearer of an API token may do in its environment. Each role may do what those before it may, but for
- * `ROLE_READ`, which does not create groups.
+ * Role of an API token within its environment. Each role includes the ones before it.
  *
  * @generated from enum usergroup.admin.v1.Role
  */
@@ -108,28 +111,28 @@ export const Role = {
   UNSPECIFIED: 0,
 
   /**
-   * ResolveViewer.
+   * May call GetCaller, ResolveViewer, and CreateViewerSession by the token of a group.
    *
    * @generated from enum value: ROLE_RESOLVE = 1;
    */
   RESOLVE: 1,
 
   /**
-   * GetUserGroup of groups that exist, and ResolveViewer.
+   * Also CreateViewerSession by the id of a group, and GetUserGroup of existing groups.
    *
    * @generated from enum value: ROLE_READ = 2;
    */
   READ: 2,
 
   /**
-   * Every method of UserGroupService and ViewerService.
+   * Also all methods of UserGroupService.
    *
    * @generated from enum value: ROLE_MANAGE = 3;
    */
   MANAGE: 3,
 
   /**
-   * These, and AdminService for its own environment.
+   * Also AdminService for its environment.
    *
    * @generated from enum value: ROLE_ADMIN = 4;
    */
@@ -137,8 +140,7 @@ export const Role = {
 } as const;
 
 /**
- * What the bearer of an API token may do in its environment. Each role may do what those before it may, but for
- * `ROLE_READ`, which does not create groups.
+ * Role of an API token within its environment. Each role includes the ones before it.
  *
  * @generated from enum usergroup.admin.v1.Role
  */

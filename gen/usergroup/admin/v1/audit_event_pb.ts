@@ -15,8 +15,7 @@ export const file_usergroup_admin_v1_audit_event: GenFile = /*@__PURE__*/
   fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvYXVkaXRfZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSLCAwoKQXVkaXRFdmVudBIKCgJpZBgBIAEoCRIvCgtjcmVhdGVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYAyABKAkSGgoSYWN0b3JfZGlzcGxheV9uYW1lGAQgASgJEgwKBHJvbGUYBSABKAkSDgoGbWV0aG9kGAYgASgJEhUKDXVzZXJfZ3JvdXBfaWQYByABKAkSFAoMYXBpX3Rva2VuX2lkGAggASgJEhYKDmNoYW5nZWRfZmllbGRzGAkgAygJEhIKCnJlcXVlc3RfaWQYCiABKAkSFAoMcGVlcl9hZGRyZXNzGAsgASgJEhYKDmFwaV90b2tlbl9yb2xlGAwgASgJEh4KFmFwaV90b2tlbl9kaXNwbGF5X25hbWUYDSABKAkSQwoIZXhwb3J0ZWQYDiABKAsyMS51c2VyZ3JvdXAuYWRtaW4udjEuQXVkaXRFdmVudC5FeHBvcnRlZFVzZXJHcm91cHMaPwoSRXhwb3J0ZWRVc2VyR3JvdXBzEhoKEnByb3ZpZGVkX2lkX3ByZWZpeBgBIAEoCRINCgVjb3VudBgCIAEoBWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
- * A change, or an export of tokens: who made it, when and how. It holds no
- * values and no tokens.
+ * A change, or an export of tokens. Contains no values and no tokens.
  *
  * @generated from message usergroup.admin.v1.AuditEvent
  */
@@ -29,96 +28,94 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   id: string;
 
   /**
-   * By the store's clock.
+   * Time of the change, by the clock of Redis.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 2;
    */
   createTime?: Timestamp | undefined;
 
   /**
-   * The id of the caller's API token; `static-NAME` for the entry of that name
-   * in the setting API_TOKENS, or with a keyed digest of its token in place of
-   * the name if it has none; `root` for ADMIN_TOKEN; `service` for what the
-   * service made at its start.
+   * Id of the API token of the caller. For a token of the setting API_TOKENS: `static-NAME`, or a
+   * keyed digest of the token if it has no name. `root` for ADMIN_TOKEN, `service` for changes at
+   * the start of the service.
    *
    * @generated from field: string actor_id = 3;
    */
   actorId: string;
 
   /**
-   * The display name that the API token had.
+   * Display name of that API token at the time of the change.
    *
    * @generated from field: string actor_display_name = 4;
    */
   actorDisplayName: string;
 
   /**
-   * The role that it had: `manage`, `admin`, `root` or `service`.
+   * Role of that API token: `manage`, `admin`, `root` or `service`.
    *
    * @generated from field: string role = 5;
    */
   role: string;
 
   /**
-   * The name of the RPC, such as `UpdateUserGroup`, also when it was called
-   * over REST.
+   * Name of the RPC, such as `UpdateUserGroup`. The same for calls over REST.
    *
    * @generated from field: string method = 6;
    */
   method: string;
 
   /**
-   * The user group that was changed. Unset: the event is of the environment.
+   * The changed user group. Unset if the event concerns the environment or an API token.
    *
    * @generated from field: string user_group_id = 7;
    */
   userGroupId: string;
 
   /**
-   * The API token that was created, changed, rotated or revoked, if one was.
+   * The API token that was created, changed, rotated or revoked.
    *
    * @generated from field: string api_token_id = 8;
    */
   apiTokenId: string;
 
   /**
-   * The names of the fields that have new values, or were shown, such as
-   * `name`, `mapping`, `properties` or `token`.
+   * Names of the fields that have new values or were shown, such as `name`, `mapping`, `properties`
+   * or `token`.
    *
    * @generated from field: repeated string changed_fields = 9;
    */
   changedFields: string[];
 
   /**
-   * The header `X-Request-Id` of the request and its answer.
+   * The header `X-Request-Id` of the request and its response.
    *
    * @generated from field: string request_id = 10;
    */
   requestId: string;
 
   /**
-   * The IP address of the caller; behind trusted proxies, as they tell it.
+   * IP address of the caller. Behind trusted proxies, the address that they report.
    *
    * @generated from field: string peer_address = 11;
    */
   peerAddress: string;
 
   /**
-   * The role of that API token: `resolve`, `read`, `manage` or `admin`.
+   * Role of the API token in `api_token_id`: `resolve`, `read`, `manage` or `admin`.
    *
    * @generated from field: string api_token_role = 12;
    */
   apiTokenRole: string;
 
   /**
-   * The display name that it had before the change.
+   * Display name of the API token in `api_token_id`, before the change.
    *
    * @generated from field: string api_token_display_name = 13;
    */
   apiTokenDisplayName: string;
 
   /**
-   * Which user groups an export of tokens showed. Unset for every other event.
+   * The exported user groups. Set only for an export of tokens.
    *
    * @generated from field: usergroup.admin.v1.AuditEvent.ExportedUserGroups exported = 14;
    */
@@ -133,20 +130,20 @@ export const AuditEventSchema: GenMessage<AuditEvent> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_audit_event, 0);
 
 /**
- * What an export of tokens showed.
+ * User groups of a page of an export of tokens.
  *
  * @generated from message usergroup.admin.v1.AuditEvent.ExportedUserGroups
  */
 export type AuditEvent_ExportedUserGroups = Message<"usergroup.admin.v1.AuditEvent.ExportedUserGroups"> & {
   /**
-   * What the ids had to begin with. Empty: all groups.
+   * Prefix of the ids. Empty for all groups.
    *
    * @generated from field: string provided_id_prefix = 1;
    */
   providedIdPrefix: string;
 
   /**
-   * How many groups the page had.
+   * Number of groups on the page.
    *
    * @generated from field: int32 count = 2;
    */

@@ -19,29 +19,35 @@ export const file_usergroup_admin_v1_environment: GenFile = /*@__PURE__*/
   fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvZW52aXJvbm1lbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSKrAQoLRW52aXJvbm1lbnQSDAoEbmFtZRgBIAEoCRIsCgN0YWcYAiABKA4yHy51c2VyZ3JvdXAudjEuQXBpRW52aXJvbm1lbnRUYWcSLwoLY3JlYXRlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2RlbGV0ZV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKHAQoPRW52aXJvbm1lbnROYW1lEjwKBG5hbWUYASABKAlCLrpIJ3IlMiNeW0EtWmEtejAtOV8tXVtBLVphLXowLTkuXy1dezAsNjN9JMD9GAESNgoDdGFnGAIgASgOMh8udXNlcmdyb3VwLnYxLkFwaUVudmlyb25tZW50VGFnQgi6SAWCAQIQAWIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_usergroup_v1_json_rules, file_usergroup_v1_user_group]);
 
 /**
- * An isolated namespace of user groups. Its name and tag together are unique.
+ * An isolated namespace of user groups. Name and tag together are unique.
  *
  * @generated from message usergroup.admin.v1.Environment
  */
 export type Environment = Message<"usergroup.admin.v1.Environment"> & {
   /**
+   * Name.
+   *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
+   * Tag.
+   *
    * @generated from field: usergroup.v1.ApiEnvironmentTag tag = 2;
    */
   tag: ApiEnvironmentTag;
 
   /**
+   * Time of the creation of the environment.
+   *
    * @generated from field: google.protobuf.Timestamp create_time = 3;
    */
   createTime?: Timestamp | undefined;
 
   /**
-   * Since when it is being deleted: until that is done nothing but
-   * DeleteEnvironment acts on it. Unset: it is not.
+   * Start of the deletion. Until it is complete, only DeleteEnvironment acts on the environment.
+   * Unset if the environment is not being deleted.
    *
    * @generated from field: google.protobuf.Timestamp delete_time = 4;
    */
@@ -56,20 +62,22 @@ export const EnvironmentSchema: GenMessage<Environment> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_environment, 0);
 
 /**
- * Names an environment.
+ * Name and tag of an environment.
  *
  * @generated from message usergroup.admin.v1.EnvironmentName
  */
 export type EnvironmentName = Message<"usergroup.admin.v1.EnvironmentName"> & {
   /**
-   * With no dot in front: `.` and `..` have no place in a URL, where its viewer
-   * sessions name it.
+   * 1 to 64 letters, digits, `.`, `_` and `-`. It must not start with a dot, because `.` and `..`
+   * have a special meaning in URLs.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
+   * Tag. Default: none.
+   *
    * @generated from field: usergroup.v1.ApiEnvironmentTag tag = 2;
    */
   tag: ApiEnvironmentTag;

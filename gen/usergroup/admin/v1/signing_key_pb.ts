@@ -15,45 +15,48 @@ export const file_usergroup_admin_v1_signing_key: GenFile = /*@__PURE__*/
   fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvc2lnbmluZ19rZXkucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSLpAgoKU2lnbmluZ0tleRIKCgJpZBgBIAEoCRIzCgVzdGF0ZRgCIAEoDjIkLnVzZXJncm91cC5hZG1pbi52MS5TaWduaW5nS2V5LlN0YXRlEi8KC2NyZWF0ZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgthY3RpdmVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLcmV0aXJlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2V4cGlyZV90aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJWCgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEhEKDVNUQVRFX1NUQU5EQlkQARIQCgxTVEFURV9BQ1RJVkUQAhIRCg1TVEFURV9SRVRJUkVEEANiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
- * A key that signs the viewer sessions of an environment, without the key
- * itself.
+ * A key that signs viewer sessions of an environment, without its private part.
  *
  * @generated from message usergroup.admin.v1.SigningKey
  */
 export type SigningKey = Message<"usergroup.admin.v1.SigningKey"> & {
   /**
-   * The `kid` of sessions that it signs. Not secret.
+   * The `kid` in the header of its sessions. Not secret.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
+   * State of the key.
+   *
    * @generated from field: usergroup.admin.v1.SigningKey.State state = 2;
    */
   state: SigningKey_State;
 
   /**
+   * Time of the creation of the key.
+   *
    * @generated from field: google.protobuf.Timestamp create_time = 3;
    */
   createTime?: Timestamp | undefined;
 
   /**
-   * From when on it signs.
+   * Time at which the key starts to sign.
    *
    * @generated from field: google.protobuf.Timestamp active_time = 4;
    */
   activeTime?: Timestamp | undefined;
 
   /**
-   * When the next one takes over. Unset: there is no next one yet.
+   * Time at which the next key starts to sign. Unset if the next key does not exist yet.
    *
    * @generated from field: google.protobuf.Timestamp retire_time = 5;
    */
   retireTime?: Timestamp | undefined;
 
   /**
-   * When it is no longer published. Unset: as `retire_time`.
+   * Time at which the service stops publishing the key. Unset if `retire_time` is unset.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 6;
    */
@@ -68,6 +71,8 @@ export const SigningKeySchema: GenMessage<SigningKey> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_signing_key, 0);
 
 /**
+ * State of a signing key.
+ *
  * @generated from enum usergroup.admin.v1.SigningKey.State
  */
 export const SigningKey_State = {
@@ -77,21 +82,21 @@ export const SigningKey_State = {
   UNSPECIFIED: 0,
 
   /**
-   * Published, and does not sign yet.
+   * Published, but does not sign yet.
    *
    * @generated from enum value: STATE_STANDBY = 1;
    */
   STANDBY: 1,
 
   /**
-   * It signs.
+   * Signs viewer sessions.
    *
    * @generated from enum value: STATE_ACTIVE = 2;
    */
   ACTIVE: 2,
 
   /**
-   * Published until the last session that it signed has ended.
+   * Does not sign any more. Published until its last session has expired.
    *
    * @generated from enum value: STATE_RETIRED = 3;
    */
@@ -99,6 +104,8 @@ export const SigningKey_State = {
 } as const;
 
 /**
+ * State of a signing key.
+ *
  * @generated from enum usergroup.admin.v1.SigningKey.State
  */
 export type SigningKey_State = (typeof SigningKey_State)[keyof typeof SigningKey_State] | UnknownEnum;

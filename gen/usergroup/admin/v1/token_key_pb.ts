@@ -15,43 +15,43 @@ export const file_usergroup_admin_v1_token_key: GenFile = /*@__PURE__*/
   fileDesc("CiJ1c2VyZ3JvdXAvYWRtaW4vdjEvdG9rZW5fa2V5LnByb3RvEhJ1c2VyZ3JvdXAuYWRtaW4udjEifgoIVG9rZW5LZXkSCgoCaWQYASABKAkSDwoHcHJpbWFyeRgCIAEoCBIMCgRoZWxkGAMgASgIEhAKCHJlY29yZGVkGAQgASgIEjUKEWxhc3RfZW5jcnlwdF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJYCgtUb2tlbktleVVzZRIUCgx0b2tlbl9rZXlfaWQYASABKAkSGAoQdXNlcl9ncm91cF9jb3VudBgCIAEoAxIZChFzaWduaW5nX2tleV9jb3VudBgDIAEoBWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
- * A key of the setting TOKEN_KEYS, without the key itself.
+ * A key of the setting TOKEN_KEYS, without its value.
  *
  * @generated from message usergroup.admin.v1.TokenKey
  */
 export type TokenKey = Message<"usergroup.admin.v1.TokenKey"> & {
   /**
+   * Id of the key.
+   *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Whether the worker that answers encrypts under it: it is the first of its
-   * TOKEN_KEYS.
+   * True if the worker that responds encrypts with this key: the first key of its TOKEN_KEYS.
    *
    * @generated from field: bool primary = 2;
    */
   primary: boolean;
 
   /**
-   * Whether the worker that answers has it. Without it groups that need it
-   * cannot be read.
+   * True if the worker that responds has this key. Without it, the worker cannot decrypt tokens
+   * that need it.
    *
    * @generated from field: bool held = 3;
    */
   held: boolean;
 
   /**
-   * Whether tokens may be encrypted under it: Redis has it on record since a
-   * worker began to, and until RetireTokenKey.
+   * True if stored tokens may need this key: from the first use by any worker until RetireTokenKey.
    *
    * @generated from field: bool recorded = 4;
    */
   recorded: boolean;
 
   /**
-   * When a worker last said that it encrypts under it, which each does every 10
-   * seconds. Unset: none did, or the key is not in use yet.
+   * Last time at which a worker reported that it encrypts with this key. Workers report every 10
+   * seconds. Unset if no worker has reported it.
    *
    * @generated from field: google.protobuf.Timestamp last_encrypt_time = 5;
    */
@@ -66,27 +66,27 @@ export const TokenKeySchema: GenMessage<TokenKey> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_token_key, 0);
 
 /**
- * How much is encrypted under a key.
+ * Number of records that a key encrypts.
  *
  * @generated from message usergroup.admin.v1.TokenKeyUse
  */
 export type TokenKeyUse = Message<"usergroup.admin.v1.TokenKeyUse"> & {
   /**
-   * The id of the key.
+   * Id of the key.
    *
    * @generated from field: string token_key_id = 1;
    */
   tokenKeyId: string;
 
   /**
-   * How many user groups have a token that is.
+   * Number of user groups whose token needs the key.
    *
    * @generated from field: int64 user_group_count = 2;
    */
   userGroupCount: bigint;
 
   /**
-   * How many keys that sign viewer sessions are.
+   * Number of signing keys that need the key.
    *
    * @generated from field: int32 signing_key_count = 3;
    */

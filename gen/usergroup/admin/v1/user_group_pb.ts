@@ -17,7 +17,7 @@ export const file_usergroup_admin_v1_user_group: GenFile = /*@__PURE__*/
   fileDesc("CiN1c2VyZ3JvdXAvYWRtaW4vdjEvdXNlcl9ncm91cC5wcm90bxISdXNlcmdyb3VwLmFkbWluLnYxIo8ECg1Vc2VyR3JvdXBJbmZvEg8KB3RlYW1faWQYASABKAMSEwoLcHJvdmlkZWRfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRI/CgdtYXBwaW5nGAQgAygLMi4udXNlcmdyb3VwLmFkbWluLnYxLlVzZXJHcm91cEluZm8uTWFwcGluZ0VudHJ5EisKCnByb3BlcnRpZXMYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EgwKBGV0YWcYBiABKAkSLwoLY3JlYXRlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChF0b2tlbl9jcmVhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNgoSbGFzdF9yb3RhdGlvbl90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI1ChFncmFjZV9leHBpcmVfdGltZRgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOaW1wb3J0ZWRfdG9rZW4YDCABKAgaLgoMTWFwcGluZ0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEi6QIKEUltcG9ydGVkVXNlckdyb3VwEicKC3Byb3ZpZGVkX2lkGAEgASgJQhK6SAdyBRABGIACwP0YAcj9GAESHwoEbmFtZRgCIAEoCUIMukgFcgMYgALA/RgBSACIAQESXgoHbWFwcGluZxgDIAMoCzIyLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRlZFVzZXJHcm91cC5NYXBwaW5nRW50cnlCGbpIFpoBExDoByIHcgUQARiAAioFcgMYgAgSNwoKcHJvcGVydGllcxgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RCCrr9GAYIgIAEECASLgoFdG9rZW4YBSABKAlCGrpIF3IVEAgYgAgyDl5bXHgyMS1ceDdlXSokSAGIAQEaLgoMTWFwcGluZ0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX25hbWVCCAoGX3Rva2VuIo8DCgxJbXBvcnRSZXN1bHQSEwoLcHJvdmlkZWRfaWQYASABKAkSOQoHb3V0Y29tZRgCIAEoDjIoLnVzZXJncm91cC5hZG1pbi52MS5JbXBvcnRSZXN1bHQuT3V0Y29tZRI5CgdmYWlsdXJlGAMgASgLMigudXNlcmdyb3VwLmFkbWluLnYxLkltcG9ydFJlc3VsdC5GYWlsdXJlEhYKDmNoYW5nZWRfZmllbGRzGAQgAygJGkkKB0ZhaWx1cmUSDAoEY29kZRgBIAEoBRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJIpABCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX0NSRUFURUQQARITCg9PVVRDT01FX1VQREFURUQQAhIVChFPVVRDT01FX1VOQ0hBTkdFRBADEhIKDk9VVENPTUVfRkFJTEVEEAQSFwoTT1VUQ09NRV9UT0tFTl9ORVdFUhAFYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_struct, file_google_protobuf_timestamp, file_usergroup_v1_json_rules]);
 
 /**
- * What operators may see of a user group: everything but its token.
+ * A user group as operators see it: without its token.
  *
  * @generated from message usergroup.admin.v1.UserGroupInfo
  */
@@ -30,26 +30,28 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   teamId: bigint;
 
   /**
-   * The id that the caller chose, unique within the environment.
+   * The id that the caller chose. Unique within the environment.
    *
    * @generated from field: string provided_id = 2;
    */
   providedId: string;
 
   /**
+   * Display name.
+   *
    * @generated from field: string name = 3;
    */
   name: string;
 
   /**
-   * Schema id to data source. Left out of lists.
+   * Maps schema ids to data sources. Unset in lists.
    *
    * @generated from field: map<string, string> mapping = 4;
    */
   mapping: { [key: string]: string };
 
   /**
-   * Free-form; unset when the group has none. Left out of lists.
+   * Free-form JSON object. Unset in lists, and if the group has no properties.
    *
    * @generated from field: google.protobuf.Struct properties = 5;
    */
@@ -63,40 +65,44 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   etag: string;
 
   /**
+   * Time of the creation of the group.
+   *
    * @generated from field: google.protobuf.Timestamp create_time = 7;
    */
   createTime?: Timestamp | undefined;
 
   /**
+   * Time of the last change of the group.
+   *
    * @generated from field: google.protobuf.Timestamp update_time = 8;
    */
   updateTime?: Timestamp | undefined;
 
   /**
-   * Since when the group has its current token; of an imported one, of when the
-   * import was.
+   * Time of the creation of the current token. For an imported token, the `snapshot_time` of the
+   * import.
    *
    * @generated from field: google.protobuf.Timestamp token_create_time = 9;
    */
   tokenCreateTime?: Timestamp | undefined;
 
   /**
-   * When its token was last replaced: by a rotation, a revocation or an
-   * import, as `token_create_time` has it. Unset: not since it was created.
+   * Time at which a rotation, a revocation or an import last replaced the token, in the sense of
+   * `token_create_time`. Unset if the group has its first token.
    *
    * @generated from field: google.protobuf.Timestamp last_rotation_time = 10;
    */
   lastRotationTime?: Timestamp | undefined;
 
   /**
-   * Until when the token before the current one is valid. Unset: it is not.
+   * End of the grace period of the previous token. Unset if the previous token is not valid.
    *
    * @generated from field: google.protobuf.Timestamp grace_expire_time = 11;
    */
   graceExpireTime?: Timestamp | undefined;
 
   /**
-   * Whether its current token is one of another system.
+   * True if the current token comes from another system.
    *
    * @generated from field: bool imported_token = 12;
    */
@@ -111,39 +117,43 @@ export const UserGroupInfoSchema: GenMessage<UserGroupInfo> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_user_group, 0);
 
 /**
- * A user group as it is to be after an import.
+ * A user group to import.
  *
  * @generated from message usergroup.admin.v1.ImportedUserGroup
  */
 export type ImportedUserGroup = Message<"usergroup.admin.v1.ImportedUserGroup"> & {
   /**
+   * Id of the user group: 1 to 256 visible characters.
+   *
    * @generated from field: string provided_id = 1;
    */
   providedId: string;
 
   /**
-   * Unset: the id.
+   * Display name. Default: the id.
    *
    * @generated from field: optional string name = 2;
    */
   name?: string | undefined;
 
   /**
+   * Maps schema ids to data sources. Default: empty.
+   *
    * @generated from field: map<string, string> mapping = 3;
    */
   mapping: { [key: string]: string };
 
   /**
-   * Unset: none.
+   * Free-form JSON object. Default: none.
    *
    * @generated from field: google.protobuf.Struct properties = 4;
    */
   properties?: JsonObject | undefined;
 
   /**
-   * The token that the group has where it comes from, which it keeps until it
-   * is rotated. Unset: a new group gets a fresh one, and one that exists keeps
-   * its own.
+   * Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps it until
+   * its next rotation. Default: an existing group keeps its token, and a new group gets a generated
+   * token.
    *
    * @generated from field: optional string token = 5;
    */
@@ -158,29 +168,34 @@ export const ImportedUserGroupSchema: GenMessage<ImportedUserGroup> = /*@__PURE_
   messageDesc(file_usergroup_admin_v1_user_group, 1);
 
 /**
- * What became of a user group that was to be imported.
+ * Result of the import of one user group.
  *
  * @generated from message usergroup.admin.v1.ImportResult
  */
 export type ImportResult = Message<"usergroup.admin.v1.ImportResult"> & {
   /**
+   * Id of the user group.
+   *
    * @generated from field: string provided_id = 1;
    */
   providedId: string;
 
   /**
+   * What the import did.
+   *
    * @generated from field: usergroup.admin.v1.ImportResult.Outcome outcome = 2;
    */
   outcome: ImportResult_Outcome;
 
   /**
+   * Set only for OUTCOME_FAILED.
+   *
    * @generated from field: usergroup.admin.v1.ImportResult.Failure failure = 3;
    */
   failure?: ImportResult_Failure | undefined;
 
   /**
-   * The names of the fields that have new values: `name`, `mapping`,
-   * `properties` or `token`.
+   * Fields with new values: `name`, `mapping`, `properties` or `token`.
    *
    * @generated from field: repeated string changed_fields = 4;
    */
@@ -195,33 +210,34 @@ export const ImportResultSchema: GenMessage<ImportResult> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_user_group, 2);
 
 /**
- * Why a user group was not imported.
+ * Reason why a user group was not imported.
  *
  * @generated from message usergroup.admin.v1.ImportResult.Failure
  */
 export type ImportResult_Failure = Message<"usergroup.admin.v1.ImportResult.Failure"> & {
   /**
-   * One of google.rpc.Code.
+   * A code of google.rpc.Code.
    *
    * @generated from field: int32 code = 1;
    */
   code: number;
 
   /**
-   * As google.rpc.ErrorInfo has it.
+   * A reason, as in google.rpc.ErrorInfo.
    *
    * @generated from field: string reason = 2;
    */
   reason: string;
 
   /**
+   * What failed and what to do, in English.
+   *
    * @generated from field: string message = 3;
    */
   message: string;
 
   /**
-   * Of UNAVAILABLE: `not_made`, or `unknown` when the group may have been
-   * imported.
+   * For UNAVAILABLE: `not_made`, or `unknown` if Redis may have imported the group.
    *
    * @generated from field: string outcome = 4;
    */
@@ -236,6 +252,8 @@ export const ImportResult_FailureSchema: GenMessage<ImportResult_Failure> = /*@_
   messageDesc(file_usergroup_admin_v1_user_group, 2, 0);
 
 /**
+ * What the import did with the user group.
+ *
  * @generated from enum usergroup.admin.v1.ImportResult.Outcome
  */
 export const ImportResult_Outcome = {
@@ -245,32 +263,36 @@ export const ImportResult_Outcome = {
   UNSPECIFIED: 0,
 
   /**
+   * The import created the group.
+   *
    * @generated from enum value: OUTCOME_CREATED = 1;
    */
   CREATED: 1,
 
   /**
+   * The import changed the group. `changed_fields` lists the changes.
+   *
    * @generated from enum value: OUTCOME_UPDATED = 2;
    */
   UPDATED: 2,
 
   /**
-   * It is already as it is to be, and has the token that it was given.
+   * The group was already equal, with the given token.
    *
    * @generated from enum value: OUTCOME_UNCHANGED = 3;
    */
   UNCHANGED: 3,
 
   /**
-   * `failure` says why.
+   * The import did not change the group. `failure` contains the reason.
    *
    * @generated from enum value: OUTCOME_FAILED = 4;
    */
   FAILED: 4,
 
   /**
-   * It is as it is to be, but for its token: it has one that is younger than
-   * `snapshot_time`, and keeps it.
+   * The group keeps its token, because it is newer than `snapshot_time`. The other fields are as
+   * given.
    *
    * @generated from enum value: OUTCOME_TOKEN_NEWER = 5;
    */
@@ -278,6 +300,8 @@ export const ImportResult_Outcome = {
 } as const;
 
 /**
+ * What the import did with the user group.
+ *
  * @generated from enum usergroup.admin.v1.ImportResult.Outcome
  */
 export type ImportResult_Outcome = (typeof ImportResult_Outcome)[keyof typeof ImportResult_Outcome] | UnknownEnum;

@@ -23,14 +23,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The label of an environment. Two environments of one name may hold the same
-// user group id when their tags differ.
+// The tag of an environment. Environments with the same name and different tags are separate.
 type ApiEnvironmentTag int32
 
 const (
+	// The environment has no tag.
 	ApiEnvironmentTag_API_ENVIRONMENT_TAG_UNSPECIFIED ApiEnvironmentTag = 0
-	ApiEnvironmentTag_API_ENVIRONMENT_TAG_CUSTOMER    ApiEnvironmentTag = 1
-	ApiEnvironmentTag_API_ENVIRONMENT_TAG_TESTING     ApiEnvironmentTag = 2
+	// Production data.
+	ApiEnvironmentTag_API_ENVIRONMENT_TAG_CUSTOMER ApiEnvironmentTag = 1
+	// Test data.
+	ApiEnvironmentTag_API_ENVIRONMENT_TAG_TESTING ApiEnvironmentTag = 2
 )
 
 // Enum value maps for ApiEnvironmentTag.
@@ -74,26 +76,32 @@ func (ApiEnvironmentTag) EnumDescriptor() ([]byte, []int) {
 	return file_usergroup_v1_user_group_proto_rawDescGZIP(), []int{0}
 }
 
-// A tenant that views embedded dashboards.
+// A user group: a tenant whose users view embedded dashboards.
 type UserGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Internal id, below 2^53. Callers need not store it.
+	// Internal id, below 2^53. Callers do not need to store it.
 	TeamId int64 `protobuf:"varint,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// The user group token: a credential, to be kept by the caller's back end.
+	// The user group token. It is a credential: keep it in your back end.
 	Token string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
-	Name  string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// The id that the caller chose, unique within the environment.
+	// Display name.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// The id that the caller chose. Unique within the environment.
 	ProvidedId string `protobuf:"bytes,4,opt,name=provided_id,json=providedId,proto3" json:"provided_id,omitempty"`
-	// Schema id to data source.
+	// Maps schema ids to data sources.
 	Mapping map[string]string `protobuf:"bytes,5,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Free-form; unset when the group has none.
+	// Free-form JSON object. Unset if the group has no properties.
 	Properties *structpb.Struct `protobuf:"bytes,6,opt,name=properties,proto3" json:"properties,omitempty"`
-	// The tag of the group's environment.
+	// The tag of the environment of the group.
 	ApiEnvironmentTag ApiEnvironmentTag `protobuf:"varint,7,opt,name=api_environment_tag,json=apiEnvironmentTag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"api_environment_tag,omitempty"`
-	// Changes with every change of the group (https://google.aip.dev/154).
-	Etag            string                 `protobuf:"bytes,8,opt,name=etag,proto3" json:"etag,omitempty"`
-	CreateTime      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	UpdateTime      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// Changes with every change of the group (https://google.aip.dev/154). Send it as `etag` of
+	// UpdateUserGroup to detect concurrent changes.
+	Etag string `protobuf:"bytes,8,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Time of the creation of the group.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// Time of the last change of the group.
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// Time of the creation of the current token. For an imported token, the `snapshot_time` of the
+	// import.
 	TokenCreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=token_create_time,json=tokenCreateTime,proto3" json:"token_create_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

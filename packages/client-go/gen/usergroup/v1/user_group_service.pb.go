@@ -25,12 +25,15 @@ const (
 )
 
 type GetUserGroupRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	UserGroupId string                 `protobuf:"bytes,1,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	// Defaults to the id when the group is created.
-	Name          *string           `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	Mapping       map[string]string `protobuf:"bytes,3,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Properties    *structpb.Struct  `protobuf:"bytes,4,opt,name=properties,proto3,oneof" json:"properties,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the user group, chosen by the caller: 1 to 256 visible characters.
+	UserGroupId string `protobuf:"bytes,1,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
+	// Display name of a new group, at most 256 characters. Default: the id.
+	Name *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Maps schema ids to data sources, for a new group. At most 1,000 entries. Default: empty.
+	Mapping map[string]string `protobuf:"bytes,3,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Free-form JSON object of a new group, at most 64 KiB and 32 levels deep. Default: none.
+	Properties    *structpb.Struct `protobuf:"bytes,4,opt,name=properties,proto3,oneof" json:"properties,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -94,9 +97,10 @@ func (x *GetUserGroupRequest) GetProperties() *structpb.Struct {
 }
 
 type GetUserGroupResponse struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	UserGroup *UserGroup             `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
-	// Whether this call created the group.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user group, with its token.
+	UserGroup *UserGroup `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
+	// True if this call created the group.
 	NewUserGroup  bool `protobuf:"varint,2,opt,name=new_user_group,json=newUserGroup,proto3" json:"new_user_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -147,15 +151,20 @@ func (x *GetUserGroupResponse) GetNewUserGroup() bool {
 }
 
 type UpdateUserGroupRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	UserGroupId string                 `protobuf:"bytes,1,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Mapping     map[string]string      `protobuf:"bytes,3,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Properties  *structpb.Struct       `protobuf:"bytes,4,opt,name=properties,proto3" json:"properties,omitempty"`
-	// Of `name`, `mapping`, `properties`. No mask means every populated field,
-	// `*` means all of them. A masked field that is unset is cleared.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the user group.
+	UserGroupId string `protobuf:"bytes,1,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
+	// New display name, at most 256 characters.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// New mapping of schema ids to data sources. Replaces the whole mapping.
+	Mapping map[string]string `protobuf:"bytes,3,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// New properties. Replaces all properties.
+	Properties *structpb.Struct `protobuf:"bytes,4,opt,name=properties,proto3" json:"properties,omitempty"`
+	// Fields to change: `name`, `mapping`, `properties`, or `*` for all of them. A field that is in
+	// the mask and unset is cleared. Default: every field that is set.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	// When set, the group is changed only if this is its etag.
+	// If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
+	// group.
 	Etag          string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -234,8 +243,9 @@ func (x *UpdateUserGroupRequest) GetEtag() string {
 }
 
 type UpdateUserGroupResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserGroup     *UserGroup             `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user group after the change, with its token.
+	UserGroup     *UserGroup `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -279,20 +289,19 @@ func (x *UpdateUserGroupResponse) GetUserGroup() *UserGroup {
 
 type RotateUserGroupTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which group: by the token it has now, or by its id, so that a lost token
-	// does not block recovery.
+	// The user group. Use the id if you have lost the token.
 	//
 	// Types that are valid to be assigned to Group:
 	//
 	//	*RotateUserGroupTokenRequest_CurrentToken
 	//	*RotateUserGroupTokenRequest_UserGroupId
 	Group isRotateUserGroupTokenRequest_Group `protobuf_oneof:"group"`
-	// How long the old token stays valid. Unset: the server's ROTATION_GRACE.
+	// Grace period of the old token, at most 30 days. 0 revokes it at once. Default: the setting
+	// ROTATION_GRACE.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
-	// A retry with the same id within 24 hours rotates nothing: it gets the
-	// group as it is now, with the token that the first one made. ABORTED
-	// (TOKEN_REPLACED) when that one was replaced since
-	// (https://google.aip.dev/155).
+	// Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
+	// last 24 hours, this call does not rotate again. It returns the group with the token of the
+	// first call. Fails with ABORTED (TOKEN_REPLACED) if that token was replaced later.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -372,10 +381,12 @@ type isRotateUserGroupTokenRequest_Group interface {
 }
 
 type RotateUserGroupTokenRequest_CurrentToken struct {
+	// The current token of the group. A token in its grace period is refused.
 	CurrentToken string `protobuf:"bytes,1,opt,name=current_token,json=currentToken,proto3,oneof"`
 }
 
 type RotateUserGroupTokenRequest_UserGroupId struct {
+	// Id of the user group.
 	UserGroupId string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3,oneof"`
 }
 
@@ -384,8 +395,9 @@ func (*RotateUserGroupTokenRequest_CurrentToken) isRotateUserGroupTokenRequest_G
 func (*RotateUserGroupTokenRequest_UserGroupId) isRotateUserGroupTokenRequest_Group() {}
 
 type RotateUserGroupTokenResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserGroup     *UserGroup             `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user group, with its new token.
+	UserGroup     *UserGroup `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

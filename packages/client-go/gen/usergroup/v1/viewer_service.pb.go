@@ -26,10 +26,10 @@ const (
 
 type ResolveViewerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A user group token, or a viewer session.
+	// A user group token or a viewer session.
 	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// For whom a viewer session has to be made: one with another `audience` is
-	// NOT_FOUND. Unset: for anyone. User group tokens are for nobody in particular.
+	// Required audience of a viewer session. A session with another audience gives NOT_FOUND. Ignored
+	// for user group tokens. Default: any audience.
 	Audience      string `protobuf:"bytes,2,opt,name=audience,proto3" json:"audience,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -79,18 +79,24 @@ func (x *ResolveViewerRequest) GetAudience() string {
 	return ""
 }
 
-// Never holds the token itself.
+// The user group of a token. Never contains the token.
 type ResolveViewerResponse struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
-	TeamId            int64                  `protobuf:"varint,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	Name              string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	ProvidedId        string                 `protobuf:"bytes,3,opt,name=provided_id,json=providedId,proto3" json:"provided_id,omitempty"`
-	Mapping           map[string]string      `protobuf:"bytes,4,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Properties        *structpb.Struct       `protobuf:"bytes,5,opt,name=properties,proto3" json:"properties,omitempty"`
-	ApiEnvironmentTag ApiEnvironmentTag      `protobuf:"varint,6,opt,name=api_environment_tag,json=apiEnvironmentTag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"api_environment_tag,omitempty"`
-	// Set when the token was rotated and is on its grace: when it ends.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Internal id of the group, below 2^53.
+	TeamId int64 `protobuf:"varint,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
+	// Display name of the group.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Id of the group, chosen by the caller.
+	ProvidedId string `protobuf:"bytes,3,opt,name=provided_id,json=providedId,proto3" json:"provided_id,omitempty"`
+	// Maps schema ids to data sources.
+	Mapping map[string]string `protobuf:"bytes,4,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Free-form JSON object. Unset if the group has no properties.
+	Properties *structpb.Struct `protobuf:"bytes,5,opt,name=properties,proto3" json:"properties,omitempty"`
+	// The tag of the environment of the group.
+	ApiEnvironmentTag ApiEnvironmentTag `protobuf:"varint,6,opt,name=api_environment_tag,json=apiEnvironmentTag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"api_environment_tag,omitempty"`
+	// End of the grace period of the token. Set only if the token was rotated.
 	TokenExpireTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=token_expire_time,json=tokenExpireTime,proto3" json:"token_expire_time,omitempty"`
-	// Set when it was resolved by a viewer session.
+	// The viewer session. Set only if the request contained one.
 	Session       *ViewerSession `protobuf:"bytes,8,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -182,20 +188,22 @@ func (x *ResolveViewerResponse) GetSession() *ViewerSession {
 	return nil
 }
 
-// What a viewer session says beside its group.
+// The claims of a viewer session, except those of its group.
 type ViewerSession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The claim `jti`.
+	// Unique id: the claim `jti`.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Whom it was made for: the claim `aud`.
+	// The claim `aud`.
 	Audience string `protobuf:"bytes,2,opt,name=audience,proto3" json:"audience,omitempty"`
-	// The person within the group: the claim `vid`. Empty: nobody was named.
+	// The person within the group: the claim `vid`. Empty if the session names nobody.
 	ViewerId string `protobuf:"bytes,3,opt,name=viewer_id,json=viewerId,proto3" json:"viewer_id,omitempty"`
-	// The origin of the page that it was made for: the claim `origin`.
+	// The origin of the page: the claim `origin`. Empty if the session names none.
 	Origin string `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
-	// What its maker added: the claim `ext`.
-	Claims        *structpb.Struct       `protobuf:"bytes,5,opt,name=claims,proto3" json:"claims,omitempty"`
-	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// Additional claims of the caller: the claim `ext`.
+	Claims *structpb.Struct `protobuf:"bytes,5,opt,name=claims,proto3" json:"claims,omitempty"`
+	// The claim `iat`.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// The claim `exp`.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -282,29 +290,29 @@ func (x *ViewerSession) GetExpireTime() *timestamppb.Timestamp {
 
 type CreateViewerSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which group: by its token, also one on its grace, or by its id.
+	// The user group.
 	//
 	// Types that are valid to be assigned to Group:
 	//
 	//	*CreateViewerSessionRequest_Token
 	//	*CreateViewerSessionRequest_UserGroupId
 	Group isCreateViewerSessionRequest_Group `protobuf_oneof:"group"`
-	// Who is to take the session: what verifies it has to expect this text.
+	// The audience (`aud`). The verifier must expect the same value. Required.
 	Audience string `protobuf:"bytes,3,opt,name=audience,proto3" json:"audience,omitempty"`
-	// How long the session lasts, in whole seconds: at most the setting
-	// VIEWER_SESSION_MAX. Unset: 10 minutes, or that if it is less. One that is
-	// made by a token on its grace ends no later than the token.
+	// Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, or
+	// VIEWER_SESSION_MAX if that is shorter. A session of a token in its grace period expires no
+	// later than the token.
 	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// The person within the group, by whom the session can be ended.
+	// The person within the group. RevokeViewerSessions can revoke the sessions of one person.
+	// Default: nobody.
 	ViewerId string `protobuf:"bytes,5,opt,name=viewer_id,json=viewerId,proto3" json:"viewer_id,omitempty"`
-	// The origin of the page that is to hold the session, such as
-	// https://app.example.com.
+	// The origin of the page that holds the session, such as https://app.example.com. Default: none.
 	Origin *string `protobuf:"bytes,6,opt,name=origin,proto3,oneof" json:"origin,omitempty"`
-	// Which of the group's properties the session shows, by their keys. None by
-	// default: whoever has the session can read it.
+	// Keys of the properties of the group that the session contains, at most 100. Anyone who has the
+	// session can read them. Default: none.
 	PropertyKeys []string `protobuf:"bytes,7,rep,name=property_keys,json=propertyKeys,proto3" json:"property_keys,omitempty"`
-	// What else the session says, under the claim `ext`. Whoever has the session
-	// can read it.
+	// Additional claims, stored as the claim `ext`. At most 2 KiB and 16 levels deep. Anyone who has
+	// the session can read them.
 	Claims        *structpb.Struct `protobuf:"bytes,8,opt,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -412,10 +420,12 @@ type isCreateViewerSessionRequest_Group interface {
 }
 
 type CreateViewerSessionRequest_Token struct {
+	// The token of the group, current or in its grace period.
 	Token string `protobuf:"bytes,1,opt,name=token,proto3,oneof"`
 }
 
 type CreateViewerSessionRequest_UserGroupId struct {
+	// The id of the group. Needs the role `read`.
 	UserGroupId string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3,oneof"`
 }
 
@@ -425,12 +435,13 @@ func (*CreateViewerSessionRequest_UserGroupId) isCreateViewerSessionRequest_Grou
 
 type CreateViewerSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The session itself. It is not stored, and cannot be shown again.
+	// The JWT. The service does not store it and cannot show it again.
 	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	// Tells the session from others: its claim `jti`.
-	Id         string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// Unique id of the session: the claim `jti`.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// Expiry time of the session.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// When to make the next one, so that it takes over in time.
+	// Time at which to create the next session: after 80 % of the lifetime.
 	RefreshTime   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=refresh_time,json=refreshTime,proto3" json:"refresh_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -25,15 +25,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What an import does with a user group that exists and is not as it is given.
+// Decides how an import treats a user group that exists and differs.
 type ImportMode int32
 
 const (
-	// As IMPORT_MODE_CREATE_ONLY.
+	// The same as IMPORT_MODE_CREATE_ONLY.
 	ImportMode_IMPORT_MODE_UNSPECIFIED ImportMode = 0
-	// It stays as it is, and its result is ALREADY_EXISTS.
+	// The group stays unchanged, and its result is ALREADY_EXISTS.
 	ImportMode_IMPORT_MODE_CREATE_ONLY ImportMode = 1
-	// It becomes as it is given.
+	// The import replaces the group.
 	ImportMode_IMPORT_MODE_UPSERT ImportMode = 2
 )
 
@@ -78,12 +78,12 @@ func (ImportMode) EnumDescriptor() ([]byte, []int) {
 	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{0}
 }
 
-// Where a credential comes from.
+// Origin of a credential.
 type LookupApiTokenResponse_Source int32
 
 const (
 	LookupApiTokenResponse_SOURCE_UNSPECIFIED LookupApiTokenResponse_Source = 0
-	// CreateApiToken or RotateApiToken made it.
+	// Created by CreateApiToken or RotateApiToken.
 	LookupApiTokenResponse_SOURCE_ISSUED LookupApiTokenResponse_Source = 1
 	// The setting API_TOKENS.
 	LookupApiTokenResponse_SOURCE_API_TOKENS LookupApiTokenResponse_Source = 2
@@ -135,8 +135,9 @@ func (LookupApiTokenResponse_Source) EnumDescriptor() ([]byte, []int) {
 }
 
 type CreateEnvironmentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Environment   *EnvironmentName       `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name and tag of the environment. Required.
+	Environment   *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -179,8 +180,9 @@ func (x *CreateEnvironmentRequest) GetEnvironment() *EnvironmentName {
 }
 
 type CreateEnvironmentResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Environment   *Environment           `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The new environment.
+	Environment   *Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -224,7 +226,7 @@ func (x *CreateEnvironmentResponse) GetEnvironment() *Environment {
 
 type GetEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment   *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -268,11 +270,12 @@ func (x *GetEnvironmentRequest) GetEnvironment() *EnvironmentName {
 }
 
 type GetEnvironmentResponse struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Environment *Environment           `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// How many user groups it has.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The environment.
+	Environment *Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// Number of user groups.
 	UserGroupCount int64 `protobuf:"varint,2,opt,name=user_group_count,json=userGroupCount,proto3" json:"user_group_count,omitempty"`
-	// How many API tokens it has, without those of the setting API_TOKENS.
+	// Number of API tokens, without those of the setting API_TOKENS.
 	ApiTokenCount int32 `protobuf:"varint,3,opt,name=api_token_count,json=apiTokenCount,proto3" json:"api_token_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -330,9 +333,10 @@ func (x *GetEnvironmentResponse) GetApiTokenCount() int32 {
 }
 
 type DeleteEnvironmentRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Environment *EnvironmentName       `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// Whether to delete its user groups as well.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name and tag of the environment. Required.
+	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// If true, also deletes the user groups of the environment.
 	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -384,9 +388,9 @@ func (x *DeleteEnvironmentRequest) GetForce() bool {
 
 type DeleteEnvironmentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether it is deleted. If not, repeat the call.
+	// True if the environment is deleted. Otherwise repeat the call.
 	Done bool `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
-	// How many user groups are left.
+	// Number of user groups that are not deleted yet.
 	RemainingUserGroups int64 `protobuf:"varint,2,opt,name=remaining_user_groups,json=remainingUserGroups,proto3" json:"remaining_user_groups,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -438,9 +442,10 @@ func (x *DeleteEnvironmentResponse) GetRemainingUserGroups() int64 {
 
 type ListEnvironmentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 1000. Unset: 100.
+	// Maximum number of items, up to 1000. Default: 100.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the page before (https://google.aip.dev/158).
+	// `next_page_token` of the previous page of the same request (https://google.aip.dev/158).
+	// Default: the first page.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -491,9 +496,10 @@ func (x *ListEnvironmentsRequest) GetPageToken() string {
 }
 
 type ListEnvironmentsResponse struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Environments []*Environment         `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
-	// Empty on the last page.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The environments of this page.
+	Environments []*Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
+	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -581,18 +587,18 @@ func (*GetCallerRequest) Descriptor() ([]byte, []int) {
 
 type GetCallerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the API token; `static-NAME` for one of the setting API_TOKENS,
-	// `root` for ADMIN_TOKEN.
-	ApiTokenId  string `protobuf:"bytes,1,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
+	// Id of the API token. `static-NAME` for a token of the setting API_TOKENS, `root` for
+	// ADMIN_TOKEN.
+	ApiTokenId string `protobuf:"bytes,1,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
+	// Display name of the API token.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// `resolve`, `read`, `manage`, `admin` or `root`.
 	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
-	// Unset: ADMIN_TOKEN, which is bound to none.
+	// Environment of the API token. Unset for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,4,opt,name=environment,proto3" json:"environment,omitempty"`
-	// Unset: it lasts until it is revoked.
+	// Expiry time of the API token. Unset if it does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// The default of RotateUserGroupToken's previous_token_ttl: the setting
-	// ROTATION_GRACE.
+	// The setting ROTATION_GRACE: the default of `previous_token_ttl` of RotateUserGroupToken.
 	RotationGrace *durationpb.Duration `protobuf:"bytes,6,opt,name=rotation_grace,json=rotationGrace,proto3" json:"rotation_grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -672,12 +678,14 @@ func (x *GetCallerResponse) GetRotationGrace() *durationpb.Duration {
 
 type CreateApiTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	DisplayName string           `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	Role        Role             `protobuf:"varint,3,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
-	// In the future, and no later than the caller's API token ends. Unset: it
-	// ends when that does, or lasts until it is revoked.
+	// Display name, such as the back end that uses the token. 1 to 128 characters.
+	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// Role of the token. Required.
+	Role Role `protobuf:"varint,3,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
+	// Expiry time: in the future, and no later than that of the token of the caller. Default: the
+	// expiry time of the token of the caller, or never if that does not expire.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -742,9 +750,10 @@ func (x *CreateApiTokenRequest) GetExpireTime() *timestamppb.Timestamp {
 }
 
 type CreateApiTokenResponse struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	ApiToken *ApiToken              `protobuf:"bytes,1,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
-	// The credential. It is not stored and cannot be shown again.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The new API token, without its secret.
+	ApiToken *ApiToken `protobuf:"bytes,1,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
+	// The secret. The service does not store it and cannot show it again.
 	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -796,20 +805,20 @@ func (x *CreateApiTokenResponse) GetToken() string {
 
 type ListApiTokensRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// At most 1000. Unset: 100.
+	// Maximum number of items, up to 1000. Default: 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the page before, of the same request
-	// (https://google.aip.dev/158).
+	// `next_page_token` of the previous page of the same request (https://google.aip.dev/158).
+	// Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only those that the API token of this id created, or `root`.
+	// Only tokens that the API token with this id created. `root` for ADMIN_TOKEN. Default: all.
 	Creator string `protobuf:"bytes,4,opt,name=creator,proto3" json:"creator,omitempty"`
-	// Only those of this role. Unset: of every role.
+	// Only tokens of this role. Default: all roles.
 	Role Role `protobuf:"varint,5,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
-	// Only those that were last used at this time or later.
+	// Only tokens that were used at or after this time.
 	UsedSince *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=used_since,json=usedSince,proto3" json:"used_since,omitempty"`
-	// Only those that were not used at this time or later, nor ever.
+	// Only tokens that were not used at or after this time. Includes tokens that were never used.
 	UnusedSince   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=unused_since,json=unusedSince,proto3" json:"unused_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -895,9 +904,10 @@ func (x *ListApiTokensRequest) GetUnusedSince() *timestamppb.Timestamp {
 }
 
 type ListApiTokensResponse struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	ApiTokens []*ApiToken            `protobuf:"bytes,1,rep,name=api_tokens,json=apiTokens,proto3" json:"api_tokens,omitempty"`
-	// Empty on the last page.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The API tokens of this page.
+	ApiTokens []*ApiToken `protobuf:"bytes,1,rep,name=api_tokens,json=apiTokens,proto3" json:"api_tokens,omitempty"`
+	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -949,7 +959,7 @@ func (x *ListApiTokensResponse) GetNextPageToken() string {
 
 type LookupApiTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The API token itself. It is neither logged nor kept.
+	// The secret of the API token. The service neither logs nor stores it.
 	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -994,14 +1004,15 @@ func (x *LookupApiTokenRequest) GetToken() string {
 
 type LookupApiTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As this text has it: `expire_time` is when the text ends, which is earlier
-	// when it was replaced. Of a credential of the settings: its id, display name
-	// and role.
+	// The API token. `expire_time` is the expiry time of this secret, which is earlier than that of
+	// the token if the secret is in its grace period. For a token of the settings, only id, display
+	// name and role are set.
 	ApiToken *ApiToken `protobuf:"bytes,1,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
-	// Unset: ADMIN_TOKEN, which is bound to none.
-	Environment *EnvironmentName              `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
-	Source      LookupApiTokenResponse_Source `protobuf:"varint,3,opt,name=source,proto3,enum=usergroup.admin.v1.LookupApiTokenResponse_Source" json:"source,omitempty"`
-	// Whether RotateApiToken replaced this text, so that it is on its grace.
+	// Environment of the token. Unset for ADMIN_TOKEN.
+	Environment *EnvironmentName `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
+	// Origin of the token.
+	Source LookupApiTokenResponse_Source `protobuf:"varint,3,opt,name=source,proto3,enum=usergroup.admin.v1.LookupApiTokenResponse_Source" json:"source,omitempty"`
+	// True if RotateApiToken has replaced this secret, so that it is in its grace period.
 	Replaced      bool `protobuf:"varint,4,opt,name=replaced,proto3" json:"replaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1067,15 +1078,17 @@ func (x *LookupApiTokenResponse) GetReplaced() bool {
 
 type UpdateApiTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	ApiTokenId  string           `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// Not empty where it is updated.
+	// Id of the API token.
+	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
+	// New display name. Must not be empty if it is updated.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// In the future, and no later than the caller's API token ends. Unset where it
-	// is updated: it lasts until it is revoked.
+	// New expiry time: in the future, and no later than that of the token of the caller. If it is
+	// updated and unset, the token does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// `display_name` and `expire_time`, or `*` for both. Unset: what is populated.
+	// Fields to change: `display_name`, `expire_time`, or `*` for both. Default: every field that is
+	// set.
 	UpdateMask    *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1147,8 +1160,9 @@ func (x *UpdateApiTokenRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
 }
 
 type UpdateApiTokenResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ApiToken      *ApiToken              `protobuf:"bytes,1,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The API token after the change.
+	ApiToken      *ApiToken `protobuf:"bytes,1,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1192,12 +1206,13 @@ func (x *UpdateApiTokenResponse) GetApiToken() *ApiToken {
 
 type RotateApiTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	ApiTokenId  string           `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// How long the text before stays valid. Unset: it ends at once. A text that is
-	// on its grace already keeps what it has left of it, up to this; two at most
-	// are on their grace.
+	// Id of the API token.
+	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
+	// Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A
+	// secret that is already in its grace period keeps the rest of it, but no longer than this value.
+	// At most two secrets are in their grace period.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1255,9 +1270,10 @@ func (x *RotateApiTokenRequest) GetPreviousTokenTtl() *durationpb.Duration {
 }
 
 type RotateApiTokenResponse struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	ApiToken *ApiToken              `protobuf:"bytes,1,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
-	// The credential. It is not stored and cannot be shown again.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The API token, without its secret.
+	ApiToken *ApiToken `protobuf:"bytes,1,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
+	// The new secret. The service does not store it and cannot show it again.
 	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1309,11 +1325,12 @@ func (x *RotateApiTokenResponse) GetToken() string {
 
 type RevokeApiTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	ApiTokenId  string           `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// Whether to end all API tokens that it created or rotated as well, those that
-	// these did, and so on. It may be gone itself then.
+	// Id of the API token.
+	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
+	// If true, also revokes the API tokens that this token created or rotated, the tokens that those
+	// created or rotated, and so on. Works even if this token is already revoked.
 	RevokeIssued  bool `protobuf:"varint,3,opt,name=revoke_issued,json=revokeIssued,proto3" json:"revoke_issued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1372,7 +1389,7 @@ func (x *RevokeApiTokenRequest) GetRevokeIssued() bool {
 
 type RevokeApiTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many API tokens ended.
+	// Number of revoked API tokens.
 	RevokedCount  int32 `protobuf:"varint,1,opt,name=revoked_count,json=revokedCount,proto3" json:"revoked_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1417,18 +1434,17 @@ func (x *RevokeApiTokenResponse) GetRevokedCount() int32 {
 
 type ListUserGroupsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// At most 1000. Unset: 100.
+	// Maximum number of items, up to 1000. Default: 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the page before, of the same environment and prefix
-	// (https://google.aip.dev/158).
+	// `next_page_token` of the previous page of the same environment and filters
+	// (https://google.aip.dev/158). Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// What the ids begin with. Unset: all groups.
+	// Only groups whose id starts with this prefix. Default: all.
 	ProvidedIdPrefix string `protobuf:"bytes,4,opt,name=provided_id_prefix,json=providedIdPrefix,proto3" json:"provided_id_prefix,omitempty"`
-	// A part of the names; ASCII letters match in either case. A page may have
-	// few groups, or none, though more pages follow: `next_page_token` tells.
-	// Unset: all groups.
+	// Only groups whose name contains this string. ASCII letters match in upper and lower case. A
+	// page can then have few or no groups although more pages follow. Default: all.
 	NameContains  string `protobuf:"bytes,5,opt,name=name_contains,json=nameContains,proto3" json:"name_contains,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1501,10 +1517,10 @@ func (x *ListUserGroupsRequest) GetNameContains() string {
 
 type ListUserGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Without `mapping` and `properties`. There may be fewer than `page_size`
-	// though more pages follow.
+	// The user groups of this page, without `mapping` and `properties`. Can be fewer than `page_size`
+	// although more pages follow.
 	UserGroups []*UserGroupInfo `protobuf:"bytes,1,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
-	// Empty on the last page.
+	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1556,9 +1572,10 @@ func (x *ListUserGroupsResponse) GetNextPageToken() string {
 
 type LookupUserGroupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
-	Environment   *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	UserGroupId   string           `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
+	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// Id of the user group.
+	UserGroupId   string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1608,8 +1625,9 @@ func (x *LookupUserGroupRequest) GetUserGroupId() string {
 }
 
 type LookupUserGroupResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserGroup     *UserGroupInfo         `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user group, without its token.
+	UserGroup     *UserGroupInfo `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1653,9 +1671,9 @@ func (x *LookupUserGroupResponse) GetUserGroup() *UserGroupInfo {
 
 type LookupUserGroupTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// A user group token or a viewer session. It is neither logged nor stored.
+	// A user group token or a viewer session. The service neither logs nor stores it.
 	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1706,12 +1724,14 @@ func (x *LookupUserGroupTokenRequest) GetToken() string {
 }
 
 type LookupUserGroupTokenResponse struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	UserGroup   *UserGroupInfo         `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
-	Environment *EnvironmentName       `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
-	// Set if the token was replaced: the end of its grace period.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user group, without its token.
+	UserGroup *UserGroupInfo `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
+	// The environment of the user group.
+	Environment *EnvironmentName `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
+	// End of the grace period of the token. Set only if the token was replaced.
 	TokenExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=token_expire_time,json=tokenExpireTime,proto3" json:"token_expire_time,omitempty"`
-	// Set if it is a viewer session.
+	// The viewer session. Set only if the request contained one.
 	Session       *v1.ViewerSession `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1775,14 +1795,17 @@ func (x *LookupUserGroupTokenResponse) GetSession() *v1.ViewerSession {
 	return nil
 }
 
-// Which group: by its id, or by the token it has now; exactly one of them.
+// Names the user group by its id or by its current token. Exactly one of them is required.
 type DeleteUserGroupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	UserGroupId string           `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	// When set, the group is deleted only if this is its etag; else ABORTED.
-	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Id of the user group.
+	UserGroupId string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
+	// If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
+	// group.
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// The current token of the user group.
 	CurrentToken  string `protobuf:"bytes,4,opt,name=current_token,json=currentToken,proto3" json:"current_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1884,14 +1907,14 @@ func (*DeleteUserGroupResponse) Descriptor() ([]byte, []int) {
 
 type RevokeUserGroupTokensRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	UserGroupId string           `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	// A retry with the same id within 24 hours revokes nothing more
-	// (https://google.aip.dev/155).
+	// Id of the user group.
+	UserGroupId string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
+	// Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
+	// last 24 hours, this call revokes nothing.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// How long the current token stays valid, at most 30 days. Unset: it ends at
-	// once.
+	// Grace period of the current token, at most 30 days. Default: 0, which revokes it at once.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,4,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1956,8 +1979,9 @@ func (x *RevokeUserGroupTokensRequest) GetPreviousTokenTtl() *durationpb.Duratio
 }
 
 type RevokeUserGroupTokensResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserGroup     *UserGroupInfo         `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user group, without its new token.
+	UserGroup     *UserGroupInfo `protobuf:"bytes,1,opt,name=user_group,json=userGroup,proto3" json:"user_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2001,11 +2025,11 @@ func (x *RevokeUserGroupTokensResponse) GetUserGroup() *UserGroupInfo {
 
 type RevokeViewerSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	UserGroupId string           `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	// Whose: the `viewer_id` that their sessions were made with. Unset: all of the
-	// group.
+	// Id of the user group.
+	UserGroupId string `protobuf:"bytes,2,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
+	// `viewer_id` of the sessions to revoke. Default: all sessions of the group.
 	ViewerId      string `protobuf:"bytes,3,opt,name=viewer_id,json=viewerId,proto3" json:"viewer_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2100,26 +2124,25 @@ func (*RevokeViewerSessionsResponse) Descriptor() ([]byte, []int) {
 
 type ImportUserGroupsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// With ids and tokens that are not given twice.
+	// 1 to 500 user groups. Ids and tokens must be unique within the request.
 	UserGroups []*ImportedUserGroup `protobuf:"bytes,2,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
-	Mode       ImportMode           `protobuf:"varint,3,opt,name=mode,proto3,enum=usergroup.admin.v1.ImportMode" json:"mode,omitempty"`
-	// Of when the groups are: not later than when they were read where they come
-	// from, and not in the future; in doubt, earlier. `snapshot_time` of an
-	// export. Required where a token is given. A group whose token is younger
-	// keeps it (OUTCOME_TOKEN_NEWER); any other gets the one that it is given,
-	// which dates from this time.
+	// How to treat existing groups. Default: IMPORT_MODE_CREATE_ONLY.
+	Mode ImportMode `protobuf:"varint,3,opt,name=mode,proto3,enum=usergroup.admin.v1.ImportMode" json:"mode,omitempty"`
+	// Time at which the groups were read from their source. Not in the future; if unsure, earlier.
+	// Use `snapshot_time` of an export. Required if a group has a token. An existing token that is
+	// newer stays (OUTCOME_TOKEN_NEWER). Otherwise the group gets the given token, with this time as
+	// its creation time.
 	SnapshotTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=snapshot_time,json=snapshotTime,proto3" json:"snapshot_time,omitempty"`
-	// Replaces younger tokens as well, such as those of groups that a back end
-	// created before they were imported. Audited as a changed field of this name.
+	// If true, also replaces existing tokens that are newer than `snapshot_time`. The audit event
+	// lists this field in `changed_fields`.
 	ReplaceNewerTokens bool `protobuf:"varint,5,opt,name=replace_newer_tokens,json=replaceNewerTokens,proto3" json:"replace_newer_tokens,omitempty"`
-	// How long the token that a group had stays valid when it is given another,
-	// at most 30 days. Unset: it ends at once.
+	// Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes it
+	// at once.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,6,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
-	// Changes nothing: the results say what an import would do now
-	// (https://google.aip.dev/163). That a token is of another group, or the
-	// environment full, shows only in an import.
+	// If true, changes nothing and returns what the import would do (https://google.aip.dev/163).
+	// Does not detect that a token belongs to another group, or that the environment is full.
 	ValidateOnly  bool `protobuf:"varint,7,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2206,7 +2229,7 @@ func (x *ImportUserGroupsRequest) GetValidateOnly() bool {
 
 type ImportUserGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each group of the request, in its order.
+	// One result per group, in the order of the request.
 	Results       []*ImportResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2251,16 +2274,16 @@ func (x *ImportUserGroupsResponse) GetResults() []*ImportResult {
 
 type ExportUserGroupsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// At most 1000. Unset: 100.
+	// Maximum number of items, up to 1000. Default: 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the page before, of the same environment and prefix
-	// (https://google.aip.dev/158).
+	// `next_page_token` of the previous page of the same environment and prefix
+	// (https://google.aip.dev/158). Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// What the ids begin with. Unset: all groups.
+	// Only groups whose id starts with this prefix. Default: all.
 	ProvidedIdPrefix string `protobuf:"bytes,4,opt,name=provided_id_prefix,json=providedIdPrefix,proto3" json:"provided_id_prefix,omitempty"`
-	// Whether to show the tokens.
+	// If true, the response contains the tokens.
 	IncludeTokens bool `protobuf:"varint,5,opt,name=include_tokens,json=includeTokens,proto3" json:"include_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2333,13 +2356,12 @@ func (x *ExportUserGroupsRequest) GetIncludeTokens() bool {
 
 type ExportUserGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// There may be fewer than `page_size` though more pages follow: a page ends
-	// when it has about 1 MiB.
+	// The user groups of this page. Can be fewer than `page_size` although more pages follow, because
+	// a page ends at about 1 MiB.
 	UserGroups []*v1.UserGroup `protobuf:"bytes,1,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
-	// Empty on the last page.
+	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Of when these groups are, for ImportUserGroups. Of several pages, the one
-	// of the first.
+	// `snapshot_time` for ImportUserGroups. For several pages, use the value of the first page.
 	SnapshotTime  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=snapshot_time,json=snapshotTime,proto3" json:"snapshot_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2398,21 +2420,21 @@ func (x *ExportUserGroupsResponse) GetSnapshotTime() *timestamppb.Timestamp {
 
 type ListAuditEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// At most 1000. Unset: 100. A page may have fewer events, or none, though
-	// more pages follow: `next_page_token` tells.
+	// Maximum number of events, up to 1000. Default: 100. A page can have fewer or no events although
+	// more pages follow.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the page before, of the same environment and filter
-	// (https://google.aip.dev/158).
+	// `next_page_token` of the previous page of the same environment and filters
+	// (https://google.aip.dev/158). Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only events of this user group, also of one that is gone.
+	// Only events of this user group, which may be deleted. Default: all.
 	UserGroupId string `protobuf:"bytes,4,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	// Only what was done with the API token of this id.
+	// Only calls with the API token of this id. Default: all.
 	ActorId string `protobuf:"bytes,5,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
-	// Only what was done by this RPC, such as `UpdateUserGroup`.
+	// Only events of this RPC, such as `UpdateUserGroup`. Default: all.
 	Method string `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`
-	// Only events of this time or later.
+	// Only events at or after this time.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Only events before this time.
 	EndTime       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
@@ -2507,9 +2529,10 @@ func (x *ListAuditEventsRequest) GetEndTime() *timestamppb.Timestamp {
 }
 
 type ListAuditEventsResponse struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	AuditEvents []*AuditEvent          `protobuf:"bytes,1,rep,name=audit_events,json=auditEvents,proto3" json:"audit_events,omitempty"`
-	// Empty on the last page.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The events of this page, the newest first.
+	AuditEvents []*AuditEvent `protobuf:"bytes,1,rep,name=audit_events,json=auditEvents,proto3" json:"audit_events,omitempty"`
+	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2596,9 +2619,10 @@ func (*ListTokenKeysRequest) Descriptor() ([]byte, []int) {
 }
 
 type ListTokenKeysResponse struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	TokenKeys []*TokenKey            `protobuf:"bytes,1,rep,name=token_keys,json=tokenKeys,proto3" json:"token_keys,omitempty"`
-	// When they were read, for RetireTokenKey.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The keys, without their values.
+	TokenKeys []*TokenKey `protobuf:"bytes,1,rep,name=token_keys,json=tokenKeys,proto3" json:"token_keys,omitempty"`
+	// Time of this response, for `reencrypt_start_time` of RetireTokenKey.
 	ReadTime      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=read_time,json=readTime,proto3" json:"read_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2649,14 +2673,15 @@ func (x *ListTokenKeysResponse) GetReadTime() *timestamppb.Timestamp {
 }
 
 type ReencryptUserGroupTokensRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Environment *EnvironmentName       `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// How many user groups are looked at, at most 1000. Unset: 100.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name and tag of the environment. Required.
+	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// Maximum number of user groups to process, up to 1000. Default: 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the call before, of the same environment
-	// (https://google.aip.dev/158).
+	// `next_page_token` of the previous page of the same environment (https://google.aip.dev/158).
+	// Default: the first page.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Whether only to tell what would be done (https://google.aip.dev/163).
+	// If true, changes nothing and only counts (https://google.aip.dev/163).
 	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2722,18 +2747,18 @@ func (x *ReencryptUserGroupTokensRequest) GetValidateOnly() bool {
 
 type ReencryptUserGroupTokensResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Under which keys the tokens were that were looked at, as they were found.
+	// Number of processed tokens per key, before this call.
 	TokenKeyUses []*TokenKeyUse `protobuf:"bytes,1,rep,name=token_key_uses,json=tokenKeyUses,proto3" json:"token_key_uses,omitempty"`
-	// How many were encrypted anew.
+	// Number of tokens that this call encrypted with the first key.
 	ReencryptedCount int64 `protobuf:"varint,2,opt,name=reencrypted_count,json=reencryptedCount,proto3" json:"reencrypted_count,omitempty"`
-	// The ids of groups whose token cannot be decrypted: their record is damaged,
-	// or the worker lacks the key. They are as they were.
+	// Ids of user groups whose token cannot be decrypted, because the record is damaged or the worker
+	// lacks the key. They stay unchanged.
 	FailedUserGroupIds []string `protobuf:"bytes,3,rep,name=failed_user_group_ids,json=failedUserGroupIds,proto3" json:"failed_user_group_ids,omitempty"`
-	// Empty when all are looked at. There may be few groups in an answer, or none,
-	// though more follow.
+	// Token of the next page. Empty on the last page. A page can have few or no groups although more
+	// pages follow.
 	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The ids of signing keys that cannot be decrypted, likewise. The first page
-	// tells of them, and encrypts the others.
+	// Ids of signing keys that cannot be decrypted. Set only on the first page, which also encrypts
+	// the other signing keys.
 	FailedSigningKeyIds []string `protobuf:"bytes,5,rep,name=failed_signing_key_ids,json=failedSigningKeyIds,proto3" json:"failed_signing_key_ids,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -2806,10 +2831,10 @@ func (x *ReencryptUserGroupTokensResponse) GetFailedSigningKeyIds() []string {
 
 type RetireTokenKeyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the key.
+	// Id of the key.
 	TokenKeyId string `protobuf:"bytes,1,opt,name=token_key_id,json=tokenKeyId,proto3" json:"token_key_id,omitempty"`
-	// `read_time` of ListTokenKeys before ReencryptUserGroupTokens began with the
-	// first environment.
+	// `read_time` of a ListTokenKeys call before the re-encryption of the first environment.
+	// Required.
 	ReencryptStartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=reencrypt_start_time,json=reencryptStartTime,proto3" json:"reencrypt_start_time,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -2969,7 +2994,7 @@ func (*AcceptStoreDataResponse) Descriptor() ([]byte, []int) {
 
 type ListSigningKeysRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unset: that of the caller's API token.
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 	Environment   *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3013,8 +3038,9 @@ func (x *ListSigningKeysRequest) GetEnvironment() *EnvironmentName {
 }
 
 type ListSigningKeysResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SigningKeys   []*SigningKey          `protobuf:"bytes,1,rep,name=signing_keys,json=signingKeys,proto3" json:"signing_keys,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The keys, without their private parts.
+	SigningKeys   []*SigningKey `protobuf:"bytes,1,rep,name=signing_keys,json=signingKeys,proto3" json:"signing_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3057,12 +3083,12 @@ func (x *ListSigningKeysResponse) GetSigningKeys() []*SigningKey {
 }
 
 type RotateSigningKeyRequest struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Environment *EnvironmentName       `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// Whether a key has leaked, or cannot be decrypted: then all keys are replaced
-	// by new ones at once, and every viewer session of the environment ends. Who
-	// verifies alone takes what the keys before sign until they have read the
-	// new ones, 10 minutes at most.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name and tag of the environment. Required.
+	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// If true, replaces all keys at once, which revokes every viewer session of the environment. Use
+	// it if a key has leaked or cannot be decrypted. A host that verifies signatures accepts old
+	// sessions until it reads the new keys, at most 10 minutes.
 	EndSessions   bool `protobuf:"varint,2,opt,name=end_sessions,json=endSessions,proto3" json:"end_sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3113,8 +3139,9 @@ func (x *RotateSigningKeyRequest) GetEndSessions() bool {
 }
 
 type RotateSigningKeyResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SigningKeys   []*SigningKey          `protobuf:"bytes,1,rep,name=signing_keys,json=signingKeys,proto3" json:"signing_keys,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The keys after the change, without their private parts.
+	SigningKeys   []*SigningKey `protobuf:"bytes,1,rep,name=signing_keys,json=signingKeys,proto3" json:"signing_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -22,19 +22,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What the bearer of an API token may do in its environment. Each role may do what those before it may, but for
-// `ROLE_READ`, which does not create groups.
+// Role of an API token within its environment. Each role includes the ones before it.
 type Role int32
 
 const (
 	Role_ROLE_UNSPECIFIED Role = 0
-	// ResolveViewer.
+	// May call GetCaller, ResolveViewer, and CreateViewerSession by the token of a group.
 	Role_ROLE_RESOLVE Role = 1
-	// GetUserGroup of groups that exist, and ResolveViewer.
+	// Also CreateViewerSession by the id of a group, and GetUserGroup of existing groups.
 	Role_ROLE_READ Role = 2
-	// Every method of UserGroupService and ViewerService.
+	// Also all methods of UserGroupService.
 	Role_ROLE_MANAGE Role = 3
-	// These, and AdminService for its own environment.
+	// Also AdminService for its environment.
 	Role_ROLE_ADMIN Role = 4
 )
 
@@ -83,27 +82,29 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_usergroup_admin_v1_api_token_proto_rawDescGZIP(), []int{0}
 }
 
-// A credential of callers. The token itself is shown once, when it is created.
+// An API token, without its secret.
 type ApiToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Chosen by the service; not secret.
+	// Id, chosen by the service. Not secret.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What people call it, such as the back end that has it.
+	// Display name, such as the back end that uses the token.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	Role        Role   `protobuf:"varint,3,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
-	// Unset: it lasts until it is revoked.
+	// Role of the token.
+	Role Role `protobuf:"varint,3,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
+	// Expiry time. Unset if the token does not expire.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// Time of the creation of the token.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// The id of the API token that created it; `root` for ADMIN_TOKEN.
+	// Id of the API token that created it. `root` for ADMIN_TOKEN.
 	Creator string `protobuf:"bytes,6,opt,name=creator,proto3" json:"creator,omitempty"`
-	// When it was last used, as far as is known: it is noted once a minute at most.
+	// Time of the last use, exact to a minute. Unset if the token was never used.
 	LastUseTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_use_time,json=lastUseTime,proto3" json:"last_use_time,omitempty"`
-	// The id of the API token that last rotated it; `root` for ADMIN_TOKEN. Unset:
-	// it was not rotated.
+	// Id of the API token that last rotated it. `root` for ADMIN_TOKEN. Unset if it was never
+	// rotated.
 	Rotator string `protobuf:"bytes,8,opt,name=rotator,proto3" json:"rotator,omitempty"`
-	// Since when it has its current text.
+	// Time of the creation of the current secret.
 	TokenCreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=token_create_time,json=tokenCreateTime,proto3" json:"token_create_time,omitempty"`
-	// Until when a text before the current one is valid. Unset: none is.
+	// Latest end of the grace period of a previous secret. Unset if no previous secret is valid.
 	GraceExpireTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=grace_expire_time,json=graceExpireTime,proto3" json:"grace_expire_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

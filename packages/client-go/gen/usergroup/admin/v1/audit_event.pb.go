@@ -22,42 +22,39 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// A change, or an export of tokens: who made it, when and how. It holds no
-// values and no tokens.
+// A change, or an export of tokens. Contains no values and no tokens.
 type AuditEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique within the environment.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// By the store's clock.
+	// Time of the change, by the clock of Redis.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// The id of the caller's API token; `static-NAME` for the entry of that name
-	// in the setting API_TOKENS, or with a keyed digest of its token in place of
-	// the name if it has none; `root` for ADMIN_TOKEN; `service` for what the
-	// service made at its start.
+	// Id of the API token of the caller. For a token of the setting API_TOKENS: `static-NAME`, or a
+	// keyed digest of the token if it has no name. `root` for ADMIN_TOKEN, `service` for changes at
+	// the start of the service.
 	ActorId string `protobuf:"bytes,3,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
-	// The display name that the API token had.
+	// Display name of that API token at the time of the change.
 	ActorDisplayName string `protobuf:"bytes,4,opt,name=actor_display_name,json=actorDisplayName,proto3" json:"actor_display_name,omitempty"`
-	// The role that it had: `manage`, `admin`, `root` or `service`.
+	// Role of that API token: `manage`, `admin`, `root` or `service`.
 	Role string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
-	// The name of the RPC, such as `UpdateUserGroup`, also when it was called
-	// over REST.
+	// Name of the RPC, such as `UpdateUserGroup`. The same for calls over REST.
 	Method string `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`
-	// The user group that was changed. Unset: the event is of the environment.
+	// The changed user group. Unset if the event concerns the environment or an API token.
 	UserGroupId string `protobuf:"bytes,7,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
-	// The API token that was created, changed, rotated or revoked, if one was.
+	// The API token that was created, changed, rotated or revoked.
 	ApiTokenId string `protobuf:"bytes,8,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
-	// The names of the fields that have new values, or were shown, such as
-	// `name`, `mapping`, `properties` or `token`.
+	// Names of the fields that have new values or were shown, such as `name`, `mapping`, `properties`
+	// or `token`.
 	ChangedFields []string `protobuf:"bytes,9,rep,name=changed_fields,json=changedFields,proto3" json:"changed_fields,omitempty"`
-	// The header `X-Request-Id` of the request and its answer.
+	// The header `X-Request-Id` of the request and its response.
 	RequestId string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The IP address of the caller; behind trusted proxies, as they tell it.
+	// IP address of the caller. Behind trusted proxies, the address that they report.
 	PeerAddress string `protobuf:"bytes,11,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"`
-	// The role of that API token: `resolve`, `read`, `manage` or `admin`.
+	// Role of the API token in `api_token_id`: `resolve`, `read`, `manage` or `admin`.
 	ApiTokenRole string `protobuf:"bytes,12,opt,name=api_token_role,json=apiTokenRole,proto3" json:"api_token_role,omitempty"`
-	// The display name that it had before the change.
+	// Display name of the API token in `api_token_id`, before the change.
 	ApiTokenDisplayName string `protobuf:"bytes,13,opt,name=api_token_display_name,json=apiTokenDisplayName,proto3" json:"api_token_display_name,omitempty"`
-	// Which user groups an export of tokens showed. Unset for every other event.
+	// The exported user groups. Set only for an export of tokens.
 	Exported      *AuditEvent_ExportedUserGroups `protobuf:"bytes,14,opt,name=exported,proto3" json:"exported,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -191,12 +188,12 @@ func (x *AuditEvent) GetExported() *AuditEvent_ExportedUserGroups {
 	return nil
 }
 
-// What an export of tokens showed.
+// User groups of a page of an export of tokens.
 type AuditEvent_ExportedUserGroups struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the ids had to begin with. Empty: all groups.
+	// Prefix of the ids. Empty for all groups.
 	ProvidedIdPrefix string `protobuf:"bytes,1,opt,name=provided_id_prefix,json=providedIdPrefix,proto3" json:"provided_id_prefix,omitempty"`
-	// How many groups the page had.
+	// Number of groups on the page.
 	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

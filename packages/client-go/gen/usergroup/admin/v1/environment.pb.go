@@ -23,14 +23,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// An isolated namespace of user groups. Its name and tag together are unique.
+// An isolated namespace of user groups. Name and tag together are unique.
 type Environment struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Name       string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Tag        v1.ApiEnvironmentTag   `protobuf:"varint,2,opt,name=tag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"tag,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Tag.
+	Tag v1.ApiEnvironmentTag `protobuf:"varint,2,opt,name=tag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"tag,omitempty"`
+	// Time of the creation of the environment.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Since when it is being deleted: until that is done nothing but
-	// DeleteEnvironment acts on it. Unset: it is not.
+	// Start of the deletion. Until it is complete, only DeleteEnvironment acts on the environment.
+	// Unset if the environment is not being deleted.
 	DeleteTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -94,12 +97,13 @@ func (x *Environment) GetDeleteTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// Names an environment.
+// Name and tag of an environment.
 type EnvironmentName struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// With no dot in front: `.` and `..` have no place in a URL, where its viewer
-	// sessions name it.
-	Name          string               `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// 1 to 64 letters, digits, `.`, `_` and `-`. It must not start with a dot, because `.` and `..`
+	// have a special meaning in URLs.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Tag. Default: none.
 	Tag           v1.ApiEnvironmentTag `protobuf:"varint,2,opt,name=tag,proto3,enum=usergroup.v1.ApiEnvironmentTag" json:"tag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

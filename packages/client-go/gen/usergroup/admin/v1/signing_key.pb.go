@@ -22,15 +22,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// State of a signing key.
 type SigningKey_State int32
 
 const (
 	SigningKey_STATE_UNSPECIFIED SigningKey_State = 0
-	// Published, and does not sign yet.
+	// Published, but does not sign yet.
 	SigningKey_STATE_STANDBY SigningKey_State = 1
-	// It signs.
+	// Signs viewer sessions.
 	SigningKey_STATE_ACTIVE SigningKey_State = 2
-	// Published until the last session that it signed has ended.
+	// Does not sign any more. Published until its last session has expired.
 	SigningKey_STATE_RETIRED SigningKey_State = 3
 )
 
@@ -77,19 +78,20 @@ func (SigningKey_State) EnumDescriptor() ([]byte, []int) {
 	return file_usergroup_admin_v1_signing_key_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// A key that signs the viewer sessions of an environment, without the key
-// itself.
+// A key that signs viewer sessions of an environment, without its private part.
 type SigningKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The `kid` of sessions that it signs. Not secret.
-	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	State      SigningKey_State       `protobuf:"varint,2,opt,name=state,proto3,enum=usergroup.admin.v1.SigningKey_State" json:"state,omitempty"`
+	// The `kid` in the header of its sessions. Not secret.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// State of the key.
+	State SigningKey_State `protobuf:"varint,2,opt,name=state,proto3,enum=usergroup.admin.v1.SigningKey_State" json:"state,omitempty"`
+	// Time of the creation of the key.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// From when on it signs.
+	// Time at which the key starts to sign.
 	ActiveTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=active_time,json=activeTime,proto3" json:"active_time,omitempty"`
-	// When the next one takes over. Unset: there is no next one yet.
+	// Time at which the next key starts to sign. Unset if the next key does not exist yet.
 	RetireTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=retire_time,json=retireTime,proto3" json:"retire_time,omitempty"`
-	// When it is no longer published. Unset: as `retire_time`.
+	// Time at which the service stops publishing the key. Unset if `retire_time` is unset.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -22,21 +22,20 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// A key of the setting TOKEN_KEYS, without the key itself.
+// A key of the setting TOKEN_KEYS, without its value.
 type TokenKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Whether the worker that answers encrypts under it: it is the first of its
-	// TOKEN_KEYS.
+	// Id of the key.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// True if the worker that responds encrypts with this key: the first key of its TOKEN_KEYS.
 	Primary bool `protobuf:"varint,2,opt,name=primary,proto3" json:"primary,omitempty"`
-	// Whether the worker that answers has it. Without it groups that need it
-	// cannot be read.
+	// True if the worker that responds has this key. Without it, the worker cannot decrypt tokens
+	// that need it.
 	Held bool `protobuf:"varint,3,opt,name=held,proto3" json:"held,omitempty"`
-	// Whether tokens may be encrypted under it: Redis has it on record since a
-	// worker began to, and until RetireTokenKey.
+	// True if stored tokens may need this key: from the first use by any worker until RetireTokenKey.
 	Recorded bool `protobuf:"varint,4,opt,name=recorded,proto3" json:"recorded,omitempty"`
-	// When a worker last said that it encrypts under it, which each does every 10
-	// seconds. Unset: none did, or the key is not in use yet.
+	// Last time at which a worker reported that it encrypts with this key. Workers report every 10
+	// seconds. Unset if no worker has reported it.
 	LastEncryptTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_encrypt_time,json=lastEncryptTime,proto3" json:"last_encrypt_time,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -107,14 +106,14 @@ func (x *TokenKey) GetLastEncryptTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// How much is encrypted under a key.
+// Number of records that a key encrypts.
 type TokenKeyUse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the key.
+	// Id of the key.
 	TokenKeyId string `protobuf:"bytes,1,opt,name=token_key_id,json=tokenKeyId,proto3" json:"token_key_id,omitempty"`
-	// How many user groups have a token that is.
+	// Number of user groups whose token needs the key.
 	UserGroupCount int64 `protobuf:"varint,2,opt,name=user_group_count,json=userGroupCount,proto3" json:"user_group_count,omitempty"`
-	// How many keys that sign viewer sessions are.
+	// Number of signing keys that need the key.
 	SigningKeyCount int32 `protobuf:"varint,3,opt,name=signing_key_count,json=signingKeyCount,proto3" json:"signing_key_count,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

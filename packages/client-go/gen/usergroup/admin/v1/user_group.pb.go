@@ -23,18 +23,21 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What the import did with the user group.
 type ImportResult_Outcome int32
 
 const (
 	ImportResult_OUTCOME_UNSPECIFIED ImportResult_Outcome = 0
-	ImportResult_OUTCOME_CREATED     ImportResult_Outcome = 1
-	ImportResult_OUTCOME_UPDATED     ImportResult_Outcome = 2
-	// It is already as it is to be, and has the token that it was given.
+	// The import created the group.
+	ImportResult_OUTCOME_CREATED ImportResult_Outcome = 1
+	// The import changed the group. `changed_fields` lists the changes.
+	ImportResult_OUTCOME_UPDATED ImportResult_Outcome = 2
+	// The group was already equal, with the given token.
 	ImportResult_OUTCOME_UNCHANGED ImportResult_Outcome = 3
-	// `failure` says why.
+	// The import did not change the group. `failure` contains the reason.
 	ImportResult_OUTCOME_FAILED ImportResult_Outcome = 4
-	// It is as it is to be, but for its token: it has one that is younger than
-	// `snapshot_time`, and keeps it.
+	// The group keeps its token, because it is newer than `snapshot_time`. The other fields are as
+	// given.
 	ImportResult_OUTCOME_TOKEN_NEWER ImportResult_Outcome = 5
 )
 
@@ -85,31 +88,34 @@ func (ImportResult_Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_usergroup_admin_v1_user_group_proto_rawDescGZIP(), []int{2, 0}
 }
 
-// What operators may see of a user group: everything but its token.
+// A user group as operators see it: without its token.
 type UserGroupInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Internal id, below 2^53.
 	TeamId int64 `protobuf:"varint,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// The id that the caller chose, unique within the environment.
+	// The id that the caller chose. Unique within the environment.
 	ProvidedId string `protobuf:"bytes,2,opt,name=provided_id,json=providedId,proto3" json:"provided_id,omitempty"`
-	Name       string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Schema id to data source. Left out of lists.
+	// Display name.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Maps schema ids to data sources. Unset in lists.
 	Mapping map[string]string `protobuf:"bytes,4,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Free-form; unset when the group has none. Left out of lists.
+	// Free-form JSON object. Unset in lists, and if the group has no properties.
 	Properties *structpb.Struct `protobuf:"bytes,5,opt,name=properties,proto3" json:"properties,omitempty"`
 	// Changes with every change of the group (https://google.aip.dev/154).
-	Etag       string                 `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Time of the creation of the group.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// Time of the last change of the group.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// Since when the group has its current token; of an imported one, of when the
-	// import was.
+	// Time of the creation of the current token. For an imported token, the `snapshot_time` of the
+	// import.
 	TokenCreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=token_create_time,json=tokenCreateTime,proto3" json:"token_create_time,omitempty"`
-	// When its token was last replaced: by a rotation, a revocation or an
-	// import, as `token_create_time` has it. Unset: not since it was created.
+	// Time at which a rotation, a revocation or an import last replaced the token, in the sense of
+	// `token_create_time`. Unset if the group has its first token.
 	LastRotationTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_rotation_time,json=lastRotationTime,proto3" json:"last_rotation_time,omitempty"`
-	// Until when the token before the current one is valid. Unset: it is not.
+	// End of the grace period of the previous token. Unset if the previous token is not valid.
 	GraceExpireTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=grace_expire_time,json=graceExpireTime,proto3" json:"grace_expire_time,omitempty"`
-	// Whether its current token is one of another system.
+	// True if the current token comes from another system.
 	ImportedToken bool `protobuf:"varint,12,opt,name=imported_token,json=importedToken,proto3" json:"imported_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -229,18 +235,20 @@ func (x *UserGroupInfo) GetImportedToken() bool {
 	return false
 }
 
-// A user group as it is to be after an import.
+// A user group to import.
 type ImportedUserGroup struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	ProvidedId string                 `protobuf:"bytes,1,opt,name=provided_id,json=providedId,proto3" json:"provided_id,omitempty"`
-	// Unset: the id.
-	Name    *string           `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the user group: 1 to 256 visible characters.
+	ProvidedId string `protobuf:"bytes,1,opt,name=provided_id,json=providedId,proto3" json:"provided_id,omitempty"`
+	// Display name. Default: the id.
+	Name *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Maps schema ids to data sources. Default: empty.
 	Mapping map[string]string `protobuf:"bytes,3,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Unset: none.
+	// Free-form JSON object. Default: none.
 	Properties *structpb.Struct `protobuf:"bytes,4,opt,name=properties,proto3" json:"properties,omitempty"`
-	// The token that the group has where it comes from, which it keeps until it
-	// is rotated. Unset: a new group gets a fresh one, and one that exists keeps
-	// its own.
+	// Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps it until
+	// its next rotation. Default: an existing group keeps its token, and a new group gets a generated
+	// token.
 	Token         *string `protobuf:"bytes,5,opt,name=token,proto3,oneof" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -311,14 +319,16 @@ func (x *ImportedUserGroup) GetToken() string {
 	return ""
 }
 
-// What became of a user group that was to be imported.
+// Result of the import of one user group.
 type ImportResult struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	ProvidedId string                 `protobuf:"bytes,1,opt,name=provided_id,json=providedId,proto3" json:"provided_id,omitempty"`
-	Outcome    ImportResult_Outcome   `protobuf:"varint,2,opt,name=outcome,proto3,enum=usergroup.admin.v1.ImportResult_Outcome" json:"outcome,omitempty"`
-	Failure    *ImportResult_Failure  `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
-	// The names of the fields that have new values: `name`, `mapping`,
-	// `properties` or `token`.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the user group.
+	ProvidedId string `protobuf:"bytes,1,opt,name=provided_id,json=providedId,proto3" json:"provided_id,omitempty"`
+	// What the import did.
+	Outcome ImportResult_Outcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=usergroup.admin.v1.ImportResult_Outcome" json:"outcome,omitempty"`
+	// Set only for OUTCOME_FAILED.
+	Failure *ImportResult_Failure `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Fields with new values: `name`, `mapping`, `properties` or `token`.
 	ChangedFields []string `protobuf:"bytes,4,rep,name=changed_fields,json=changedFields,proto3" json:"changed_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -382,16 +392,16 @@ func (x *ImportResult) GetChangedFields() []string {
 	return nil
 }
 
-// Why a user group was not imported.
+// Reason why a user group was not imported.
 type ImportResult_Failure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One of google.rpc.Code.
+	// A code of google.rpc.Code.
 	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
-	// As google.rpc.ErrorInfo has it.
-	Reason  string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// A reason, as in google.rpc.ErrorInfo.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What failed and what to do, in English.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Of UNAVAILABLE: `not_made`, or `unknown` when the group may have been
-	// imported.
+	// For UNAVAILABLE: `not_made`, or `unknown` if Redis may have imported the group.
 	Outcome       string `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -46,14 +46,16 @@ const (
 
 // UserGroupServiceClient is a client for the usergroup.v1.UserGroupService service.
 type UserGroupServiceClient interface {
-	// Gets a user group, or creates it. An existing group is returned as it is
-	// stored, and nothing is written.
+	// Returns a user group. If it does not exist, creates it, which requires the role `manage`. If it
+	// exists, the call returns it as stored, changes nothing, and ignores the other fields of the
+	// request.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
-	// Changes an existing user group (https://google.aip.dev/134). NOT_FOUND when
-	// there is none: it never creates. ABORTED when `etag` is stale.
+	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
+	// the group does not exist, and with ABORTED if `etag` is not the current etag.
 	UpdateUserGroup(context.Context, *v1.UpdateUserGroupRequest) (*v1.UpdateUserGroupResponse, error)
-	// Gives a user group a new token and ends the old one, at once or after a
-	// grace. NOT_FOUND when `current_token` is not the current token of a group.
+	// Replaces the token of a user group. The old token is revoked at once, or after
+	// `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
+	// group.
 	RotateUserGroupToken(context.Context, *v1.RotateUserGroupTokenRequest) (*v1.RotateUserGroupTokenResponse, error)
 }
 
@@ -126,14 +128,16 @@ func (c *userGroupServiceClient) RotateUserGroupToken(ctx context.Context, req *
 
 // UserGroupServiceHandler is an implementation of the usergroup.v1.UserGroupService service.
 type UserGroupServiceHandler interface {
-	// Gets a user group, or creates it. An existing group is returned as it is
-	// stored, and nothing is written.
+	// Returns a user group. If it does not exist, creates it, which requires the role `manage`. If it
+	// exists, the call returns it as stored, changes nothing, and ignores the other fields of the
+	// request.
 	GetUserGroup(context.Context, *v1.GetUserGroupRequest) (*v1.GetUserGroupResponse, error)
-	// Changes an existing user group (https://google.aip.dev/134). NOT_FOUND when
-	// there is none: it never creates. ABORTED when `etag` is stale.
+	// Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
+	// the group does not exist, and with ABORTED if `etag` is not the current etag.
 	UpdateUserGroup(context.Context, *v1.UpdateUserGroupRequest) (*v1.UpdateUserGroupResponse, error)
-	// Gives a user group a new token and ends the old one, at once or after a
-	// grace. NOT_FOUND when `current_token` is not the current token of a group.
+	// Replaces the token of a user group. The old token is revoked at once, or after
+	// `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
+	// group.
 	RotateUserGroupToken(context.Context, *v1.RotateUserGroupTokenRequest) (*v1.RotateUserGroupTokenResponse, error)
 }
 

@@ -43,13 +43,13 @@ const (
 
 // ViewerServiceClient is a client for the usergroup.v1.ViewerService service.
 type ViewerServiceClient interface {
-	// The user group that a token or a viewer session stands for. NOT_FOUND when
-	// it is unknown, ended, or of another environment.
+	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
+	// unknown, revoked, expired, or of another environment.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
-	// Makes a viewer session of a user group: a JWT that a page may hold instead
-	// of the group's token, and that anyone verifies by the environment's public
-	// keys. By its id it needs the role `read`. FAILED_PRECONDITION when the
-	// service does not know its PUBLIC_URL, which sessions are issued under.
+	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
+	// token of the group. Anyone can verify it with the public keys of the environment. By the id of
+	// a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
+	// the service does not know its public URL.
 	CreateViewerSession(context.Context, *v1.CreateViewerSessionRequest) (*v1.CreateViewerSessionResponse, error)
 }
 
@@ -107,13 +107,13 @@ func (c *viewerServiceClient) CreateViewerSession(ctx context.Context, req *v1.C
 
 // ViewerServiceHandler is an implementation of the usergroup.v1.ViewerService service.
 type ViewerServiceHandler interface {
-	// The user group that a token or a viewer session stands for. NOT_FOUND when
-	// it is unknown, ended, or of another environment.
+	// Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
+	// unknown, revoked, expired, or of another environment.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
-	// Makes a viewer session of a user group: a JWT that a page may hold instead
-	// of the group's token, and that anyone verifies by the environment's public
-	// keys. By its id it needs the role `read`. FAILED_PRECONDITION when the
-	// service does not know its PUBLIC_URL, which sessions are issued under.
+	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
+	// token of the group. Anyone can verify it with the public keys of the environment. By the id of
+	// a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
+	// the service does not know its public URL.
 	CreateViewerSession(context.Context, *v1.CreateViewerSessionRequest) (*v1.CreateViewerSessionResponse, error)
 }
 

@@ -114,111 +114,102 @@ const (
 
 // AdminServiceClient is a client for the usergroup.admin.v1.AdminService service.
 type AdminServiceClient interface {
-	// Creates an environment. ALREADY_EXISTS when there is one of this name and
-	// tag. ADMIN_TOKEN only.
+	// Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
+	// exists. ADMIN_TOKEN only.
 	CreateEnvironment(context.Context, *v1.CreateEnvironmentRequest) (*v1.CreateEnvironmentResponse, error)
-	// Tells of an environment, and how much it has.
+	// Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
+	// it does not exist.
 	GetEnvironment(context.Context, *v1.GetEnvironmentRequest) (*v1.GetEnvironmentResponse, error)
-	// Lists all environments by name and tag, also those that are being deleted.
+	// Lists all environments by name and tag. Includes environments whose deletion is not complete.
 	// ADMIN_TOKEN only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
-	// Deletes an environment that has no user groups or, by `force`, with all of
-	// them: so many by a call. Repeat it until it says `done`, or NOT_FOUND when
-	// the answer that said so was lost. From the first call on the environment
-	// is not found, no user group is created in it, and its API tokens and user
-	// group tokens end, those of the setting API_TOKENS within a minute. It is
-	// made anew by CreateEnvironment alone. Its audit trail stays for the
-	// setting AUDIT_RETENTION. FAILED_PRECONDITION when it has user groups and
-	// `force` is not set: then nothing has changed. ADMIN_TOKEN only.
+	// Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
+	// Repeat the call until `done`, or until NOT_FOUND if a response was lost.
+	// The first call makes the environment unavailable: other calls do not find it, and its API
+	// tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
+	// minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
+	// Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
+	// has user groups and `force` is not set. ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
-	// Tells the bearer of any API token, and of ADMIN_TOKEN, who it is.
+	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
-	// Creates an API token, which ends no later than that of the caller. The
-	// answer is the only one that shows it. RESOURCE_EXHAUSTED when the
-	// environment has 1,000.
+	// Creates an API token. Only this response contains the secret. The token expires no later than
+	// the token of the caller. Fails with RESOURCE_EXHAUSTED (TOO_MANY_API_TOKENS) if the environment
+	// has 1,000 API tokens.
 	CreateApiToken(context.Context, *v1.CreateApiTokenRequest) (*v1.CreateApiTokenResponse, error)
-	// Lists the API tokens of an environment by id, without the tokens
-	// themselves. Those that have expired, and those of the setting API_TOKENS,
-	// are not among them.
+	// Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
+	// the tokens of the setting API_TOKENS.
 	ListApiTokens(context.Context, *v1.ListApiTokensRequest) (*v1.ListApiTokensResponse, error)
-	// Tells which API token a text is, also one of the settings: what to revoke
-	// or to rotate when it has leaked. NOT_FOUND when it is none, or for an
-	// `admin` one of another environment.
+	// Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
+	// ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
+	// unknown. For a caller of role `admin`, also if it belongs to another environment.
 	LookupApiToken(context.Context, *v1.LookupApiTokenRequest) (*v1.LookupApiTokenResponse, error)
-	// Changes the display name and the end of an API token
-	// (https://google.aip.dev/134). NOT_FOUND when there is none of this id.
+	// Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
+	// with NOT_FOUND if the id does not exist.
 	UpdateApiToken(context.Context, *v1.UpdateApiTokenRequest) (*v1.UpdateApiTokenResponse, error)
-	// Gives an API token a new text, which this answer alone shows; it keeps its
-	// id and all else. When the answer is lost, rotate again: what is on its grace
-	// stays on it. ABORTED when it is changed at the same time.
-	// PERMISSION_DENIED when it lasts longer than that of the caller.
+	// Gives an API token a new secret. Its id and its other fields stay the same. Only this response
+	// contains the secret. If the response is lost, rotate again: secrets in their grace period stay
+	// valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
+	// time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
+	// the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
-	// Ends an API token everywhere: at once as a rule, within API_TOKEN_CACHE at
-	// the latest. NOT_FOUND when there is none of this id.
+	// Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
+	// API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
-	// Lists user groups by id, in order of its UTF-8 bytes. A group that exists
-	// while the pages are read is on exactly one of them.
+	// Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
+	// exists during the whole listing is on exactly one page.
 	ListUserGroups(context.Context, *v1.ListUserGroupsRequest) (*v1.ListUserGroupsResponse, error)
-	// Shows a user group without its token. NOT_FOUND when there is none: it
-	// never creates.
+	// Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
+	// creates it.
 	LookupUserGroup(context.Context, *v1.LookupUserGroupRequest) (*v1.LookupUserGroupResponse, error)
-	// Tells which user group a user group token or a viewer session is of, such as
-	// one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
-	// environment.
+	// Returns the user group of a user group token or viewer session, such as one that has leaked.
+	// Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
 	LookupUserGroupToken(context.Context, *v1.LookupUserGroupTokenRequest) (*v1.LookupUserGroupTokenResponse, error)
-	// Deletes a user group. Its tokens end at once, and its id is free again: a
-	// group that is created under it later has another team id and token.
+	// Deletes a user group and revokes its tokens. A group that is created later with the same id
+	// gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
 	DeleteUserGroup(context.Context, *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error)
-	// Revokes the tokens of a user group, the current one and one in its grace
-	// period. The group gets a new token, which this answer does not show:
-	// GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
-	// set.
+	// Revokes the current token of a user group, and a token in its grace period. The group gets a
+	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
+	// `previous_token_ttl` is set.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
-	// Ends the viewer sessions of a user group, or those of one viewer alone. Who
-	// asks ResolveViewer sees it at once; who verifies sessions alone takes them
-	// until they expire. The group and its tokens stay as they are.
-	// RESOURCE_EXHAUSTED when 1,000 viewers of the group have had theirs ended
-	// within an hour: end those of the group. Safe to repeat.
+	// Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
+	// at once. A host that verifies signatures accepts them until they expire. The tokens of the
+	// group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
+	// viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
-	// Creates user groups, or makes them as they are given, with the tokens that
-	// they have in another system, or had when they were exported. Each is
-	// imported for itself: the results say what became of it. Safe to repeat:
-	// what is as it is to be is left alone, and a token that is younger than
-	// `snapshot_time` stays.
+	// Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
+	// of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
+	// that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
-	// Lists user groups as ListUserGroups does, with all they hold. Their tokens
-	// are shown on request, which the audit trail records.
+	// Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
+	// requested. The audit trail records exports of tokens.
 	ExportUserGroups(context.Context, *v1.ExportUserGroupsRequest) (*v1.ExportUserGroupsResponse, error)
-	// Lists who changed what, the newest first: user groups, API tokens and the
-	// environment itself. Events are kept for the setting AUDIT_RETENTION.
+	// Lists changes of user groups, API tokens and the environment, the newest first. The service
+	// stores events for the setting AUDIT_RETENTION.
 	ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error)
-	// Lists the keys of the setting TOKEN_KEYS: those that tokens may be encrypted
-	// under, and those that the worker has which answers. ADMIN_TOKEN only.
+	// Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
+	// that stored tokens may need. ADMIN_TOKEN only.
 	ListTokenKeys(context.Context, *v1.ListTokenKeysRequest) (*v1.ListTokenKeysResponse, error)
-	// Encrypts the tokens of an environment under the first key of TOKEN_KEYS that
-	// are encrypted under another one: so many by a call. Nothing that callers see
-	// changes. Safe to repeat, and beside every other call: what is changed
-	// meanwhile is encrypted as that left it. ADMIN_TOKEN only.
+	// Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
+	// call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
+	// and safe during other calls. ADMIN_TOKEN only.
 	ReencryptUserGroupTokens(context.Context, *v1.ReencryptUserGroupTokensRequest) (*v1.ReencryptUserGroupTokensResponse, error)
-	// Lists the keys that sign the viewer sessions of an environment, the one first
-	// that signs first. There are none before its first session.
+	// Lists the keys that sign the viewer sessions of an environment, in the order in which they
+	// sign. Empty before the first viewer session.
 	ListSigningKeys(context.Context, *v1.ListSigningKeysRequest) (*v1.ListSigningKeysResponse, error)
-	// Has another key sign the viewer sessions of an environment, as the service
-	// does by itself every 30 days; no session ends. The next one signs at once
-	// or, if it was not published for 15 minutes yet, as soon as it was: then
-	// repeating the call changes nothing. Makes keys where there are none.
-	// ADMIN_TOKEN only.
+	// Activates the next key that signs viewer sessions. The service does the same every 30 days. No
+	// session is revoked. If the next key has been published for less than 15 minutes, it starts to
+	// sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
+	// if the environment has none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
-	// Notes that no token is encrypted under a key, so that workers start without
-	// it. To be called once all environments are gone through. FAILED_PRECONDITION
-	// while a group needs it, or a worker encrypts under it. Safe to repeat.
-	// ADMIN_TOKEN only.
+	// Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
+	// after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
+	// group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
-	// Accepts what Redis holds as the data of the service, after Redis came back
-	// empty, with an older state, or was replaced. Until then changes fail with
-	// UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
-	// Redis holds data of another layout, or of other keys. Safe to repeat.
-	// ADMIN_TOKEN only.
+	// Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
+	// to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
+	// accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
+	// data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
 	AcceptStoreData(context.Context, *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error)
 }
 
@@ -675,111 +666,102 @@ func (c *adminServiceClient) AcceptStoreData(ctx context.Context, req *v1.Accept
 
 // AdminServiceHandler is an implementation of the usergroup.admin.v1.AdminService service.
 type AdminServiceHandler interface {
-	// Creates an environment. ALREADY_EXISTS when there is one of this name and
-	// tag. ADMIN_TOKEN only.
+	// Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
+	// exists. ADMIN_TOKEN only.
 	CreateEnvironment(context.Context, *v1.CreateEnvironmentRequest) (*v1.CreateEnvironmentResponse, error)
-	// Tells of an environment, and how much it has.
+	// Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
+	// it does not exist.
 	GetEnvironment(context.Context, *v1.GetEnvironmentRequest) (*v1.GetEnvironmentResponse, error)
-	// Lists all environments by name and tag, also those that are being deleted.
+	// Lists all environments by name and tag. Includes environments whose deletion is not complete.
 	// ADMIN_TOKEN only.
 	ListEnvironments(context.Context, *v1.ListEnvironmentsRequest) (*v1.ListEnvironmentsResponse, error)
-	// Deletes an environment that has no user groups or, by `force`, with all of
-	// them: so many by a call. Repeat it until it says `done`, or NOT_FOUND when
-	// the answer that said so was lost. From the first call on the environment
-	// is not found, no user group is created in it, and its API tokens and user
-	// group tokens end, those of the setting API_TOKENS within a minute. It is
-	// made anew by CreateEnvironment alone. Its audit trail stays for the
-	// setting AUDIT_RETENTION. FAILED_PRECONDITION when it has user groups and
-	// `force` is not set: then nothing has changed. ADMIN_TOKEN only.
+	// Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
+	// Repeat the call until `done`, or until NOT_FOUND if a response was lost.
+	// The first call makes the environment unavailable: other calls do not find it, and its API
+	// tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
+	// minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
+	// Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
+	// has user groups and `force` is not set. ADMIN_TOKEN only.
 	DeleteEnvironment(context.Context, *v1.DeleteEnvironmentRequest) (*v1.DeleteEnvironmentResponse, error)
-	// Tells the bearer of any API token, and of ADMIN_TOKEN, who it is.
+	// Returns the id, name, role, environment and expiry time of the token that the caller sends.
 	GetCaller(context.Context, *v1.GetCallerRequest) (*v1.GetCallerResponse, error)
-	// Creates an API token, which ends no later than that of the caller. The
-	// answer is the only one that shows it. RESOURCE_EXHAUSTED when the
-	// environment has 1,000.
+	// Creates an API token. Only this response contains the secret. The token expires no later than
+	// the token of the caller. Fails with RESOURCE_EXHAUSTED (TOO_MANY_API_TOKENS) if the environment
+	// has 1,000 API tokens.
 	CreateApiToken(context.Context, *v1.CreateApiTokenRequest) (*v1.CreateApiTokenResponse, error)
-	// Lists the API tokens of an environment by id, without the tokens
-	// themselves. Those that have expired, and those of the setting API_TOKENS,
-	// are not among them.
+	// Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
+	// the tokens of the setting API_TOKENS.
 	ListApiTokens(context.Context, *v1.ListApiTokensRequest) (*v1.ListApiTokensResponse, error)
-	// Tells which API token a text is, also one of the settings: what to revoke
-	// or to rotate when it has leaked. NOT_FOUND when it is none, or for an
-	// `admin` one of another environment.
+	// Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
+	// ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
+	// unknown. For a caller of role `admin`, also if it belongs to another environment.
 	LookupApiToken(context.Context, *v1.LookupApiTokenRequest) (*v1.LookupApiTokenResponse, error)
-	// Changes the display name and the end of an API token
-	// (https://google.aip.dev/134). NOT_FOUND when there is none of this id.
+	// Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
+	// with NOT_FOUND if the id does not exist.
 	UpdateApiToken(context.Context, *v1.UpdateApiTokenRequest) (*v1.UpdateApiTokenResponse, error)
-	// Gives an API token a new text, which this answer alone shows; it keeps its
-	// id and all else. When the answer is lost, rotate again: what is on its grace
-	// stays on it. ABORTED when it is changed at the same time.
-	// PERMISSION_DENIED when it lasts longer than that of the caller.
+	// Gives an API token a new secret. Its id and its other fields stay the same. Only this response
+	// contains the secret. If the response is lost, rotate again: secrets in their grace period stay
+	// valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
+	// time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
+	// the token of the caller.
 	RotateApiToken(context.Context, *v1.RotateApiTokenRequest) (*v1.RotateApiTokenResponse, error)
-	// Ends an API token everywhere: at once as a rule, within API_TOKEN_CACHE at
-	// the latest. NOT_FOUND when there is none of this id.
+	// Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
+	// API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
 	RevokeApiToken(context.Context, *v1.RevokeApiTokenRequest) (*v1.RevokeApiTokenResponse, error)
-	// Lists user groups by id, in order of its UTF-8 bytes. A group that exists
-	// while the pages are read is on exactly one of them.
+	// Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
+	// exists during the whole listing is on exactly one page.
 	ListUserGroups(context.Context, *v1.ListUserGroupsRequest) (*v1.ListUserGroupsResponse, error)
-	// Shows a user group without its token. NOT_FOUND when there is none: it
-	// never creates.
+	// Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
+	// creates it.
 	LookupUserGroup(context.Context, *v1.LookupUserGroupRequest) (*v1.LookupUserGroupResponse, error)
-	// Tells which user group a user group token or a viewer session is of, such as
-	// one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
-	// environment.
+	// Returns the user group of a user group token or viewer session, such as one that has leaked.
+	// Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
 	LookupUserGroupToken(context.Context, *v1.LookupUserGroupTokenRequest) (*v1.LookupUserGroupTokenResponse, error)
-	// Deletes a user group. Its tokens end at once, and its id is free again: a
-	// group that is created under it later has another team id and token.
+	// Deletes a user group and revokes its tokens. A group that is created later with the same id
+	// gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
 	DeleteUserGroup(context.Context, *v1.DeleteUserGroupRequest) (*v1.DeleteUserGroupResponse, error)
-	// Revokes the tokens of a user group, the current one and one in its grace
-	// period. The group gets a new token, which this answer does not show:
-	// GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
-	// set.
+	// Revokes the current token of a user group, and a token in its grace period. The group gets a
+	// new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
+	// `previous_token_ttl` is set.
 	RevokeUserGroupTokens(context.Context, *v1.RevokeUserGroupTokensRequest) (*v1.RevokeUserGroupTokensResponse, error)
-	// Ends the viewer sessions of a user group, or those of one viewer alone. Who
-	// asks ResolveViewer sees it at once; who verifies sessions alone takes them
-	// until they expire. The group and its tokens stay as they are.
-	// RESOURCE_EXHAUSTED when 1,000 viewers of the group have had theirs ended
-	// within an hour: end those of the group. Safe to repeat.
+	// Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
+	// at once. A host that verifies signatures accepts them until they expire. The tokens of the
+	// group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
+	// viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
 	RevokeViewerSessions(context.Context, *v1.RevokeViewerSessionsRequest) (*v1.RevokeViewerSessionsResponse, error)
-	// Creates user groups, or makes them as they are given, with the tokens that
-	// they have in another system, or had when they were exported. Each is
-	// imported for itself: the results say what became of it. Safe to repeat:
-	// what is as it is to be is left alone, and a token that is younger than
-	// `snapshot_time` stays.
+	// Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
+	// of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
+	// that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
 	ImportUserGroups(context.Context, *v1.ImportUserGroupsRequest) (*v1.ImportUserGroupsResponse, error)
-	// Lists user groups as ListUserGroups does, with all they hold. Their tokens
-	// are shown on request, which the audit trail records.
+	// Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
+	// requested. The audit trail records exports of tokens.
 	ExportUserGroups(context.Context, *v1.ExportUserGroupsRequest) (*v1.ExportUserGroupsResponse, error)
-	// Lists who changed what, the newest first: user groups, API tokens and the
-	// environment itself. Events are kept for the setting AUDIT_RETENTION.
+	// Lists changes of user groups, API tokens and the environment, the newest first. The service
+	// stores events for the setting AUDIT_RETENTION.
 	ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error)
-	// Lists the keys of the setting TOKEN_KEYS: those that tokens may be encrypted
-	// under, and those that the worker has which answers. ADMIN_TOKEN only.
+	// Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
+	// that stored tokens may need. ADMIN_TOKEN only.
 	ListTokenKeys(context.Context, *v1.ListTokenKeysRequest) (*v1.ListTokenKeysResponse, error)
-	// Encrypts the tokens of an environment under the first key of TOKEN_KEYS that
-	// are encrypted under another one: so many by a call. Nothing that callers see
-	// changes. Safe to repeat, and beside every other call: what is changed
-	// meanwhile is encrypted as that left it. ADMIN_TOKEN only.
+	// Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
+	// call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
+	// and safe during other calls. ADMIN_TOKEN only.
 	ReencryptUserGroupTokens(context.Context, *v1.ReencryptUserGroupTokensRequest) (*v1.ReencryptUserGroupTokensResponse, error)
-	// Lists the keys that sign the viewer sessions of an environment, the one first
-	// that signs first. There are none before its first session.
+	// Lists the keys that sign the viewer sessions of an environment, in the order in which they
+	// sign. Empty before the first viewer session.
 	ListSigningKeys(context.Context, *v1.ListSigningKeysRequest) (*v1.ListSigningKeysResponse, error)
-	// Has another key sign the viewer sessions of an environment, as the service
-	// does by itself every 30 days; no session ends. The next one signs at once
-	// or, if it was not published for 15 minutes yet, as soon as it was: then
-	// repeating the call changes nothing. Makes keys where there are none.
-	// ADMIN_TOKEN only.
+	// Activates the next key that signs viewer sessions. The service does the same every 30 days. No
+	// session is revoked. If the next key has been published for less than 15 minutes, it starts to
+	// sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
+	// if the environment has none. ADMIN_TOKEN only.
 	RotateSigningKey(context.Context, *v1.RotateSigningKeyRequest) (*v1.RotateSigningKeyResponse, error)
-	// Notes that no token is encrypted under a key, so that workers start without
-	// it. To be called once all environments are gone through. FAILED_PRECONDITION
-	// while a group needs it, or a worker encrypts under it. Safe to repeat.
-	// ADMIN_TOKEN only.
+	// Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
+	// after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
+	// group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
 	RetireTokenKey(context.Context, *v1.RetireTokenKeyRequest) (*v1.RetireTokenKeyResponse, error)
-	// Accepts what Redis holds as the data of the service, after Redis came back
-	// empty, with an older state, or was replaced. Until then changes fail with
-	// UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
-	// Redis holds data of another layout, or of other keys. Safe to repeat.
-	// ADMIN_TOKEN only.
+	// Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
+	// to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
+	// accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
+	// data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
 	AcceptStoreData(context.Context, *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error)
 }
 

@@ -25,7 +25,7 @@ _UserGroupFields: TypeAlias = Literal["team_id", "token", "name", "provided_id",
 
 class UserGroup(Message[_UserGroupFields]):
     """
-    A tenant that views embedded dashboards.
+    A user group: a tenant whose users view embedded dashboards.
 
     ```proto
     message usergroup.v1.UserGroup
@@ -33,60 +33,70 @@ class UserGroup(Message[_UserGroupFields]):
 
     Attributes:
         team_id:
-            Internal id, below 2^53. Callers need not store it.
+            Internal id, below 2^53. Callers do not need to store it.
 
             ```proto
             int64 team_id = 1;
             ```
         token:
-            The user group token: a credential, to be kept by the caller's back end.
+            The user group token. It is a credential: keep it in your back end.
 
             ```proto
             string token = 2;
             ```
         name:
+            Display name.
+
             ```proto
             string name = 3;
             ```
         provided_id:
-            The id that the caller chose, unique within the environment.
+            The id that the caller chose. Unique within the environment.
 
             ```proto
             string provided_id = 4;
             ```
         mapping:
-            Schema id to data source.
+            Maps schema ids to data sources.
 
             ```proto
             map<string, string> mapping = 5;
             ```
         properties:
-            Free-form; unset when the group has none.
+            Free-form JSON object. Unset if the group has no properties.
 
             ```proto
             optional google.protobuf.Struct properties = 6;
             ```
         api_environment_tag:
-            The tag of the group's environment.
+            The tag of the environment of the group.
 
             ```proto
             usergroup.v1.ApiEnvironmentTag api_environment_tag = 7;
             ```
         etag:
-            Changes with every change of the group (https://google.aip.dev/154).
+            Changes with every change of the group (https://google.aip.dev/154). Send it as `etag` of
+            UpdateUserGroup to detect concurrent changes.
 
             ```proto
             string etag = 8;
             ```
         create_time:
+            Time of the creation of the group.
+
             ```proto
             optional google.protobuf.Timestamp create_time = 9;
             ```
         update_time:
+            Time of the last change of the group.
+
             ```proto
             optional google.protobuf.Timestamp update_time = 10;
             ```
         token_create_time:
+            Time of the creation of the current token. For an imported token, the `snapshot_time` of the
+            import.
+
             ```proto
             optional google.protobuf.Timestamp token_create_time = 11;
             ```
@@ -127,8 +137,7 @@ class UserGroup(Message[_UserGroupFields]):
 
 class ApiEnvironmentTag(Enum):
     """
-    The label of an environment. Two environments of one name may hold the same
-    user group id when their tags differ.
+    The tag of an environment. Environments with the same name and different tags are separate.
 
     ```proto
     enum usergroup.v1.ApiEnvironmentTag
@@ -136,14 +145,20 @@ class ApiEnvironmentTag(Enum):
 
     Attributes:
         UNSPECIFIED:
+            The environment has no tag.
+
             ```proto
             API_ENVIRONMENT_TAG_UNSPECIFIED = 0
             ```
         CUSTOMER:
+            Production data.
+
             ```proto
             API_ENVIRONMENT_TAG_CUSTOMER = 1
             ```
         TESTING:
+            Test data.
+
             ```proto
             API_ENVIRONMENT_TAG_TESTING = 2
             ```

@@ -32,26 +32,28 @@ if TYPE_CHECKING:
 
 class UserGroupService(Protocol):
     """
-    User groups of the environment that the API token is bound to.
+    Reads and changes user groups in the environment of the API token.
     """
     async def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
-        Gets a user group, or creates it. An existing group is returned as it is
-        stored, and nothing is written.
+        Returns a user group. If it does not exist, creates it, which requires the role `manage`. If it
+        exists, the call returns it as stored, changes nothing, and ignores the other fields of the
+        request.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def update_user_group(self, request: UpdateUserGroupRequest, ctx: RequestContext[UpdateUserGroupRequest, UpdateUserGroupResponse], /) -> UpdateUserGroupResponse:
         """
-        Changes an existing user group (https://google.aip.dev/134). NOT_FOUND when
-        there is none: it never creates. ABORTED when `etag` is stale.
+        Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
+        the group does not exist, and with ABORTED if `etag` is not the current etag.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def rotate_user_group_token(self, request: RotateUserGroupTokenRequest, ctx: RequestContext[RotateUserGroupTokenRequest, RotateUserGroupTokenResponse], /) -> RotateUserGroupTokenResponse:
         """
-        Gives a user group a new token and ends the old one, at once or after a
-        grace. NOT_FOUND when `current_token` is not the current token of a group.
+        Replaces the token of a user group. The old token is revoked at once, or after
+        `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
+        group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -121,7 +123,7 @@ class UserGroupServiceASGIApplication(ConnectASGIApplication[UserGroupService]):
 
 class UserGroupServiceClient(ConnectClient):
     """
-    User groups of the environment that the API token is bound to.
+    Reads and changes user groups in the environment of the API token.
     """
     async def get_user_group(
         self,
@@ -131,8 +133,9 @@ class UserGroupServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> GetUserGroupResponse:
         """
-        Gets a user group, or creates it. An existing group is returned as it is
-        stored, and nothing is written.
+        Returns a user group. If it does not exist, creates it, which requires the role `manage`. If it
+        exists, the call returns it as stored, changes nothing, and ignores the other fields of the
+        request.
         """
         return await self.execute_unary(
             request=request,
@@ -155,8 +158,8 @@ class UserGroupServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> UpdateUserGroupResponse:
         """
-        Changes an existing user group (https://google.aip.dev/134). NOT_FOUND when
-        there is none: it never creates. ABORTED when `etag` is stale.
+        Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
+        the group does not exist, and with ABORTED if `etag` is not the current etag.
         """
         return await self.execute_unary(
             request=request,
@@ -179,8 +182,9 @@ class UserGroupServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RotateUserGroupTokenResponse:
         """
-        Gives a user group a new token and ends the old one, at once or after a
-        grace. NOT_FOUND when `current_token` is not the current token of a group.
+        Replaces the token of a user group. The old token is revoked at once, or after
+        `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
+        group.
         """
         return await self.execute_unary(
             request=request,
@@ -198,26 +202,28 @@ class UserGroupServiceClient(ConnectClient):
 
 class UserGroupServiceSync(Protocol):
     """
-    User groups of the environment that the API token is bound to.
+    Reads and changes user groups in the environment of the API token.
     """
     def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
-        Gets a user group, or creates it. An existing group is returned as it is
-        stored, and nothing is written.
+        Returns a user group. If it does not exist, creates it, which requires the role `manage`. If it
+        exists, the call returns it as stored, changes nothing, and ignores the other fields of the
+        request.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def update_user_group(self, request: UpdateUserGroupRequest, ctx: RequestContext[UpdateUserGroupRequest, UpdateUserGroupResponse], /) -> UpdateUserGroupResponse:
         """
-        Changes an existing user group (https://google.aip.dev/134). NOT_FOUND when
-        there is none: it never creates. ABORTED when `etag` is stale.
+        Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
+        the group does not exist, and with ABORTED if `etag` is not the current etag.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def rotate_user_group_token(self, request: RotateUserGroupTokenRequest, ctx: RequestContext[RotateUserGroupTokenRequest, RotateUserGroupTokenResponse], /) -> RotateUserGroupTokenResponse:
         """
-        Gives a user group a new token and ends the old one, at once or after a
-        grace. NOT_FOUND when `current_token` is not the current token of a group.
+        Replaces the token of a user group. The old token is revoked at once, or after
+        `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
+        group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -285,7 +291,7 @@ class UserGroupServiceWSGIApplication(ConnectWSGIApplication):
 
 class UserGroupServiceClientSync(ConnectClientSync):
     """
-    User groups of the environment that the API token is bound to.
+    Reads and changes user groups in the environment of the API token.
     """
     def get_user_group(
         self,
@@ -295,8 +301,9 @@ class UserGroupServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> GetUserGroupResponse:
         """
-        Gets a user group, or creates it. An existing group is returned as it is
-        stored, and nothing is written.
+        Returns a user group. If it does not exist, creates it, which requires the role `manage`. If it
+        exists, the call returns it as stored, changes nothing, and ignores the other fields of the
+        request.
         """
         return self.execute_unary(
             request=request,
@@ -319,8 +326,8 @@ class UserGroupServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> UpdateUserGroupResponse:
         """
-        Changes an existing user group (https://google.aip.dev/134). NOT_FOUND when
-        there is none: it never creates. ABORTED when `etag` is stale.
+        Changes fields of an existing user group (https://google.aip.dev/134). Fails with NOT_FOUND if
+        the group does not exist, and with ABORTED if `etag` is not the current etag.
         """
         return self.execute_unary(
             request=request,
@@ -343,8 +350,9 @@ class UserGroupServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RotateUserGroupTokenResponse:
         """
-        Gives a user group a new token and ends the old one, at once or after a
-        grace. NOT_FOUND when `current_token` is not the current token of a group.
+        Replaces the token of a user group. The old token is revoked at once, or after
+        `previous_token_ttl`. Fails with NOT_FOUND if `current_token` is not the current token of a
+        group.
         """
         return self.execute_unary(
             request=request,

@@ -36,20 +36,26 @@ class GetUserGroupRequest(Message[_GetUserGroupRequestFields]):
 
     Attributes:
         user_group_id:
+            Id of the user group, chosen by the caller: 1 to 256 visible characters.
+
             ```proto
             string user_group_id = 1;
             ```
         name:
-            Defaults to the id when the group is created.
+            Display name of a new group, at most 256 characters. Default: the id.
 
             ```proto
             optional string name = 2;
             ```
         mapping:
+            Maps schema ids to data sources, for a new group. At most 1,000 entries. Default: empty.
+
             ```proto
             map<string, string> mapping = 3;
             ```
         properties:
+            Free-form JSON object of a new group, at most 64 KiB and 32 levels deep. Default: none.
+
             ```proto
             optional google.protobuf.Struct properties = 4;
             ```
@@ -84,11 +90,13 @@ class GetUserGroupResponse(Message[_GetUserGroupResponseFields]):
 
     Attributes:
         user_group:
+            The user group, with its token.
+
             ```proto
             optional usergroup.v1.UserGroup user_group = 1;
             ```
         new_user_group:
-            Whether this call created the group.
+            True if this call created the group.
 
             ```proto
             bool new_user_group = 2;
@@ -120,30 +128,39 @@ class UpdateUserGroupRequest(Message[_UpdateUserGroupRequestFields]):
 
     Attributes:
         user_group_id:
+            Id of the user group.
+
             ```proto
             string user_group_id = 1;
             ```
         name:
+            New display name, at most 256 characters.
+
             ```proto
             string name = 2;
             ```
         mapping:
+            New mapping of schema ids to data sources. Replaces the whole mapping.
+
             ```proto
             map<string, string> mapping = 3;
             ```
         properties:
+            New properties. Replaces all properties.
+
             ```proto
             optional google.protobuf.Struct properties = 4;
             ```
         update_mask:
-            Of `name`, `mapping`, `properties`. No mask means every populated field,
-            `*` means all of them. A masked field that is unset is cleared.
+            Fields to change: `name`, `mapping`, `properties`, or `*` for all of them. A field that is in
+            the mask and unset is cleared. Default: every field that is set.
 
             ```proto
             optional google.protobuf.FieldMask update_mask = 5;
             ```
         etag:
-            When set, the group is changed only if this is its etag.
+            If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
+            group.
 
             ```proto
             string etag = 6;
@@ -183,6 +200,8 @@ class UpdateUserGroupResponse(Message[_UpdateUserGroupResponseFields]):
 
     Attributes:
         user_group:
+            The user group after the change, with its token.
+
             ```proto
             optional usergroup.v1.UserGroup user_group = 1;
             ```
@@ -211,23 +230,22 @@ class RotateUserGroupTokenRequest(Message[_RotateUserGroupTokenRequestFields]):
 
     Attributes:
         group:
-            Which group: by the token it has now, or by its id, so that a lost token
-            does not block recovery.
+            The user group. Use the id if you have lost the token.
 
             ```proto
             oneof group
             ```
         previous_token_ttl:
-            How long the old token stays valid. Unset: the server's ROTATION_GRACE.
+            Grace period of the old token, at most 30 days. 0 revokes it at once. Default: the setting
+            ROTATION_GRACE.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 3;
             ```
         request_id:
-            A retry with the same id within 24 hours rotates nothing: it gets the
-            group as it is now, with the token that the first one made. ABORTED
-            (TOKEN_REPLACED) when that one was replaced since
-            (https://google.aip.dev/155).
+            Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
+            last 24 hours, this call does not rotate again. It returns the group with the token of the
+            first call. Fails with ABORTED (TOKEN_REPLACED) if that token was replaced later.
 
             ```proto
             string request_id = 4;
@@ -261,6 +279,8 @@ class RotateUserGroupTokenResponse(Message[_RotateUserGroupTokenResponseFields])
 
     Attributes:
         user_group:
+            The user group, with its new token.
+
             ```proto
             optional usergroup.v1.UserGroup user_group = 1;
             ```

@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 class ViewerService(Protocol):
     """
-    What the user group tokens are for: who is looking at a dashboard.
+    Identifies viewers of dashboards.
     """
     async def resolve_viewer(self, request: ResolveViewerRequest, ctx: RequestContext[ResolveViewerRequest, ResolveViewerResponse], /) -> ResolveViewerResponse:
         """
-        The user group that a token or a viewer session stands for. NOT_FOUND when
-        it is unknown, ended, or of another environment.
+        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
+        unknown, revoked, expired, or of another environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def create_viewer_session(self, request: CreateViewerSessionRequest, ctx: RequestContext[CreateViewerSessionRequest, CreateViewerSessionResponse], /) -> CreateViewerSessionResponse:
         """
-        Makes a viewer session of a user group: a JWT that a page may hold instead
-        of the group's token, and that anyone verifies by the environment's public
-        keys. By its id it needs the role `read`. FAILED_PRECONDITION when the
-        service does not know its PUBLIC_URL, which sessions are issued under.
+        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
+        token of the group. Anyone can verify it with the public keys of the environment. By the id of
+        a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
+        the service does not know its public URL.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -105,7 +105,7 @@ class ViewerServiceASGIApplication(ConnectASGIApplication[ViewerService]):
 
 class ViewerServiceClient(ConnectClient):
     """
-    What the user group tokens are for: who is looking at a dashboard.
+    Identifies viewers of dashboards.
     """
     async def resolve_viewer(
         self,
@@ -115,8 +115,8 @@ class ViewerServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ResolveViewerResponse:
         """
-        The user group that a token or a viewer session stands for. NOT_FOUND when
-        it is unknown, ended, or of another environment.
+        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
+        unknown, revoked, expired, or of another environment.
         """
         return await self.execute_unary(
             request=request,
@@ -139,10 +139,10 @@ class ViewerServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> CreateViewerSessionResponse:
         """
-        Makes a viewer session of a user group: a JWT that a page may hold instead
-        of the group's token, and that anyone verifies by the environment's public
-        keys. By its id it needs the role `read`. FAILED_PRECONDITION when the
-        service does not know its PUBLIC_URL, which sessions are issued under.
+        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
+        token of the group. Anyone can verify it with the public keys of the environment. By the id of
+        a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
+        the service does not know its public URL.
         """
         return await self.execute_unary(
             request=request,
@@ -160,21 +160,21 @@ class ViewerServiceClient(ConnectClient):
 
 class ViewerServiceSync(Protocol):
     """
-    What the user group tokens are for: who is looking at a dashboard.
+    Identifies viewers of dashboards.
     """
     def resolve_viewer(self, request: ResolveViewerRequest, ctx: RequestContext[ResolveViewerRequest, ResolveViewerResponse], /) -> ResolveViewerResponse:
         """
-        The user group that a token or a viewer session stands for. NOT_FOUND when
-        it is unknown, ended, or of another environment.
+        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
+        unknown, revoked, expired, or of another environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def create_viewer_session(self, request: CreateViewerSessionRequest, ctx: RequestContext[CreateViewerSessionRequest, CreateViewerSessionResponse], /) -> CreateViewerSessionResponse:
         """
-        Makes a viewer session of a user group: a JWT that a page may hold instead
-        of the group's token, and that anyone verifies by the environment's public
-        keys. By its id it needs the role `read`. FAILED_PRECONDITION when the
-        service does not know its PUBLIC_URL, which sessions are issued under.
+        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
+        token of the group. Anyone can verify it with the public keys of the environment. By the id of
+        a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
+        the service does not know its public URL.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -231,7 +231,7 @@ class ViewerServiceWSGIApplication(ConnectWSGIApplication):
 
 class ViewerServiceClientSync(ConnectClientSync):
     """
-    What the user group tokens are for: who is looking at a dashboard.
+    Identifies viewers of dashboards.
     """
     def resolve_viewer(
         self,
@@ -241,8 +241,8 @@ class ViewerServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ResolveViewerResponse:
         """
-        The user group that a token or a viewer session stands for. NOT_FOUND when
-        it is unknown, ended, or of another environment.
+        Returns the user group of a user group token or viewer session. Fails with NOT_FOUND if it is
+        unknown, revoked, expired, or of another environment.
         """
         return self.execute_unary(
             request=request,
@@ -265,10 +265,10 @@ class ViewerServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> CreateViewerSessionResponse:
         """
-        Makes a viewer session of a user group: a JWT that a page may hold instead
-        of the group's token, and that anyone verifies by the environment's public
-        keys. By its id it needs the role `read`. FAILED_PRECONDITION when the
-        service does not know its PUBLIC_URL, which sessions are issued under.
+        Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
+        token of the group. Anyone can verify it with the public keys of the environment. By the id of
+        a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
+        the service does not know its public URL.
         """
         return self.execute_unary(
             request=request,

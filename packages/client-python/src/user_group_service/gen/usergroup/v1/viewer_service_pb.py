@@ -36,14 +36,14 @@ class ResolveViewerRequest(Message[_ResolveViewerRequestFields]):
 
     Attributes:
         token:
-            A user group token, or a viewer session.
+            A user group token or a viewer session.
 
             ```proto
             string token = 1;
             ```
         audience:
-            For whom a viewer session has to be made: one with another `audience` is
-            NOT_FOUND. Unset: for anyone. User group tokens are for nobody in particular.
+            Required audience of a viewer session. A session with another audience gives NOT_FOUND. Ignored
+            for user group tokens. Default: any audience.
 
             ```proto
             string audience = 2;
@@ -69,7 +69,7 @@ _ResolveViewerResponseFields: TypeAlias = Literal["team_id", "name", "provided_i
 
 class ResolveViewerResponse(Message[_ResolveViewerResponseFields]):
     """
-    Never holds the token itself.
+    The user group of a token. Never contains the token.
 
     ```proto
     message usergroup.v1.ResolveViewerResponse
@@ -77,37 +77,49 @@ class ResolveViewerResponse(Message[_ResolveViewerResponseFields]):
 
     Attributes:
         team_id:
+            Internal id of the group, below 2^53.
+
             ```proto
             int64 team_id = 1;
             ```
         name:
+            Display name of the group.
+
             ```proto
             string name = 2;
             ```
         provided_id:
+            Id of the group, chosen by the caller.
+
             ```proto
             string provided_id = 3;
             ```
         mapping:
+            Maps schema ids to data sources.
+
             ```proto
             map<string, string> mapping = 4;
             ```
         properties:
+            Free-form JSON object. Unset if the group has no properties.
+
             ```proto
             optional google.protobuf.Struct properties = 5;
             ```
         api_environment_tag:
+            The tag of the environment of the group.
+
             ```proto
             usergroup.v1.ApiEnvironmentTag api_environment_tag = 6;
             ```
         token_expire_time:
-            Set when the token was rotated and is on its grace: when it ends.
+            End of the grace period of the token. Set only if the token was rotated.
 
             ```proto
             optional google.protobuf.Timestamp token_expire_time = 7;
             ```
         session:
-            Set when it was resolved by a viewer session.
+            The viewer session. Set only if the request contained one.
 
             ```proto
             optional usergroup.v1.ViewerSession session = 8;
@@ -145,7 +157,7 @@ _ViewerSessionFields: TypeAlias = Literal["id", "audience", "viewer_id", "origin
 
 class ViewerSession(Message[_ViewerSessionFields]):
     """
-    What a viewer session says beside its group.
+    The claims of a viewer session, except those of its group.
 
     ```proto
     message usergroup.v1.ViewerSession
@@ -153,40 +165,44 @@ class ViewerSession(Message[_ViewerSessionFields]):
 
     Attributes:
         id:
-            The claim `jti`.
+            Unique id: the claim `jti`.
 
             ```proto
             string id = 1;
             ```
         audience:
-            Whom it was made for: the claim `aud`.
+            The claim `aud`.
 
             ```proto
             string audience = 2;
             ```
         viewer_id:
-            The person within the group: the claim `vid`. Empty: nobody was named.
+            The person within the group: the claim `vid`. Empty if the session names nobody.
 
             ```proto
             string viewer_id = 3;
             ```
         origin:
-            The origin of the page that it was made for: the claim `origin`.
+            The origin of the page: the claim `origin`. Empty if the session names none.
 
             ```proto
             string origin = 4;
             ```
         claims:
-            What its maker added: the claim `ext`.
+            Additional claims of the caller: the claim `ext`.
 
             ```proto
             optional google.protobuf.Struct claims = 5;
             ```
         create_time:
+            The claim `iat`.
+
             ```proto
             optional google.protobuf.Timestamp create_time = 6;
             ```
         expire_time:
+            The claim `exp`.
+
             ```proto
             optional google.protobuf.Timestamp expire_time = 7;
             ```
@@ -227,48 +243,48 @@ class CreateViewerSessionRequest(Message[_CreateViewerSessionRequestFields]):
 
     Attributes:
         group:
-            Which group: by its token, also one on its grace, or by its id.
+            The user group.
 
             ```proto
             oneof group
             ```
         audience:
-            Who is to take the session: what verifies it has to expect this text.
+            The audience (`aud`). The verifier must expect the same value. Required.
 
             ```proto
             string audience = 3;
             ```
         ttl:
-            How long the session lasts, in whole seconds: at most the setting
-            VIEWER_SESSION_MAX. Unset: 10 minutes, or that if it is less. One that is
-            made by a token on its grace ends no later than the token.
+            Lifetime in whole seconds, from 60 s to the setting VIEWER_SESSION_MAX. Default: 10 minutes, or
+            VIEWER_SESSION_MAX if that is shorter. A session of a token in its grace period expires no
+            later than the token.
 
             ```proto
             optional google.protobuf.Duration ttl = 4;
             ```
         viewer_id:
-            The person within the group, by whom the session can be ended.
+            The person within the group. RevokeViewerSessions can revoke the sessions of one person.
+            Default: nobody.
 
             ```proto
             string viewer_id = 5;
             ```
         origin:
-            The origin of the page that is to hold the session, such as
-            https://app.example.com.
+            The origin of the page that holds the session, such as https://app.example.com. Default: none.
 
             ```proto
             optional string origin = 6;
             ```
         property_keys:
-            Which of the group's properties the session shows, by their keys. None by
-            default: whoever has the session can read it.
+            Keys of the properties of the group that the session contains, at most 100. Anyone who has the
+            session can read them. Default: none.
 
             ```proto
             repeated string property_keys = 7;
             ```
         claims:
-            What else the session says, under the claim `ext`. Whoever has the session
-            can read it.
+            Additional claims, stored as the claim `ext`. At most 2 KiB and 16 levels deep. Anyone who has
+            the session can read them.
 
             ```proto
             optional google.protobuf.Struct claims = 8;
@@ -310,23 +326,25 @@ class CreateViewerSessionResponse(Message[_CreateViewerSessionResponseFields]):
 
     Attributes:
         session:
-            The session itself. It is not stored, and cannot be shown again.
+            The JWT. The service does not store it and cannot show it again.
 
             ```proto
             string session = 1;
             ```
         id:
-            Tells the session from others: its claim `jti`.
+            Unique id of the session: the claim `jti`.
 
             ```proto
             string id = 2;
             ```
         expire_time:
+            Expiry time of the session.
+
             ```proto
             optional google.protobuf.Timestamp expire_time = 3;
             ```
         refresh_time:
-            When to make the next one, so that it takes over in time.
+            Time at which to create the next session: after 80 % of the lifetime.
 
             ```proto
             optional google.protobuf.Timestamp refresh_time = 4;

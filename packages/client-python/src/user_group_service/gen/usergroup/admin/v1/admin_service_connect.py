@@ -32,216 +32,207 @@ if TYPE_CHECKING:
 
 class AdminService(Protocol):
     """
-    For operators. An API token of role `admin` acts on its own environment;
-    ADMIN_TOKEN acts on every one, and has to name it.
+    For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
+    environments, and each request must name one.
     """
     async def create_environment(self, request: CreateEnvironmentRequest, ctx: RequestContext[CreateEnvironmentRequest, CreateEnvironmentResponse], /) -> CreateEnvironmentResponse:
         """
-        Creates an environment. ALREADY_EXISTS when there is one of this name and
-        tag. ADMIN_TOKEN only.
+        Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
+        exists. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_environment(self, request: GetEnvironmentRequest, ctx: RequestContext[GetEnvironmentRequest, GetEnvironmentResponse], /) -> GetEnvironmentResponse:
         """
-        Tells of an environment, and how much it has.
+        Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
+        it does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_environments(self, request: ListEnvironmentsRequest, ctx: RequestContext[ListEnvironmentsRequest, ListEnvironmentsResponse], /) -> ListEnvironmentsResponse:
         """
-        Lists all environments by name and tag, also those that are being deleted.
+        Lists all environments by name and tag. Includes environments whose deletion is not complete.
         ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment that has no user groups or, by `force`, with all of
-        them: so many by a call. Repeat it until it says `done`, or NOT_FOUND when
-        the answer that said so was lost. From the first call on the environment
-        is not found, no user group is created in it, and its API tokens and user
-        group tokens end, those of the setting API_TOKENS within a minute. It is
-        made anew by CreateEnvironment alone. Its audit trail stays for the
-        setting AUDIT_RETENTION. FAILED_PRECONDITION when it has user groups and
-        `force` is not set: then nothing has changed. ADMIN_TOKEN only.
+        Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
+        Repeat the call until `done`, or until NOT_FOUND if a response was lost.
+        The first call makes the environment unavailable: other calls do not find it, and its API
+        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
+        minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
+        Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
+        has user groups and `force` is not set. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_caller(self, request: GetCallerRequest, ctx: RequestContext[GetCallerRequest, GetCallerResponse], /) -> GetCallerResponse:
         """
-        Tells the bearer of any API token, and of ADMIN_TOKEN, who it is.
+        Returns the id, name, role, environment and expiry time of the token that the caller sends.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def create_api_token(self, request: CreateApiTokenRequest, ctx: RequestContext[CreateApiTokenRequest, CreateApiTokenResponse], /) -> CreateApiTokenResponse:
         """
-        Creates an API token, which ends no later than that of the caller. The
-        answer is the only one that shows it. RESOURCE_EXHAUSTED when the
-        environment has 1,000.
+        Creates an API token. Only this response contains the secret. The token expires no later than
+        the token of the caller. Fails with RESOURCE_EXHAUSTED (TOO_MANY_API_TOKENS) if the environment
+        has 1,000 API tokens.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_api_tokens(self, request: ListApiTokensRequest, ctx: RequestContext[ListApiTokensRequest, ListApiTokensResponse], /) -> ListApiTokensResponse:
         """
-        Lists the API tokens of an environment by id, without the tokens
-        themselves. Those that have expired, and those of the setting API_TOKENS,
-        are not among them.
+        Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
+        the tokens of the setting API_TOKENS.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def lookup_api_token(self, request: LookupApiTokenRequest, ctx: RequestContext[LookupApiTokenRequest, LookupApiTokenResponse], /) -> LookupApiTokenResponse:
         """
-        Tells which API token a text is, also one of the settings: what to revoke
-        or to rotate when it has leaked. NOT_FOUND when it is none, or for an
-        `admin` one of another environment.
+        Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
+        ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
+        unknown. For a caller of role `admin`, also if it belongs to another environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def update_api_token(self, request: UpdateApiTokenRequest, ctx: RequestContext[UpdateApiTokenRequest, UpdateApiTokenResponse], /) -> UpdateApiTokenResponse:
         """
-        Changes the display name and the end of an API token
-        (https://google.aip.dev/134). NOT_FOUND when there is none of this id.
+        Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
+        with NOT_FOUND if the id does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def rotate_api_token(self, request: RotateApiTokenRequest, ctx: RequestContext[RotateApiTokenRequest, RotateApiTokenResponse], /) -> RotateApiTokenResponse:
         """
-        Gives an API token a new text, which this answer alone shows; it keeps its
-        id and all else. When the answer is lost, rotate again: what is on its grace
-        stays on it. ABORTED when it is changed at the same time.
-        PERMISSION_DENIED when it lasts longer than that of the caller.
+        Gives an API token a new secret. Its id and its other fields stay the same. Only this response
+        contains the secret. If the response is lost, rotate again: secrets in their grace period stay
+        valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
+        time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
+        the token of the caller.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
-        Ends an API token everywhere: at once as a rule, within API_TOKEN_CACHE at
-        the latest. NOT_FOUND when there is none of this id.
+        Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
+        API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_user_groups(self, request: ListUserGroupsRequest, ctx: RequestContext[ListUserGroupsRequest, ListUserGroupsResponse], /) -> ListUserGroupsResponse:
         """
-        Lists user groups by id, in order of its UTF-8 bytes. A group that exists
-        while the pages are read is on exactly one of them.
+        Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
+        exists during the whole listing is on exactly one page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def lookup_user_group(self, request: LookupUserGroupRequest, ctx: RequestContext[LookupUserGroupRequest, LookupUserGroupResponse], /) -> LookupUserGroupResponse:
         """
-        Shows a user group without its token. NOT_FOUND when there is none: it
-        never creates.
+        Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
+        creates it.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def lookup_user_group_token(self, request: LookupUserGroupTokenRequest, ctx: RequestContext[LookupUserGroupTokenRequest, LookupUserGroupTokenResponse], /) -> LookupUserGroupTokenResponse:
         """
-        Tells which user group a user group token or a viewer session is of, such as
-        one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
-        environment.
+        Returns the user group of a user group token or viewer session, such as one that has leaked.
+        Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def delete_user_group(self, request: DeleteUserGroupRequest, ctx: RequestContext[DeleteUserGroupRequest, DeleteUserGroupResponse], /) -> DeleteUserGroupResponse:
         """
-        Deletes a user group. Its tokens end at once, and its id is free again: a
-        group that is created under it later has another team id and token.
+        Deletes a user group and revokes its tokens. A group that is created later with the same id
+        gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def revoke_user_group_tokens(self, request: RevokeUserGroupTokensRequest, ctx: RequestContext[RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse], /) -> RevokeUserGroupTokensResponse:
         """
-        Revokes the tokens of a user group, the current one and one in its grace
-        period. The group gets a new token, which this answer does not show:
-        GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
-        set.
+        Revokes the current token of a user group, and a token in its grace period. The group gets a
+        new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
+        `previous_token_ttl` is set.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def revoke_viewer_sessions(self, request: RevokeViewerSessionsRequest, ctx: RequestContext[RevokeViewerSessionsRequest, RevokeViewerSessionsResponse], /) -> RevokeViewerSessionsResponse:
         """
-        Ends the viewer sessions of a user group, or those of one viewer alone. Who
-        asks ResolveViewer sees it at once; who verifies sessions alone takes them
-        until they expire. The group and its tokens stay as they are.
-        RESOURCE_EXHAUSTED when 1,000 viewers of the group have had theirs ended
-        within an hour: end those of the group. Safe to repeat.
+        Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
+        at once. A host that verifies signatures accepts them until they expire. The tokens of the
+        group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
+        viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def import_user_groups(self, request: ImportUserGroupsRequest, ctx: RequestContext[ImportUserGroupsRequest, ImportUserGroupsResponse], /) -> ImportUserGroupsResponse:
         """
-        Creates user groups, or makes them as they are given, with the tokens that
-        they have in another system, or had when they were exported. Each is
-        imported for itself: the results say what became of it. Safe to repeat:
-        what is as it is to be is left alone, and a token that is younger than
-        `snapshot_time` stays.
+        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
+        of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
+        that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def export_user_groups(self, request: ExportUserGroupsRequest, ctx: RequestContext[ExportUserGroupsRequest, ExportUserGroupsResponse], /) -> ExportUserGroupsResponse:
         """
-        Lists user groups as ListUserGroups does, with all they hold. Their tokens
-        are shown on request, which the audit trail records.
+        Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
+        requested. The audit trail records exports of tokens.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_audit_events(self, request: ListAuditEventsRequest, ctx: RequestContext[ListAuditEventsRequest, ListAuditEventsResponse], /) -> ListAuditEventsResponse:
         """
-        Lists who changed what, the newest first: user groups, API tokens and the
-        environment itself. Events are kept for the setting AUDIT_RETENTION.
+        Lists changes of user groups, API tokens and the environment, the newest first. The service
+        stores events for the setting AUDIT_RETENTION.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_token_keys(self, request: ListTokenKeysRequest, ctx: RequestContext[ListTokenKeysRequest, ListTokenKeysResponse], /) -> ListTokenKeysResponse:
         """
-        Lists the keys of the setting TOKEN_KEYS: those that tokens may be encrypted
-        under, and those that the worker has which answers. ADMIN_TOKEN only.
+        Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
+        that stored tokens may need. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def reencrypt_user_group_tokens(self, request: ReencryptUserGroupTokensRequest, ctx: RequestContext[ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse], /) -> ReencryptUserGroupTokensResponse:
         """
-        Encrypts the tokens of an environment under the first key of TOKEN_KEYS that
-        are encrypted under another one: so many by a call. Nothing that callers see
-        changes. Safe to repeat, and beside every other call: what is changed
-        meanwhile is encrypted as that left it. ADMIN_TOKEN only.
+        Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
+        call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
+        and safe during other calls. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_signing_keys(self, request: ListSigningKeysRequest, ctx: RequestContext[ListSigningKeysRequest, ListSigningKeysResponse], /) -> ListSigningKeysResponse:
         """
-        Lists the keys that sign the viewer sessions of an environment, the one first
-        that signs first. There are none before its first session.
+        Lists the keys that sign the viewer sessions of an environment, in the order in which they
+        sign. Empty before the first viewer session.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def rotate_signing_key(self, request: RotateSigningKeyRequest, ctx: RequestContext[RotateSigningKeyRequest, RotateSigningKeyResponse], /) -> RotateSigningKeyResponse:
         """
-        Has another key sign the viewer sessions of an environment, as the service
-        does by itself every 30 days; no session ends. The next one signs at once
-        or, if it was not published for 15 minutes yet, as soon as it was: then
-        repeating the call changes nothing. Makes keys where there are none.
-        ADMIN_TOKEN only.
+        Activates the next key that signs viewer sessions. The service does the same every 30 days. No
+        session is revoked. If the next key has been published for less than 15 minutes, it starts to
+        sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
+        if the environment has none. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def retire_token_key(self, request: RetireTokenKeyRequest, ctx: RequestContext[RetireTokenKeyRequest, RetireTokenKeyResponse], /) -> RetireTokenKeyResponse:
         """
-        Notes that no token is encrypted under a key, so that workers start without
-        it. To be called once all environments are gone through. FAILED_PRECONDITION
-        while a group needs it, or a worker encrypts under it. Safe to repeat.
-        ADMIN_TOKEN only.
+        Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
+        after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
+        group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def accept_store_data(self, request: AcceptStoreDataRequest, ctx: RequestContext[AcceptStoreDataRequest, AcceptStoreDataResponse], /) -> AcceptStoreDataResponse:
         """
-        Accepts what Redis holds as the data of the service, after Redis came back
-        empty, with an older state, or was replaced. Until then changes fail with
-        UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
-        Redis holds data of another layout, or of other keys. Safe to repeat.
-        ADMIN_TOKEN only.
+        Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
+        to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
+        accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
+        data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -564,8 +555,8 @@ class AdminServiceASGIApplication(ConnectASGIApplication[AdminService]):
 
 class AdminServiceClient(ConnectClient):
     """
-    For operators. An API token of role `admin` acts on its own environment;
-    ADMIN_TOKEN acts on every one, and has to name it.
+    For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
+    environments, and each request must name one.
     """
     async def create_environment(
         self,
@@ -575,8 +566,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> CreateEnvironmentResponse:
         """
-        Creates an environment. ALREADY_EXISTS when there is one of this name and
-        tag. ADMIN_TOKEN only.
+        Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
+        exists. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -599,7 +590,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> GetEnvironmentResponse:
         """
-        Tells of an environment, and how much it has.
+        Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
+        it does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -622,7 +614,7 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListEnvironmentsResponse:
         """
-        Lists all environments by name and tag, also those that are being deleted.
+        Lists all environments by name and tag. Includes environments whose deletion is not complete.
         ADMIN_TOKEN only.
         """
         return await self.execute_unary(
@@ -646,14 +638,13 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment that has no user groups or, by `force`, with all of
-        them: so many by a call. Repeat it until it says `done`, or NOT_FOUND when
-        the answer that said so was lost. From the first call on the environment
-        is not found, no user group is created in it, and its API tokens and user
-        group tokens end, those of the setting API_TOKENS within a minute. It is
-        made anew by CreateEnvironment alone. Its audit trail stays for the
-        setting AUDIT_RETENTION. FAILED_PRECONDITION when it has user groups and
-        `force` is not set: then nothing has changed. ADMIN_TOKEN only.
+        Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
+        Repeat the call until `done`, or until NOT_FOUND if a response was lost.
+        The first call makes the environment unavailable: other calls do not find it, and its API
+        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
+        minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
+        Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
+        has user groups and `force` is not set. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -676,7 +667,7 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> GetCallerResponse:
         """
-        Tells the bearer of any API token, and of ADMIN_TOKEN, who it is.
+        Returns the id, name, role, environment and expiry time of the token that the caller sends.
         """
         return await self.execute_unary(
             request=request,
@@ -699,9 +690,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> CreateApiTokenResponse:
         """
-        Creates an API token, which ends no later than that of the caller. The
-        answer is the only one that shows it. RESOURCE_EXHAUSTED when the
-        environment has 1,000.
+        Creates an API token. Only this response contains the secret. The token expires no later than
+        the token of the caller. Fails with RESOURCE_EXHAUSTED (TOO_MANY_API_TOKENS) if the environment
+        has 1,000 API tokens.
         """
         return await self.execute_unary(
             request=request,
@@ -724,9 +715,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListApiTokensResponse:
         """
-        Lists the API tokens of an environment by id, without the tokens
-        themselves. Those that have expired, and those of the setting API_TOKENS,
-        are not among them.
+        Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
+        the tokens of the setting API_TOKENS.
         """
         return await self.execute_unary(
             request=request,
@@ -749,9 +739,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> LookupApiTokenResponse:
         """
-        Tells which API token a text is, also one of the settings: what to revoke
-        or to rotate when it has leaked. NOT_FOUND when it is none, or for an
-        `admin` one of another environment.
+        Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
+        ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
+        unknown. For a caller of role `admin`, also if it belongs to another environment.
         """
         return await self.execute_unary(
             request=request,
@@ -774,8 +764,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> UpdateApiTokenResponse:
         """
-        Changes the display name and the end of an API token
-        (https://google.aip.dev/134). NOT_FOUND when there is none of this id.
+        Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
+        with NOT_FOUND if the id does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -798,10 +788,11 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RotateApiTokenResponse:
         """
-        Gives an API token a new text, which this answer alone shows; it keeps its
-        id and all else. When the answer is lost, rotate again: what is on its grace
-        stays on it. ABORTED when it is changed at the same time.
-        PERMISSION_DENIED when it lasts longer than that of the caller.
+        Gives an API token a new secret. Its id and its other fields stay the same. Only this response
+        contains the secret. If the response is lost, rotate again: secrets in their grace period stay
+        valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
+        time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
+        the token of the caller.
         """
         return await self.execute_unary(
             request=request,
@@ -824,8 +815,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeApiTokenResponse:
         """
-        Ends an API token everywhere: at once as a rule, within API_TOKEN_CACHE at
-        the latest. NOT_FOUND when there is none of this id.
+        Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
+        API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -848,8 +839,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListUserGroupsResponse:
         """
-        Lists user groups by id, in order of its UTF-8 bytes. A group that exists
-        while the pages are read is on exactly one of them.
+        Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
+        exists during the whole listing is on exactly one page.
         """
         return await self.execute_unary(
             request=request,
@@ -872,8 +863,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> LookupUserGroupResponse:
         """
-        Shows a user group without its token. NOT_FOUND when there is none: it
-        never creates.
+        Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
+        creates it.
         """
         return await self.execute_unary(
             request=request,
@@ -896,9 +887,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> LookupUserGroupTokenResponse:
         """
-        Tells which user group a user group token or a viewer session is of, such as
-        one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
-        environment.
+        Returns the user group of a user group token or viewer session, such as one that has leaked.
+        Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
         """
         return await self.execute_unary(
             request=request,
@@ -921,8 +911,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> DeleteUserGroupResponse:
         """
-        Deletes a user group. Its tokens end at once, and its id is free again: a
-        group that is created under it later has another team id and token.
+        Deletes a user group and revokes its tokens. A group that is created later with the same id
+        gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
         """
         return await self.execute_unary(
             request=request,
@@ -945,10 +935,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeUserGroupTokensResponse:
         """
-        Revokes the tokens of a user group, the current one and one in its grace
-        period. The group gets a new token, which this answer does not show:
-        GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
-        set.
+        Revokes the current token of a user group, and a token in its grace period. The group gets a
+        new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
+        `previous_token_ttl` is set.
         """
         return await self.execute_unary(
             request=request,
@@ -971,11 +960,10 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RevokeViewerSessionsResponse:
         """
-        Ends the viewer sessions of a user group, or those of one viewer alone. Who
-        asks ResolveViewer sees it at once; who verifies sessions alone takes them
-        until they expire. The group and its tokens stay as they are.
-        RESOURCE_EXHAUSTED when 1,000 viewers of the group have had theirs ended
-        within an hour: end those of the group. Safe to repeat.
+        Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
+        at once. A host that verifies signatures accepts them until they expire. The tokens of the
+        group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
+        viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
         """
         return await self.execute_unary(
             request=request,
@@ -998,11 +986,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ImportUserGroupsResponse:
         """
-        Creates user groups, or makes them as they are given, with the tokens that
-        they have in another system, or had when they were exported. Each is
-        imported for itself: the results say what became of it. Safe to repeat:
-        what is as it is to be is left alone, and a token that is younger than
-        `snapshot_time` stays.
+        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
+        of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
+        that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
         """
         return await self.execute_unary(
             request=request,
@@ -1025,8 +1011,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ExportUserGroupsResponse:
         """
-        Lists user groups as ListUserGroups does, with all they hold. Their tokens
-        are shown on request, which the audit trail records.
+        Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
+        requested. The audit trail records exports of tokens.
         """
         return await self.execute_unary(
             request=request,
@@ -1049,8 +1035,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListAuditEventsResponse:
         """
-        Lists who changed what, the newest first: user groups, API tokens and the
-        environment itself. Events are kept for the setting AUDIT_RETENTION.
+        Lists changes of user groups, API tokens and the environment, the newest first. The service
+        stores events for the setting AUDIT_RETENTION.
         """
         return await self.execute_unary(
             request=request,
@@ -1073,8 +1059,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListTokenKeysResponse:
         """
-        Lists the keys of the setting TOKEN_KEYS: those that tokens may be encrypted
-        under, and those that the worker has which answers. ADMIN_TOKEN only.
+        Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
+        that stored tokens may need. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1097,10 +1083,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ReencryptUserGroupTokensResponse:
         """
-        Encrypts the tokens of an environment under the first key of TOKEN_KEYS that
-        are encrypted under another one: so many by a call. Nothing that callers see
-        changes. Safe to repeat, and beside every other call: what is changed
-        meanwhile is encrypted as that left it. ADMIN_TOKEN only.
+        Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
+        call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
+        and safe during other calls. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1123,8 +1108,8 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> ListSigningKeysResponse:
         """
-        Lists the keys that sign the viewer sessions of an environment, the one first
-        that signs first. There are none before its first session.
+        Lists the keys that sign the viewer sessions of an environment, in the order in which they
+        sign. Empty before the first viewer session.
         """
         return await self.execute_unary(
             request=request,
@@ -1147,11 +1132,10 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RotateSigningKeyResponse:
         """
-        Has another key sign the viewer sessions of an environment, as the service
-        does by itself every 30 days; no session ends. The next one signs at once
-        or, if it was not published for 15 minutes yet, as soon as it was: then
-        repeating the call changes nothing. Makes keys where there are none.
-        ADMIN_TOKEN only.
+        Activates the next key that signs viewer sessions. The service does the same every 30 days. No
+        session is revoked. If the next key has been published for less than 15 minutes, it starts to
+        sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
+        if the environment has none. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1174,10 +1158,9 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> RetireTokenKeyResponse:
         """
-        Notes that no token is encrypted under a key, so that workers start without
-        it. To be called once all environments are gone through. FAILED_PRECONDITION
-        while a group needs it, or a worker encrypts under it. Safe to repeat.
-        ADMIN_TOKEN only.
+        Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
+        after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
+        group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1200,11 +1183,10 @@ class AdminServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> AcceptStoreDataResponse:
         """
-        Accepts what Redis holds as the data of the service, after Redis came back
-        empty, with an older state, or was replaced. Until then changes fail with
-        UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
-        Redis holds data of another layout, or of other keys. Safe to repeat.
-        ADMIN_TOKEN only.
+        Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
+        to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
+        accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
+        data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
         """
         return await self.execute_unary(
             request=request,
@@ -1222,216 +1204,207 @@ class AdminServiceClient(ConnectClient):
 
 class AdminServiceSync(Protocol):
     """
-    For operators. An API token of role `admin` acts on its own environment;
-    ADMIN_TOKEN acts on every one, and has to name it.
+    For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
+    environments, and each request must name one.
     """
     def create_environment(self, request: CreateEnvironmentRequest, ctx: RequestContext[CreateEnvironmentRequest, CreateEnvironmentResponse], /) -> CreateEnvironmentResponse:
         """
-        Creates an environment. ALREADY_EXISTS when there is one of this name and
-        tag. ADMIN_TOKEN only.
+        Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
+        exists. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def get_environment(self, request: GetEnvironmentRequest, ctx: RequestContext[GetEnvironmentRequest, GetEnvironmentResponse], /) -> GetEnvironmentResponse:
         """
-        Tells of an environment, and how much it has.
+        Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
+        it does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_environments(self, request: ListEnvironmentsRequest, ctx: RequestContext[ListEnvironmentsRequest, ListEnvironmentsResponse], /) -> ListEnvironmentsResponse:
         """
-        Lists all environments by name and tag, also those that are being deleted.
+        Lists all environments by name and tag. Includes environments whose deletion is not complete.
         ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def delete_environment(self, request: DeleteEnvironmentRequest, ctx: RequestContext[DeleteEnvironmentRequest, DeleteEnvironmentResponse], /) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment that has no user groups or, by `force`, with all of
-        them: so many by a call. Repeat it until it says `done`, or NOT_FOUND when
-        the answer that said so was lost. From the first call on the environment
-        is not found, no user group is created in it, and its API tokens and user
-        group tokens end, those of the setting API_TOKENS within a minute. It is
-        made anew by CreateEnvironment alone. Its audit trail stays for the
-        setting AUDIT_RETENTION. FAILED_PRECONDITION when it has user groups and
-        `force` is not set: then nothing has changed. ADMIN_TOKEN only.
+        Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
+        Repeat the call until `done`, or until NOT_FOUND if a response was lost.
+        The first call makes the environment unavailable: other calls do not find it, and its API
+        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
+        minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
+        Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
+        has user groups and `force` is not set. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def get_caller(self, request: GetCallerRequest, ctx: RequestContext[GetCallerRequest, GetCallerResponse], /) -> GetCallerResponse:
         """
-        Tells the bearer of any API token, and of ADMIN_TOKEN, who it is.
+        Returns the id, name, role, environment and expiry time of the token that the caller sends.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def create_api_token(self, request: CreateApiTokenRequest, ctx: RequestContext[CreateApiTokenRequest, CreateApiTokenResponse], /) -> CreateApiTokenResponse:
         """
-        Creates an API token, which ends no later than that of the caller. The
-        answer is the only one that shows it. RESOURCE_EXHAUSTED when the
-        environment has 1,000.
+        Creates an API token. Only this response contains the secret. The token expires no later than
+        the token of the caller. Fails with RESOURCE_EXHAUSTED (TOO_MANY_API_TOKENS) if the environment
+        has 1,000 API tokens.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_api_tokens(self, request: ListApiTokensRequest, ctx: RequestContext[ListApiTokensRequest, ListApiTokensResponse], /) -> ListApiTokensResponse:
         """
-        Lists the API tokens of an environment by id, without the tokens
-        themselves. Those that have expired, and those of the setting API_TOKENS,
-        are not among them.
+        Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
+        the tokens of the setting API_TOKENS.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def lookup_api_token(self, request: LookupApiTokenRequest, ctx: RequestContext[LookupApiTokenRequest, LookupApiTokenResponse], /) -> LookupApiTokenResponse:
         """
-        Tells which API token a text is, also one of the settings: what to revoke
-        or to rotate when it has leaked. NOT_FOUND when it is none, or for an
-        `admin` one of another environment.
+        Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
+        ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
+        unknown. For a caller of role `admin`, also if it belongs to another environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def update_api_token(self, request: UpdateApiTokenRequest, ctx: RequestContext[UpdateApiTokenRequest, UpdateApiTokenResponse], /) -> UpdateApiTokenResponse:
         """
-        Changes the display name and the end of an API token
-        (https://google.aip.dev/134). NOT_FOUND when there is none of this id.
+        Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
+        with NOT_FOUND if the id does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def rotate_api_token(self, request: RotateApiTokenRequest, ctx: RequestContext[RotateApiTokenRequest, RotateApiTokenResponse], /) -> RotateApiTokenResponse:
         """
-        Gives an API token a new text, which this answer alone shows; it keeps its
-        id and all else. When the answer is lost, rotate again: what is on its grace
-        stays on it. ABORTED when it is changed at the same time.
-        PERMISSION_DENIED when it lasts longer than that of the caller.
+        Gives an API token a new secret. Its id and its other fields stay the same. Only this response
+        contains the secret. If the response is lost, rotate again: secrets in their grace period stay
+        valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
+        time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
+        the token of the caller.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def revoke_api_token(self, request: RevokeApiTokenRequest, ctx: RequestContext[RevokeApiTokenRequest, RevokeApiTokenResponse], /) -> RevokeApiTokenResponse:
         """
-        Ends an API token everywhere: at once as a rule, within API_TOKEN_CACHE at
-        the latest. NOT_FOUND when there is none of this id.
+        Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
+        API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_user_groups(self, request: ListUserGroupsRequest, ctx: RequestContext[ListUserGroupsRequest, ListUserGroupsResponse], /) -> ListUserGroupsResponse:
         """
-        Lists user groups by id, in order of its UTF-8 bytes. A group that exists
-        while the pages are read is on exactly one of them.
+        Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
+        exists during the whole listing is on exactly one page.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def lookup_user_group(self, request: LookupUserGroupRequest, ctx: RequestContext[LookupUserGroupRequest, LookupUserGroupResponse], /) -> LookupUserGroupResponse:
         """
-        Shows a user group without its token. NOT_FOUND when there is none: it
-        never creates.
+        Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
+        creates it.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def lookup_user_group_token(self, request: LookupUserGroupTokenRequest, ctx: RequestContext[LookupUserGroupTokenRequest, LookupUserGroupTokenResponse], /) -> LookupUserGroupTokenResponse:
         """
-        Tells which user group a user group token or a viewer session is of, such as
-        one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
-        environment.
+        Returns the user group of a user group token or viewer session, such as one that has leaked.
+        Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def delete_user_group(self, request: DeleteUserGroupRequest, ctx: RequestContext[DeleteUserGroupRequest, DeleteUserGroupResponse], /) -> DeleteUserGroupResponse:
         """
-        Deletes a user group. Its tokens end at once, and its id is free again: a
-        group that is created under it later has another team id and token.
+        Deletes a user group and revokes its tokens. A group that is created later with the same id
+        gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def revoke_user_group_tokens(self, request: RevokeUserGroupTokensRequest, ctx: RequestContext[RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse], /) -> RevokeUserGroupTokensResponse:
         """
-        Revokes the tokens of a user group, the current one and one in its grace
-        period. The group gets a new token, which this answer does not show:
-        GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
-        set.
+        Revokes the current token of a user group, and a token in its grace period. The group gets a
+        new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
+        `previous_token_ttl` is set.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def revoke_viewer_sessions(self, request: RevokeViewerSessionsRequest, ctx: RequestContext[RevokeViewerSessionsRequest, RevokeViewerSessionsResponse], /) -> RevokeViewerSessionsResponse:
         """
-        Ends the viewer sessions of a user group, or those of one viewer alone. Who
-        asks ResolveViewer sees it at once; who verifies sessions alone takes them
-        until they expire. The group and its tokens stay as they are.
-        RESOURCE_EXHAUSTED when 1,000 viewers of the group have had theirs ended
-        within an hour: end those of the group. Safe to repeat.
+        Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
+        at once. A host that verifies signatures accepts them until they expire. The tokens of the
+        group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
+        viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def import_user_groups(self, request: ImportUserGroupsRequest, ctx: RequestContext[ImportUserGroupsRequest, ImportUserGroupsResponse], /) -> ImportUserGroupsResponse:
         """
-        Creates user groups, or makes them as they are given, with the tokens that
-        they have in another system, or had when they were exported. Each is
-        imported for itself: the results say what became of it. Safe to repeat:
-        what is as it is to be is left alone, and a token that is younger than
-        `snapshot_time` stays.
+        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
+        of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
+        that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def export_user_groups(self, request: ExportUserGroupsRequest, ctx: RequestContext[ExportUserGroupsRequest, ExportUserGroupsResponse], /) -> ExportUserGroupsResponse:
         """
-        Lists user groups as ListUserGroups does, with all they hold. Their tokens
-        are shown on request, which the audit trail records.
+        Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
+        requested. The audit trail records exports of tokens.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_audit_events(self, request: ListAuditEventsRequest, ctx: RequestContext[ListAuditEventsRequest, ListAuditEventsResponse], /) -> ListAuditEventsResponse:
         """
-        Lists who changed what, the newest first: user groups, API tokens and the
-        environment itself. Events are kept for the setting AUDIT_RETENTION.
+        Lists changes of user groups, API tokens and the environment, the newest first. The service
+        stores events for the setting AUDIT_RETENTION.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_token_keys(self, request: ListTokenKeysRequest, ctx: RequestContext[ListTokenKeysRequest, ListTokenKeysResponse], /) -> ListTokenKeysResponse:
         """
-        Lists the keys of the setting TOKEN_KEYS: those that tokens may be encrypted
-        under, and those that the worker has which answers. ADMIN_TOKEN only.
+        Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
+        that stored tokens may need. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def reencrypt_user_group_tokens(self, request: ReencryptUserGroupTokensRequest, ctx: RequestContext[ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse], /) -> ReencryptUserGroupTokensResponse:
         """
-        Encrypts the tokens of an environment under the first key of TOKEN_KEYS that
-        are encrypted under another one: so many by a call. Nothing that callers see
-        changes. Safe to repeat, and beside every other call: what is changed
-        meanwhile is encrypted as that left it. ADMIN_TOKEN only.
+        Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
+        call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
+        and safe during other calls. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_signing_keys(self, request: ListSigningKeysRequest, ctx: RequestContext[ListSigningKeysRequest, ListSigningKeysResponse], /) -> ListSigningKeysResponse:
         """
-        Lists the keys that sign the viewer sessions of an environment, the one first
-        that signs first. There are none before its first session.
+        Lists the keys that sign the viewer sessions of an environment, in the order in which they
+        sign. Empty before the first viewer session.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def rotate_signing_key(self, request: RotateSigningKeyRequest, ctx: RequestContext[RotateSigningKeyRequest, RotateSigningKeyResponse], /) -> RotateSigningKeyResponse:
         """
-        Has another key sign the viewer sessions of an environment, as the service
-        does by itself every 30 days; no session ends. The next one signs at once
-        or, if it was not published for 15 minutes yet, as soon as it was: then
-        repeating the call changes nothing. Makes keys where there are none.
-        ADMIN_TOKEN only.
+        Activates the next key that signs viewer sessions. The service does the same every 30 days. No
+        session is revoked. If the next key has been published for less than 15 minutes, it starts to
+        sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
+        if the environment has none. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def retire_token_key(self, request: RetireTokenKeyRequest, ctx: RequestContext[RetireTokenKeyRequest, RetireTokenKeyResponse], /) -> RetireTokenKeyResponse:
         """
-        Notes that no token is encrypted under a key, so that workers start without
-        it. To be called once all environments are gone through. FAILED_PRECONDITION
-        while a group needs it, or a worker encrypts under it. Safe to repeat.
-        ADMIN_TOKEN only.
+        Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
+        after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
+        group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def accept_store_data(self, request: AcceptStoreDataRequest, ctx: RequestContext[AcceptStoreDataRequest, AcceptStoreDataResponse], /) -> AcceptStoreDataResponse:
         """
-        Accepts what Redis holds as the data of the service, after Redis came back
-        empty, with an older state, or was replaced. Until then changes fail with
-        UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
-        Redis holds data of another layout, or of other keys. Safe to repeat.
-        ADMIN_TOKEN only.
+        Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
+        to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
+        accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
+        data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1752,8 +1725,8 @@ class AdminServiceWSGIApplication(ConnectWSGIApplication):
 
 class AdminServiceClientSync(ConnectClientSync):
     """
-    For operators. An API token of role `admin` acts on its own environment;
-    ADMIN_TOKEN acts on every one, and has to name it.
+    For operators. An API token of role `admin` acts on its own environment. ADMIN_TOKEN acts on all
+    environments, and each request must name one.
     """
     def create_environment(
         self,
@@ -1763,8 +1736,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> CreateEnvironmentResponse:
         """
-        Creates an environment. ALREADY_EXISTS when there is one of this name and
-        tag. ADMIN_TOKEN only.
+        Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
+        exists. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -1787,7 +1760,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> GetEnvironmentResponse:
         """
-        Tells of an environment, and how much it has.
+        Returns an environment, and its numbers of user groups and API tokens. Fails with NOT_FOUND if
+        it does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -1810,7 +1784,7 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListEnvironmentsResponse:
         """
-        Lists all environments by name and tag, also those that are being deleted.
+        Lists all environments by name and tag. Includes environments whose deletion is not complete.
         ADMIN_TOKEN only.
         """
         return self.execute_unary(
@@ -1834,14 +1808,13 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> DeleteEnvironmentResponse:
         """
-        Deletes an environment that has no user groups or, by `force`, with all of
-        them: so many by a call. Repeat it until it says `done`, or NOT_FOUND when
-        the answer that said so was lost. From the first call on the environment
-        is not found, no user group is created in it, and its API tokens and user
-        group tokens end, those of the setting API_TOKENS within a minute. It is
-        made anew by CreateEnvironment alone. Its audit trail stays for the
-        setting AUDIT_RETENTION. FAILED_PRECONDITION when it has user groups and
-        `force` is not set: then nothing has changed. ADMIN_TOKEN only.
+        Deletes an environment. With `force`, also deletes its user groups, a limited number per call.
+        Repeat the call until `done`, or until NOT_FOUND if a response was lost.
+        The first call makes the environment unavailable: other calls do not find it, and its API
+        tokens and user group tokens are revoked. Tokens of the setting API_TOKENS stop within a
+        minute. Only CreateEnvironment creates it again. Its audit events stay for AUDIT_RETENTION.
+        Fails with FAILED_PRECONDITION (ENVIRONMENT_NOT_EMPTY) and changes nothing if the environment
+        has user groups and `force` is not set. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -1864,7 +1837,7 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> GetCallerResponse:
         """
-        Tells the bearer of any API token, and of ADMIN_TOKEN, who it is.
+        Returns the id, name, role, environment and expiry time of the token that the caller sends.
         """
         return self.execute_unary(
             request=request,
@@ -1887,9 +1860,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> CreateApiTokenResponse:
         """
-        Creates an API token, which ends no later than that of the caller. The
-        answer is the only one that shows it. RESOURCE_EXHAUSTED when the
-        environment has 1,000.
+        Creates an API token. Only this response contains the secret. The token expires no later than
+        the token of the caller. Fails with RESOURCE_EXHAUSTED (TOO_MANY_API_TOKENS) if the environment
+        has 1,000 API tokens.
         """
         return self.execute_unary(
             request=request,
@@ -1912,9 +1885,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListApiTokensResponse:
         """
-        Lists the API tokens of an environment by id, without the tokens
-        themselves. Those that have expired, and those of the setting API_TOKENS,
-        are not among them.
+        Lists the API tokens of an environment by id, without their secrets. Omits expired tokens and
+        the tokens of the setting API_TOKENS.
         """
         return self.execute_unary(
             request=request,
@@ -1937,9 +1909,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> LookupApiTokenResponse:
         """
-        Tells which API token a text is, also one of the settings: what to revoke
-        or to rotate when it has leaked. NOT_FOUND when it is none, or for an
-        `admin` one of another environment.
+        Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
+        ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
+        unknown. For a caller of role `admin`, also if it belongs to another environment.
         """
         return self.execute_unary(
             request=request,
@@ -1962,8 +1934,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> UpdateApiTokenResponse:
         """
-        Changes the display name and the end of an API token
-        (https://google.aip.dev/134). NOT_FOUND when there is none of this id.
+        Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
+        with NOT_FOUND if the id does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -1986,10 +1958,11 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RotateApiTokenResponse:
         """
-        Gives an API token a new text, which this answer alone shows; it keeps its
-        id and all else. When the answer is lost, rotate again: what is on its grace
-        stays on it. ABORTED when it is changed at the same time.
-        PERMISSION_DENIED when it lasts longer than that of the caller.
+        Gives an API token a new secret. Its id and its other fields stay the same. Only this response
+        contains the secret. If the response is lost, rotate again: secrets in their grace period stay
+        valid. Fails with ABORTED (API_TOKEN_CHANGED) if another call changes the token at the same
+        time, and with PERMISSION_DENIED (API_TOKEN_OUTLIVES_CALLER) if the token expires later than
+        the token of the caller.
         """
         return self.execute_unary(
             request=request,
@@ -2012,8 +1985,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeApiTokenResponse:
         """
-        Ends an API token everywhere: at once as a rule, within API_TOKEN_CACHE at
-        the latest. NOT_FOUND when there is none of this id.
+        Revokes an API token. Usually all workers refuse it at once, at the latest after the setting
+        API_TOKEN_CACHE. Fails with NOT_FOUND if the id does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -2036,8 +2009,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListUserGroupsResponse:
         """
-        Lists user groups by id, in order of its UTF-8 bytes. A group that exists
-        while the pages are read is on exactly one of them.
+        Lists user groups by id, in the order of their UTF-8 bytes, without their tokens. A group that
+        exists during the whole listing is on exactly one page.
         """
         return self.execute_unary(
             request=request,
@@ -2060,8 +2033,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> LookupUserGroupResponse:
         """
-        Shows a user group without its token. NOT_FOUND when there is none: it
-        never creates.
+        Returns a user group without its token. Fails with NOT_FOUND if it does not exist. Never
+        creates it.
         """
         return self.execute_unary(
             request=request,
@@ -2084,9 +2057,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> LookupUserGroupTokenResponse:
         """
-        Tells which user group a user group token or a viewer session is of, such as
-        one that has leaked. Changes nothing. NOT_FOUND when it is not valid in the
-        environment.
+        Returns the user group of a user group token or viewer session, such as one that has leaked.
+        Changes nothing. Fails with NOT_FOUND if the token is not valid in the environment.
         """
         return self.execute_unary(
             request=request,
@@ -2109,8 +2081,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> DeleteUserGroupResponse:
         """
-        Deletes a user group. Its tokens end at once, and its id is free again: a
-        group that is created under it later has another team id and token.
+        Deletes a user group and revokes its tokens. A group that is created later with the same id
+        gets a new team id and token. Fails with NOT_FOUND if the group does not exist.
         """
         return self.execute_unary(
             request=request,
@@ -2133,10 +2105,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeUserGroupTokensResponse:
         """
-        Revokes the tokens of a user group, the current one and one in its grace
-        period. The group gets a new token, which this answer does not show:
-        GetUserGroup does. Viewer sessions end too, unless `previous_token_ttl` is
-        set.
+        Revokes the current token of a user group, and a token in its grace period. The group gets a
+        new token, which GetUserGroup returns. Also revokes the viewer sessions of the group, unless
+        `previous_token_ttl` is set.
         """
         return self.execute_unary(
             request=request,
@@ -2159,11 +2130,10 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RevokeViewerSessionsResponse:
         """
-        Ends the viewer sessions of a user group, or those of one viewer alone. Who
-        asks ResolveViewer sees it at once; who verifies sessions alone takes them
-        until they expire. The group and its tokens stay as they are.
-        RESOURCE_EXHAUSTED when 1,000 viewers of the group have had theirs ended
-        within an hour: end those of the group. Safe to repeat.
+        Revokes the viewer sessions of a user group, or of one viewer of it. ResolveViewer refuses them
+        at once. A host that verifies signatures accepts them until they expire. The tokens of the
+        group stay valid. Fails with RESOURCE_EXHAUSTED (TOO_MANY_ENDED_VIEWERS) if sessions of 1,000
+        viewers of the group were revoked within an hour. Then revoke the sessions of the whole group.
         """
         return self.execute_unary(
             request=request,
@@ -2186,11 +2156,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ImportUserGroupsResponse:
         """
-        Creates user groups, or makes them as they are given, with the tokens that
-        they have in another system, or had when they were exported. Each is
-        imported for itself: the results say what became of it. Safe to repeat:
-        what is as it is to be is left alone, and a token that is younger than
-        `snapshot_time` stays.
+        Creates user groups, or replaces them, with given tokens: tokens of another system, or tokens
+        of an export. Each group succeeds or fails on its own, see the results. Safe to repeat: groups
+        that are already equal stay unchanged, and tokens that are newer than `snapshot_time` stay.
         """
         return self.execute_unary(
             request=request,
@@ -2213,8 +2181,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ExportUserGroupsResponse:
         """
-        Lists user groups as ListUserGroups does, with all they hold. Their tokens
-        are shown on request, which the audit trail records.
+        Lists user groups as ListUserGroups does, with all fields. Contains their tokens only if
+        requested. The audit trail records exports of tokens.
         """
         return self.execute_unary(
             request=request,
@@ -2237,8 +2205,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListAuditEventsResponse:
         """
-        Lists who changed what, the newest first: user groups, API tokens and the
-        environment itself. Events are kept for the setting AUDIT_RETENTION.
+        Lists changes of user groups, API tokens and the environment, the newest first. The service
+        stores events for the setting AUDIT_RETENTION.
         """
         return self.execute_unary(
             request=request,
@@ -2261,8 +2229,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListTokenKeysResponse:
         """
-        Lists the keys of the setting TOKEN_KEYS: those that tokens may be encrypted
-        under, and those that the worker has which answers. ADMIN_TOKEN only.
+        Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
+        that stored tokens may need. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -2285,10 +2253,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ReencryptUserGroupTokensResponse:
         """
-        Encrypts the tokens of an environment under the first key of TOKEN_KEYS that
-        are encrypted under another one: so many by a call. Nothing that callers see
-        changes. Safe to repeat, and beside every other call: what is changed
-        meanwhile is encrypted as that left it. ADMIN_TOKEN only.
+        Encrypts tokens of an environment with the first key of TOKEN_KEYS, a page of user groups per
+        call. Tokens that already use this key stay unchanged. Callers notice nothing. Safe to repeat,
+        and safe during other calls. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -2311,8 +2278,8 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> ListSigningKeysResponse:
         """
-        Lists the keys that sign the viewer sessions of an environment, the one first
-        that signs first. There are none before its first session.
+        Lists the keys that sign the viewer sessions of an environment, in the order in which they
+        sign. Empty before the first viewer session.
         """
         return self.execute_unary(
             request=request,
@@ -2335,11 +2302,10 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RotateSigningKeyResponse:
         """
-        Has another key sign the viewer sessions of an environment, as the service
-        does by itself every 30 days; no session ends. The next one signs at once
-        or, if it was not published for 15 minutes yet, as soon as it was: then
-        repeating the call changes nothing. Makes keys where there are none.
-        ADMIN_TOKEN only.
+        Activates the next key that signs viewer sessions. The service does the same every 30 days. No
+        session is revoked. If the next key has been published for less than 15 minutes, it starts to
+        sign when the 15 minutes are over. Until then, repeating the call changes nothing. Creates keys
+        if the environment has none. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -2362,10 +2328,9 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> RetireTokenKeyResponse:
         """
-        Notes that no token is encrypted under a key, so that workers start without
-        it. To be called once all environments are gone through. FAILED_PRECONDITION
-        while a group needs it, or a worker encrypts under it. Safe to repeat.
-        ADMIN_TOKEN only.
+        Records that no token needs a key of TOKEN_KEYS, so that workers start without it. Call it
+        after re-encrypting all environments. Fails with FAILED_PRECONDITION (TOKEN_KEY_IN_USE) if a
+        group needs the key or a worker encrypts with it. Safe to repeat. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,
@@ -2388,11 +2353,10 @@ class AdminServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> AcceptStoreDataResponse:
         """
-        Accepts what Redis holds as the data of the service, after Redis came back
-        empty, with an older state, or was replaced. Until then changes fail with
-        UNAVAILABLE. Every process does so within a second. FAILED_PRECONDITION when
-        Redis holds data of another layout, or of other keys. Safe to repeat.
-        ADMIN_TOKEN only.
+        Accepts the data in Redis as the data of the service. Call it after Redis lost data, returned
+        to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
+        accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
+        data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
         """
         return self.execute_unary(
             request=request,

@@ -44,6 +44,8 @@ class CreateEnvironmentRequest(Message[_CreateEnvironmentRequestFields]):
 
     Attributes:
         environment:
+            Name and tag of the environment. Required.
+
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
@@ -72,6 +74,8 @@ class CreateEnvironmentResponse(Message[_CreateEnvironmentResponseFields]):
 
     Attributes:
         environment:
+            The new environment.
+
             ```proto
             optional usergroup.admin.v1.Environment environment = 1;
             ```
@@ -100,7 +104,7 @@ class GetEnvironmentRequest(Message[_GetEnvironmentRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
@@ -130,17 +134,19 @@ class GetEnvironmentResponse(Message[_GetEnvironmentResponseFields]):
 
     Attributes:
         environment:
+            The environment.
+
             ```proto
             optional usergroup.admin.v1.Environment environment = 1;
             ```
         user_group_count:
-            How many user groups it has.
+            Number of user groups.
 
             ```proto
             int64 user_group_count = 2;
             ```
         api_token_count:
-            How many API tokens it has, without those of the setting API_TOKENS.
+            Number of API tokens, without those of the setting API_TOKENS.
 
             ```proto
             int32 api_token_count = 3;
@@ -174,11 +180,13 @@ class DeleteEnvironmentRequest(Message[_DeleteEnvironmentRequestFields]):
 
     Attributes:
         environment:
+            Name and tag of the environment. Required.
+
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         force:
-            Whether to delete its user groups as well.
+            If true, also deletes the user groups of the environment.
 
             ```proto
             bool force = 2;
@@ -210,13 +218,13 @@ class DeleteEnvironmentResponse(Message[_DeleteEnvironmentResponseFields]):
 
     Attributes:
         done:
-            Whether it is deleted. If not, repeat the call.
+            True if the environment is deleted. Otherwise repeat the call.
 
             ```proto
             bool done = 1;
             ```
         remaining_user_groups:
-            How many user groups are left.
+            Number of user groups that are not deleted yet.
 
             ```proto
             int64 remaining_user_groups = 2;
@@ -248,13 +256,14 @@ class ListEnvironmentsRequest(Message[_ListEnvironmentsRequestFields]):
 
     Attributes:
         page_size:
-            At most 1000. Unset: 100.
+            Maximum number of items, up to 1000. Default: 100.
 
             ```proto
             int32 page_size = 1;
             ```
         page_token:
-            `next_page_token` of the page before (https://google.aip.dev/158).
+            `next_page_token` of the previous page of the same request (https://google.aip.dev/158).
+            Default: the first page.
 
             ```proto
             string page_token = 2;
@@ -286,11 +295,13 @@ class ListEnvironmentsResponse(Message[_ListEnvironmentsResponseFields]):
 
     Attributes:
         environments:
+            The environments of this page.
+
             ```proto
             repeated usergroup.admin.v1.Environment environments = 1;
             ```
         next_page_token:
-            Empty on the last page.
+            Token of the next page. Empty on the last page.
 
             ```proto
             string next_page_token = 2;
@@ -340,13 +351,15 @@ class GetCallerResponse(Message[_GetCallerResponseFields]):
 
     Attributes:
         api_token_id:
-            The id of the API token; `static-NAME` for one of the setting API_TOKENS,
-            `root` for ADMIN_TOKEN.
+            Id of the API token. `static-NAME` for a token of the setting API_TOKENS, `root` for
+            ADMIN_TOKEN.
 
             ```proto
             string api_token_id = 1;
             ```
         display_name:
+            Display name of the API token.
+
             ```proto
             string display_name = 2;
             ```
@@ -357,20 +370,19 @@ class GetCallerResponse(Message[_GetCallerResponseFields]):
             string role = 3;
             ```
         environment:
-            Unset: ADMIN_TOKEN, which is bound to none.
+            Environment of the API token. Unset for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 4;
             ```
         expire_time:
-            Unset: it lasts until it is revoked.
+            Expiry time of the API token. Unset if it does not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 5;
             ```
         rotation_grace:
-            The default of RotateUserGroupToken's previous_token_ttl: the setting
-            ROTATION_GRACE.
+            The setting ROTATION_GRACE: the default of `previous_token_ttl` of RotateUserGroupToken.
 
             ```proto
             optional google.protobuf.Duration rotation_grace = 6;
@@ -410,22 +422,26 @@ class CreateApiTokenRequest(Message[_CreateApiTokenRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         display_name:
+            Display name, such as the back end that uses the token. 1 to 128 characters.
+
             ```proto
             string display_name = 2;
             ```
         role:
+            Role of the token. Required.
+
             ```proto
             usergroup.admin.v1.Role role = 3;
             ```
         expire_time:
-            In the future, and no later than the caller's API token ends. Unset: it
-            ends when that does, or lasts until it is revoked.
+            Expiry time: in the future, and no later than that of the token of the caller. Default: the
+            expiry time of the token of the caller, or never if that does not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 4;
@@ -461,11 +477,13 @@ class CreateApiTokenResponse(Message[_CreateApiTokenResponseFields]):
 
     Attributes:
         api_token:
+            The new API token, without its secret.
+
             ```proto
             optional usergroup.admin.v1.ApiToken api_token = 1;
             ```
         token:
-            The credential. It is not stored and cannot be shown again.
+            The secret. The service does not store it and cannot show it again.
 
             ```proto
             string token = 2;
@@ -497,44 +515,44 @@ class ListApiTokensRequest(Message[_ListApiTokensRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         page_size:
-            At most 1000. Unset: 100.
+            Maximum number of items, up to 1000. Default: 100.
 
             ```proto
             int32 page_size = 2;
             ```
         page_token:
-            `next_page_token` of the page before, of the same request
-            (https://google.aip.dev/158).
+            `next_page_token` of the previous page of the same request (https://google.aip.dev/158).
+            Default: the first page.
 
             ```proto
             string page_token = 3;
             ```
         creator:
-            Only those that the API token of this id created, or `root`.
+            Only tokens that the API token with this id created. `root` for ADMIN_TOKEN. Default: all.
 
             ```proto
             string creator = 4;
             ```
         role:
-            Only those of this role. Unset: of every role.
+            Only tokens of this role. Default: all roles.
 
             ```proto
             usergroup.admin.v1.Role role = 5;
             ```
         used_since:
-            Only those that were last used at this time or later.
+            Only tokens that were used at or after this time.
 
             ```proto
             optional google.protobuf.Timestamp used_since = 6;
             ```
         unused_since:
-            Only those that were not used at this time or later, nor ever.
+            Only tokens that were not used at or after this time. Includes tokens that were never used.
 
             ```proto
             optional google.protobuf.Timestamp unused_since = 7;
@@ -576,11 +594,13 @@ class ListApiTokensResponse(Message[_ListApiTokensResponseFields]):
 
     Attributes:
         api_tokens:
+            The API tokens of this page.
+
             ```proto
             repeated usergroup.admin.v1.ApiToken api_tokens = 1;
             ```
         next_page_token:
-            Empty on the last page.
+            Token of the next page. Empty on the last page.
 
             ```proto
             string next_page_token = 2;
@@ -612,7 +632,7 @@ class LookupApiTokenRequest(Message[_LookupApiTokenRequestFields]):
 
     Attributes:
         token:
-            The API token itself. It is neither logged nor kept.
+            The secret of the API token. The service neither logs nor stores it.
 
             ```proto
             string token = 1;
@@ -642,25 +662,27 @@ class LookupApiTokenResponse(Message[_LookupApiTokenResponseFields]):
 
     Attributes:
         api_token:
-            As this text has it: `expire_time` is when the text ends, which is earlier
-            when it was replaced. Of a credential of the settings: its id, display name
-            and role.
+            The API token. `expire_time` is the expiry time of this secret, which is earlier than that of
+            the token if the secret is in its grace period. For a token of the settings, only id, display
+            name and role are set.
 
             ```proto
             optional usergroup.admin.v1.ApiToken api_token = 1;
             ```
         environment:
-            Unset: ADMIN_TOKEN, which is bound to none.
+            Environment of the token. Unset for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 2;
             ```
         source:
+            Origin of the token.
+
             ```proto
             usergroup.admin.v1.LookupApiTokenResponse.Source source = 3;
             ```
         replaced:
-            Whether RotateApiToken replaced this text, so that it is on its grace.
+            True if RotateApiToken has replaced this secret, so that it is in its grace period.
 
             ```proto
             bool replaced = 4;
@@ -688,7 +710,7 @@ class LookupApiTokenResponse(Message[_LookupApiTokenResponseFields]):
 
     class Source(Enum):
         """
-        Where a credential comes from.
+        Origin of a credential.
 
         ```proto
         enum usergroup.admin.v1.LookupApiTokenResponse.Source
@@ -700,7 +722,7 @@ class LookupApiTokenResponse(Message[_LookupApiTokenResponseFields]):
                 SOURCE_UNSPECIFIED = 0
                 ```
             ISSUED:
-                CreateApiToken or RotateApiToken made it.
+                Created by CreateApiToken or RotateApiToken.
 
                 ```proto
                 SOURCE_ISSUED = 1
@@ -734,30 +756,33 @@ class UpdateApiTokenRequest(Message[_UpdateApiTokenRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         api_token_id:
+            Id of the API token.
+
             ```proto
             string api_token_id = 2;
             ```
         display_name:
-            Not empty where it is updated.
+            New display name. Must not be empty if it is updated.
 
             ```proto
             string display_name = 3;
             ```
         expire_time:
-            In the future, and no later than the caller's API token ends. Unset where it
-            is updated: it lasts until it is revoked.
+            New expiry time: in the future, and no later than that of the token of the caller. If it is
+            updated and unset, the token does not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 4;
             ```
         update_mask:
-            `display_name` and `expire_time`, or `*` for both. Unset: what is populated.
+            Fields to change: `display_name`, `expire_time`, or `*` for both. Default: every field that is
+            set.
 
             ```proto
             optional google.protobuf.FieldMask update_mask = 5;
@@ -795,6 +820,8 @@ class UpdateApiTokenResponse(Message[_UpdateApiTokenResponseFields]):
 
     Attributes:
         api_token:
+            The API token after the change.
+
             ```proto
             optional usergroup.admin.v1.ApiToken api_token = 1;
             ```
@@ -823,19 +850,21 @@ class RotateApiTokenRequest(Message[_RotateApiTokenRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         api_token_id:
+            Id of the API token.
+
             ```proto
             string api_token_id = 2;
             ```
         previous_token_ttl:
-            How long the text before stays valid. Unset: it ends at once. A text that is
-            on its grace already keeps what it has left of it, up to this; two at most
-            are on their grace.
+            Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A
+            secret that is already in its grace period keeps the rest of it, but no longer than this value.
+            At most two secrets are in their grace period.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 3;
@@ -869,11 +898,13 @@ class RotateApiTokenResponse(Message[_RotateApiTokenResponseFields]):
 
     Attributes:
         api_token:
+            The API token, without its secret.
+
             ```proto
             optional usergroup.admin.v1.ApiToken api_token = 1;
             ```
         token:
-            The credential. It is not stored and cannot be shown again.
+            The new secret. The service does not store it and cannot show it again.
 
             ```proto
             string token = 2;
@@ -905,18 +936,20 @@ class RevokeApiTokenRequest(Message[_RevokeApiTokenRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         api_token_id:
+            Id of the API token.
+
             ```proto
             string api_token_id = 2;
             ```
         revoke_issued:
-            Whether to end all API tokens that it created or rotated as well, those that
-            these did, and so on. It may be gone itself then.
+            If true, also revokes the API tokens that this token created or rotated, the tokens that those
+            created or rotated, and so on. Works even if this token is already revoked.
 
             ```proto
             bool revoke_issued = 3;
@@ -950,7 +983,7 @@ class RevokeApiTokenResponse(Message[_RevokeApiTokenResponseFields]):
 
     Attributes:
         revoked_count:
-            How many API tokens ended.
+            Number of revoked API tokens.
 
             ```proto
             int32 revoked_count = 1;
@@ -980,34 +1013,33 @@ class ListUserGroupsRequest(Message[_ListUserGroupsRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         page_size:
-            At most 1000. Unset: 100.
+            Maximum number of items, up to 1000. Default: 100.
 
             ```proto
             int32 page_size = 2;
             ```
         page_token:
-            `next_page_token` of the page before, of the same environment and prefix
-            (https://google.aip.dev/158).
+            `next_page_token` of the previous page of the same environment and filters
+            (https://google.aip.dev/158). Default: the first page.
 
             ```proto
             string page_token = 3;
             ```
         provided_id_prefix:
-            What the ids begin with. Unset: all groups.
+            Only groups whose id starts with this prefix. Default: all.
 
             ```proto
             string provided_id_prefix = 4;
             ```
         name_contains:
-            A part of the names; ASCII letters match in either case. A page may have
-            few groups, or none, though more pages follow: `next_page_token` tells.
-            Unset: all groups.
+            Only groups whose name contains this string. ASCII letters match in upper and lower case. A
+            page can then have few or no groups although more pages follow. Default: all.
 
             ```proto
             string name_contains = 5;
@@ -1045,14 +1077,14 @@ class ListUserGroupsResponse(Message[_ListUserGroupsResponseFields]):
 
     Attributes:
         user_groups:
-            Without `mapping` and `properties`. There may be fewer than `page_size`
-            though more pages follow.
+            The user groups of this page, without `mapping` and `properties`. Can be fewer than `page_size`
+            although more pages follow.
 
             ```proto
             repeated usergroup.admin.v1.UserGroupInfo user_groups = 1;
             ```
         next_page_token:
-            Empty on the last page.
+            Token of the next page. Empty on the last page.
 
             ```proto
             string next_page_token = 2;
@@ -1084,12 +1116,14 @@ class LookupUserGroupRequest(Message[_LookupUserGroupRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         user_group_id:
+            Id of the user group.
+
             ```proto
             string user_group_id = 2;
             ```
@@ -1120,6 +1154,8 @@ class LookupUserGroupResponse(Message[_LookupUserGroupResponseFields]):
 
     Attributes:
         user_group:
+            The user group, without its token.
+
             ```proto
             optional usergroup.admin.v1.UserGroupInfo user_group = 1;
             ```
@@ -1148,13 +1184,13 @@ class LookupUserGroupTokenRequest(Message[_LookupUserGroupTokenRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         token:
-            A user group token or a viewer session. It is neither logged nor stored.
+            A user group token or a viewer session. The service neither logs nor stores it.
 
             ```proto
             string token = 2;
@@ -1186,21 +1222,25 @@ class LookupUserGroupTokenResponse(Message[_LookupUserGroupTokenResponseFields])
 
     Attributes:
         user_group:
+            The user group, without its token.
+
             ```proto
             optional usergroup.admin.v1.UserGroupInfo user_group = 1;
             ```
         environment:
+            The environment of the user group.
+
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 2;
             ```
         token_expire_time:
-            Set if the token was replaced: the end of its grace period.
+            End of the grace period of the token. Set only if the token was replaced.
 
             ```proto
             optional google.protobuf.Timestamp token_expire_time = 3;
             ```
         session:
-            Set if it is a viewer session.
+            The viewer session. Set only if the request contained one.
 
             ```proto
             optional usergroup.v1.ViewerSession session = 4;
@@ -1230,7 +1270,7 @@ _DeleteUserGroupRequestFields: TypeAlias = Literal["environment", "user_group_id
 
 class DeleteUserGroupRequest(Message[_DeleteUserGroupRequestFields]):
     """
-    Which group: by its id, or by the token it has now; exactly one of them.
+    Names the user group by its id or by its current token. Exactly one of them is required.
 
     ```proto
     message usergroup.admin.v1.DeleteUserGroupRequest
@@ -1238,22 +1278,27 @@ class DeleteUserGroupRequest(Message[_DeleteUserGroupRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         user_group_id:
+            Id of the user group.
+
             ```proto
             string user_group_id = 2;
             ```
         etag:
-            When set, the group is deleted only if this is its etag; else ABORTED.
+            If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
+            group.
 
             ```proto
             string etag = 3;
             ```
         current_token:
+            The current token of the user group.
+
             ```proto
             string current_token = 4;
             ```
@@ -1306,25 +1351,26 @@ class RevokeUserGroupTokensRequest(Message[_RevokeUserGroupTokensRequestFields])
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         user_group_id:
+            Id of the user group.
+
             ```proto
             string user_group_id = 2;
             ```
         request_id:
-            A retry with the same id within 24 hours revokes nothing more
-            (https://google.aip.dev/155).
+            Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
+            last 24 hours, this call revokes nothing.
 
             ```proto
             string request_id = 3;
             ```
         previous_token_ttl:
-            How long the current token stays valid, at most 30 days. Unset: it ends at
-            once.
+            Grace period of the current token, at most 30 days. Default: 0, which revokes it at once.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 4;
@@ -1360,6 +1406,8 @@ class RevokeUserGroupTokensResponse(Message[_RevokeUserGroupTokensResponseFields
 
     Attributes:
         user_group:
+            The user group, without its new token.
+
             ```proto
             optional usergroup.admin.v1.UserGroupInfo user_group = 1;
             ```
@@ -1388,18 +1436,19 @@ class RevokeViewerSessionsRequest(Message[_RevokeViewerSessionsRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         user_group_id:
+            Id of the user group.
+
             ```proto
             string user_group_id = 2;
             ```
         viewer_id:
-            Whose: the `viewer_id` that their sessions were made with. Unset: all of the
-            group.
+            `viewer_id` of the sessions to revoke. Default: all sessions of the group.
 
             ```proto
             string viewer_id = 3;
@@ -1451,49 +1500,49 @@ class ImportUserGroupsRequest(Message[_ImportUserGroupsRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         user_groups:
-            With ids and tokens that are not given twice.
+            1 to 500 user groups. Ids and tokens must be unique within the request.
 
             ```proto
             repeated usergroup.admin.v1.ImportedUserGroup user_groups = 2;
             ```
         mode:
+            How to treat existing groups. Default: IMPORT_MODE_CREATE_ONLY.
+
             ```proto
             usergroup.admin.v1.ImportMode mode = 3;
             ```
         snapshot_time:
-            Of when the groups are: not later than when they were read where they come
-            from, and not in the future; in doubt, earlier. `snapshot_time` of an
-            export. Required where a token is given. A group whose token is younger
-            keeps it (OUTCOME_TOKEN_NEWER); any other gets the one that it is given,
-            which dates from this time.
+            Time at which the groups were read from their source. Not in the future; if unsure, earlier.
+            Use `snapshot_time` of an export. Required if a group has a token. An existing token that is
+            newer stays (OUTCOME_TOKEN_NEWER). Otherwise the group gets the given token, with this time as
+            its creation time.
 
             ```proto
             optional google.protobuf.Timestamp snapshot_time = 4;
             ```
         replace_newer_tokens:
-            Replaces younger tokens as well, such as those of groups that a back end
-            created before they were imported. Audited as a changed field of this name.
+            If true, also replaces existing tokens that are newer than `snapshot_time`. The audit event
+            lists this field in `changed_fields`.
 
             ```proto
             bool replace_newer_tokens = 5;
             ```
         previous_token_ttl:
-            How long the token that a group had stays valid when it is given another,
-            at most 30 days. Unset: it ends at once.
+            Grace period of a token that the import replaces, at most 30 days. Default: 0, which revokes it
+            at once.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 6;
             ```
         validate_only:
-            Changes nothing: the results say what an import would do now
-            (https://google.aip.dev/163). That a token is of another group, or the
-            environment full, shows only in an import.
+            If true, changes nothing and returns what the import would do (https://google.aip.dev/163).
+            Does not detect that a token belongs to another group, or that the environment is full.
 
             ```proto
             bool validate_only = 7;
@@ -1535,7 +1584,7 @@ class ImportUserGroupsResponse(Message[_ImportUserGroupsResponseFields]):
 
     Attributes:
         results:
-            One for each group of the request, in its order.
+            One result per group, in the order of the request.
 
             ```proto
             repeated usergroup.admin.v1.ImportResult results = 1;
@@ -1565,32 +1614,32 @@ class ExportUserGroupsRequest(Message[_ExportUserGroupsRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         page_size:
-            At most 1000. Unset: 100.
+            Maximum number of items, up to 1000. Default: 100.
 
             ```proto
             int32 page_size = 2;
             ```
         page_token:
-            `next_page_token` of the page before, of the same environment and prefix
-            (https://google.aip.dev/158).
+            `next_page_token` of the previous page of the same environment and prefix
+            (https://google.aip.dev/158). Default: the first page.
 
             ```proto
             string page_token = 3;
             ```
         provided_id_prefix:
-            What the ids begin with. Unset: all groups.
+            Only groups whose id starts with this prefix. Default: all.
 
             ```proto
             string provided_id_prefix = 4;
             ```
         include_tokens:
-            Whether to show the tokens.
+            If true, the response contains the tokens.
 
             ```proto
             bool include_tokens = 5;
@@ -1628,21 +1677,20 @@ class ExportUserGroupsResponse(Message[_ExportUserGroupsResponseFields]):
 
     Attributes:
         user_groups:
-            There may be fewer than `page_size` though more pages follow: a page ends
-            when it has about 1 MiB.
+            The user groups of this page. Can be fewer than `page_size` although more pages follow, because
+            a page ends at about 1 MiB.
 
             ```proto
             repeated usergroup.v1.UserGroup user_groups = 1;
             ```
         next_page_token:
-            Empty on the last page.
+            Token of the next page. Empty on the last page.
 
             ```proto
             string next_page_token = 2;
             ```
         snapshot_time:
-            Of when these groups are, for ImportUserGroups. Of several pages, the one
-            of the first.
+            `snapshot_time` for ImportUserGroups. For several pages, use the value of the first page.
 
             ```proto
             optional google.protobuf.Timestamp snapshot_time = 3;
@@ -1676,45 +1724,45 @@ class ListAuditEventsRequest(Message[_ListAuditEventsRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         page_size:
-            At most 1000. Unset: 100. A page may have fewer events, or none, though
-            more pages follow: `next_page_token` tells.
+            Maximum number of events, up to 1000. Default: 100. A page can have fewer or no events although
+            more pages follow.
 
             ```proto
             int32 page_size = 2;
             ```
         page_token:
-            `next_page_token` of the page before, of the same environment and filter
-            (https://google.aip.dev/158).
+            `next_page_token` of the previous page of the same environment and filters
+            (https://google.aip.dev/158). Default: the first page.
 
             ```proto
             string page_token = 3;
             ```
         user_group_id:
-            Only events of this user group, also of one that is gone.
+            Only events of this user group, which may be deleted. Default: all.
 
             ```proto
             string user_group_id = 4;
             ```
         actor_id:
-            Only what was done with the API token of this id.
+            Only calls with the API token of this id. Default: all.
 
             ```proto
             string actor_id = 5;
             ```
         method:
-            Only what was done by this RPC, such as `UpdateUserGroup`.
+            Only events of this RPC, such as `UpdateUserGroup`. Default: all.
 
             ```proto
             string method = 6;
             ```
         start_time:
-            Only events of this time or later.
+            Only events at or after this time.
 
             ```proto
             optional google.protobuf.Timestamp start_time = 7;
@@ -1764,11 +1812,13 @@ class ListAuditEventsResponse(Message[_ListAuditEventsResponseFields]):
 
     Attributes:
         audit_events:
+            The events of this page, the newest first.
+
             ```proto
             repeated usergroup.admin.v1.AuditEvent audit_events = 1;
             ```
         next_page_token:
-            Empty on the last page.
+            Token of the next page. Empty on the last page.
 
             ```proto
             string next_page_token = 2;
@@ -1818,11 +1868,13 @@ class ListTokenKeysResponse(Message[_ListTokenKeysResponseFields]):
 
     Attributes:
         token_keys:
+            The keys, without their values.
+
             ```proto
             repeated usergroup.admin.v1.TokenKey token_keys = 1;
             ```
         read_time:
-            When they were read, for RetireTokenKey.
+            Time of this response, for `reencrypt_start_time` of RetireTokenKey.
 
             ```proto
             optional google.protobuf.Timestamp read_time = 2;
@@ -1854,24 +1906,26 @@ class ReencryptUserGroupTokensRequest(Message[_ReencryptUserGroupTokensRequestFi
 
     Attributes:
         environment:
+            Name and tag of the environment. Required.
+
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         page_size:
-            How many user groups are looked at, at most 1000. Unset: 100.
+            Maximum number of user groups to process, up to 1000. Default: 100.
 
             ```proto
             int32 page_size = 2;
             ```
         page_token:
-            `next_page_token` of the call before, of the same environment
-            (https://google.aip.dev/158).
+            `next_page_token` of the previous page of the same environment (https://google.aip.dev/158).
+            Default: the first page.
 
             ```proto
             string page_token = 3;
             ```
         validate_only:
-            Whether only to tell what would be done (https://google.aip.dev/163).
+            If true, changes nothing and only counts (https://google.aip.dev/163).
 
             ```proto
             bool validate_only = 4;
@@ -1907,34 +1961,34 @@ class ReencryptUserGroupTokensResponse(Message[_ReencryptUserGroupTokensResponse
 
     Attributes:
         token_key_uses:
-            Under which keys the tokens were that were looked at, as they were found.
+            Number of processed tokens per key, before this call.
 
             ```proto
             repeated usergroup.admin.v1.TokenKeyUse token_key_uses = 1;
             ```
         reencrypted_count:
-            How many were encrypted anew.
+            Number of tokens that this call encrypted with the first key.
 
             ```proto
             int64 reencrypted_count = 2;
             ```
         failed_user_group_ids:
-            The ids of groups whose token cannot be decrypted: their record is damaged,
-            or the worker lacks the key. They are as they were.
+            Ids of user groups whose token cannot be decrypted, because the record is damaged or the worker
+            lacks the key. They stay unchanged.
 
             ```proto
             repeated string failed_user_group_ids = 3;
             ```
         next_page_token:
-            Empty when all are looked at. There may be few groups in an answer, or none,
-            though more follow.
+            Token of the next page. Empty on the last page. A page can have few or no groups although more
+            pages follow.
 
             ```proto
             string next_page_token = 4;
             ```
         failed_signing_key_ids:
-            The ids of signing keys that cannot be decrypted, likewise. The first page
-            tells of them, and encrypts the others.
+            Ids of signing keys that cannot be decrypted. Set only on the first page, which also encrypts
+            the other signing keys.
 
             ```proto
             repeated string failed_signing_key_ids = 5;
@@ -1972,14 +2026,14 @@ class RetireTokenKeyRequest(Message[_RetireTokenKeyRequestFields]):
 
     Attributes:
         token_key_id:
-            The id of the key.
+            Id of the key.
 
             ```proto
             string token_key_id = 1;
             ```
         reencrypt_start_time:
-            `read_time` of ListTokenKeys before ReencryptUserGroupTokens began with the
-            first environment.
+            `read_time` of a ListTokenKeys call before the re-encryption of the first environment.
+            Required.
 
             ```proto
             optional google.protobuf.Timestamp reencrypt_start_time = 2;
@@ -2065,7 +2119,7 @@ class ListSigningKeysRequest(Message[_ListSigningKeysRequestFields]):
 
     Attributes:
         environment:
-            Unset: that of the caller's API token.
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
 
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
@@ -2095,6 +2149,8 @@ class ListSigningKeysResponse(Message[_ListSigningKeysResponseFields]):
 
     Attributes:
         signing_keys:
+            The keys, without their private parts.
+
             ```proto
             repeated usergroup.admin.v1.SigningKey signing_keys = 1;
             ```
@@ -2123,14 +2179,15 @@ class RotateSigningKeyRequest(Message[_RotateSigningKeyRequestFields]):
 
     Attributes:
         environment:
+            Name and tag of the environment. Required.
+
             ```proto
             optional usergroup.admin.v1.EnvironmentName environment = 1;
             ```
         end_sessions:
-            Whether a key has leaked, or cannot be decrypted: then all keys are replaced
-            by new ones at once, and every viewer session of the environment ends. Who
-            verifies alone takes what the keys before sign until they have read the
-            new ones, 10 minutes at most.
+            If true, replaces all keys at once, which revokes every viewer session of the environment. Use
+            it if a key has leaked or cannot be decrypted. A host that verifies signatures accepts old
+            sessions until it reads the new keys, at most 10 minutes.
 
             ```proto
             bool end_sessions = 2;
@@ -2162,6 +2219,8 @@ class RotateSigningKeyResponse(Message[_RotateSigningKeyResponseFields]):
 
     Attributes:
         signing_keys:
+            The keys after the change, without their private parts.
+
             ```proto
             repeated usergroup.admin.v1.SigningKey signing_keys = 1;
             ```
@@ -2182,7 +2241,7 @@ class RotateSigningKeyResponse(Message[_RotateSigningKeyResponseFields]):
 
 class ImportMode(Enum):
     """
-    What an import does with a user group that exists and is not as it is given.
+    Decides how an import treats a user group that exists and differs.
 
     ```proto
     enum usergroup.admin.v1.ImportMode
@@ -2190,19 +2249,19 @@ class ImportMode(Enum):
 
     Attributes:
         UNSPECIFIED:
-            As IMPORT_MODE_CREATE_ONLY.
+            The same as IMPORT_MODE_CREATE_ONLY.
 
             ```proto
             IMPORT_MODE_UNSPECIFIED = 0
             ```
         CREATE_ONLY:
-            It stays as it is, and its result is ALREADY_EXISTS.
+            The group stays unchanged, and its result is ALREADY_EXISTS.
 
             ```proto
             IMPORT_MODE_CREATE_ONLY = 1
             ```
         UPSERT:
-            It becomes as it is given.
+            The import replaces the group.
 
             ```proto
             IMPORT_MODE_UPSERT = 2

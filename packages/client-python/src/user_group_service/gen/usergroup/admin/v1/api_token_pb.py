@@ -24,7 +24,7 @@ _ApiTokenFields: TypeAlias = Literal["id", "display_name", "role", "expire_time"
 
 class ApiToken(Message[_ApiTokenFields]):
     """
-    A credential of callers. The token itself is shown once, when it is created.
+    An API token, without its secret.
 
     ```proto
     message usergroup.admin.v1.ApiToken
@@ -32,58 +32,62 @@ class ApiToken(Message[_ApiTokenFields]):
 
     Attributes:
         id:
-            Chosen by the service; not secret.
+            Id, chosen by the service. Not secret.
 
             ```proto
             string id = 1;
             ```
         display_name:
-            What people call it, such as the back end that has it.
+            Display name, such as the back end that uses the token.
 
             ```proto
             string display_name = 2;
             ```
         role:
+            Role of the token.
+
             ```proto
             usergroup.admin.v1.Role role = 3;
             ```
         expire_time:
-            Unset: it lasts until it is revoked.
+            Expiry time. Unset if the token does not expire.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 4;
             ```
         create_time:
+            Time of the creation of the token.
+
             ```proto
             optional google.protobuf.Timestamp create_time = 5;
             ```
         creator:
-            The id of the API token that created it; `root` for ADMIN_TOKEN.
+            Id of the API token that created it. `root` for ADMIN_TOKEN.
 
             ```proto
             string creator = 6;
             ```
         last_use_time:
-            When it was last used, as far as is known: it is noted once a minute at most.
+            Time of the last use, exact to a minute. Unset if the token was never used.
 
             ```proto
             optional google.protobuf.Timestamp last_use_time = 7;
             ```
         rotator:
-            The id of the API token that last rotated it; `root` for ADMIN_TOKEN. Unset:
-            it was not rotated.
+            Id of the API token that last rotated it. `root` for ADMIN_TOKEN. Unset if it was never
+            rotated.
 
             ```proto
             string rotator = 8;
             ```
         token_create_time:
-            Since when it has its current text.
+            Time of the creation of the current secret.
 
             ```proto
             optional google.protobuf.Timestamp token_create_time = 9;
             ```
         grace_expire_time:
-            Until when a text before the current one is valid. Unset: none is.
+            Latest end of the grace period of a previous secret. Unset if no previous secret is valid.
 
             ```proto
             optional google.protobuf.Timestamp grace_expire_time = 10;
@@ -123,8 +127,7 @@ class ApiToken(Message[_ApiTokenFields]):
 
 class Role(Enum):
     """
-    What the bearer of an API token may do in its environment. Each role may do what those before it may, but for
-    `ROLE_READ`, which does not create groups.
+    Role of an API token within its environment. Each role includes the ones before it.
 
     ```proto
     enum usergroup.admin.v1.Role
@@ -136,25 +139,25 @@ class Role(Enum):
             ROLE_UNSPECIFIED = 0
             ```
         RESOLVE:
-            ResolveViewer.
+            May call GetCaller, ResolveViewer, and CreateViewerSession by the token of a group.
 
             ```proto
             ROLE_RESOLVE = 1
             ```
         READ:
-            GetUserGroup of groups that exist, and ResolveViewer.
+            Also CreateViewerSession by the id of a group, and GetUserGroup of existing groups.
 
             ```proto
             ROLE_READ = 2
             ```
         MANAGE:
-            Every method of UserGroupService and ViewerService.
+            Also all methods of UserGroupService.
 
             ```proto
             ROLE_MANAGE = 3
             ```
         ADMIN:
-            These, and AdminService for its own environment.
+            Also AdminService for its environment.
 
             ```proto
             ROLE_ADMIN = 4

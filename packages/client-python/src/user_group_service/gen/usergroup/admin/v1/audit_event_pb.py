@@ -24,8 +24,7 @@ _AuditEventFields: TypeAlias = Literal["id", "create_time", "actor_id", "actor_d
 
 class AuditEvent(Message[_AuditEventFields]):
     """
-    A change, or an export of tokens: who made it, when and how. It holds no
-    values and no tokens.
+    A change, or an export of tokens. Contains no values and no tokens.
 
     ```proto
     message usergroup.admin.v1.AuditEvent
@@ -39,84 +38,82 @@ class AuditEvent(Message[_AuditEventFields]):
             string id = 1;
             ```
         create_time:
-            By the store's clock.
+            Time of the change, by the clock of Redis.
 
             ```proto
             optional google.protobuf.Timestamp create_time = 2;
             ```
         actor_id:
-            The id of the caller's API token; `static-NAME` for the entry of that name
-            in the setting API_TOKENS, or with a keyed digest of its token in place of
-            the name if it has none; `root` for ADMIN_TOKEN; `service` for what the
-            service made at its start.
+            Id of the API token of the caller. For a token of the setting API_TOKENS: `static-NAME`, or a
+            keyed digest of the token if it has no name. `root` for ADMIN_TOKEN, `service` for changes at
+            the start of the service.
 
             ```proto
             string actor_id = 3;
             ```
         actor_display_name:
-            The display name that the API token had.
+            Display name of that API token at the time of the change.
 
             ```proto
             string actor_display_name = 4;
             ```
         role:
-            The role that it had: `manage`, `admin`, `root` or `service`.
+            Role of that API token: `manage`, `admin`, `root` or `service`.
 
             ```proto
             string role = 5;
             ```
         method:
-            The name of the RPC, such as `UpdateUserGroup`, also when it was called
-            over REST.
+            Name of the RPC, such as `UpdateUserGroup`. The same for calls over REST.
 
             ```proto
             string method = 6;
             ```
         user_group_id:
-            The user group that was changed. Unset: the event is of the environment.
+            The changed user group. Unset if the event concerns the environment or an API token.
 
             ```proto
             string user_group_id = 7;
             ```
         api_token_id:
-            The API token that was created, changed, rotated or revoked, if one was.
+            The API token that was created, changed, rotated or revoked.
 
             ```proto
             string api_token_id = 8;
             ```
         changed_fields:
-            The names of the fields that have new values, or were shown, such as
-            `name`, `mapping`, `properties` or `token`.
+            Names of the fields that have new values or were shown, such as `name`, `mapping`, `properties`
+            or `token`.
 
             ```proto
             repeated string changed_fields = 9;
             ```
         request_id:
-            The header `X-Request-Id` of the request and its answer.
+            The header `X-Request-Id` of the request and its response.
 
             ```proto
             string request_id = 10;
             ```
         peer_address:
-            The IP address of the caller; behind trusted proxies, as they tell it.
+            IP address of the caller. Behind trusted proxies, the address that they report.
 
             ```proto
             string peer_address = 11;
             ```
         api_token_role:
-            The role of that API token: `resolve`, `read`, `manage` or `admin`.
+            Role of the API token in `api_token_id`: `resolve`, `read`, `manage` or `admin`.
 
             ```proto
             string api_token_role = 12;
             ```
         api_token_display_name:
-            The display name that it had before the change.
+            Display name of the API token in `api_token_id`, before the change.
 
             ```proto
             string api_token_display_name = 13;
             ```
         exported:
-            Which user groups an export of tokens showed. Unset for every other event.
+            The exported user groups. Set only for an export of tokens.
 
             ```proto
             optional usergroup.admin.v1.AuditEvent.ExportedUserGroups exported = 14;
@@ -166,7 +163,7 @@ class AuditEvent(Message[_AuditEventFields]):
 
     class ExportedUserGroups(Message[_ExportedUserGroupsFields]):
         """
-        What an export of tokens showed.
+        User groups of a page of an export of tokens.
 
         ```proto
         message usergroup.admin.v1.AuditEvent.ExportedUserGroups
@@ -174,13 +171,13 @@ class AuditEvent(Message[_AuditEventFields]):
 
         Attributes:
             provided_id_prefix:
-                What the ids had to begin with. Empty: all groups.
+                Prefix of the ids. Empty for all groups.
 
                 ```proto
                 string provided_id_prefix = 1;
                 ```
             count:
-                How many groups the page had.
+                Number of groups on the page.
 
                 ```proto
                 int32 count = 2;

@@ -28,7 +28,7 @@ _EnvironmentFields: TypeAlias = Literal["name", "tag", "create_time", "delete_ti
 
 class Environment(Message[_EnvironmentFields]):
     """
-    An isolated namespace of user groups. Its name and tag together are unique.
+    An isolated namespace of user groups. Name and tag together are unique.
 
     ```proto
     message usergroup.admin.v1.Environment
@@ -36,20 +36,26 @@ class Environment(Message[_EnvironmentFields]):
 
     Attributes:
         name:
+            Name.
+
             ```proto
             string name = 1;
             ```
         tag:
+            Tag.
+
             ```proto
             usergroup.v1.ApiEnvironmentTag tag = 2;
             ```
         create_time:
+            Time of the creation of the environment.
+
             ```proto
             optional google.protobuf.Timestamp create_time = 3;
             ```
         delete_time:
-            Since when it is being deleted: until that is done nothing but
-            DeleteEnvironment acts on it. Unset: it is not.
+            Start of the deletion. Until it is complete, only DeleteEnvironment acts on the environment.
+            Unset if the environment is not being deleted.
 
             ```proto
             optional google.protobuf.Timestamp delete_time = 4;
@@ -79,7 +85,7 @@ _EnvironmentNameFields: TypeAlias = Literal["name", "tag"]
 
 class EnvironmentName(Message[_EnvironmentNameFields]):
     """
-    Names an environment.
+    Name and tag of an environment.
 
     ```proto
     message usergroup.admin.v1.EnvironmentName
@@ -87,13 +93,15 @@ class EnvironmentName(Message[_EnvironmentNameFields]):
 
     Attributes:
         name:
-            With no dot in front: `.` and `..` have no place in a URL, where its viewer
-            sessions name it.
+            1 to 64 letters, digits, `.`, `_` and `-`. It must not start with a dot, because `.` and `..`
+            have a special meaning in URLs.
 
             ```proto
             string name = 1;
             ```
         tag:
+            Tag. Default: none.
+
             ```proto
             usergroup.v1.ApiEnvironmentTag tag = 2;
             ```

@@ -24,8 +24,7 @@ _SigningKeyFields: TypeAlias = Literal["id", "state", "create_time", "active_tim
 
 class SigningKey(Message[_SigningKeyFields]):
     """
-    A key that signs the viewer sessions of an environment, without the key
-    itself.
+    A key that signs viewer sessions of an environment, without its private part.
 
     ```proto
     message usergroup.admin.v1.SigningKey
@@ -33,33 +32,37 @@ class SigningKey(Message[_SigningKeyFields]):
 
     Attributes:
         id:
-            The `kid` of sessions that it signs. Not secret.
+            The `kid` in the header of its sessions. Not secret.
 
             ```proto
             string id = 1;
             ```
         state:
+            State of the key.
+
             ```proto
             usergroup.admin.v1.SigningKey.State state = 2;
             ```
         create_time:
+            Time of the creation of the key.
+
             ```proto
             optional google.protobuf.Timestamp create_time = 3;
             ```
         active_time:
-            From when on it signs.
+            Time at which the key starts to sign.
 
             ```proto
             optional google.protobuf.Timestamp active_time = 4;
             ```
         retire_time:
-            When the next one takes over. Unset: there is no next one yet.
+            Time at which the next key starts to sign. Unset if the next key does not exist yet.
 
             ```proto
             optional google.protobuf.Timestamp retire_time = 5;
             ```
         expire_time:
-            When it is no longer published. Unset: as `retire_time`.
+            Time at which the service stops publishing the key. Unset if `retire_time` is unset.
 
             ```proto
             optional google.protobuf.Timestamp expire_time = 6;
@@ -91,6 +94,8 @@ class SigningKey(Message[_SigningKeyFields]):
 
     class State(Enum):
         """
+        State of a signing key.
+
         ```proto
         enum usergroup.admin.v1.SigningKey.State
         ```
@@ -101,19 +106,19 @@ class SigningKey(Message[_SigningKeyFields]):
                 STATE_UNSPECIFIED = 0
                 ```
             STANDBY:
-                Published, and does not sign yet.
+                Published, but does not sign yet.
 
                 ```proto
                 STATE_STANDBY = 1
                 ```
             ACTIVE:
-                It signs.
+                Signs viewer sessions.
 
                 ```proto
                 STATE_ACTIVE = 2
                 ```
             RETIRED:
-                Published until the last session that it signed has ended.
+                Does not sign any more. Published until its last session has expired.
 
                 ```proto
                 STATE_RETIRED = 3

@@ -24,7 +24,7 @@ _TokenKeyFields: TypeAlias = Literal["id", "primary", "held", "recorded", "last_
 
 class TokenKey(Message[_TokenKeyFields]):
     """
-    A key of the setting TOKEN_KEYS, without the key itself.
+    A key of the setting TOKEN_KEYS, without its value.
 
     ```proto
     message usergroup.admin.v1.TokenKey
@@ -32,33 +32,33 @@ class TokenKey(Message[_TokenKeyFields]):
 
     Attributes:
         id:
+            Id of the key.
+
             ```proto
             string id = 1;
             ```
         primary:
-            Whether the worker that answers encrypts under it: it is the first of its
-            TOKEN_KEYS.
+            True if the worker that responds encrypts with this key: the first key of its TOKEN_KEYS.
 
             ```proto
             bool primary = 2;
             ```
         held:
-            Whether the worker that answers has it. Without it groups that need it
-            cannot be read.
+            True if the worker that responds has this key. Without it, the worker cannot decrypt tokens
+            that need it.
 
             ```proto
             bool held = 3;
             ```
         recorded:
-            Whether tokens may be encrypted under it: Redis has it on record since a
-            worker began to, and until RetireTokenKey.
+            True if stored tokens may need this key: from the first use by any worker until RetireTokenKey.
 
             ```proto
             bool recorded = 4;
             ```
         last_encrypt_time:
-            When a worker last said that it encrypts under it, which each does every 10
-            seconds. Unset: none did, or the key is not in use yet.
+            Last time at which a worker reported that it encrypts with this key. Workers report every 10
+            seconds. Unset if no worker has reported it.
 
             ```proto
             optional google.protobuf.Timestamp last_encrypt_time = 5;
@@ -90,7 +90,7 @@ _TokenKeyUseFields: TypeAlias = Literal["token_key_id", "user_group_count", "sig
 
 class TokenKeyUse(Message[_TokenKeyUseFields]):
     """
-    How much is encrypted under a key.
+    Number of records that a key encrypts.
 
     ```proto
     message usergroup.admin.v1.TokenKeyUse
@@ -98,19 +98,19 @@ class TokenKeyUse(Message[_TokenKeyUseFields]):
 
     Attributes:
         token_key_id:
-            The id of the key.
+            Id of the key.
 
             ```proto
             string token_key_id = 1;
             ```
         user_group_count:
-            How many user groups have a token that is.
+            Number of user groups whose token needs the key.
 
             ```proto
             int64 user_group_count = 2;
             ```
         signing_key_count:
-            How many keys that sign viewer sessions are.
+            Number of signing keys that need the key.
 
             ```proto
             int32 signing_key_count = 3;

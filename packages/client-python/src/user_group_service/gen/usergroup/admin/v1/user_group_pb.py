@@ -25,7 +25,7 @@ _UserGroupInfoFields: TypeAlias = Literal["team_id", "provided_id", "name", "map
 
 class UserGroupInfo(Message[_UserGroupInfoFields]):
     """
-    What operators may see of a user group: everything but its token.
+    A user group as operators see it: without its token.
 
     ```proto
     message usergroup.admin.v1.UserGroupInfo
@@ -39,23 +39,25 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             int64 team_id = 1;
             ```
         provided_id:
-            The id that the caller chose, unique within the environment.
+            The id that the caller chose. Unique within the environment.
 
             ```proto
             string provided_id = 2;
             ```
         name:
+            Display name.
+
             ```proto
             string name = 3;
             ```
         mapping:
-            Schema id to data source. Left out of lists.
+            Maps schema ids to data sources. Unset in lists.
 
             ```proto
             map<string, string> mapping = 4;
             ```
         properties:
-            Free-form; unset when the group has none. Left out of lists.
+            Free-form JSON object. Unset in lists, and if the group has no properties.
 
             ```proto
             optional google.protobuf.Struct properties = 5;
@@ -67,35 +69,39 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             string etag = 6;
             ```
         create_time:
+            Time of the creation of the group.
+
             ```proto
             optional google.protobuf.Timestamp create_time = 7;
             ```
         update_time:
+            Time of the last change of the group.
+
             ```proto
             optional google.protobuf.Timestamp update_time = 8;
             ```
         token_create_time:
-            Since when the group has its current token; of an imported one, of when the
-            import was.
+            Time of the creation of the current token. For an imported token, the `snapshot_time` of the
+            import.
 
             ```proto
             optional google.protobuf.Timestamp token_create_time = 9;
             ```
         last_rotation_time:
-            When its token was last replaced: by a rotation, a revocation or an
-            import, as `token_create_time` has it. Unset: not since it was created.
+            Time at which a rotation, a revocation or an import last replaced the token, in the sense of
+            `token_create_time`. Unset if the group has its first token.
 
             ```proto
             optional google.protobuf.Timestamp last_rotation_time = 10;
             ```
         grace_expire_time:
-            Until when the token before the current one is valid. Unset: it is not.
+            End of the grace period of the previous token. Unset if the previous token is not valid.
 
             ```proto
             optional google.protobuf.Timestamp grace_expire_time = 11;
             ```
         imported_token:
-            Whether its current token is one of another system.
+            True if the current token comes from another system.
 
             ```proto
             bool imported_token = 12;
@@ -141,7 +147,7 @@ _ImportedUserGroupFields: TypeAlias = Literal["provided_id", "name", "mapping", 
 
 class ImportedUserGroup(Message[_ImportedUserGroupFields]):
     """
-    A user group as it is to be after an import.
+    A user group to import.
 
     ```proto
     message usergroup.admin.v1.ImportedUserGroup
@@ -149,29 +155,33 @@ class ImportedUserGroup(Message[_ImportedUserGroupFields]):
 
     Attributes:
         provided_id:
+            Id of the user group: 1 to 256 visible characters.
+
             ```proto
             string provided_id = 1;
             ```
         name:
-            Unset: the id.
+            Display name. Default: the id.
 
             ```proto
             optional string name = 2;
             ```
         mapping:
+            Maps schema ids to data sources. Default: empty.
+
             ```proto
             map<string, string> mapping = 3;
             ```
         properties:
-            Unset: none.
+            Free-form JSON object. Default: none.
 
             ```proto
             optional google.protobuf.Struct properties = 4;
             ```
         token:
-            The token that the group has where it comes from, which it keeps until it
-            is rotated. Unset: a new group gets a fresh one, and one that exists keeps
-            its own.
+            Token of the group in its source, 8 to 1,024 visible ASCII characters. The group keeps it until
+            its next rotation. Default: an existing group keeps its token, and a new group gets a generated
+            token.
 
             ```proto
             optional string token = 5;
@@ -203,7 +213,7 @@ _ImportResultFields: TypeAlias = Literal["provided_id", "outcome", "failure", "c
 
 class ImportResult(Message[_ImportResultFields]):
     """
-    What became of a user group that was to be imported.
+    Result of the import of one user group.
 
     ```proto
     message usergroup.admin.v1.ImportResult
@@ -211,20 +221,25 @@ class ImportResult(Message[_ImportResultFields]):
 
     Attributes:
         provided_id:
+            Id of the user group.
+
             ```proto
             string provided_id = 1;
             ```
         outcome:
+            What the import did.
+
             ```proto
             usergroup.admin.v1.ImportResult.Outcome outcome = 2;
             ```
         failure:
+            Set only for OUTCOME_FAILED.
+
             ```proto
             optional usergroup.admin.v1.ImportResult.Failure failure = 3;
             ```
         changed_fields:
-            The names of the fields that have new values: `name`, `mapping`,
-            `properties` or `token`.
+            Fields with new values: `name`, `mapping`, `properties` or `token`.
 
             ```proto
             repeated string changed_fields = 4;
@@ -254,7 +269,7 @@ class ImportResult(Message[_ImportResultFields]):
 
     class Failure(Message[_FailureFields]):
         """
-        Why a user group was not imported.
+        Reason why a user group was not imported.
 
         ```proto
         message usergroup.admin.v1.ImportResult.Failure
@@ -262,24 +277,25 @@ class ImportResult(Message[_ImportResultFields]):
 
         Attributes:
             code:
-                One of google.rpc.Code.
+                A code of google.rpc.Code.
 
                 ```proto
                 int32 code = 1;
                 ```
             reason:
-                As google.rpc.ErrorInfo has it.
+                A reason, as in google.rpc.ErrorInfo.
 
                 ```proto
                 string reason = 2;
                 ```
             message:
+                What failed and what to do, in English.
+
                 ```proto
                 string message = 3;
                 ```
             outcome:
-                Of UNAVAILABLE: `not_made`, or `unknown` when the group may have been
-                imported.
+                For UNAVAILABLE: `not_made`, or `unknown` if Redis may have imported the group.
 
                 ```proto
                 string outcome = 4;
@@ -307,6 +323,8 @@ class ImportResult(Message[_ImportResultFields]):
 
     class Outcome(Enum):
         """
+        What the import did with the user group.
+
         ```proto
         enum usergroup.admin.v1.ImportResult.Outcome
         ```
@@ -317,28 +335,32 @@ class ImportResult(Message[_ImportResultFields]):
                 OUTCOME_UNSPECIFIED = 0
                 ```
             CREATED:
+                The import created the group.
+
                 ```proto
                 OUTCOME_CREATED = 1
                 ```
             UPDATED:
+                The import changed the group. `changed_fields` lists the changes.
+
                 ```proto
                 OUTCOME_UPDATED = 2
                 ```
             UNCHANGED:
-                It is already as it is to be, and has the token that it was given.
+                The group was already equal, with the given token.
 
                 ```proto
                 OUTCOME_UNCHANGED = 3
                 ```
             FAILED:
-                `failure` says why.
+                The import did not change the group. `failure` contains the reason.
 
                 ```proto
                 OUTCOME_FAILED = 4
                 ```
             TOKEN_NEWER:
-                It is as it is to be, but for its token: it has one that is younger than
-                `snapshot_time`, and keeps it.
+                The group keeps its token, because it is newer than `snapshot_time`. The other fields are as
+                given.
 
                 ```proto
                 OUTCOME_TOKEN_NEWER = 5
