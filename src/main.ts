@@ -16,7 +16,7 @@ if (worker || !answerCommandLine(process.argv.slice(2))) {
     reportStartFailure(error);
   }
   // Exits even if something still keeps the process alive.
-  setTimeout(endProcess, 1000).unref();
+  setTimeout(endProcess, 500).unref();
 }
 
 /** Reads the settings and starts the service, or the supervisor of several workers. */

@@ -13,7 +13,7 @@ import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import { mountSecrets } from "./support/secret-files.ts";
 import { type TestServer, tokenKey } from "./support/server.ts";
 
-const GROUPS = 30_000;
+const GROUPS = 12_000;
 const PAGE = 500;
 
 const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];

@@ -18,9 +18,11 @@ const IN_THREADS = /^(?:FSReq|CloseReq|GetAddrInfoReq|GetNameInfoReq)/;
  * Ends this process, even if a thread hangs in the file system or in a host name lookup. `process.exit` of Node waits for
  * such threads, so a signal ends the process then. Deno's does not wait.
  */
-export function endProcess(): void {
-  const isInThreads = process.getActiveResourcesInfo().some((name) => IN_THREADS.test(name));
-  if ("Deno" in globalThis || !isInThreads) process.exit();
+export async function endProcess(): Promise<void> {
+  const isInThreads = () => process.getActiveResourcesInfo().some((name) => IN_THREADS.test(name));
+  // On a busy machine, a thread's work may be done before the event loop sees it. These pauses give the loop its turns.
+  for (let turn = 0; turn < 5 && isInThreads(); turn++) await pause(100, undefined, { ref: false });
+  if ("Deno" in globalThis || !isInThreads()) process.exit();
   process.removeAllListeners("SIGTERM");
   process.kill(process.pid, process.exitCode ? "SIGKILL" : "SIGTERM");
   // The first process of a container cannot end itself by a signal.

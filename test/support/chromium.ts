@@ -44,6 +44,8 @@ async function startChromium(executablePath: string): Promise<TestBrowser> {
       "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     ],
   });
+  // As long as `waitFor`: a busy machine may need more than Playwright's 30 s.
+  context.setDefaultTimeout(120_000);
   return {
     context,
     close: async () => {

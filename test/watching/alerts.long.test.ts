@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { redisUrl, suiteServer } from "../support/opened.ts";
 import { ALERT_CASES, type AlertCase, type Input } from "./alert-cases.ts";
 import { ALERTS, JOB, RULES_FILE } from "./files.ts";
-import { beWatched, formatSeries, pageOf, readSeries, type Series, watchedServer } from "./page.ts";
+import { exposeAll, formatSeries, type Series, watchedServer } from "./page.ts";
 
 const run = promisify(execFile);
 const promtool = orLeaveOut("promtool", "the tests of the alerts are");
@@ -29,8 +29,7 @@ describe.skipIf(promtool === undefined || redisUrl === undefined)("by the series
   const server = suiteServer(watchedServer);
   let exposed: readonly Series[];
   beforeAll(async () => {
-    await beWatched(server);
-    exposed = await readSeries(pageOf(server));
+    exposed = await exposeAll(server);
   });
 
   function seriesOf({ metric, labels = {}, as = {} }: Input): Series {

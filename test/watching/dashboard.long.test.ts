@@ -14,7 +14,7 @@ import { newRedis, newServer, redisUrl } from "../support/opened.ts";
 import { waitUntilReady } from "../support/operations.ts";
 import type { TestServer } from "../support/server.ts";
 import { ALERTS, JOB, panelQueries, RULES_FILE } from "./files.ts";
-import { beWatched, pageOf, watchedServer } from "./page.ts";
+import { exposeAll, pageOf, watchedServer } from "./page.ts";
 
 const prometheus = orLeaveOut("prometheus", "the test of the dashboard is");
 const GET = "/usergroup.v1.UserGroupService/GetUserGroup";
@@ -145,7 +145,7 @@ describe.skipIf(redisUrl === undefined || prometheus === undefined)("the dashboa
     closeLater(() => Promise.all(loads.map((load) => load.stop())));
     const now = async (query: string) => (await ask("query", { query })).result;
     await waitFor("calls are counted", async () => (await now("sum(ugs_workers) == 3")).length > 0);
-    await beWatched(server);
+    await exposeAll(server);
     await waitFor("callers are limited", async () => (await now("min(sum by (limit) (ugs_limited_total)) > 0")).length);
     await redis.kill();
     const away = 'ALERTS{alertname="UserGroupsRedisUnreachable",alertstate="pending"}';
@@ -157,7 +157,7 @@ describe.skipIf(redisUrl === undefined || prometheus === undefined)("the dashboa
     const victim = server.log().find(({ msg }) => msg === "worker listening")?.["pid"];
     process.kill(Number(victim), "SIGKILL");
     await waitFor("its end is counted", async () => (await now("ugs_worker_exits_total == 1")).length > 0);
-    await beWatched(server);
+    await exposeAll(server);
     await waitFor("there are three again", async () => (await now("sum(ugs_workers) == 3")).length > 0);
     await waitFor("the outage is over", async () => (await now("min(ugs_redis_ready) == 1")).length > 0);
     await pause(5000);

@@ -1,6 +1,7 @@
 import { timestampFromMs, timestampNow } from "@bufbuild/protobuf/wkt";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
+import { waitFor } from "@user-group-service/testing/wait";
 import { inject } from "vitest";
 import { AdminService } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { Role } from "../../gen/usergroup/admin/v1/api_token_pb.ts";
@@ -27,8 +28,12 @@ export function pageOf(server: Pick<TestServer, "log">): string {
   return `${metricsUrlOf(server)}/metrics`;
 }
 
-/** Has a server do what its page tells of only once it has happened: an import, and a call with a token that ends. */
-export async function beWatched(server: TestServer, days = 3): Promise<void> {
+/**
+ * Imports a user group with a token that expires, because metrics report such tokens and imports only after their use.
+ *
+ * @returns the series of the metrics page, once it reports the token
+ */
+export async function exposeAll(server: TestServer, days = 3): Promise<Series[]> {
   const environment = customerOf(server);
   const { cert: ca } = inject("certificates").ca;
   const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1", nodeOptions: { ca } });
@@ -37,11 +42,16 @@ export async function beWatched(server: TestServer, days = 3): Promise<void> {
   const values = { environment, displayName: "ending", role: Role.ADMIN, expireTime };
   const { token } = await adminOf(ADMIN_TOKEN).createApiToken(values);
   const userGroups = [{ providedId: "imported", token: "a-token-of-another-system-0123456789abcdef" }];
-  await adminOf(token).importUserGroups({ environment, userGroups, snapshotTime: timestampNow() });
+  return waitFor("the metrics page reports the token", async () => {
+    // A process that has just subscribed to revocations drops the tokens it has cached, so the token is used again.
+    await adminOf(token).importUserGroups({ environment, userGroups, snapshotTime: timestampNow() });
+    const series = await readSeries(pageOf(server));
+    return series.some(({ metric }) => metric === "ugs_api_token_expire_time_seconds") ? series : undefined;
+  });
 }
 
 /** The series of a page. */
-export async function readSeries(page: string): Promise<Series[]> {
+async function readSeries(page: string): Promise<Series[]> {
   const text = await (await fetch(page)).text();
   const own = { job: JOB, instance: "a:1" };
   const exposed = [...text.matchAll(/^([a-z_0-9]+)(?:\{(.*)\})? \S+$/gm)].map(([, metric = "", inner = ""]) => {
