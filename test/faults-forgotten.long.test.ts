@@ -2,7 +2,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { candidateOf } from "../src/store/environments.ts";
 import { FIELD } from "../src/store/groups/group-record.ts";
-import { environmentKey } from "../src/store/keys.ts";
+import { ENVIRONMENTS_KEY, environmentKey } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf } from "./support/admin.ts";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
@@ -60,7 +60,7 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     expect(await operator.dbsize()).toBe(0);
     await adminOf(server.url).acceptStoreData({});
     await waitFor("all is told again", async () => JSON.stringify(await told()) === JSON.stringify(before));
-    expect(await operator.keys("ug:environment:*")).toHaveLength(3);
+    expect(await operator.zcard(ENVIRONMENTS_KEY)).toBe(3);
     const wrong = newLaunched({ redisUrl: redis.url, env: { TOKEN_KEYS: `other:${OTHER_KEY}`, API_TOKENS: "" } });
     expect(await wrong.exited()).toBe(1);
     expect(wrong.output()).toContain("TOKEN_KEYS holds none of the keys");

@@ -50,6 +50,12 @@ export function parseEnvironmentPath(path: string): EnvironmentName | undefined 
   return name && environmentPath(name) === path ? name : undefined;
 }
 
+/** Whether a text may be the key of a page of environments: a path, a space, and the number. */
+export function isEnvironmentKey(text: string): boolean {
+  const [path = "", number = "", ...more] = text.split(" ");
+  return parseEnvironmentPath(path) !== undefined && /^\d{1,7}$/.test(number) && more.length === 0;
+}
+
 /** The number of environment numbers; 0 is never used. */
 export const ENVIRONMENT_NUMBERS = 2 ** 20;
 

@@ -196,8 +196,8 @@ export interface EnvironmentStore {
   countUserGroups(environment: Environment): Promise<number>;
 
   /**
-   * Lists the environments in order of their paths (`environmentPath`), which are its keys. An environment that exists
-   * while the pages are read is on exactly one of them.
+   * Lists the environments in order of their paths (`environmentPath`). An environment that exists while the pages are read
+   * is on exactly one of them. The keys of the pages are the path and the number, as `isEnvironmentKey` takes them.
    */
   list(page: PageRequest): Promise<Page<ListedEnvironment>>;
 }

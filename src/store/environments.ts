@@ -20,11 +20,12 @@ import {
 import type { EnvironmentDeletion, EnvironmentStore } from "../domain/store.ts";
 import { type Audit, environmentScript } from "./audit.ts";
 import type { StoreClient } from "./connection/client.ts";
-import { changeScript, type Script, type ScriptArgs } from "./connection/script.ts";
+import type { Script, ScriptArgs } from "./connection/script.ts";
 import {
   ENVIRONMENTS_KEY,
   environmentKey,
-  environmentNumberKey,
+  environmentMember,
+  fromMember,
   idsKey,
   newsMessage,
   REVOKED_CHANNEL,
@@ -42,17 +43,17 @@ import {
 import beginDeletion from "./scripts/begin-deletion.lua" with { type: "text" };
 import clearEnvironment from "./scripts/clear-environment.lua" with { type: "text" };
 import createEnvironment from "./scripts/create-environment.lua" with { type: "text" };
-import setNumber from "./scripts/set-number.lua" with { type: "text" };
 
 /*
  * The number of an environment follows from its name: candidates come from a digest of name, tag and attempt, and the first
  * free one is claimed by the creation of its record. A deleted environment keeps its record, and its number, for good. So
  * every walk over the candidates of a name meets the same numbers, and the one environment of that name that is not deleted.
  *
- * A creation lists the name, creates the record, and stores the number under the name; a deletion marks the record, clears what
- * the environment has, marks it as deleted, and removes the number under the name and the name from the list. Each step is one
- * script that replicas have to confirm. Wherever a process ends between two of them, the record says what is true: without
- * a number under the name the candidates are walked, and what is listed without an environment is not shown.
+ * The list of environments has an entry for each, of its path and number. It serves listing and looking up: what is listed is
+ * found. A creation adds the entry, then creates the record. A deletion marks the record, clears the environment, marks it as
+ * deleted, and removes the entry, which is never that of a later environment of the name. Each step is one script that replicas
+ * have to confirm. Wherever a process ends between two steps, the record decides: an entry without an environment is ignored, and
+ * a look-up without an entry walks the candidates and adds the entry.
  */
 
 export const CREATE_ENVIRONMENT = environmentScript("create-environment", {
@@ -65,10 +66,6 @@ export const BEGIN_DELETION = environmentScript("begin-deletion", {
 
 export const CLEAR_ENVIRONMENT = environmentScript("clear-environment", {
   ...{ args: ["count"], lua: clearEnvironment, state: "deleting", allowOom: true, made: ["done", "more"] },
-});
-
-export const SET_NUMBER = changeScript("set-number", {
-  ...{ keys: ["key"], args: ["was", "number"], lua: setNumber, singleKey: true, allowOom: true },
 });
 
 /** How many candidates are read at once, after the first one. */
@@ -116,8 +113,17 @@ export function redisEnvironments({
   const readRecord = (number: number): Promise<StoredRecord> =>
     client.run("environment", "hgetall", [environmentKey(number)], "not_made");
 
-  const readNumber = (name: EnvironmentName) =>
-    client.run("environment", "get", [environmentNumberKey(name)], "not_made");
+  /** The numbers under which a path is listed. */
+  const listedNumbers = async (path: string): Promise<readonly number[]> => {
+    const range = [`(${environmentMember(path, "")}`, `(${path}!`, "LIMIT", 0, CANDIDATES_AT_ONCE] as const;
+    const members = await client.run("environment", "zrangebylex", [ENVIRONMENTS_KEY, ...range], "not_made");
+    return members.map((member) => fromMember(member).number);
+  };
+
+  const list = async (path: string, number: number): Promise<void> => {
+    const member = environmentMember(path, number);
+    await client.change("list-environment", ADD_MEMBER, { key: ENVIRONMENTS_KEY, member });
+  };
 
   /** Walks the candidates of a name up to an environment that is not deleted, or a free one. */
   const walk = async (name: EnvironmentName): Promise<Walked> => {
@@ -132,48 +138,35 @@ export function redisEnvironments({
         const record = (await reads[i]) as StoredRecord;
         if (record["state"] === undefined) return { own, free: number };
         if (record["path"] === path && !own.some((each) => each.number === number)) own.push({ number, record });
-        if (own.at(-1)?.number === number && isLive(record)) return { own, free: undefined };
+        if (own.at(-1)?.number === number && isLive(record, path)) return { own, free: undefined };
       }
     }
     throw new RecordUnreadable(new Error(`no number is left for the environment ${path}`), "not_made");
   };
 
-  /** Stores the number under the name. It is a hint: the record of the environment decides. */
-  const storeNumber = async (name: EnvironmentName, number: number): Promise<void> => {
-    await client.change("environment-number", SET_NUMBER, { key: environmentNumberKey(name), was: "", number });
-  };
-
   /** The environment with a name that is not deleted. @throws EnvironmentNotFound */
   const lookUp = async (name: EnvironmentName): Promise<Stored> => {
+    const path = environmentPath(name);
     let unavailable: StoreUnavailable | undefined;
-    // If the shard that has the number is away, the candidates may be on others.
-    const text = await readNumber(name).catch((error: unknown) => {
+    // If the shard that has the list is away, the candidates may be on others.
+    const numbers = await listedNumbers(path).catch((error: unknown) => {
       if (!(error instanceof StoreUnavailable)) throw error;
       unavailable = error;
-      return undefined;
+      return [];
     });
-    if (typeof text === "string") {
-      const number = Number(text);
+    for (const number of numbers) {
       const record = await readRecord(number);
-      if (isLive(record) && record["path"] === environmentPath(name)) return { number, record };
+      if (isLive(record, path)) return { number, record };
     }
     const { own } = await walk(name).catch((error: unknown) => {
       // The first failure has the cause: by the second one, the connection may be closed.
       throw error instanceof StoreUnavailable ? (unavailable ?? error) : error;
     });
     const last = own.at(-1);
-    if (!last || !isLive(last.record)) throw new EnvironmentNotFound();
+    if (!last || !isLive(last.record, path)) throw new EnvironmentNotFound();
     // If this fails, the next call walks, too.
-    if (text !== undefined) await storeNumber(name, last.number).catch(() => {});
+    if (!unavailable) await list(path, last.number).catch(() => {});
     return last;
-  };
-
-  const list = async (name: EnvironmentName): Promise<void> => {
-    const path = environmentPath(name);
-    const range = [ENVIRONMENTS_KEY, `[${path}`, `[${path}`, "LIMIT", 0, 1] as const;
-    const listed = await client.run("list", "zrangebylex", range, "not_made");
-    if (listed.length > 0) return;
-    await client.change("list-environment", ADD_MEMBER, { key: ENVIRONMENTS_KEY, member: path });
   };
 
   const change = <Key extends string, Arg extends string>(
@@ -202,7 +195,7 @@ export function redisEnvironments({
     isRestorable: boolean,
   ): Promise<Stored & { isMade: boolean }> => {
     const path = environmentPath(name);
-    // The number under the name finds it even if a tombstone before it is lost.
+    // The list has it even if a tombstone before it is lost.
     const found = await lookUp(name).catch(unlessGone);
     if (found) return { ...found, isMade: false };
     for (;;) {
@@ -211,7 +204,7 @@ export function redisEnvironments({
       if (number === undefined) return { ...(last as Stored), isMade: false };
       if (last && !isRestorable) throw new EnvironmentNotFound();
       await client.confirmMissing();
-      await list(name);
+      await list(path, number);
       const [state] = await change("create-environment", CREATE_ENVIRONMENT, { number, by, path, ids: idsKey(number) });
       if (state === "damaged") {
         const cause = new Error(
@@ -219,12 +212,7 @@ export function redisEnvironments({
         );
         throw new RecordUnreadable(cause, "not_made");
       }
-      if (state === "done") {
-        await storeNumber(name, number);
-        // The deletion of the environment before may have removed the name from the list since.
-        await list(name);
-        return { number, record: await readRecord(number), isMade: true };
-      }
+      if (state === "done") return { number, record: await readRecord(number), isMade: true };
       // Another call, or another environment, has the number.
     }
   };
@@ -245,8 +233,6 @@ export function redisEnvironments({
       // Only CreateEnvironment creates a deleted one again.
       const { number, record } = await lookUpOrCreate(name, by, false);
       if (record["state"] !== "active") throw new EnvironmentNotFound();
-      // If this fails, only the list lacks it.
-      await list(name).catch(() => {});
       return { name: name.name, tag: name.tag, number };
     },
 
@@ -278,16 +264,15 @@ export function redisEnvironments({
       const range = [ENVIRONMENTS_KEY, after === "" ? "-" : `(${after}`, "+", "LIMIT", 0, size + 1] as const;
       const found = await client.run("list", "zrangebylex", range);
       if (found.length === 0) await client.confirmMissing();
-      const paths = found.slice(0, size);
-      const names = paths.flatMap((path) => parseEnvironmentPath(path) ?? []);
+      const members = found.slice(0, size);
       const items: ListedEnvironment[] = [];
-      const read = async (name: EnvironmentName) => {
-        const stored = await lookUp(name).catch(unlessGone);
-        // A name without an environment is left out.
-        return stored ? [listedFrom(name, stored)] : [];
+      const read = async (member: string) => {
+        const { path, number } = fromMember(member);
+        const record = await readRecord(number);
+        return isLive(record, path) ? [listedFrom(environmentOf(path, number), { number, record })] : [];
       };
-      for await (const batch of inBatches(names, CANDIDATES_AT_ONCE, read)) items.push(...batch.flat());
-      return { items, next: found.length > size ? paths.at(-1) : undefined };
+      for await (const batch of inBatches(members, CANDIDATES_AT_ONCE, read)) items.push(...batch.flat());
+      return { items, next: found.length > size ? members.at(-1) : undefined };
     },
 
     async delete(name, force, by) {
@@ -308,12 +293,8 @@ export function redisEnvironments({
       }
       const left = await clear(number, by);
       if (left > 0) return left;
-      const args = { key: environmentNumberKey(name), was: String(number), number: "" };
-      await client.change("environment-number", SET_NUMBER, args);
-      const listed = { key: ENVIRONMENTS_KEY, member: environmentPath(name) };
-      await client.change("list-environment", REMOVE_MEMBER, listed);
-      // Another call may have created it again, and have found it on the list.
-      if ((await readNumber(name)) !== null) await client.change("list-environment", ADD_MEMBER, listed);
+      const member = environmentMember(environmentPath(name), number);
+      await client.change("list-environment", REMOVE_MEMBER, { key: ENVIRONMENTS_KEY, member });
       return 0;
     },
   };
@@ -333,9 +314,9 @@ function listedFrom({ name, tag }: EnvironmentName, { number, record }: Stored):
   return { name, tag, number, createTime, deleteTime: optionalIntegerOf(record, "delete_time", what) };
 }
 
-/** Whether a record is that of an environment that is not deleted. */
-function isLive(record: StoredRecord): boolean {
-  return record["state"] === "active" || record["state"] === "deleting";
+/** Whether a record is that of the environment with a path, and it is not deleted. */
+function isLive(record: StoredRecord, path: string): boolean {
+  return record["path"] === path && (record["state"] === "active" || record["state"] === "deleting");
 }
 
 function isBeingDeleted(record: StoredRecord): boolean {

@@ -1,9 +1,4 @@
-import {
-  type Environment,
-  type EnvironmentName,
-  environmentPath,
-  parseEnvironmentPath,
-} from "../domain/environment.ts";
+import { type Environment, environmentPath, parseEnvironmentPath } from "../domain/environment.ts";
 
 /**
  * What begins every key of an environment. The braces are a Redis Cluster hash tag: all of them share a slot, so that one
@@ -76,13 +71,19 @@ export function eventsKey(number: number, stream: EventStream, day: number): str
 /** The streams of a day. */
 export type EventStream = "events" | "updates";
 
-/** String: the number of the environment with a name and tag. Can be found again by `environments.ts`. */
-export function environmentNumberKey(name: EnvironmentName): string {
-  return `ug:environment:${environmentPath(name)}`;
+/** Sorted set, all scores 0: the environments, each as an `environmentMember`. A hint: their records decide. */
+export const ENVIRONMENTS_KEY = "ug:environments";
+
+/** The entry of an environment in the list of environments. */
+export function environmentMember(path: string, number: number | ""): string {
+  return `${path} ${number}`;
 }
 
-/** Sorted set, all scores 0: the environments as `ENV/TAG`. A hint: their records decide. */
-export const ENVIRONMENTS_KEY = "ug:environments";
+/** Parses what `environmentMember` formats. */
+export function fromMember(member: string): { readonly path: string; readonly number: number } {
+  const [path = "", number] = member.split(" ");
+  return { path, number: Number(number) };
+}
 
 /**
  * Channel: the digests of API tokens that are revoked or changed, the environments that are deleted, and those whose signing

@@ -61,7 +61,7 @@ it("the answers by which a change is made are among those of its script", () => 
 it("changes are refused when the memory of Redis is full, but for revocations and deletions", () => {
   for (const { name, lua, isChange } of scripts) {
     if (!isChange) continue;
-    const ends = /revoke|delete|deletion|end-sessions|clear|remove|set-number|set-signing-keys/.test(name);
+    const ends = /revoke|delete|deletion|end-sessions|clear|remove|set-signing-keys/.test(name);
     expect(lua.startsWith(ends ? "#!lua flags=allow-oom\n" : "#!lua\n"), name).toBe(true);
   }
 });

@@ -1,14 +1,24 @@
 import type { Redis } from "ioredis";
-import type { EnvironmentName } from "../../src/domain/environment.ts";
+import { type EnvironmentName, environmentPath } from "../../src/domain/environment.ts";
 import { apiTokenDigest, environmentNumberOf } from "../../src/domain/token.ts";
-import { apiTokenKey, environmentNumberKey } from "../../src/store/keys.ts";
+import { apiTokenKey, ENVIRONMENTS_KEY, environmentMember, fromMember } from "../../src/store/keys.ts";
 
 /** The key of an issued API token in Redis. */
 export function keyOfApiToken(token: string): string {
   return apiTokenKey(environmentNumberOf(token) ?? 0, apiTokenDigest(token));
 }
 
-/** The number of an environment, as Redis has it. */
-export async function numberOfEnvironment(redis: Pick<Redis, "get">, name: EnvironmentName): Promise<number> {
-  return Number(await redis.get(environmentNumberKey(name)));
+/** The number of the environment with a name, as the list in Redis has it. */
+export async function numberOfEnvironment(redis: Pick<Redis, "zrangebylex">, name: EnvironmentName): Promise<number> {
+  return (await listedNumbers(redis, name))[0] ?? 0;
+}
+
+/** The numbers under which a name is listed: several if a worker ended between two steps of a deletion. */
+export async function listedNumbers(
+  redis: Pick<Redis, "zrangebylex">,
+  name: EnvironmentName,
+): Promise<readonly number[]> {
+  const path = environmentPath(name);
+  const members = await redis.zrangebylex(ENVIRONMENTS_KEY, `(${environmentMember(path, "")}`, `(${path}!`);
+  return members.map((member) => fromMember(member).number);
 }

@@ -2,7 +2,7 @@ import type { ListAuditEventsRequest } from "../../../gen/usergroup/admin/v1/adm
 import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { MAX_API_TOKENS } from "../../domain/api-token.ts";
 import { type AuditFilter, isAuditEventKey } from "../../domain/audit.ts";
-import { environmentPath, parseEnvironmentPath } from "../../domain/environment.ts";
+import { environmentPath, isEnvironmentKey } from "../../domain/environment.ts";
 import { timeOf } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
 import { auditEventMessage, environmentMessage, environmentNameFromMessage } from "./messages.ts";
@@ -37,7 +37,7 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens, 
     },
 
     async listEnvironments(request) {
-      const page = pageRequest(request, (key) => parseEnvironmentPath(key) !== undefined);
+      const page = pageRequest(request, isEnvironmentKey);
       const { items, next } = await environments.list(page);
       return { environments: items.map(environmentMessage), nextPageToken: nextPageToken(next) };
     },

@@ -5,7 +5,7 @@ import type { EnvironmentStore } from "../../domain/store.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../../domain/viewer-session.ts";
 import { changeEnvironment, environmentScript } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
-import { ENVIRONMENTS_KEY, newsMessage, REVOKED_CHANNEL, signingKeysKey } from "../keys.ts";
+import { ENVIRONMENTS_KEY, fromMember, newsMessage, REVOKED_CHANNEL, signingKeysKey } from "../keys.ts";
 import { READ, recordFromAnswer } from "../records.ts";
 import setSigningKeys from "../scripts/set-signing-keys.lua" with { type: "text" };
 
@@ -88,7 +88,8 @@ export function redisSigningKeys({
     read,
     environments: async () => {
       const range = [ENVIRONMENTS_KEY, "-", "+", "LIMIT", 0, MAX_LISTED] as const;
-      return new Set(await client.run("list", "zrangebylex", range));
+      const members = await client.run("list", "zrangebylex", range);
+      return new Set(members.map((member) => fromMember(member).path));
     },
 
     async readByName(name) {

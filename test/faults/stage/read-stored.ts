@@ -1,8 +1,9 @@
 import { Redis } from "ioredis";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
-import { environmentKey, environmentNumberKey, environmentPrefix, groupKey, idsKey } from "../../../src/store/keys.ts";
+import { ENVIRONMENTS_KEY, environmentKey, environmentPrefix, groupKey, idsKey } from "../../../src/store/keys.ts";
 import type { TestRedis } from "../../support/redis.ts";
+import { listedNumbers } from "../../support/stored-keys.ts";
 import type { StoredEvent } from "../history/audit.ts";
 import type { StoredEnvironment, StoredGroup } from "../history/stored.ts";
 
@@ -16,8 +17,12 @@ export interface NamedEnvironment {
 
 /** The number of an environment. @param masterOf the node that a key is read at */
 export async function readNumber(masterOf: (key: string) => TestRedis, environment: NamedEnvironment): Promise<number> {
-  const key = environmentNumberKey(environment);
-  return readAt(masterOf(key), async (redis) => Number(await redis.get(key)));
+  const numbers = await readAt(masterOf(ENVIRONMENTS_KEY), (redis) => listedNumbers(redis, environment));
+  for (const number of numbers) {
+    const key = environmentKey(number);
+    if ((await readAt(masterOf(key), (redis) => redis.hget(key, "state"))) === "active") return number;
+  }
+  return 0;
 }
 
 /** Reads what Redis holds of an environment. @param masterOf the node that a key is read at */

@@ -3,7 +3,7 @@ import type { Environment } from "../../../src/domain/environment.ts";
 import type { UserGroup } from "../../../src/domain/user-group.ts";
 import { CREATE_API_TOKEN } from "../../../src/store/api-tokens/api-tokens.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
-import { BEGIN_DELETION, SET_NUMBER } from "../../../src/store/environments.ts";
+import { BEGIN_DELETION } from "../../../src/store/environments.ts";
 import { DELETE_GROUP, ROTATE_TOKEN, UPDATE_GROUP, WRITE_GROUP } from "../../../src/store/groups/group-scripts.ts";
 import { apiTokenKey, apiTokensKey, idsKey, requestKey, signingKeysKey, tokensKey } from "../../../src/store/keys.ts";
 import { ADD_MEMBER, SET_IF_ABSENT } from "../../../src/store/records.ts";
@@ -54,8 +54,6 @@ export function deadlineContract({ redis, withGroup }: ContractContext): void {
         ...{ ...AUDIT.argsOf(number, BY), ids: idsKey(number), signingKeys: signingKeysKey(number) },
         ...{ force: true, channel: "c", message: "m" },
       }),
-    "a number under a name": (send, environment) =>
-      send(SET_NUMBER, { key: `${keysOf(environment, "a").prefix}number`, was: "", number: 1 }),
     "a listing": (send, environment) =>
       send(ADD_MEMBER, { key: `${keysOf(environment, "a").prefix}listed`, member: "late" }),
     "an adoption": (send, environment) =>

@@ -2,8 +2,10 @@ import { describe, expect, it } from "vitest";
 import { type EnvironmentName, environmentPath } from "../../../src/domain/environment.ts";
 import { EnvironmentExists, EnvironmentNotFound, RecordUnreadable } from "../../../src/domain/errors.ts";
 import { READY_KINDS } from "../../../src/domain/store.ts";
-import { CREATE_ENVIRONMENT, candidateOf, SET_NUMBER } from "../../../src/store/environments.ts";
-import { ENVIRONMENTS_KEY, environmentKey, environmentNumberKey } from "../../../src/store/keys.ts";
+import { CREATE_ENVIRONMENT, candidateOf } from "../../../src/store/environments.ts";
+import { ENVIRONMENTS_KEY, environmentKey, environmentMember } from "../../../src/store/keys.ts";
+import { ADD_MEMBER } from "../../../src/store/records.ts";
+import { listedNumbers } from "../stored-keys.ts";
 import { testEnvironments } from "../stores.ts";
 import { type ContractContext, failingAt, fails, heldUpAt, newGroup, newName, oneWins } from "./context.ts";
 
@@ -13,8 +15,7 @@ export function environmentContract({ client, clients, store, redis }: ContractC
   const ensure = (name: EnvironmentName) =>
     Promise.all(clients().map((each) => testEnvironments(each).ensureEnvironment(name)));
   const named = (tag?: EnvironmentName["tag"]): EnvironmentName => ({ name: newName(), tag });
-  const isListed = async (name: EnvironmentName) =>
-    (await redis().zscore(ENVIRONMENTS_KEY, environmentPath(name))) !== null;
+  const isListed = async (name: EnvironmentName) => (await listedNumbers(redis(), name)).length > 0;
 
   describe("environments", () => {
     it("are created by whoever needs them first, and found by every worker", async () => {
@@ -46,22 +47,23 @@ export function environmentContract({ client, clients, store, redis }: ContractC
       expect(await redis().hgetall(environmentKey(wanted))).toEqual(other);
     });
 
-    it("are the same ones again when the number under their name is lost, or leads to another", async () => {
+    it("are the same ones again when their entry in the list is lost, or names another number", async () => {
       const name = named();
       const made = await environments().create(name);
       const { group } = await store().getOrCreate(made, newGroup("a"));
-      for (const wrong of [undefined, String(made.number + 1), "x", "0"]) {
-        await redis().del(environmentNumberKey(name));
-        if (wrong !== undefined) await redis().set(environmentNumberKey(name), wrong);
+      const entryOf = (number: number | "") => environmentMember(environmentPath(name), number);
+      for (const wrong of [undefined, made.number + 1, "" as const, 0]) {
+        await redis().zrem(ENVIRONMENTS_KEY, entryOf(made.number));
+        if (wrong !== undefined) await redis().zadd(ENVIRONMENTS_KEY, 0, entryOf(wrong));
         await fails(environments().create(name), EnvironmentExists);
         expect((await environments().get(name)).number).toBe(made.number);
         for (const found of await ensure(name)) expect(found.number).toBe(made.number);
-        expect(await redis().get(environmentNumberKey(name))).toBe(String(made.number));
+        expect(await redis().zscore(ENVIRONMENTS_KEY, entryOf(made.number))).not.toBeNull();
       }
       expect((await store().resolve(made, group.token)).providedId).toBe("a");
     });
 
-    it.each([CREATE_ENVIRONMENT, SET_NUMBER])(
+    it.each([ADD_MEMBER, CREATE_ENVIRONMENT])(
       "are created by the next call when a worker ends before $name",
       async (script) => {
         const name = named();
@@ -79,16 +81,6 @@ export function environmentContract({ client, clients, store, redis }: ContractC
       const name = named();
       const slow = heldUpAt(client(), CREATE_ENVIRONMENT.name, () => environments(1).create(name));
       await fails(testEnvironments(slow).create(name), EnvironmentExists);
-      const again = named();
-      const first = await oneWins(
-        [0, 1].map((worker) =>
-          testEnvironments(
-            heldUpAt(client(worker), SET_NUMBER.name, () => environments(1).ensureEnvironment(again)),
-          ).create(again),
-        ),
-        EnvironmentExists,
-      );
-      for (const found of await ensure(again)) expect(found.number).toBe(first.number);
     });
 
     it("are not replaced by an empty one when their record is lost, and say so", async () => {
@@ -117,14 +109,15 @@ export function environmentContract({ client, clients, store, redis }: ContractC
         tag,
       }));
       for (const one of names) await environments().create(one);
-      await redis().zrem(ENVIRONMENTS_KEY, `${name}/Customer`);
+      const { number } = await environments().find({ name, tag: "Customer" });
+      await redis().zrem(ENVIRONMENTS_KEY, `${name}/Customer ${number}`);
       await environments().ensureEnvironment({ name, tag: "Customer" });
-      // What is listed and was never made is left out.
-      await redis().zadd(ENVIRONMENTS_KEY, 0, `${name}/Customer2`, 0, `${name}0/`);
+      // Entries without an environment.
+      await redis().zadd(ENVIRONMENTS_KEY, 0, `${name}/Customer 9999999`, 0, `${name}0/ 1`);
       const page = await environments().list({ after: `${name}.`, size: 2 });
       expect(page.items).toMatchObject(names.slice(0, 2));
-      expect(page.next).toBe(`${name}/Customer`);
-      const { items } = await environments().list({ after: page.next ?? "", size: 3 });
+      expect(page.next).toBe(`${name}/Customer ${number}`);
+      const { items } = await environments().list({ after: page.next ?? "", size: 4 });
       expect(items.filter((one) => one.name.startsWith(name))).toMatchObject([names[2]]);
     });
   });
