@@ -13,8 +13,9 @@ import noteTime from "./scripts/note-time.lua" with { type: "text" };
 /*
  * Redis may come back empty, with an older state, or be another Redis at the same address. A service that goes on would
  * create every group a second time, with another token. So Redis has an identity, which this process remembers: `ug:format`
- * holds the layout, a random id, and when an operator last accepted the data. In a Cluster further keys hold one for parts
- * of the slots, so that the loss of a single shard is noticed. A time beside them tells how old the data is.
+ * holds the layout, a random id, how often operators accepted the data, and the id in whose place it was accepted last. In a
+ * Cluster further keys hold one for parts of the slots, so that the loss of a single shard is noticed. A time beside them, always
+ * by Redis' clock, tells how old the data is.
  */
 
 /** String: Redis' clock when a process last wrote to it. In the slot of `ug:format`. */
@@ -27,17 +28,27 @@ const MAX_LOSS_MS = 60_000;
 const PARTS = 16;
 
 export const ACCEPT_DATA = changeScript("accept-data", {
-  ...{ keys: ["key"], args: ["layout", "id"], lua: acceptData, singleKey: true },
+  ...{ keys: ["key"], args: ["layout", "id", "accepted"], lua: acceptData, singleKey: true },
 });
 
 export const NOTE_TIME = countScript("note-time", { keys: ["key"], lua: noteTime, singleKey: true });
 
+/** What a key with an identity holds. */
+interface Identity {
+  readonly layout: string;
+  readonly id: string;
+  /** How often operators accepted the data. */
+  readonly accepted: number;
+  /** The id that the accepting process knew when the data was accepted last. */
+  readonly replaced: string;
+}
+
 /** What this process knows of a key that holds an identity. */
 interface Mark {
-  /** The id that it had; undefined: not read yet. */
+  /** The id of the data that it uses; undefined: not read yet. */
   id: string | undefined;
-  /** When it last had it, in milliseconds since 1970. */
-  seenTime: number;
+  /** What the key held when it was last read, also if that is not used. */
+  last: Identity;
   /** Why the data is not what it was; undefined: it is. */
   fault: string | undefined;
 }
@@ -65,7 +76,7 @@ export class StoreIdentity implements DataCheck {
   constructor(deps: IdentityDeps) {
     this.#deps = deps;
     const keys = [FORMAT_KEY, ...(deps.isCluster ? partKeys() : [])];
-    this.#marks = new Map(keys.map((key) => [key, { id: undefined, seenTime: 0, fault: undefined }]));
+    this.#marks = new Map(keys.map((key) => [key, { id: undefined, last: parse(""), fault: undefined }]));
   }
 
   refusal(): StoreUnavailable | undefined {
@@ -89,9 +100,9 @@ export class StoreIdentity implements DataCheck {
         const args = { key, value: `${layout} ${newId()}` };
         [, , text = ""] = await client.change("identity", SET_IF_ABSENT, args);
       }
-      const found = parse(text);
-      Object.assign(mark, { id: found.id, seenTime: Date.now() });
-      return found.layout;
+      mark.last = parse(text);
+      mark.id = mark.last.id;
+      return mark.last.layout;
     };
     const unread = [...this.#marks].filter(([, { id }]) => id === undefined);
     const [first] = await Promise.allSettled(unread.map(adoptOne));
@@ -147,8 +158,8 @@ export class StoreIdentity implements DataCheck {
   /** Accepts the data as it is. All processes take it for theirs from then on. @throws StoreUnavailable, TooFewReplicas */
   async accept(): Promise<void> {
     const { client, layout } = this.#deps;
-    const accepted = [...this.#marks.keys()].map((key) =>
-      client.change("identity", ACCEPT_DATA, { key, layout, id: newId() }),
+    const accepted = [...this.#marks].map(([key, { id = newId(), last }]) =>
+      client.change("identity", ACCEPT_DATA, { key, layout, id, accepted: last.accepted }),
     );
     await Promise.all(accepted);
     await this.check();
@@ -171,19 +182,22 @@ export class StoreIdentity implements DataCheck {
 
   /** @param time undefined: not known */
   #note(mark: Mark, text: string | null, time: string | null | undefined): void {
-    const { layout, id, acceptTime } = parse(text ?? "");
-    const isAccepted = layout === this.#deps.layout && acceptTime > mark.seenTime;
-    const lostMs = time === undefined || isAccepted ? 0 : this.#time - Number(time);
-    if (!isAccepted) {
-      if (text === null) mark.fault = "its data is gone";
-      else if (layout !== this.#deps.layout) mark.fault = `its data has layout ${layout}`;
-      else if (id !== mark.id) mark.fault = "it is another Redis, or was emptied";
-      else
-        mark.fault =
-          lostMs > MAX_LOSS_MS ? `it has lost the last ${Math.round(lostMs / 1000)} s of its data` : undefined;
-    } else mark.fault = undefined;
+    const { last } = mark;
+    const found = parse(text ?? "");
+    const { layout, id } = found;
+    // An operator has accepted this data since this process read it, or in place of the data that this process uses.
+    const isAccepted =
+      layout === this.#deps.layout && found.accepted > last.accepted && (id === last.id || found.replaced === mark.id);
+    const lostMs = time === undefined ? 0 : this.#time - Number(time);
+    if (text !== null) mark.last = found;
+    mark.fault = undefined;
+    if (text === null) mark.fault = "its data is gone";
+    else if (layout !== this.#deps.layout) mark.fault = `its data has layout ${layout}`;
+    else if (!isAccepted && id !== mark.id) mark.fault = "it is another Redis, or was emptied";
+    else if (!isAccepted && lostMs > MAX_LOSS_MS)
+      mark.fault = `it has lost the last ${Math.round(lostMs / 1000)} s of its data`;
     if (mark.fault !== undefined) return;
-    Object.assign(mark, { id, seenTime: Date.now() });
+    mark.id = id;
     if (time !== undefined) this.#time = isAccepted ? Number(time) : Math.max(this.#time, Number(time));
   }
 }
@@ -192,10 +206,10 @@ function newId(): string {
   return randomBytes(8).toString("hex");
 }
 
-/** What a key with an identity holds. */
-function parse(text: string): { layout: string; id: string; acceptTime: number } {
-  const [layout = "", id = "", acceptTime = "0"] = text.split(" ");
-  return { layout, id, acceptTime: Number(acceptTime) };
+/** Parses what a key with an identity holds. */
+function parse(text: string): Identity {
+  const [layout = "", id = "", accepted = "0", replaced = ""] = text.split(" ");
+  return { layout, id, accepted: Number(accepted), replaced };
 }
 
 /** One key for each of as many equal parts of the slots. */

@@ -1,0 +1,90 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { StoreClient } from "../src/store/connection/client.ts";
+import { openEmbedded } from "../src/store/connection/embedded/embedded.ts";
+import { StoreIdentity } from "../src/store/identity.ts";
+import { FORMAT_KEY } from "../src/store/keys.ts";
+import { redisOf } from "./support/redis-of.ts";
+
+const HOUR_MS = 3_600_000;
+
+let client: StoreClient;
+beforeEach(async () => {
+  client = await openEmbedded({ timeoutMs: 20_000 });
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  client.close();
+});
+
+const newWorker = async () => {
+  const identity = new StoreIdentity({ client, layout: "1", isCluster: false, onChange: () => {} });
+  await identity.adopt();
+  return identity;
+};
+
+const stored = () => redisOf(client).get(FORMAT_KEY);
+const restore = (text: string | null) => redisOf(client).set(FORMAT_KEY, text ?? "");
+
+/** Checks whether a worker uses the data. */
+const uses = async (worker: StoreIdentity) => {
+  await worker.check();
+  return worker.refusal() === undefined;
+};
+
+describe("the acceptance of other data", () => {
+  it("has effect for every worker if the clock of Redis is behind that of the workers", async () => {
+    const now = Date.now;
+    vi.spyOn(Date, "now").mockImplementation(() => now() + HOUR_MS);
+    const workers = [await newWorker(), await newWorker()] as const;
+    vi.restoreAllMocks();
+    await redisOf(client).flushall();
+    for (const worker of workers) expect(await uses(worker)).toBe(false);
+    await workers[0].accept();
+    for (const worker of workers) expect(await uses(worker)).toBe(true);
+  });
+
+  it("has effect for a worker that had no connection in the meantime", async () => {
+    const [worker, other] = [await newWorker(), await newWorker()];
+    await redisOf(client).flushall();
+    await newWorker();
+    await other.accept();
+    expect(await uses(other)).toBe(true);
+    expect(await uses(worker)).toBe(true);
+  });
+
+  it("has effect for a worker if a worker without knowledge of the former data makes it", async () => {
+    const worker = await newWorker();
+    await worker.accept();
+    await redisOf(client).flushall();
+    const late = await newWorker();
+    expect(await uses(worker)).toBe(false);
+    await late.accept();
+    expect(await uses(worker)).toBe(true);
+    expect(await uses(late)).toBe(true);
+  });
+
+  it("is that of one Redis: another one that was accepted before is refused", async () => {
+    await (await newWorker()).accept();
+    const other = await stored();
+    await redisOf(client).flushall();
+    const worker = await newWorker();
+    await restore(other);
+    expect(await uses(worker)).toBe(false);
+  });
+
+  it("ends when the former data comes back, and when the accepted data comes back after that", async () => {
+    const worker = await newWorker();
+    const former = await stored();
+    await redisOf(client).flushall();
+    await newWorker();
+    expect(await uses(worker)).toBe(false);
+    await worker.accept();
+    const accepted = await stored();
+    await restore(former);
+    expect(await uses(worker)).toBe(false);
+    await worker.accept();
+    expect(await uses(worker)).toBe(true);
+    await restore(accepted);
+    expect(await uses(worker)).toBe(false);
+  });
+});
