@@ -184,9 +184,9 @@ export class InvalidPageToken extends failure("InvalidArgument", "INVALID_PAGE_T
   field: "page_token",
 }) {}
 
-/** The events behind a page are gone. */
+/** The first event of a page was removed since the page before was read. */
 export class AuditEventsExpired extends failure("InvalidArgument", "AUDIT_EVENTS_EXPIRED", {
-  text: "the events behind this page_token are older than AUDIT_RETENTION and gone; begin again with the first page",
+  text: "the events of this page were removed: they are older than AUDIT_RETENTION, or more than AUDIT_MAX_EVENTS updates followed on their day; begin again with the first page",
   field: "page_token",
 }) {}
 

@@ -227,10 +227,10 @@ export interface AuditStore {
 
   /**
    * Lists events of environments in their order, of each the newest first, in order of their ids. An event that exists while
-   * the pages are read is on exactly one of them, unless it gets too old; those that come may be on none. A page may have few
-   * items, or none, though more pages follow.
+   * the pages are read is on exactly one of them; those that come may be on none. A page may have few items, or none, though
+   * more pages follow.
    *
-   * @throws InvalidPageToken; AuditEventsExpired if the page would begin behind events that are too old
+   * @throws InvalidPageToken; AuditEventsExpired if the first event of the page was removed since the page before was read
    */
   list(environments: readonly ListedEnvironment[], filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>>;
 }

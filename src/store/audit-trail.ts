@@ -68,40 +68,44 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore {
     async list(environments, filter, { after, size }) {
       const position = positionOf(after);
       const kept = Math.max(Date.now() - audit.retentionMs, 0) * 1000;
-      if (position && position.version < kept) throw new AuditEventsExpired();
       const oldest = Math.max(kept, (filter.from ?? 0) * 1000);
       const isFiltered = [filter.userGroupId, filter.actorId, filter.method].some((each) => each !== undefined);
       const count = isFiltered ? READ_FOR_FILTER / 2 : size + 1;
       const items: AuditEvent[] = [];
       let read = 0;
+      /** The event with which the page begins; undefined once it is found. */
+      let expected = position?.version;
       const begun = position ? environments.findIndex(({ number }) => number === position.number) : 0;
       if (begun < 0) throw new InvalidPageToken();
       for (const [i, { number, createTime }] of environments.slice(begun).entries()) {
         const [version] = await client.run("list-audit-events", "hmget", [environmentKey(number), "version"]);
-        const behind = i === 0 && position ? position.version : Number(version ?? 0) + 1;
-        const end = Math.min(behind, (filter.before ?? Number.POSITIVE_INFINITY) * 1000);
+        const newest = i === 0 && position ? position.version : Number(version ?? 0);
+        const end = Math.min(newest + 1, (filter.before ?? Number.POSITIVE_INFINITY) * 1000);
         const first = Math.max(dayOf(oldest / 1000), dayOf(createTime));
         const days = Array.from({ length: Math.max(dayOf(end / 1000) - first + 1, 0) }, (_, d) => first + d).reverse();
         const readOne = (day: number) => readDay(number, { day, oldest, end, count });
         for await (const batch of inBatches(days, DAYS_AT_ONCE, readOne)) {
           for (const { events, isWhole } of batch) {
-            for (const event of events) {
+            for (const [e, event] of events.entries()) {
+              if (expected !== undefined && Number(event.id) !== expected) throw new AuditEventsExpired();
+              expected = undefined;
+              const next = `${number}.${event.id}`;
+              // Behind the last event, nothing was read.
+              if (read++ === READ_FOR_FILTER || (!isWhole && e === events.length - 1)) return { items, next };
               if (!isWanted(event, filter)) continue;
-              if (items.length === size) return { items, next: `${number}.${items.at(-1)?.id}` };
+              if (items.length === size) return { items, next };
               items.push(event);
             }
-            read += events.length;
-            const last = events.at(-1);
-            if (last && (!isWhole || read >= READ_FOR_FILTER)) return { items, next: `${number}.${last.id}` };
           }
         }
+        if (expected !== undefined) throw new AuditEventsExpired();
       }
       return { items, next: undefined };
     },
   };
 }
 
-/** The environment and the version in the key of a page; undefined for the first page. @throws InvalidPageToken */
+/** The environment and the version of the first event of a page, as its key has them; undefined for the first page. @throws InvalidPageToken */
 function positionOf(after: string): { readonly number: number; readonly version: number } | undefined {
   if (after === "") return undefined;
   if (!isAuditEventKey(after)) throw new InvalidPageToken();

@@ -303,6 +303,20 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       await fails(late.list([listed(environment)], {}, page), AuditEventsExpired);
     });
 
+    it("says so when the events of the next page were removed because there were too many", async () => {
+      const { environment } = await withGroup();
+      const update = (audit: Audit) => (_: unknown, i: number) =>
+        store({ audit }).update(environment, "a", { name: `${audit === AUDIT} ${i}` });
+      await Promise.all(Array.from({ length: 20 }, update(AUDIT)));
+      const { next = "" } = await trail().list([listed(environment)], {}, { after: "", size: 5 });
+      const rest = () => trail().list([listed(environment)], {}, { after: next, size: 5 });
+      const before = await rest();
+      await Promise.all(Array.from({ length: 10 }, update(AUDIT)));
+      expect(await rest()).toEqual(before);
+      await Promise.all(Array.from({ length: 300 }, update(new Audit(AUDIT.retentionMs, { maxUpdates: 1 }))));
+      await fails(rest(), AuditEventsExpired);
+    });
+
     it("drops updates beyond their number, the oldest, and says so; and nothing else", async () => {
       const environment = await newEnvironment();
       const dropped: [name: string, count: number][] = [];
