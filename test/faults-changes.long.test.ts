@@ -8,13 +8,12 @@ import { describeWithRedis, newRedis, newServer, newStoreClient } from "./suppor
 import { waitUntilReady } from "./support/operations.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
+import type { TestServer } from "./support/server.ts";
+import { groupKeyOf } from "./support/stored-keys.ts";
 
-/** The names of groups, as Redis has them. */
-function storedNames(direct: StoreClient) {
-  return async (id: string) => {
-    const [key = ""] = await redisOf(direct).keys(`ug:*:group:${id}`);
-    return redisOf(direct).hget(key, FIELD.name);
-  };
+/** The names of the groups of a server, as Redis has them. */
+function storedNames(direct: StoreClient, server: TestServer) {
+  return async (id: string) => redisOf(direct).hget(await groupKeyOf(redisOf(direct), server, id), FIELD.name);
 }
 
 describeWithRedis.each(RUNTIMES)("what %s said failed", (runtime) => {
@@ -59,7 +58,7 @@ describeWithRedis.each(RUNTIMES)("what %s said failed", (runtime) => {
     const { groups } = grpcClients(server);
     const ids = Array.from({ length: 80 }, (_, i) => `group-${i}`);
     await Promise.all(ids.map((userGroupId) => groups.getUserGroup({ userGroupId, name: "before" })));
-    const nameOf = storedNames(direct);
+    const nameOf = storedNames(direct, server);
     replica.freeze();
     const told = ids.map(async (userGroupId, i) => {
       await pause(50 * i);

@@ -12,6 +12,7 @@ import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, newOperator, newProxy, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { grpcClients, succeeds } from "./support/rpc.ts";
+import { groupKeyOf } from "./support/stored-keys.ts";
 
 describeWithRedis("a connection that was lost with answers awaited", () => {
   it("is an outage once, not again when the new one is well", async () => {
@@ -105,8 +106,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     await waitFor("changes are made again", () => succeeds(change()));
     // The old primary gets no further change.
     await first.replicaof("127.0.0.1", await freePort());
-    const [key = ""] = await second.keys("ug:*group:a");
-    await second.hset(key, FIELD.name, "of the new primary");
+    await second.hset(await groupKeyOf(second, server, "a"), FIELD.name, "of the new primary");
     await waitFor("the group is read from the new primary", async () => {
       return (await groups.getUserGroup({ userGroupId: "a" })).userGroup?.name === "of the new primary";
     });

@@ -7,7 +7,7 @@ import { ADMIN_ENV, adminOf } from "./support/admin.ts";
 import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
-import { numberOfEnvironment } from "./support/stored-keys.ts";
+import { groupKeyOf, numberOfEnvironment } from "./support/stored-keys.ts";
 
 const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
 
@@ -37,7 +37,7 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     await redis.restart();
     for (const worker of workers) await waitUntilReady(worker);
     await create("later", 200);
-    const keys = await operator.keys("ug:*:group:*");
+    const keys = await operator.keys(await groupKeyOf(operator, first, "*"));
     expect(keys).toHaveLength(2 * 40 + 2 * 200);
     const teamIds = await Promise.all(keys.map((key) => operator.hget(key, FIELD.teamId)));
     expect(new Set(teamIds).size).toBe(keys.length);

@@ -4,14 +4,13 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { StoreClient } from "../src/store/connection/client.ts";
 import { FIELD } from "../src/store/groups/group-record.ts";
-import { groupKey } from "../src/store/keys.ts";
 import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, newServer, suiteRedis } from "./support/opened.ts";
 import type { TestRedis } from "./support/redis.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
-import { numberOfEnvironment } from "./support/stored-keys.ts";
+import { groupKeyOf } from "./support/stored-keys.ts";
 
 const TOO_FEW = { code: "Unavailable", reason: "TOO_FEW_REPLICAS" };
 
@@ -135,9 +134,8 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
         waiting = false;
       });
       await waitFor("the change is made", async () => {
-        const name = { name: server.environment, tag: "Customer" as const };
-        const number = await numberOfEnvironment(redisOf(direct), name);
-        return (await redisOf(direct).hget(groupKey(number, "a"), FIELD.name)) === "N";
+        const key = await groupKeyOf(redisOf(direct), server, "a");
+        return (await redisOf(direct).hget(key, FIELD.name)) === "N";
       });
       expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).name).toBe("N");
       expect(waiting).toBe(true);

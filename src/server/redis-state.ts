@@ -313,20 +313,22 @@ function requireLayout(format: string): void {
   );
 }
 
-/** How long data is looked for, in milliseconds, in a Redis without the number of a layout. Other applications may use it, too. */
-const LOOK_MS = 1000;
-
-/** Whether Redis has a key of this service that does not expire. */
-async function holdsData(client: StoreClient): Promise<boolean> {
-  const found = await client.each("format", async (redis) => {
-    const until = performance.now() + LOOK_MS;
-    let cursor = "0";
-    do {
-      const [next, keys] = await redis.scan(cursor, "MATCH", "ug:*", "COUNT", 1000);
-      if (keys.some((key) => !key.startsWith("ug:rate:"))) return true;
-      cursor = next;
-    } while (cursor !== "0" && performance.now() < until);
-    return false;
-  });
-  return found.includes(true);
+/**
+ * Whether Redis has a key of this service that does not expire. It reads the names of all keys, which takes about a second for
+ * each million keys of other applications. This happens only in a Redis without a layout number.
+ */
+export async function holdsData(client: Pick<StoreClient, "each">): Promise<boolean> {
+  /** Where each node goes on, by its name; `0` at its end. */
+  let cursors = new Map<string, string>();
+  do {
+    const pages = await client.each("format", async (redis, name) => {
+      const cursor = cursors.get(name);
+      if (cursor === "0") return { name, cursor, keys: [] };
+      const [next, keys] = await redis.scan(cursor ?? 0, "MATCH", "ug:*", "COUNT", 1000);
+      return { name, cursor: next, keys };
+    });
+    if (pages.some(({ keys }) => keys.some((key) => !key.startsWith("ug:rate:")))) return true;
+    cursors = new Map(pages.map(({ name, cursor }) => [name, cursor]));
+  } while ([...cursors.values()].some((cursor) => cursor !== "0"));
+  return false;
 }

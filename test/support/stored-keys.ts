@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
 import { type EnvironmentName, environmentPath } from "../../src/domain/environment.ts";
 import { apiTokenDigest, environmentNumberOf } from "../../src/domain/token.ts";
-import { apiTokenKey, ENVIRONMENTS_KEY, environmentMember, fromMember } from "../../src/store/keys.ts";
+import { apiTokenKey, ENVIRONMENTS_KEY, environmentMember, fromMember, groupKey } from "../../src/store/keys.ts";
 
 /** The key of an issued API token in Redis. */
 export function keyOfApiToken(token: string): string {
@@ -21,4 +21,13 @@ export async function listedNumbers(
   const path = environmentPath(name);
   const members = await redis.zrangebylex(ENVIRONMENTS_KEY, `(${environmentMember(path, "")}`, `(${path}!`);
   return members.map((member) => fromMember(member).number);
+}
+
+/** The key of a group of a server, whose environment has the tag Customer. */
+export async function groupKeyOf(
+  redis: Pick<Redis, "zrangebylex">,
+  server: { readonly environment: string },
+  providedId: string,
+): Promise<string> {
+  return groupKey(await numberOfEnvironment(redis, { name: server.environment, tag: "Customer" }), providedId);
 }

@@ -1,0 +1,76 @@
+import { expect, it } from "vitest";
+import { redisAuditTrail } from "../src/store/audit-trail.ts";
+import type { StoreClient } from "../src/store/connection/client.ts";
+import { byId, newEnvironment, newGroup, RING } from "./support/contract/context.ts";
+import { describeWithRedis, newStoreClient, redisUrl } from "./support/opened.ts";
+import { redisOf } from "./support/redis-of.ts";
+import { AUDIT, testUserGroupAdmin, testUserGroups } from "./support/stores.ts";
+
+const DAY_S = 86_400;
+
+const HOUR_S = 3600;
+
+/**
+ * A client for whose scripts the clock of Redis is ahead by so many seconds: Redis runs the scripts of the service, with an
+ * addition to the time that they read.
+ */
+async function clientAhead(seconds: number): Promise<StoreClient> {
+  const client = await newStoreClient({ url: redisUrl as string });
+  const redis = redisOf(client);
+  const define = redis.defineScript;
+  redis.defineScript = (name, lua) => {
+    const call = "local time = redis.call('TIME')\n";
+    expect(lua).toContain(call);
+    define(name, lua.replace(call, `${call}time[1] = string.format('%.0f', time[1] + ${seconds})\n`));
+  };
+  return client;
+}
+
+describeWithRedis("a clock of Redis", () => {
+  it.each([
+    ["goes back by an hour, across midnight", [-HOUR_S]],
+    ["goes back by an hour and on again", [-HOUR_S, HOUR_S]],
+    ["goes back by three days", [-3 * DAY_S]],
+  ])("keeps the order of events and repeats no etag if it %s", async (_, jumps) => {
+    const now = Date.now() / 1000;
+    // Half an hour after the next midnight but one.
+    const start = Math.ceil(2 * DAY_S - (now % DAY_S) + HOUR_S / 2);
+    const environment = await newEnvironment({}, redisOf(await clientAhead(0)));
+    const etags: string[] = [];
+    const changes: string[] = [];
+    let ahead = start;
+    for (const jump of [0, ...jumps]) {
+      ahead += jump;
+      const client = await clientAhead(ahead);
+      const store = testUserGroups(client, RING);
+      // A second creation gets another team id.
+      const { group } = await store.getOrCreate(environment, newGroup("a"));
+      etags.push(group.etag);
+      changes.push("token");
+      for (let i = 0; i < 3; i++) {
+        const { etag } = await store.update(environment, "a", { name: `${ahead} ${i}` });
+        const rotated = await store.rotate(environment, byId("a"));
+        etags.push(etag, rotated.etag);
+        changes.push("name", "token");
+      }
+      await testUserGroupAdmin(client, RING).delete(environment, "a");
+      changes.push("");
+    }
+    expect(new Set(etags).size).toBe(etags.length);
+    const listed = { ...environment, createTime: 0, deleteTime: undefined };
+    const trail = redisAuditTrail(await clientAhead(0), AUDIT);
+    const { items } = await trail.list([listed], {}, { after: "", size: 1000 });
+    const inOrder = items.toReversed();
+    expect(inOrder.map(({ changedFields }) => changedFields.at(-1) ?? "")).toEqual(changes);
+    for (const [i, { id }] of inOrder.entries())
+      if (i > 0) expect(Number(id)).toBeGreaterThan(Number(inOrder[i - 1]?.id));
+    // Page by page, too.
+    const paged: string[] = [];
+    for (let after: string | undefined = ""; after !== undefined; ) {
+      const page = await trail.list([listed], {}, { after, size: 2 });
+      paged.push(...page.items.map(({ id }) => id));
+      after = page.next;
+    }
+    expect(paged).toEqual(items.map(({ id }) => id));
+  });
+});
