@@ -211,9 +211,7 @@ function misspelledIn(environ: Environ): Misspelled[] {
   const settings = Object.keys(SETTINGS) as Setting[];
   return Object.keys(environ).flatMap((name) => {
     if (!environ[name] || Object.hasOwn(SETTINGS, name) || isExample(name, environ[name])) return [];
-    // OpenTelemetry has most of its settings once more for traces alone; here they have one form each.
-    const letters = lettersOf(name).replace("OTLPTRACES", "OTLP");
-    const setting = settings.find((each) => isMisspelling(letters, lettersOf(each)));
+    const setting = settings.find((each) => isMisspelling(lettersOf(name), lettersOf(each)));
     return setting === undefined ? [] : [{ name, setting }];
   });
 }

@@ -248,42 +248,24 @@ export function publicUrl(text: string): string {
   return `${origin}${pathname}`.replace(/\/+$/, "");
 }
 
-/** Validates the name that traces have for a service. @throws SettingError */
-export function serviceName(text: string): string {
-  if (text.length <= 255 && !/\p{Cc}/u.test(text)) return text;
-  throw new SettingError("must be a name of 255 characters at most, without control characters");
-}
-
-/** Parses `NAME=VALUE,...`, with `%XX` in values (https://www.w3.org/TR/baggage/). @throws SettingError */
-export function pairs(text: string): { readonly [name: string]: string } {
+/**
+ * Parses `NAME=VALUE,...` as HTTP headers, with `%XX` in values (https://www.w3.org/TR/baggage/).
+ *
+ * @throws SettingError, which contains none of the values
+ */
+export function headers(text: string): { readonly [name: string]: string } {
   return Object.fromEntries(
     list(text, (entry) => {
-      const [, name, value] = /^([^=\s]+)\s*=\s*([\x20-\x7e]*)$/.exec(entry) ?? [];
+      const [, name, value] = /^([\w!#$%&'*+.^`|~-]+)\s*=\s*([\x20-\x7e]*)$/.exec(entry) ?? [];
       try {
-        if (name !== undefined && value !== undefined) return [name, decodeURIComponent(value)] as const;
+        const decoded = decodeURIComponent(value ?? "\0");
+        if (name !== undefined && /^[\x20-\x7e]*$/.test(decoded)) return [name, decoded] as const;
       } catch {
         // A % that begins no %XX.
       }
-      throw new SettingError("must be NAME=VALUE in ASCII; write a comma, a % and all that is not ASCII as %XX");
+      throw new SettingError("must be NAME=VALUE in ASCII; write a comma and a % as %XX");
     }),
   );
-}
-
-/** Parses `NAME=VALUE,...` as headers of HTTP. @throws SettingError, which repeats none of the values */
-export function headers(text: string): { readonly [name: string]: string } {
-  const parsed = pairs(text);
-  for (const [name, value] of Object.entries(parsed)) {
-    if (/^[\w!#$%&'*+.^`|~-]+$/.test(name) && /^[\x20-\x7e]*$/.test(value)) continue;
-    throw new SettingError("must be names of headers and values of visible ASCII characters");
-  }
-  return parsed;
-}
-
-/** Parses a share from 0 to 1. @throws SettingError */
-export function ratio(text: string): number {
-  const value = /^\d*\.?\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= 0 && value <= 1) return value;
-  throw new SettingError("must be a number from 0 to 1, such as 0.05");
 }
 
 /** Makes a parser of words that it knows. It throws SettingError. */
@@ -297,16 +279,6 @@ function oneOf<const Word extends string>(...words: readonly Word[]) {
 
 /** Parses a log level: from most output to least. It throws SettingError. */
 export const logLevel = oneOf("trace", "debug", "info", "warn", "error", "fatal", "silent");
-
-/** Parses the name of a sampler of OpenTelemetry. It throws SettingError. */
-export const sampler = oneOf(
-  "always_on",
-  "always_off",
-  "traceidratio",
-  "parentbased_always_on",
-  "parentbased_always_off",
-  "parentbased_traceidratio",
-);
 
 /** Parses the one protocol to collectors that the service speaks. It throws SettingError. */
 export const otlpProtocol = oneOf("http/protobuf");

@@ -179,7 +179,8 @@ export const SETTINGS = {
     "when Redis takes longer, a call fails as unavailable, and its change is not made later",
     "1s",
   ],
-  // Traces, by the names that OpenTelemetry gives its settings. Without a collector there are none.
+  // Traces, by the names that OpenTelemetry gives its settings. OpenTelemetry reads them by itself. The fields of this service
+  // are checked at the start, redacted in the log, or watched; the fields that are plain text are listed for their readers.
   OTEL_EXPORTER_OTLP_ENDPOINT: [
     "otlpEndpoint",
     optional(parse.collectorUrl),
@@ -212,23 +213,24 @@ export const SETTINGS = {
     "a file of a certificate for a collector that asks for one, in PEM",
   ],
   OTEL_EXPORTER_OTLP_CLIENT_KEY: ["otlpKey", optional(parse.privateKey), "a file of its key, in PEM"],
-  OTEL_SERVICE_NAME: [
-    "serviceName",
-    optional(parse.serviceName),
-    "what traces call the service; unset: `user-group-service`",
-  ],
+  OTEL_SERVICE_NAME: ["serviceName", String, "name of the service in traces", "user-group-service"],
   OTEL_RESOURCE_ATTRIBUTES: [
     "resourceAttributes",
-    parse.pairs,
-    "what else traces say of it, such as `deployment.environment.name=prod,k8s.pod.name=a`; written as the headers are",
+    String,
+    "other attributes of the service in traces, such as `deployment.environment.name=prod,k8s.pod.name=a`; spaces, commas and `%` as `%XX`",
   ],
   OTEL_TRACES_SAMPLER: [
     "tracesSampler",
-    parse.sampler,
+    String,
     "which calls are traced: `always_on`, `always_off` or `traceidratio`, or one of these behind `parentbased_` for calls whose callers say nothing",
     "parentbased_always_on",
   ],
-  OTEL_TRACES_SAMPLER_ARG: ["tracesRatio", parse.ratio, "which share of them `traceidratio` takes, from 0 to 1", "1"],
+  OTEL_TRACES_SAMPLER_ARG: [
+    "tracesSamplerArg",
+    String,
+    "share of the calls that `traceidratio` samples, from 0 to 1",
+    "1",
+  ],
 } as const satisfies { readonly [name: string]: Row };
 
 type Row = readonly [field: string, parse: (text: string) => unknown, words: string, byDefault?: string];

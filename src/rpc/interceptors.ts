@@ -60,7 +60,9 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
         const isPlain = plainChecks.get(input) ?? addPlainCheck(input);
         const run: Run = isPlain(req.message) ? next : (await loadRules())(next);
         const hasDeadline = req.header.get("grpc-timeout") !== null || req.header.get("connect-timeout-ms") !== null;
-        const attempt = () => (hasDeadline ? beforeDeadline(run, req) : run(req));
+        const answer = () => (hasDeadline ? beforeDeadline(run, req) : run(req));
+        const { trace } = call;
+        const attempt = () => (trace ? trace.run(answer) : answer());
         try {
           response = await attempt();
         } catch (failure) {

@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import type { DescMethod, Message } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextKey, type ContextValues } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
-import type { CallTrace, Traces } from "@user-group-service/traces";
 import type { RefusedRequest } from "@user-group-service/transport";
 import type { EnvironmentName as EnvironmentNameMessage } from "../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { Principal } from "../auth/api-tokens.ts";
@@ -12,6 +11,7 @@ import { type Environment, formatEnvironmentName, parseEnvironmentName } from ".
 import { MAX_ID_LENGTH } from "../domain/user-group.ts";
 import { errorFields, type Logger, REDACTED, SESSION_IN_TEXT, TOKEN_IN_TEXT } from "../observability/log.ts";
 import { type CallSeries, CODE_OK, type Metrics } from "../observability/metrics.ts";
+import type { CallTrace, Traces } from "../observability/traces/traces.ts";
 import type { UnknownCallers } from "../observability/unknown-callers.ts";
 import { environmentNameFromMessage } from "./admin/messages.ts";
 import { toCallError } from "./errors.ts";

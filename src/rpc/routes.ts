@@ -1,6 +1,5 @@
-import type { DescFile, DescService } from "@bufbuild/protobuf";
-import type { ConnectRouter, HandlerContext, ServiceImpl } from "@connectrpc/connect";
-import type { CallTrace } from "@user-group-service/traces";
+import type { DescFile } from "@bufbuild/protobuf";
+import type { ConnectRouter } from "@connectrpc/connect";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -18,7 +17,6 @@ import { storeDataRpcs } from "./admin/store-data.ts";
 import { tokenKeyRpcs } from "./admin/token-keys.ts";
 import { userGroupRpcs } from "./admin/user-groups.ts";
 import { type HealthDeps, healthService } from "./health.ts";
-import { callOf } from "./observed-call.ts";
 import { reflection } from "./reflection.ts";
 import { userGroupService } from "./user-groups.ts";
 import { viewerService } from "./viewers.ts";
@@ -31,8 +29,6 @@ export type Stores = Omit<
 
 /** What the RPCs depend on. */
 export interface RouteDeps extends HealthDeps, Stores, AdminDeps {
-  /** Makes stores for a call that is sampled; undefined: nothing is traced. */
-  readonly tracedStores: ((trace: CallTrace) => Stores) | undefined;
   readonly sessions: ViewerSessions;
   /** Whether server reflection is served. */
   readonly reflection: boolean;
@@ -54,58 +50,25 @@ const REFLECTION_OPTIONS = { ...OPEN_OPTIONS, compressMinBytes: Number.POSITIVE_
 
 /** Registers every RPC. */
 export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
-  const { rotationGraceMs, sessions, metrics } = deps;
+  const { userGroups, rotationGraceMs, sessions, metrics } = deps;
   const services = [UserGroupService, ViewerService, AdminService];
   const names = services.map(({ typeName }) => typeName);
   const health = healthService(deps, names);
   const reflectionOfAll = reflection([...services, Health, ReflectionV1, ReflectionV1Alpha], loadErrorFiles);
   return (router) => {
-    router.service(
-      UserGroupService,
-      traced(deps, ({ userGroups }) => userGroupService(userGroups, rotationGraceMs)),
-    );
-    router.service(
-      ViewerService,
-      traced(deps, ({ userGroups }) => viewerService({ userGroups, sessions, metrics })),
-    );
-    router.service(
-      AdminService,
-      traced(deps, (stores) => {
-        const all = { ...deps, ...stores };
-        const [tokens, groups] = [apiTokenRpcs(all), userGroupRpcs(all)];
-        return {
-          ...environmentRpcs(all),
-          ...tokens,
-          ...groups,
-          ...tokenKeyRpcs(all),
-          ...signingKeyRpcs(all),
-          ...storeDataRpcs(all),
-        };
-      }),
-    );
+    router.service(UserGroupService, userGroupService(userGroups, rotationGraceMs));
+    router.service(ViewerService, viewerService({ userGroups, sessions, metrics }));
+    router.service(AdminService, {
+      ...environmentRpcs(deps),
+      ...apiTokenRpcs(deps),
+      ...userGroupRpcs(deps),
+      ...tokenKeyRpcs(deps),
+      ...signingKeyRpcs(deps),
+      ...storeDataRpcs(deps),
+    });
     router.service(Health, health, OPEN_OPTIONS);
     if (!deps.reflection) return;
     router.service(ReflectionV1, reflectionOfAll as never, REFLECTION_OPTIONS);
     router.service(ReflectionV1Alpha, reflectionOfAll as never, REFLECTION_OPTIONS);
   };
-}
-
-type Rpcs = { readonly [name: string]: (request: never, context: HandlerContext) => unknown };
-
-/** The RPCs of a service. A call that is sampled gets them with stores of its own, whose round trips its trace has. */
-function traced<S extends DescService>(
-  { tracedStores, ...stores }: Stores & Pick<RouteDeps, "tracedStores">,
-  make: (stores: Stores) => Partial<ServiceImpl<S>>,
-) {
-  const plain = make(stores);
-  if (!tracedStores) return plain;
-  const rpcs = Object.keys(plain).map((name) => {
-    const rpc: Rpcs[string] = (request, context) => {
-      const { trace } = callOf(context.values);
-      const all = trace ? make(tracedStores(trace)) : plain;
-      return (all as Rpcs)[name]?.(request, context);
-    };
-    return [name, rpc];
-  });
-  return Object.fromEntries(rpcs) as typeof plain;
 }

@@ -1,4 +1,3 @@
-import type { Traces } from "@user-group-service/traces";
 import {
   acceptsEncoding,
   type ClientOf,
@@ -17,6 +16,7 @@ import { sharedResult } from "../domain/shared-result.ts";
 import { Exposition, formatOf, METRICS_KEPT_MS } from "../observability/exposition.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
+import type { Traces } from "../observability/traces/traces.ts";
 import type { UnknownCallers } from "../observability/unknown-callers.ts";
 import { errorResponse } from "../rest/json.ts";
 import { legacyEndpoints } from "../rest/legacy.ts";

@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import { tellerOfLosses } from "./open-traces.ts";
+import { lossReporter } from "./open-traces.ts";
 
 it("warns of lost spans once for each cause, and counts all", () => {
   const warned: object[] = [];
   let counted = 0;
   const logger = { warn: (fields: object) => void warned.push(fields) };
-  const onLost = tellerOfLosses(logger as never, (_, spans) => (counted += spans));
+  const onLost = lossReporter(logger as never, (_, spans) => (counted += spans));
   for (let i = 0; i < 3; i++) {
     onLost("rate", 1);
     onLost("export", 10, new Error("the collector is away"));

@@ -160,8 +160,11 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const { sessions, signingKeys, listensAt, createListener } = openSessions(config, common);
     const onDeleted = (environment: Environment) => state.deleted(environment);
     const { issued, listener } = openIssuedTokens(config, common, { createListener, onDeleted });
-    const storesOf = (client: StoreClient) => openStores(client, { cipher, audit, listener });
-    const stores = storesOf(client);
+    const stores = openStores(traces ? client.tracedBy(() => traces.current?.roundTrip) : client, {
+      cipher,
+      audit,
+      listener,
+    });
     const checked = { config, client, identity, ...stores, logger: log.logger, onUnusable: endUnusable };
     const state = new RedisState({ ...checked, ring: () => ring });
     lifecycle.onClose("checks of Redis", () => state.close());
@@ -230,7 +233,6 @@ export async function open(config: Config, options: { write?: (line: string) => 
       sessions,
       signingKeys,
       traces,
-      tracedStores: traces && ((trace) => storesOf(client.observedBy((roundTrip) => trace.roundTrip(roundTrip)))),
       readiness,
       confirmMissing: () => client.confirmMissing(),
       acceptData: () => state.accept(),

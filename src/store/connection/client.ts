@@ -33,6 +33,8 @@ export interface StoreClientOptions {
   /** How long a call may take, in milliseconds. */
   readonly timeoutMs: number;
   readonly observe?: StoreObserver;
+  /** Returns the observer of one round trip when it starts. Default: none. */
+  readonly traceOf?: (() => StoreObserver | undefined) | undefined;
   /** Default: there are none to change. */
   readonly changeSecrets?: (changed: Partial<RedisSecrets>) => Promise<void>;
   /** Those of another client. Default: new ones. */
@@ -86,6 +88,7 @@ export class StoreClient implements StoreProbe {
     {
       timeoutMs,
       observe,
+      traceOf,
       data,
       changeSecrets = async () => {},
       timeouts = new Timeouts(timeoutMs),
@@ -94,17 +97,14 @@ export class StoreClient implements StoreProbe {
     this.nodes = nodes;
     this.changeSecrets = changeSecrets;
     this.#data = data;
-    this.#shared = { timeouts, observe };
+    this.#shared = { timeouts, observe, traceOf };
   }
 
-  /** The same connections, with a further observer of the round trips. */
-  observedBy(also: StoreObserver): StoreClient {
+  /** The same connections, with traces. @param traceOf returns the observer of a round trip when it starts */
+  tracedBy(traceOf: () => StoreObserver | undefined): StoreClient {
     const { timeouts, observe } = this.#shared;
-    const both: StoreObserver = (roundTrip) => {
-      observe?.(roundTrip);
-      also(roundTrip);
-    };
-    return new StoreClient(this.nodes, { timeoutMs: timeouts.timeoutMs, timeouts, observe: both, data: this.#data });
+    const data = this.#data;
+    return new StoreClient(this.nodes, { timeoutMs: timeouts.timeoutMs, timeouts, observe, traceOf, data });
   }
 
   /** The same connections, for changes whatever data Redis holds. */
@@ -228,6 +228,7 @@ export class StoreClient implements StoreProbe {
 interface Shared {
   readonly timeouts: Timeouts;
   readonly observe: StoreObserver | undefined;
+  readonly traceOf?: (() => StoreObserver | undefined) | undefined;
 }
 
 /** What a round trip sends to the node of its key. */
@@ -251,16 +252,18 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   protected readonly timeouts: Timeouts;
   private isEnded = false;
   private readonly observe: StoreObserver | undefined;
+  private readonly trace: StoreObserver | undefined;
   private readonly sent: Sent | undefined;
   private readonly started = performance.now();
   private reject: ((error: DomainError) => void) | undefined = undefined;
 
   /** @param sent default: what its caller or a subclass sends */
-  constructor(operation: string, { timeouts, observe }: Shared, sent?: Sent) {
+  constructor(operation: string, { timeouts, observe, traceOf }: Shared, sent?: Sent) {
     this.operation = operation;
     this.outcome = sent?.outcome;
     this.timeouts = timeouts;
     this.observe = observe;
+    this.trace = traceOf?.();
     this.sent = sent;
     this.end = timeouts.add(this, this.started);
   }
@@ -304,7 +307,9 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.isEnded = true;
     this.timeouts.remove(this);
     const seconds = (performance.now() - this.started) / 1000;
-    this.observe?.({ operation: this.operation, seconds, failed });
+    const roundTrip = { operation: this.operation, seconds, failed };
+    this.observe?.(roundTrip);
+    this.trace?.(roundTrip);
     return true;
   }
 }

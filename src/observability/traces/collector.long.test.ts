@@ -1,27 +1,29 @@
-import { TracerProvider } from "@opentelemetry/sdk-trace";
+import { BasicTracerProvider } from "@opentelemetry/sdk-trace-base";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { openTraceCollector, openTricklingCollector } from "../../../test/support/trace-collector.ts";
-import { Outlet } from "./outlet.ts";
+import { Collector } from "./collector.ts";
 
-/** What is told when the outlet closes before the exporter has given up by itself, which takes longer. */
+/** The error of spans that still wait when the process ends. */
 const NOT_SENT = "not sent before the end of the process";
 
 const NO_TLS = { ca: undefined, cert: undefined, key: undefined };
 
-/** Ends spans whose way out is an outlet. */
-function newOutlet(url: string) {
+/** Sends spans to a collector. */
+function newSender(url: string) {
   const lost: { [reason: string]: number } = {};
   const errors: string[] = [];
-  const outlet = new Outlet({ url: `${url}/v1/traces`, headers: {}, tls: NO_TLS }, (reason, spans, error) => {
+  vi.stubEnv("OTEL_EXPORTER_OTLP_ENDPOINT", url);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const collector = new Collector(NO_TLS, (reason, spans, error) => {
     lost[reason] = (lost[reason] ?? 0) + spans;
     if (error) errors.push(error.message);
   });
-  const tracer = new TracerProvider({ spanProcessors: [outlet] }).getTracer("test");
+  const tracer = new BasicTracerProvider({ spanProcessors: [collector] }).getTracer("test");
   const endSpans = (count: number) => {
     for (let i = 0; i < count; i++) tracer.startSpan("span").end();
   };
-  return { endSpans, close: () => outlet.shutdown(), lost, errors };
+  return { endSpans, close: () => collector.shutdown(), lost, errors };
 }
 
 async function newCollector(...args: Parameters<typeof openTraceCollector>) {
@@ -38,7 +40,7 @@ async function newTricklingCollector(head: string) {
 
 it("sends what has waited a second, and what waits at the end", async () => {
   const collector = await newCollector();
-  const { endSpans, close, lost } = newOutlet(collector.url);
+  const { endSpans, close, lost } = newSender(collector.url);
   endSpans(2);
   await waitFor("the spans come", () => collector.spans().length === 2);
   endSpans(3);
@@ -51,7 +53,7 @@ it.each([429, 503])("sends again what a collector answers with %i, when it says"
   const collector = await newCollector((request) =>
     request === 1 ? { status, headers: { "retry-after": "1" } } : { status: 200 },
   );
-  const { endSpans, close, lost } = newOutlet(collector.url);
+  const { endSpans, close, lost } = newSender(collector.url);
   endSpans(1);
   await waitFor("the span comes", () => collector.spans().length === 1);
   expect(collector.requests.map((request) => request.status)).toEqual([status, 200]);
@@ -61,7 +63,7 @@ it.each([429, 503])("sends again what a collector answers with %i, when it says"
 
 it.each([429, 503])("drops what a collector answers with %i for too long", async (status) => {
   const collector = await newCollector(() => ({ status, headers: { "retry-after": "3600" } }));
-  const { endSpans, close, lost, errors } = newOutlet(collector.url);
+  const { endSpans, close, lost, errors } = newSender(collector.url);
   endSpans(4);
   await waitFor("the spans are dropped", () => lost["export"] === 4);
   expect(collector.requests).toHaveLength(1);
@@ -71,7 +73,7 @@ it.each([429, 503])("drops what a collector answers with %i for too long", async
 
 it("keeps a bounded number of spans for a collector that does not answer, and ends in time", async () => {
   const collector = await newCollector(() => new Promise(() => {}));
-  const { endSpans, close, lost, errors } = newOutlet(collector.url);
+  const { endSpans, close, lost, errors } = newSender(collector.url);
   endSpans(10_000);
   expect(lost).toEqual({ queue: 10_000 - 2048 });
   await close();
@@ -81,7 +83,7 @@ it("keeps a bounded number of spans for a collector that does not answer, and en
 
 it("goes on when a collector comes back, and has told of what was lost meanwhile", async () => {
   const port = await freePort();
-  const { endSpans, close, lost, errors } = newOutlet(`http://127.0.0.1:${port}`);
+  const { endSpans, close, lost, errors } = newSender(`http://127.0.0.1:${port}`);
   endSpans(10);
   await waitFor("the spans are dropped", () => lost["export"] === 10);
   expect(errors).toEqual([expect.stringContaining("ECONNREFUSED")]);
@@ -100,7 +102,7 @@ it.each([
   "drops what a collector answers too slowly, byte by byte, in its %s, and goes on when it recovers",
   async (_, head) => {
     const trickling = await newTricklingCollector(head);
-    const { endSpans, close, lost, errors } = newOutlet(trickling.url);
+    const { endSpans, close, lost, errors } = newSender(trickling.url);
     // Two exports.
     endSpans(1000);
     await waitFor("all spans are dropped", () => lost["export"] === 1000);
@@ -117,7 +119,7 @@ it.each([
 
 it("ends in time, and closes its connections, while the answer of a collector trickles", async () => {
   const trickling = await newTricklingCollector("HTTP/1.1 200 OK\r\nx-trickles: ");
-  const { endSpans, close, lost, errors } = newOutlet(trickling.url);
+  const { endSpans, close, lost, errors } = newSender(trickling.url);
   endSpans(10);
   await close();
   expect(lost).toEqual({ export: 10 });
@@ -126,7 +128,7 @@ it("ends in time, and closes its connections, while the answer of a collector tr
 });
 
 it("ends in time without a collector", async () => {
-  const { endSpans, close, lost, errors } = newOutlet(`http://127.0.0.1:${await freePort()}`);
+  const { endSpans, close, lost, errors } = newSender(`http://127.0.0.1:${await freePort()}`);
   endSpans(10);
   await close();
   expect(lost).toEqual({ export: 10 });

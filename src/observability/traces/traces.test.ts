@@ -1,7 +1,7 @@
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { type CollectorAnswer, openTraceCollector } from "../../../test/support/trace-collector.ts";
-import type { TraceSettings } from "./settings.ts";
-import { type CallStart, openTraces } from "./traces.ts";
+import { type CallStart, Traces } from "./traces.ts";
 
 const PARENT = { traceId: "0af7651916cd43dd8448eb211c80319c", spanId: "b7ad6b7169203331" };
 const SAMPLED = `00-${PARENT.traceId}-${PARENT.spanId}-01`;
@@ -17,29 +17,36 @@ const START: CallStart = {
   tracestate: null,
 };
 
-/** Traces to a collector, and what is told of lost ones. */
-async function newTraces(settings: Partial<TraceSettings> = {}, answerOf?: (request: number) => CollectorAnswer) {
+const NO_TLS = { ca: undefined, cert: undefined, key: undefined };
+
+/** Opens traces to a new collector, and records the lost spans and the faults. @param env variables of OpenTelemetry */
+async function newTraces(
+  env: { readonly [name: string]: string } = {},
+  answerOf?: (request: number) => CollectorAnswer,
+) {
   const collector = await openTraceCollector(answerOf);
   onTestFinished(() => collector.close());
+  const variables = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    OTEL_EXPORTER_OTLP_HEADERS: "authorization=Bearer%20of-the-collector",
+    OTEL_SERVICE_NAME: "groups",
+    ...env,
+  };
+  for (const [name, text] of Object.entries(variables)) vi.stubEnv(name, text);
+  onTestFinished(() => void vi.unstubAllEnvs());
   const lost: { [reason: string]: number } = {};
   const errors: string[] = [];
-  const traces = openTraces(
-    {
-      url: `${collector.url}/v1/traces`,
-      headers: { authorization: "Bearer of-the-collector" },
-      tls: { ca: undefined, cert: undefined, key: undefined },
-      resource: { "service.name": "groups" },
-      version: "1.2.3",
-      sampler: "parentbased_always_on",
-      ratio: 1,
-      ...settings,
-    },
-    (reason, spans, error) => {
+  const faults: string[] = [];
+  const traces = new Traces({
+    version: "1.2.3",
+    tls: NO_TLS,
+    onLost: (reason, spans, error) => {
       lost[reason] = (lost[reason] ?? 0) + spans;
       if (error) errors.push(error.message);
     },
-  );
-  return { collector, traces, lost, errors };
+    onFault: (message) => faults.push(message),
+  });
+  return { collector, traces, lost, errors, faults };
 }
 
 describe("the span of a call", () => {
@@ -141,7 +148,7 @@ describe("a traceparent", () => {
     ["always_off", [false, false, false]],
     ["traceidratio", [false, false, false]],
   ] as const)("counts as the sampler says: %s", async (sampler, expected) => {
-    const { traces } = await newTraces({ sampler, ratio: 0 });
+    const { traces } = await newTraces({ OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: "0" });
     const isSampled = (traceparent: string | null) => traces.begin({ ...START, traceparent }) !== undefined;
     expect([null, SAMPLED, UNSAMPLED].map(isSampled)).toEqual(expected);
     await traces.close();
@@ -164,17 +171,42 @@ describe("a traceparent", () => {
   });
 });
 
-it("take nothing of the environment but by their settings", async () => {
-  const others = { HEADERS: "a=b", TRACES_HEADERS: "x-of-others=1", COMPRESSION: "gzip", CERTIFICATE: "/no/such/file" };
-  for (const [name, text] of Object.entries(others)) vi.stubEnv(`OTEL_EXPORTER_OTLP_${name}`, text);
-  onTestFinished(() => void vi.unstubAllEnvs());
+describe("the environment", () => {
+  it("sets the attributes of the service", async () => {
+    const attributes = "deployment.environment.name=%C3%A9,k8s.pod.name=a-1";
+    const { collector, traces, faults } = await newTraces({ OTEL_RESOURCE_ATTRIBUTES: attributes });
+    traces.begin(START)?.end(undefined);
+    await traces.close();
+    expect(collector.spans()[0]?.resource).toMatchObject({
+      ...{ "service.name": "groups", "deployment.environment.name": "é", "k8s.pod.name": "a-1" },
+    });
+    expect(faults).toEqual([]);
+  });
+
+  it("is reported if OpenTelemetry cannot use it", async () => {
+    const { traces, faults } = await newTraces({ OTEL_TRACES_SAMPLER: "always" });
+    await traces.close();
+    expect(faults).toEqual([expect.stringContaining("OTEL_TRACES_SAMPLER")]);
+  });
+});
+
+it("adds the round trips of a call to its own trace, and none after its end", async () => {
   const { collector, traces } = await newTraces();
-  expect(process.env["OTEL_EXPORTER_OTLP_TRACES_HEADERS"]).toBe("x-of-others=1");
-  traces.begin(START)?.end(undefined);
+  const calls = ["a", "b"].map(async (operation) => {
+    const call = traces.begin(START);
+    await call?.run(async () => {
+      await setImmediate();
+      traces.current?.roundTrip({ operation, seconds: 0, failed: false });
+    });
+    call?.end(undefined);
+    call?.roundTrip({ operation: "late", seconds: 0, failed: false });
+    return [call?.spanId, `redis ${operation}`];
+  });
+  const expected = await Promise.all(calls);
+  expect(traces.current).toBeUndefined();
   await traces.close();
-  const [{ headers } = { headers: {} }] = collector.requests;
-  expect(headers).toMatchObject({ authorization: "Bearer of-the-collector" });
-  for (const name of ["a", "x-of-others", "content-encoding"]) expect(headers).not.toHaveProperty(name);
+  const children = collector.spans().filter(({ kind }) => kind === 3);
+  expect(children.map(({ parentSpanId, name }) => [parentSpanId, name])).toEqual(expected);
 });
 
 describe("a collector", () => {

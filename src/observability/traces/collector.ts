@@ -1,0 +1,120 @@
+import { Agent as HttpAgent } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
+import { ExportResultCode } from "@opentelemetry/core";
+import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
+import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/sdk-trace-base";
+import { BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
+
+/**
+ * Called with the number of lost spans: beyond the rate, beyond the queue, or in a request that failed, with its error.
+ */
+export type OnLost = (cause: "rate" | "queue" | "export", spans: number, error?: Error) => void;
+
+/** Certificates for requests to the collector, in PEM. */
+export interface CollectorTls {
+  /** CA certificates that verify the collector. Undefined: the ones that the runtime trusts. */
+  readonly ca: string | undefined;
+  /** The client certificate and its key. Undefined: none. */
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+}
+
+/** The maximum number of spans that wait for the collector, including spans in flight. */
+const MAX_QUEUE = 2048;
+
+/** How long a span waits for others, in milliseconds. */
+const DELAY_MS = 1000;
+
+/** How long an export may take with its retries, in milliseconds. */
+const EXPORT_TIMEOUT_MS = 5000;
+
+/** How long a shutdown sends the remaining spans, in milliseconds. */
+const CLOSE_MS = 2000;
+
+/** Sends ended spans to the collector in batches. OpenTelemetry reads the URL and the headers from the environment. */
+export class Collector implements SpanProcessor {
+  readonly #batches: BatchSpanProcessor;
+  readonly #onLost: OnLost;
+  #exporter: SpanExporter;
+  /** The connections of the exporter. Undefined before its first request. */
+  #agent: HttpAgent | undefined;
+  #waiting = 0;
+  #isClosed = false;
+
+  constructor(tls: CollectorTls, onLost: OnLost) {
+    this.#onLost = onLost;
+    this.#exporter = this.#newExporter(tls);
+    const counting: Pick<SpanExporter, "export" | "shutdown"> = {
+      export: (spans, done) => this.#export(spans, done),
+      shutdown: async () => {},
+    };
+    this.#batches = new BatchSpanProcessor(counting, { maxQueueSize: MAX_QUEUE, scheduledDelayMillis: DELAY_MS });
+  }
+
+  onStart(): void {}
+
+  onEnd(span: ReadableSpan): void {
+    if (this.#isClosed || this.#waiting >= MAX_QUEUE) {
+      this.#onLost("queue", 1);
+      return;
+    }
+    this.#waiting++;
+    this.#batches.onEnd(span);
+  }
+
+  /** Uses other certificates for later requests. */
+  useTls(tls: CollectorTls): void {
+    this.#exporter = this.#newExporter(tls);
+  }
+
+  forceFlush(): Promise<void> {
+    return this.#batches.forceFlush();
+  }
+
+  /** Sends the waiting spans for at most `CLOSE_MS`, and drops the rest. Never rejects. */
+  async shutdown(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, CLOSE_MS);
+      // `#export` has reported the spans of a failed batch.
+      this.#batches
+        .shutdown()
+        .catch(() => {})
+        .finally(() => resolve(clearTimeout(timer)));
+    });
+    this.#isClosed = true;
+    if (this.#waiting > 0) this.#onLost("export", this.#waiting, new Error("not sent before the end of the process"));
+    this.#agent?.destroy();
+  }
+
+  #export(spans: ReadableSpan[], done: Parameters<SpanExporter["export"]>[1]): void {
+    let isDone = false;
+    const finish: typeof done = (result) => {
+      if (isDone) return;
+      isDone = true;
+      clearTimeout(timer);
+      if (!this.#isClosed) {
+        this.#waiting -= spans.length;
+        if (result.code !== ExportResultCode.SUCCESS) this.#onLost("export", spans.length, result.error);
+      }
+      done(result);
+    };
+    // The timeout of the exporter starts again with each byte of a response, and with each retry.
+    const timer = setTimeout(() => {
+      const error = new Error(`the collector took longer than ${EXPORT_TIMEOUT_MS / 1000} s`);
+      finish({ code: ExportResultCode.FAILED, error });
+      this.#agent?.destroy();
+    }, EXPORT_TIMEOUT_MS);
+    this.#exporter.export(spans, finish);
+  }
+
+  #newExporter({ ca, cert, key }: CollectorTls): SpanExporter {
+    return new OTLPTraceExporter({
+      timeoutMillis: EXPORT_TIMEOUT_MS,
+      httpAgentOptions: (protocol) => {
+        const options = { keepAlive: true };
+        this.#agent = protocol === "https:" ? new HttpsAgent({ ...options, ca, cert, key }) : new HttpAgent(options);
+        return this.#agent;
+      },
+    });
+  }
+}

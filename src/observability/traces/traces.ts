@@ -1,0 +1,257 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import {
+  type Attributes,
+  type Context,
+  DiagLogLevel,
+  diag,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  type TextMapGetter,
+  type Tracer,
+  trace,
+} from "@opentelemetry/api";
+import { setGlobalErrorHandler, W3CTraceContextPropagator } from "@opentelemetry/core";
+import { defaultResource, detectResources, envDetector, resourceFromAttributes } from "@opentelemetry/resources";
+import { BasicTracerProvider } from "@opentelemetry/sdk-trace-base";
+import { Collector, type CollectorTls, type OnLost } from "./collector.ts";
+
+/** The maximum number of spans per second and process. */
+const CALLERS_PER_SECOND = 1000;
+
+/** The same for unauthenticated calls. The limit is low so that they leave room for others. */
+const UNAUTHENTICATED_PER_SECOND = 10;
+
+/** The maximum number of round trips of one call that get a span. An import makes thousands of round trips. */
+const MAX_ROUND_TRIPS = 64;
+
+/** The known facts of a call when it begins. None of them may be secret. */
+export interface CallStart {
+  /** The full name of the service, such as `usergroup.v1.UserGroupService`. */
+  readonly service: string;
+  readonly method: string;
+  readonly protocol: string;
+  /** The id of the caller's API token; undefined when it is not known. */
+  readonly apiTokenId: string | undefined;
+  /** The caller's environment, such as `acme/Customer`; undefined when it is bound to none. */
+  readonly environment: string | undefined;
+  /** When it began, in milliseconds since 1970. Default: now. */
+  readonly started?: number | undefined;
+  /** The caller's own trace context (https://www.w3.org/TR/trace-context/). Malformed ones are ignored. */
+  readonly traceparent: string | null;
+  readonly tracestate: string | null;
+}
+
+/** How a call failed. */
+export interface CallFailure {
+  /** The number of its code in gRPC. */
+  readonly code: number;
+  /** The name of the code in Connect, such as `not_found`. */
+  readonly codeName: string;
+}
+
+/** A completed round trip to Redis. */
+interface TracedRoundTrip {
+  /** What it is for, as the metrics name it. */
+  readonly operation: string;
+  readonly seconds: number;
+  readonly failed: boolean;
+}
+
+/**
+ * Limits the number of spans per second. A caller can request a trace with one header, so without a limit callers would
+ * decide what tracing costs.
+ */
+class SpanRate {
+  readonly #perSecond: number;
+  #left: number;
+  #since = performance.now();
+
+  /** @param perSecond also the maximum number of spans at once */
+  constructor(perSecond: number) {
+    this.#perSecond = perSecond;
+    this.#left = perSecond;
+  }
+
+  /** Counts a span. @returns false if the span exceeds the rate */
+  take(): boolean {
+    const now = performance.now();
+    this.#left = Math.min(this.#perSecond, this.#left + ((now - this.#since) / 1000) * this.#perSecond);
+    this.#since = now;
+    if (this.#left < 1) return false;
+    this.#left--;
+    return true;
+  }
+}
+
+/** The call whose code runs. A call that is not sampled has none. */
+const currentCall = new AsyncLocalStorage<CallTrace>();
+
+/** The options of `Traces`. */
+interface TracesOptions {
+  /** The version of the service. */
+  readonly version: string;
+  readonly tls: CollectorTls;
+  /** Called with spans that do not reach the collector. */
+  readonly onLost: OnLost;
+  /** Called with each fault that OpenTelemetry finds in its environment variables. */
+  readonly onFault: (message: string) => void;
+}
+
+/**
+ * The traces of a process. OpenTelemetry reads its own configuration from the environment: the collector, the sampler,
+ * the name of the service and the attributes of the resource.
+ */
+export class Traces {
+  readonly #provider: BasicTracerProvider;
+  readonly #tracer: Tracer;
+  readonly #collector: Collector;
+  readonly #callers = new SpanRate(CALLERS_PER_SECOND);
+  readonly #unauthenticated = new SpanRate(UNAUTHENTICATED_PER_SECOND);
+  readonly #onLost: OnLost;
+
+  constructor({ version, tls, onLost, onFault }: TracesOptions) {
+    // The collector reports failed exports.
+    setGlobalErrorHandler(() => {});
+    const ignore = () => {};
+    const reporting = { error: onFault, warn: onFault, info: ignore, debug: ignore, verbose: ignore };
+    diag.setLogger(reporting, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
+    this.#onLost = onLost;
+    this.#collector = new Collector(tls, onLost);
+    this.#provider = new BasicTracerProvider({
+      resource: defaultResource()
+        .merge(resourceFromAttributes({ "service.name": SERVICE, "service.version": version }))
+        .merge(detectResources({ detectors: [envDetector] })),
+      spanProcessors: [this.#collector],
+    });
+    this.#tracer = this.#provider.getTracer(SERVICE, version);
+    diag.disable();
+  }
+
+  /** Uses other certificates for later requests to the collector. */
+  useTls(tls: CollectorTls): void {
+    this.#collector.useTls(tls);
+  }
+
+  /** The call whose code runs; undefined if it is not sampled. */
+  get current(): CallTrace | undefined {
+    return currentCall.getStore();
+  }
+
+  /** Begins the span of a call; undefined when it is not sampled. */
+  begin(start: CallStart): CallTrace | undefined {
+    const { service, method, protocol, environment, apiTokenId, traceparent, started = Date.now() } = start;
+    const parent = traceparent === null ? ROOT_CONTEXT : PROPAGATOR.extract(ROOT_CONTEXT, start, HEADERS);
+    const attributes: Attributes = { "rpc.system": SYSTEMS[protocol], "rpc.service": service, "rpc.method": method };
+    if (environment !== undefined) attributes["ugs.environment"] = environment;
+    if (apiTokenId !== undefined) attributes[API_TOKEN_ID] = apiTokenId;
+    const options = { kind: SpanKind.SERVER, attributes, startTime: started };
+    const span = this.#tracer.startSpan(`${service}/${method}`, options, parent);
+    if (!span.isRecording()) return undefined;
+    if (!this.#take(apiTokenId === undefined ? this.#unauthenticated : this.#callers)) return undefined;
+    return new CallTrace(span, { tracer: this.#tracer, protocol, mayAdd: () => this.#take(this.#callers) });
+  }
+
+  #take(rate: SpanRate): boolean {
+    const isTaken = rate.take();
+    if (!isTaken) this.#onLost("rate", 1);
+    return isTaken;
+  }
+
+  /** Sends the remaining spans for up to two seconds. Never rejects. */
+  close(): Promise<void> {
+    return this.#provider.shutdown();
+  }
+}
+
+/** The trace of a call that is sampled. */
+export class CallTrace {
+  /** 32 hexadecimal digits. */
+  readonly traceId: string;
+  /** 16 hexadecimal digits. */
+  readonly spanId: string;
+  readonly #span: Span;
+  readonly #tracer: Tracer;
+  /** Whether the rate allows another span. Counts it. */
+  readonly #mayAdd: () => boolean;
+  readonly #isGrpc: boolean;
+  readonly #context: Context;
+  /**
+   * What to add to `performance.now()` for milliseconds since 1970. It is fixed, so that the times of one call agree to
+   * the microsecond.
+   */
+  readonly #clockOffset = Date.now() - performance.now();
+  #roundTrips = 0;
+
+  constructor(
+    span: Span,
+    {
+      tracer,
+      protocol,
+      mayAdd,
+    }: { readonly tracer: Tracer; readonly protocol: string; readonly mayAdd: () => boolean },
+  ) {
+    ({ traceId: this.traceId, spanId: this.spanId } = span.spanContext());
+    this.#span = span;
+    this.#tracer = tracer;
+    this.#mayAdd = mayAdd;
+    this.#isGrpc = SYSTEMS[protocol] === "grpc";
+    this.#context = trace.setSpan(ROOT_CONTEXT, span);
+  }
+
+  /** Runs a function as the code of this call: `Traces.current` returns this call in it and in what it awaits. */
+  run<T>(code: () => T): T {
+    return currentCall.run(this, code);
+  }
+
+  /** Adds a round trip that has just ended. The span contains neither the request nor the response. */
+  readonly roundTrip = ({ operation, seconds, failed }: TracedRoundTrip): void => {
+    // The code of a call may continue after its deadline.
+    if (!this.#span.isRecording() || ++this.#roundTrips > MAX_ROUND_TRIPS || !this.#mayAdd()) return;
+    const end = this.#clockOffset + performance.now();
+    const attributes = { "db.system.name": "redis", "db.operation.name": operation };
+    const options = { kind: SpanKind.CLIENT, attributes, startTime: end - seconds * 1000 };
+    const span = this.#tracer.startSpan(`redis ${operation}`, options, this.#context);
+    if (failed) span.setAttribute("error.type", "_OTHER").setStatus({ code: SpanStatusCode.ERROR });
+    span.end(end);
+  };
+
+  /** Ends the span. @param failure undefined: the call succeeded */
+  end(failure: CallFailure | undefined): void {
+    const span = this.#span;
+    if (this.#isGrpc) span.setAttribute("rpc.grpc.status_code", failure?.code ?? 0);
+    if (failure) {
+      const { code, codeName } = failure;
+      if (!this.#isGrpc) span.setAttribute("rpc.connect_rpc.error_code", codeName);
+      span.setAttribute("error.type", codeName);
+      if (SERVER_FAULTS.has(code)) span.setStatus({ code: SpanStatusCode.ERROR });
+    }
+    if (this.#roundTrips > MAX_ROUND_TRIPS) span.setAttribute("ugs.redis.round_trips", this.#roundTrips);
+    span.end(this.#clockOffset + performance.now());
+  }
+}
+
+/** The name of the service, unless the environment sets another. */
+const SERVICE = "user-group-service";
+
+const PROPAGATOR = new W3CTraceContextPropagator();
+
+/** Reads `traceparent` and `tracestate` of a call's start. */
+const HEADERS: TextMapGetter<CallStart> = {
+  keys: () => ["traceparent", "tracestate"],
+  get: (start, name) => (name === "traceparent" ? start.traceparent : start.tracestate) ?? undefined,
+};
+
+/** `rpc.system` of the protocols. The REST interface is a form of the same RPCs. */
+const SYSTEMS: { readonly [protocol: string]: string } = {
+  grpc: "grpc",
+  "grpc-web": "grpc",
+  connect: "connect_rpc",
+  rest: "rest",
+};
+
+const API_TOKEN_ID = "ugs.api_token_id";
+
+/** The codes that are a fault of a server, by the conventions: Unknown, DeadlineExceeded, Unimplemented, Internal, Unavailable, DataLoss. */
+const SERVER_FAULTS: ReadonlySet<number> = new Set([2, 4, 12, 13, 14, 15]);
