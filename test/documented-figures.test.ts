@@ -58,6 +58,10 @@ const {
 } = DEFAULT_LIMITS;
 const { maxConnections, authFailureLimit } = await loadConfig({});
 
+/** The rows of a table by their first cells, so that their order does not matter. */
+const byName = (rows: readonly (readonly [string, ...unknown[]])[]) =>
+  Object.fromEntries(rows.map(([name, ...figures]) => [name, figures]));
+
 describe("every figure is that of the code", () => {
   it("in the limits of docs/api.md", () => {
     const id = rulesOf(GetUserGroupRequestSchema, "userGroupId", "string");
@@ -104,36 +108,38 @@ describe("every figure is that of the code", () => {
     expect(figuresByRow("docs/api.md", "Limits")).toEqual(rows.map(plain));
   });
 
-  it("in the bounds of docs/security.md", () => {
+  it("in the limits of docs/security.md", () => {
     const { "request-timeout": late, "header-too-large": tooLarge, "message-too-large": tooLong } = REFUSAL_STATUS;
-    expect(figuresByRow("docs/security.md", "What an unauthenticated client can cause")).toEqual([
-      ["connections of a worker", maxConnections],
-      ["a connection before its first byte, or its TLS handshake", firstByteTimeoutMs],
-      ["a header", headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],
-      ["streams of an HTTP/2 connection", MAX_HTTP2_STREAMS],
+    const rows: [string, ...unknown[]][] = [
+      ["connections per worker", maxConnections],
+      ["connection before its first byte or TLS handshake", firstByteTimeoutMs],
+      ["headers", headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],
+      ["streams per HTTP/2 connection", MAX_HTTP2_STREAMS],
       // It is pinged at the second look at the latest.
-      ["an idle HTTP/2 connection", idleTimeoutMs, (UNANSWERED_LOOKS + 2) * deadSessionCheckMs],
+      ["idle HTTP/2 connection", idleTimeoutMs, (UNANSWERED_LOOKS + 2) * deadSessionCheckMs],
       [
-        ...(["a request's body", arrivalTimeoutMs, MAX_MESSAGE_BYTES] as const),
+        ...(["request body", arrivalTimeoutMs, MAX_MESSAGE_BYTES] as const),
         ...[openArrivalTimeoutMs, MAX_OPEN_MESSAGE_BYTES, late, tooLong],
       ],
-      ["slow bodies", BODY_BYTES, REFUSAL_STATUS["too-many-bodies"]],
-      ["HTTP/1.1 requests that wait for their answers", MAX_PIPELINED],
-      ["answers that nobody reads", readTimeoutMs, RESPONSE_BYTES.node, RESPONSE_BYTES.deno],
+      ["slow bodies per worker", BODY_BYTES, REFUSAL_STATUS["too-many-bodies"]],
+      ["pipelined HTTP/1.1 requests per connection", MAX_PIPELINED],
+      ["unread responses per worker", readTimeoutMs, RESPONSE_BYTES.node, RESPONSE_BYTES.deno],
       [
-        "Watch and reflection streams, slow bodies of what is open, the rest of refused requests",
+        "streams of Watch and reflection, slow bodies of open endpoints, rests of refused requests",
         ...[STREAMS.max, STREAMS.lifetimeMs, arrivalTimeoutMs],
       ],
-      ["questions on a reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
-      ["calls under way", MAX_CALLS],
+      ["reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
+      ["calls in flight per worker", MAX_CALLS],
       // The last is what a look at Redis takes, in microseconds: it was measured.
-      ["failures of authentication", authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
-      ["addresses and API tokens that are counted", MAX_KEYS],
-      ["requests for published keys that wait for Redis", MAX_CALLS],
-      ["probes of Redis by health checks", PROBE_KEPT_MS],
-      ["what an error lists or quotes", MAX_VIOLATIONS, MAX_QUOTED, MAX_ERROR_BYTES],
-    ]);
-    const [rest = ""] = /the rest of the request is dropped[^.]*/.exec(textOf("docs/security.md")) ?? [];
+      ["authentication failures", authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
+      ["rate limit keys per worker and limit", MAX_KEYS],
+      ["requests for published keys that wait for Redis, per worker", MAX_CALLS],
+      ["health checks of Redis", PROBE_KEPT_MS],
+      ["error details", MAX_VIOLATIONS, MAX_QUOTED, MAX_ERROR_BYTES],
+    ];
+    const documented = figuresByRow("docs/security.md", "Limits for unauthenticated clients");
+    expect(byName(documented)).toEqual(byName(rows));
+    const [rest = ""] = /the rest of the request[^.]*/.exec(textOf("docs/security.md")) ?? [];
     expect(figuresOf(rest)).toEqual([MAX_DISCARDED_BYTES, arrivalTimeoutMs]);
   });
 });
