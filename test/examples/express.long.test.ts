@@ -142,8 +142,8 @@ describeWithChromium("a company's page in Chromium", () => {
     example.signal("SIGUSR2");
     await waitUntilSaid(example, "the clock of the host is moved on", (output) => output.includes("ms ahead"));
     expect(await lookWith(session, "verifies")).toBe(401);
-    const said = "the viewer session is not taken: it has expired";
-    await waitFor("the host says why", () => example.output().includes(said));
+    const said = /viewer session .*expired/;
+    await waitFor("the host says why", () => said.test(example.output()));
   });
 
   it("cannot be used by a page of another origin with the viewer's cookie", async () => {

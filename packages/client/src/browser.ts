@@ -1,64 +1,63 @@
-/** Viewer sessions in a page. This file imports nothing, and runs in any current browser. */
+/** Viewer sessions in a page. This file imports nothing, and runs in all current browsers. */
 
-/** The share of a session's life after which the next one is requested. */
+/** Part of the lifetime of a session after which the next one is requested. */
 const REFRESH_AT = 0.8;
 
-/** The longest that any session lasts, in seconds. */
+/** Maximum lifetime of a session, in seconds. */
 const MAX_LIFE_S = 3600;
 
-/** The longest pause after the first failed refresh, and after many, in milliseconds. */
+/** Maximum pause after the first failed renewal, and after many, in milliseconds. */
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 30_000;
 
-/** How a page obtains viewer sessions. */
+/** Options of `viewerSessionSource`. */
 export interface ViewerSessionOptions {
   /**
-   * Asks the page's own back end for a session, such as `(init) => fetch("/viewer-session", init)`. The back end makes
-   * a new one for whoever is logged in. Resolves with the response, whose JSON has the session as `session`, or with
-   * such an object. `init` has `cache: "no-store"`, and a signal that aborts the request.
+   * Requests a session from the back end of the page, such as `(init) => fetch("/viewer-session", init)`. The back end
+   * creates a new session for the person who is logged in. Resolves with the response, whose JSON has the session as
+   * `session`, or with such an object. `init` has `cache: "no-store"`, and a signal that aborts the request.
    */
   readonly fetch: (init: ViewerSessionRequest) => Promise<Response | ViewerSessionAnswer>;
-  /** How long `fetch` may take, in milliseconds. Default: 10,000. */
+  /** Time limit of `fetch`, in milliseconds. Default: 10,000. */
   readonly timeoutMs?: number;
-  /** Called with every change of `state`. */
+  /** Called with each new `state`. */
   readonly onChange?: (state: ViewerSessionState) => void;
 }
 
-/** What `fetch` is called with. */
+/** Argument of `fetch`. */
 export interface ViewerSessionRequest {
   readonly signal: AbortSignal;
   readonly cache: "no-store";
 }
 
-/** The answer of the back end: that of `CreateViewerSession`, or a part of it. */
+/** The response of the back end: the response of CreateViewerSession, or a part of it. */
 export interface ViewerSessionAnswer {
   readonly session: string;
 }
 
 /**
- * Whether a page has a session.
+ * State of a source.
  *
- * - `loading`: there is no session yet.
- * - `ready`: there is one.
- * - `stale`: there is one, but refreshing it failed. Refreshing is tried again until the session ends.
- * - `failed`: there is none, because none could be obtained, or the last one ended. It is tried again, unless the back
- * end refused it.
- * - `disposed`: the source was disposed of.
+ * - `loading`: it waits for the first session.
+ * - `ready`: it has a valid session.
+ * - `stale`: it has a valid session, but could not renew it. It tries again until the session expires.
+ * - `failed`: it has no valid session. It tries again, unless the back end answered 401 or 403.
+ * - `disposed`: `dispose` was called.
  */
 export interface ViewerSessionState {
   readonly status: "loading" | "ready" | "stale" | "failed" | "disposed";
-  /** The session, while it lasts. */
+  /** The session, until it expires. */
   readonly session: string | undefined;
-  /** When it ends, by the clock of the browser. */
+  /** Expiry time of the session, by the clock of the browser. */
   readonly expireTime: Date | undefined;
-  /** Why the last attempt failed; undefined once one succeeds. */
+  /** Error of the last attempt. Undefined if it succeeded. */
   readonly error: ViewerSessionUnavailable | undefined;
 }
 
-/** No session could be obtained. */
+/** The back end returned no valid session. */
 export class ViewerSessionUnavailable extends Error {
   override readonly name = "ViewerSessionUnavailable";
-  /** The status that the back end answered with; undefined when it did not answer. 401 and 403 end further attempts. */
+  /** HTTP status of the back end. Undefined if it did not respond. 401 and 403 stop further attempts. */
   readonly status: number | undefined;
   constructor(message: string, options: { readonly status?: number; readonly cause?: unknown } = {}) {
     super(message, { cause: options.cause });
@@ -68,36 +67,36 @@ export class ViewerSessionUnavailable extends Error {
 
 /** A source of viewer sessions for a page. */
 export interface ViewerSessionSource {
-  /** The present state. */
+  /** The current state. */
   readonly state: ViewerSessionState;
   /**
-   * The session to send with a request. Waits only while there is none.
+   * Returns the session for a request. Waits only if there is no valid session.
    *
-   * @throws ViewerSessionUnavailable when there is none, and none can be obtained
+   * @throws ViewerSessionUnavailable if the back end returns no valid session
    */
   get(): Promise<string>;
   /**
-   * A new session, for one that was refused (401) before its end. Calls at the same time make one request.
+   * Returns another session, if a server rejected one with 401. Concurrent calls share one request.
    *
-   * @param refusedSession the session that was refused; if there is a newer one already, that one is returned
-   * @throws ViewerSessionUnavailable when none can be obtained; the refused one is never returned again
+   * @param refusedSession the rejected session. If a newer session exists, that is returned. Never returned again
+   * @throws ViewerSessionUnavailable if the back end returns no valid session
    */
   replace(refusedSession?: string): Promise<string>;
-  /** Ends timers, listeners and the request under way. Further calls are refused. */
+  /** Stops timers, listeners and the request in flight. Further calls fail. */
   dispose(): void;
 }
 
-/** A session that the page has. */
+/** The session of the page. */
 interface Held {
   readonly session: string;
-  /** When it was requested, by both clocks, in milliseconds. */
+  /** Time of the request, by both clocks, in milliseconds. */
   readonly asked: Moment;
   readonly lifeMs: number;
 }
 
 /**
- * A time by two clocks, in milliseconds. A person may set back the wall clock, and the running one may stand still
- * while the machine sleeps.
+ * A time by two clocks, in milliseconds. A user can set back the wall clock, and the monotonic clock can stop while the
+ * machine sleeps.
  */
 interface Moment {
   readonly wall: number;
@@ -105,9 +104,9 @@ interface Moment {
 }
 
 /**
- * Makes a source of viewer sessions for a page. It requests a session at once, and the next one when four fifths of the
- * session's life are over, or when the page becomes visible after that. It keeps the present one while that fails. One
- * request is under way at a time.
+ * Creates a source of viewer sessions for a page. It requests a session at once. It renews the session after 80 % of the
+ * lifetime, or when the page becomes visible after that. If that fails, it keeps the session. It sends one request at a
+ * time.
  */
 export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessionSource {
   return new Source(options);
@@ -116,7 +115,7 @@ export function viewerSessionSource(options: ViewerSessionOptions): ViewerSessio
 class Source implements ViewerSessionSource {
   readonly #options: ViewerSessionOptions;
   #held: Held | undefined;
-  /** The last session that the back end gave. */
+  /** The last session that the back end returned. */
   #last: string | undefined;
   #error: ViewerSessionUnavailable | undefined;
   #failures = 0;
@@ -129,7 +128,7 @@ class Source implements ViewerSessionSource {
   constructor(options: ViewerSessionOptions) {
     this.#options = options;
     document.addEventListener("visibilitychange", this.#onVisible);
-    // A page that the browser kept is shown again, or a network is back.
+    // The browser shows a cached page again, or the network is back.
     addEventListener("pageshow", this.#onVisible);
     addEventListener("online", this.#onVisible);
     this.#refreshQuietly();
@@ -148,7 +147,7 @@ class Source implements ViewerSessionSource {
   async replace(refusedSession?: string): Promise<string> {
     const held = this.#current();
     if (held && refusedSession !== undefined && held.session !== refusedSession) return held.session;
-    // The refused session must not be returned again, even if there is no other.
+    // Never return the rejected session again, even if there is no other.
     this.#held = undefined;
     this.#tell();
     return await this.#refresh();
@@ -172,12 +171,12 @@ class Source implements ViewerSessionSource {
     return this.#error ? "failed" : "loading";
   }
 
-  /** The session, while it lasts. */
+  /** The session, until it expires. */
   #current(): Held | undefined {
     return this.#held && age(this.#held) < this.#held.lifeMs ? this.#held : undefined;
   }
 
-  /** Makes up for timers that stood still while the machine slept or the page was hidden. */
+  /** Renews an old session, because timers stop while the machine sleeps or the page is hidden. */
   readonly #onVisible = () => {
     if (document.visibilityState !== "visible" || this.#isDisposed) return;
     const held = this.#current();
@@ -189,7 +188,7 @@ class Source implements ViewerSessionSource {
     this.#refresh().catch(() => {});
   }
 
-  /** Makes a request, or joins the one that is under way. */
+  /** Starts a request, or waits for the one in flight. */
   #refresh(): Promise<string> {
     if (this.#isDisposed) return Promise.reject(disposed());
     clearTimeout(this.#timer);
@@ -207,7 +206,7 @@ class Source implements ViewerSessionSource {
     const { fetch, timeoutMs = 10_000 } = this.#options;
     this.#abort = new AbortController();
     const { signal } = this.#abort;
-    const late = new ViewerSessionUnavailable(`the back end gave no viewer session within ${timeoutMs} ms`);
+    const late = new ViewerSessionUnavailable(`the back end returned no viewer session within ${timeoutMs} ms`);
     const timer = setTimeout(() => this.#abort?.abort(late), timeoutMs);
     const asked = now();
     try {
@@ -215,7 +214,7 @@ class Source implements ViewerSessionSource {
       const lifeMs = lifeOf(session, time);
       if (session === this.#last)
         throw new ViewerSessionUnavailable(
-          "the back end gave the same viewer session again: it has to make a new one for each request, and forbid caching",
+          "the back end returned the same viewer session again: it must create a new one for each request, and forbid caching",
         );
       this.#held = { session, asked, lifeMs };
       this.#last = session;
@@ -227,14 +226,14 @@ class Source implements ViewerSessionSource {
       this.#error =
         error instanceof ViewerSessionUnavailable
           ? error
-          : new ViewerSessionUnavailable("the back end could not be asked for a viewer session", { cause: error });
+          : new ViewerSessionUnavailable("the request for a viewer session failed", { cause: error });
       throw this.#error;
     } finally {
       clearTimeout(timer);
     }
   }
 
-  /** Sets the timer for the next refresh, or for the end of the session. */
+  /** Sets the timer for the next renewal, or for the expiry of the session. */
   #wait(): void {
     const held = this.#current();
     const leftMs = held ? held.lifeMs - age(held) : Number.POSITIVE_INFINITY;
@@ -276,14 +275,14 @@ function now(): Moment {
   return { wall: Date.now(), running: performance.now() };
 }
 
-/** The age of a session, in milliseconds, by the clock that gives the higher one. */
+/** Returns the age of a session in milliseconds: the higher value of both clocks. */
 function age({ asked }: Held): number {
   return Math.max(Date.now() - asked.wall, performance.now() - asked.running);
 }
 
 /**
- * Resolves as the action does. Rejects with the signal's reason as soon as it aborts, even if the action ignores the
- * signal.
+ * Resolves with the result of the action. If the signal is aborted, rejects with its reason, even if the action ignores
+ * the signal.
  */
 function until<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -292,7 +291,7 @@ function until<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
   });
 }
 
-/** The session in the back end's answer, and the time there. @throws ViewerSessionUnavailable when there is none */
+/** Returns the session and the `Date` of a response of the back end. @throws ViewerSessionUnavailable if it has none */
 async function read(
   answering: Promise<Response | ViewerSessionAnswer>,
 ): Promise<{ readonly session: string; readonly time: number }> {
@@ -301,43 +300,43 @@ async function read(
   if (answer instanceof Response) {
     const { ok, status, headers } = answer;
     time = Date.parse(headers.get("date") ?? "");
-    if (!ok) throw new ViewerSessionUnavailable(`the back end gave no viewer session: HTTP ${status}`, { status });
+    if (!ok) throw new ViewerSessionUnavailable(`the back end returned no viewer session: HTTP ${status}`, { status });
     answer = await answer.json().catch((cause: unknown) => {
-      throw new ViewerSessionUnavailable("the back end gave no JSON with a viewer session", { status, cause });
+      throw new ViewerSessionUnavailable("the back end returned no JSON with a viewer session", { status, cause });
     });
   }
   const { session } = Object(answer) as { session?: unknown };
   if (typeof session === "string") return { session, time };
-  const hint = 'its JSON has to be { "session": ... }; where it is {}, the back end did not await createViewerSession';
-  throw new ViewerSessionUnavailable(`the back end gave no viewer session: ${hint}`);
+  const hint = 'its JSON must be { "session": ... }; if it is {}, the back end did not await createViewerSession';
+  throw new ViewerSessionUnavailable(`the back end returned no viewer session: ${hint}`);
 }
 
 /**
- * How long a session lasts, in milliseconds. Counted from when it was requested, because the browser's clock may be
+ * Returns the lifetime of a session in milliseconds. It counts from the request, because the clock of the browser may be
  * wrong.
  *
- * @param time when the back end answered, by its own clock, in milliseconds since 1970; NaN: unknown
- * @throws ViewerSessionUnavailable when the text is not a session, or has expired
+ * @param time `Date` of the response, in milliseconds since 1970; NaN if unknown
+ * @throws ViewerSessionUnavailable if it is not a session, or has expired
  */
 function lifeOf(session: string, time: number): number {
   let life = 0;
   let end = 0;
   try {
     const payload = (session.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/");
-    // `atob` breaks texts beyond ASCII, but only times are read here.
+    // `atob` breaks non-ASCII characters, but only the times are read here.
     const { iat, exp } = JSON.parse(atob(payload)) as { iat: number; exp: number };
     [life, end] = [exp - iat, exp];
   } catch {
     // Not a JWT.
   }
-  if (!(life > 0)) throw new ViewerSessionUnavailable("what the back end gave as session is no viewer session");
+  if (!(life > 0)) throw new ViewerSessionUnavailable("the session that the back end returned is not a viewer session");
   if (life > MAX_LIFE_S)
     throw new ViewerSessionUnavailable(
-      `the back end gave a session of ${life} seconds, longer than any: its exp and iat have to be in seconds`,
+      `the back end returned a session of ${life} seconds, which is too long: exp and iat must be in seconds`,
     );
   if (end * 1000 <= time)
     throw new ViewerSessionUnavailable(
-      "the back end gave a viewer session that has expired: it has to make a new one for each request, and forbid caching",
+      "the back end returned an expired viewer session: it must create a new one for each request, and forbid caching",
     );
   return life * 1000;
 }

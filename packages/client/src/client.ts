@@ -13,56 +13,56 @@ import { withRequestIds } from "./request-id.ts";
 import { retrying } from "./retry.ts";
 import { presentingToken, type TokenSource } from "./token.ts";
 
-/** How long a call may take, its tries and pauses together, in milliseconds. */
+/** Default time limit of a call with its retries and pauses, in milliseconds. */
 export const DEFAULT_TIMEOUT_MS = 10_000;
 
-/** How many HTTP/1.1 connections are open at once; further calls wait for one. */
+/** Maximum number of open HTTP/1.1 connections. Further calls wait for one. */
 const MAX_CONNECTIONS = 100;
 
-/** The largest answer, in bytes: a page of groups has a few MiB. */
+/** Maximum size of a response, in bytes. A page of groups has a few MiB. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
-/** Where the service is, and who calls. */
+/** Options of a client. */
 export interface ClientOptions {
-  /** Such as `https://groups.example.com`, perhaps with a path. */
+  /** URL of the service, such as `https://groups.example.com`. May have a path. */
   readonly url: string | URL;
-  /** The API token, or a function that gives it. */
+  /** The API token, or a function that returns it. */
   readonly token: TokenSource;
-  /** How long a call may take, its tries and pauses together, in milliseconds. A call may have its own. Default: 10,000. */
+  /** Time limit of a call with its retries and pauses, in milliseconds. Can be set per call. Default: 10,000. */
   readonly timeoutMs?: number;
-  /** Whether what failed and may be repeated is tried again. Default: true. */
+  /** Whether to repeat failed calls that are safe to repeat. Default: true. */
   readonly retry?: boolean;
-  /** Certificates in PEM, where the service needs others than the system's. */
+  /** Certificates in PEM. Default: the CA certificates of Node, and no client certificate. */
   readonly tls?: {
-    /** The authorities that its certificate must be of. */
+    /** CA certificates that verify the certificate of the service. */
     readonly ca?: string | Buffer;
-    /** The client's certificate. */
+    /** Client certificate. */
     readonly cert?: string | Buffer;
-    /** Its key. */
+    /** Private key of the client certificate. */
     readonly key?: string | Buffer;
   };
-  /** The agent of `node:http` or `node:https` to use in place of the client's own, such as for a proxy. Not with `tls`. */
+  /** Agent of `node:http` or `node:https`, such as for a proxy. Cannot be combined with `tls`. Default: an own agent. */
   readonly agent?: HttpAgent;
-  /** Called around each try, token included, such as to count or trace tries. The first one is the outermost. */
+  /** Interceptors that run for each attempt, such as for logs or traces. The first one is the outermost. */
   readonly interceptors?: readonly Interceptor[];
 }
 
-/** The services of a User Group Service. Calls fail with `ConnectError`; `reasonOf` says why. */
+/** Clients of the services. Calls fail with `ConnectError`; `reasonOf` returns the reason. */
 export interface UserGroupServiceClient {
   /** Gets, updates and rotates user groups. */
   readonly userGroups: Client<typeof UserGroupService>;
-  /** Makes viewer sessions, and says whom tokens and sessions stand for. */
+  /** Creates viewer sessions, and resolves tokens and sessions to user groups. */
   readonly viewers: Client<typeof ViewerService>;
-  /** Environments, API tokens, audit: with API tokens of role `admin`, or `ADMIN_TOKEN`. */
+  /** Manages environments, API tokens and more. Needs an API token of role `admin`, or `ADMIN_TOKEN`. */
   readonly admin: Client<typeof AdminService>;
-  /** Ends the connections; calls that are under way fail. */
+  /** Closes the connections. Calls in flight fail. */
   close(): void;
 }
 
 /**
- * Makes a client of the service. It keeps connections: make one, and use it for everything.
+ * Creates a client of the service. Create one per process, because it keeps connections open.
  *
- * @throws TypeError when the URL or the token cannot be right
+ * @throws TypeError if an option is invalid
  */
 export function createUserGroupServiceClient(options: ClientOptions): UserGroupServiceClient {
   const { timeoutMs = DEFAULT_TIMEOUT_MS, retry = true, tls = {} } = options;
@@ -70,8 +70,9 @@ export function createUserGroupServiceClient(options: ClientOptions): UserGroupS
   if (!(timeoutMs > 0)) throw new TypeError(`timeoutMs must be a positive number of milliseconds, not ${timeoutMs}`);
   for (const [name, pem] of Object.entries(tls))
     if (pem !== undefined && !String(pem).includes("-----BEGIN "))
-      throw new TypeError(`tls.${name} must be what a file in PEM has in it, such as readFileSync(path), not its path`);
-  if (options.agent && options.tls) throw new TypeError("give the certificates of tls to your agent");
+      throw new TypeError(`tls.${name} must be the content of a PEM file, such as readFileSync(path), not its path`);
+  if (options.agent && options.tls)
+    throw new TypeError("tls and agent cannot be combined: give the certificates to the agent");
   const Agent = url.protocol === "https:" ? HttpsAgent : HttpAgent;
   const agent = options.agent ?? new Agent({ ...tls, keepAlive: true, maxSockets: MAX_CONNECTIONS });
   const transport = createConnectTransport({
@@ -98,25 +99,25 @@ export function createUserGroupServiceClient(options: ClientOptions): UserGroupS
   };
 }
 
-/** @throws TypeError when calls cannot be sent there */
+/** @throws TypeError if it is not the URL of a service */
 function urlOf(given: string | URL): URL {
   const url = URL.canParse(String(given)) ? new URL(given) : undefined;
   if (!url || !/^https?:$/.test(url.protocol))
-    throw new TypeError(`url must be that of the service, such as https://groups.example.com, not ${given}`);
+    throw new TypeError(`url must be the URL of the service, such as https://groups.example.com, not ${given}`);
   if (url.username || url.password || url.search || url.hash)
-    throw new TypeError("url must have no password, query or fragment; the API token is given as token");
+    throw new TypeError("url must have no password, query or fragment; set the API token as token");
   return url;
 }
 
 const TLS_HINTS: TlsHints = {
-  otherName: "use the name that it is for in the URL",
-  clientCertificate: "give tls.cert and tls.key, of an authority that it trusts",
-  authority: "give that authority as tls.ca, or start Node with NODE_EXTRA_CA_CERTS=FILE",
+  otherName: "use the name of the certificate in the URL",
+  clientCertificate: "set tls.cert and tls.key to a certificate of a CA that the service trusts",
+  authority: "set tls.ca to the certificate of that CA, or start Node with NODE_EXTRA_CA_CERTS=FILE",
 };
 
 /**
- * The error of a call that the service did not answer, with what to do; its `cause` is what Node says. A connection that
- * fails or breaks, before the answer or within it, is `unavailable`.
+ * Returns the error of a call that the service did not answer. It says what to do, and its `cause` is the error of Node.
+ * If the connection failed or broke, the code is `unavailable`.
  */
 function unanswered(failure: ConnectError, url: URL): ConnectError {
   const found = connectionFaultOf(failure);
@@ -124,11 +125,11 @@ function unanswered(failure: ConnectError, url: URL): ConnectError {
     const [words, hint] = wordsOfFault(found, { url, hints: TLS_HINTS });
     return withText(`the User Group Service cannot be reached at ${url.href}: ${words}; ${hint}`, Code.Unavailable);
   }
-  // The error of Node's streams when the connection broke.
+  // Node reports a broken connection with this code.
   if (failure.code === Code.Aborted) return withText(failure.rawMessage, Code.Unavailable);
   if (failure.code !== Code.Unimplemented) return failure;
   return withText(
-    `what answers at ${url.href} does not have this call: check the URL, its path included; a service that is older than this client lacks the newest calls`,
+    `the server at ${url.href} does not have this method: check the URL and its path; an older service does not have the newest methods`,
     failure.code,
   );
 
@@ -137,7 +138,7 @@ function unanswered(failure: ConnectError, url: URL): ConnectError {
   }
 }
 
-/** Has the error of a call that did not reach the service say what to do. */
+/** Adds what to do to the error of a call that the service did not answer. */
 function sayingWhatToDo(url: URL): Interceptor {
   return (next) => async (request) => {
     try {
@@ -149,7 +150,7 @@ function sayingWhatToDo(url: URL): Interceptor {
   };
 }
 
-/** Gives every change that takes one the request id that makes repeating it safe. */
+/** Sets the request id of changes that accept one, so that repeating them is safe. */
 const repeatable: Interceptor = (next) => (request) => next(request.stream ? request : withRequestId(request));
 
 function withRequestId<Request extends Parameters<ReturnType<Interceptor>>[0] & { readonly stream: false }>(
@@ -157,6 +158,6 @@ function withRequestId<Request extends Parameters<ReturnType<Interceptor>>[0] & 
 ): Request {
   const { method, message } = request;
   if (!method.input.field["requestId"] || (message as { requestId?: string }).requestId) return request;
-  // The message may be the caller's own.
+  // Clone the message, because it may belong to the caller.
   return { ...request, message: Object.assign(clone(method.input, message), { requestId: randomUUID() }) };
 }

@@ -2,32 +2,32 @@ import { ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 import { REASONS, type Reason } from "./reasons.ts";
 
-/** The header with the id of a request, by which the log of the service has it. */
+/** The header with the request id, which the log of the service contains. */
 export const REQUEST_ID_HEADER = "x-request-id";
 
 /** `google.rpc.ErrorInfo.domain` of the service's errors. */
 const ERROR_DOMAIN = "user-group-service";
 
-/** The details of a call that the service refused or failed. */
+/** Details of an error that the service returned. */
 export interface FailureDetails {
-  /** A stable constant for programs. A service that is newer than this package may have reasons beside `Reason`. */
+  /** A stable constant. A newer service may return reasons that are not in `Reason`. */
   readonly reason: string;
-  /** What became of a change; undefined: nothing was to be changed, or it was refused. */
+  /** Whether the change was made. Undefined if the call changes nothing, or was refused. */
   readonly outcome: "not_made" | "unknown" | undefined;
-  /** The fields of the request that are at fault, by their names in the proto files. */
+  /** The invalid fields of the request, by their names in the proto files. */
   readonly violations: readonly { readonly field: string; readonly description: string }[];
 }
 
 /**
- * Why the service refused a call or failed it: `reason` of its table of errors, docs/api.md. Undefined when something else
- * than the service failed, such as the connection, or when this package does not know the reason: see `failureDetails`.
+ * Returns the reason of an error, from the table of errors in docs/api.md. Undefined if the service did not return the
+ * error, such as for a failed connection, or if this package does not know the reason: see `failureDetails`.
  */
 export function reasonOf(error: unknown): Reason | undefined {
   const { reason } = failureDetails(error) ?? {};
   return (REASONS as readonly (string | undefined)[]).includes(reason) ? (reason as Reason) : undefined;
 }
 
-/** The details of a failed call; undefined when the error is not from the service. */
+/** Returns the details of an error. Undefined if the service did not return it. */
 export function failureDetails(error: unknown): FailureDetails | undefined {
   if (!(error instanceof ConnectError)) return undefined;
   const info = error.findDetails(ErrorInfoSchema).find(({ domain }) => domain === ERROR_DOMAIN);
@@ -43,12 +43,12 @@ export function failureDetails(error: unknown): FailureDetails | undefined {
   };
 }
 
-/** The id of a failed call in the service's log; undefined when the error is not one of a call. */
+/** Returns the request id of a failed call. Undefined if the error is not of a call. */
 export function requestIdOf(error: unknown): string | undefined {
   return error instanceof ConnectError ? (error.metadata.get(REQUEST_ID_HEADER) ?? undefined) : undefined;
 }
 
-/** How long the service, or a proxy before it, asks callers to wait, in milliseconds; undefined: it does not. */
+/** Returns the time to wait that the service or a proxy requests, in milliseconds. Undefined if it requests none. */
 export function retryAfterMs(error: ConnectError): number | undefined {
   const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
   if (delay) return Number(delay.seconds) * 1000 + delay.nanos / 1e6;

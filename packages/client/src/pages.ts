@@ -1,11 +1,11 @@
 import type { CallOptions } from "@connectrpc/connect";
 
 /**
- * The pages of a list, each of which is called for when the one before was used:
+ * Returns the pages of a list. Each page is requested when the previous one was processed:
  * `for await (const { userGroups } of pages(admin.listUserGroups, { environment })) …`
  *
- * @param list a method that takes `pageToken` and answers with `nextPageToken`
- * @param request of the first page, without or with a `pageToken`
+ * @param list a method with `pageToken` in its request and `nextPageToken` in its response
+ * @param request the request of the first page, with or without `pageToken`
  */
 export async function* pages<Request extends { pageToken?: string }, Page extends { nextPageToken: string }>(
   list: (request: Request, options?: CallOptions) => Promise<Page>,

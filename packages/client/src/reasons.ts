@@ -1,6 +1,6 @@
 /**
- * Why the service refuses a call or fails it: `google.rpc.ErrorInfo.reason`. docs/api.md says of each what to do; a test holds
- * them against that table.
+ * The reasons of errors: `google.rpc.ErrorInfo.reason`. docs/api.md says what to do about each. A test compares this list
+ * with that table.
  */
 export const REASONS = [
   "API_TOKEN_MISSING",

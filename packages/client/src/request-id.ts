@@ -2,9 +2,9 @@ import { ConnectError, type Interceptor } from "@connectrpc/connect";
 import { REQUEST_ID_HEADER } from "./failure.ts";
 
 /**
- * Gives every call that has none an id for the service's log, and its error the id by which that has it.
+ * Sets the request id of each call that has none. Adds the request id of the service's log to errors.
  *
- * @param newId makes an id
+ * @param newId returns a new id
  */
 export function withRequestIds(newId: () => string): Interceptor {
   return (next) => async (request) => {
@@ -14,7 +14,7 @@ export function withRequestIds(newId: () => string): Interceptor {
       return await next(request);
     } catch (error) {
       const failure = ConnectError.from(error);
-      // The answer has the id that the service took; without an answer, the one that was sent may be in its log.
+      // The response has the id that the service uses. Without a response, its log may contain the id that was sent.
       if (!failure.metadata.has(REQUEST_ID_HEADER)) failure.metadata.set(REQUEST_ID_HEADER, id);
       throw failure;
     }

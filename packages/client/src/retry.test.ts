@@ -11,7 +11,7 @@ import {
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import { isRepeatable, retrying } from "./retry.ts";
 
-/** The pauses so far, in milliseconds, which the tests do not wait for. */
+/** The pauses so far, in milliseconds. The tests do not wait for them. */
 let pauses: number[] = [];
 
 beforeEach(() => {
@@ -22,7 +22,7 @@ beforeEach(() => {
 });
 afterEach(() => void vi.restoreAllMocks());
 
-/** An error of the service. */
+/** Returns an error of the service. */
 function serviceError(
   code: Code,
   reason: string,
@@ -36,13 +36,13 @@ function serviceError(
   return error;
 }
 
-/** Node's error of a connection behind one of connect-node. */
+/** Returns an error of connect-node that is caused by a connection error of Node. */
 function nodeError(nodeCode: string, code: Code, syscall = "connect"): ConnectError {
   const cause = Object.assign(new Error(nodeCode), { code: nodeCode, syscall });
   return new ConnectError(nodeCode, code, undefined, undefined, cause);
 }
 
-/** How often a call is tried that fails with an error each time, and what it fails with in the end. */
+/** Returns the number of attempts of a call that always fails with an error. */
 async function triesOf(
   error: ConnectError,
   call: "get" | "update" | "rotate" | "rotate with a request id" | "resolve",
@@ -82,7 +82,7 @@ async function triesOf(
   return { tries, left };
 }
 
-it("does not repeat the methods that give a new token each time, or whose repetition fails", () => {
+it("does not repeat methods that return a new secret each time, or that fail the second time", () => {
   const methods = [UserGroupService, ViewerService, AdminService].flatMap(({ methods }) => methods);
   const once = methods.filter((method) => !isRepeatable(method)).map(({ name }) => name);
   expect(once).toEqual([
@@ -101,11 +101,14 @@ it("does not repeat the methods that give a new token each time, or whose repeti
 });
 
 it.each([
-  ["the store is away, nothing was done", serviceError(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "not_made" })],
+  [
+    "the store is unavailable and nothing was done",
+    serviceError(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "not_made" }),
+  ],
   ["it is overloaded", serviceError(Code.ResourceExhausted, "OVERLOADED", { retryAfter: "0" })],
   ["there is no connection", nodeError("ECONNREFUSED", Code.Unavailable)],
-  ["there is no way", nodeError("EHOSTUNREACH", Code.Internal)],
-])("tries any call again when %s", async (_, error) => {
+  ["the network is unreachable", nodeError("EHOSTUNREACH", Code.Internal)],
+])("repeats all calls if %s", async (_, error) => {
   for (const call of ["get", "update", "rotate"] as const) expect((await triesOf(error, call)).tries).toBe(4);
 });
 
@@ -113,11 +116,11 @@ it.each([
   ["the store may have made a change", serviceError(Code.Unavailable, "STORE_UNAVAILABLE", { outcome: "unknown" })],
   ["a proxy has no upstream", new ConnectError("HTTP 503", Code.Unavailable)],
   ["the connection broke", nodeError("ECONNRESET", Code.Aborted, "read")],
-  // The system gives up on a connection that has a request by the codes of one that did not come to be.
+  // The system reports a dead connection with the same codes as a failed connection attempt.
   ["the connection went silent", nodeError("ETIMEDOUT", Code.Unavailable, "read")],
-  ["the way to it is gone", nodeError("EHOSTUNREACH", Code.Internal, "read")],
+  ["the network fails during the call", nodeError("EHOSTUNREACH", Code.Internal, "read")],
   ["it closed while the request was written", nodeError("EPIPE", Code.Internal, "write")],
-])("tries again what may be repeated, and no other change, when %s", async (_, error) => {
+])("repeats only calls that are safe to repeat if %s", async (_, error) => {
   for (const call of ["get", "resolve", "rotate with a request id"] as const)
     expect((await triesOf(error, call)).tries, call).toBe(4);
   for (const call of ["update", "rotate"] as const) expect((await triesOf(error, call)).tries, call).toBe(1);
@@ -126,26 +129,26 @@ it.each([
 it.each([
   ["a refusal", serviceError(Code.NotFound, "TOKEN_NOT_FOUND")],
   ["a conflict", serviceError(Code.Aborted, "ETAG_MISMATCH")],
-  ["what is full", serviceError(Code.ResourceExhausted, "ENVIRONMENT_FULL")],
-  ["a certificate that is not trusted", nodeError("CERT_HAS_EXPIRED", Code.Internal)],
+  ["a full environment", serviceError(Code.ResourceExhausted, "ENVIRONMENT_FULL")],
+  ["an untrusted certificate", nodeError("CERT_HAS_EXPIRED", Code.Internal)],
   ["a deadline", new ConnectError("late", Code.DeadlineExceeded)],
-])("does not try %s again", async (_, error) => {
+])("does not repeat a call after %s", async (_, error) => {
   for (const call of ["get", "rotate with a request id"] as const) expect((await triesOf(error, call)).tries).toBe(1);
 });
 
-it("does not wait for what comes after the deadline, and says what the service said", async () => {
+it("returns the error of the service if Retry-After ends after the deadline", async () => {
   const error = serviceError(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: "7" });
   expect((await triesOf(error, "get", 5000)).tries).toBe(1);
   expect(pauses).toEqual([]);
 });
 
-it("does not wait for longer than a call without a deadline is tried", async () => {
+it("does not wait longer than the time limit of a call without a deadline", async () => {
   const year = serviceError(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: String(365 * 86_400) });
-  // No time for the whole call.
+  // 0 means no deadline.
   expect((await triesOf(year, "get", 0)).tries).toBe(1);
 });
 
-it("tells the service of the time that is left, and outlasts a restart", async () => {
+it("sends the remaining time to the service, and repeats until the deadline", async () => {
   const error = serviceError(Code.Unavailable, "UNAVAILABLE");
   const { left } = await triesOf(error, "get", 4000, Number.POSITIVE_INFINITY);
   expect(pauses).toEqual([125, 250, 500, 1000, 1000, 1000]);
@@ -156,7 +159,7 @@ it("tells the service of the time that is left, and outlasts a restart", async (
   expect(pauses).toEqual([187.5, 375, 750, 1500, 1500, 1500]);
 });
 
-it("does not try a call without a deadline for ever", async () => {
+it("stops to repeat a call without a deadline", async () => {
   const { tries, left } = await triesOf(
     serviceError(Code.Unavailable, "UNAVAILABLE"),
     "get",

@@ -9,28 +9,27 @@ import { failureDetails, retryAfterMs } from "./failure.ts";
 const FIRST_PAUSE_MS = 250;
 const MAX_BACKOFF_MS = 2000;
 
-/** How long a call without a deadline is tried, in milliseconds. */
+/** For how long a call without a deadline is repeated, in milliseconds. */
 const DEFAULT_PATIENCE_MS = 10_000;
 
-/** The header with the time that is left for a call, in milliseconds (the Connect protocol). */
+/** The header with the remaining time of a call, in milliseconds (Connect protocol). */
 const TIMEOUT_HEADER = "connect-timeout-ms";
 
 /**
- * Whether a method may be called again with the same message even if the first call was carried out: the second call
- * changes nothing, or nothing more. Its `idempotency_level` in the proto says so. A call with a request id may always be
- * repeated.
+ * Returns whether a method is safe to repeat even if the first call succeeded, by its `idempotency_level` in the proto. A
+ * call with a request id is always safe to repeat.
  */
 export function isRepeatable({ idempotency }: DescMethod): boolean {
   return idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
 }
 
-/** How long calls are tried again. */
+/** Options of `retrying`. */
 export interface RetryOptions {
-  /** Default: any number of tries until the deadline, so that a call outlasts a restart of the service. */
+  /** Maximum number of attempts. Default: no limit until the deadline, so that calls survive a restart of the service. */
   readonly maxTries?: number;
 }
 
-/** Tries a call again if that is safe, within its deadline, with pauses that grow up to two seconds. */
+/** Repeats a failed call until its deadline if that is safe, with pauses that grow up to two seconds. */
 export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions = {}): Interceptor {
   return (next) => async (request) => {
     if (request.stream) return next(request);
@@ -44,7 +43,7 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
       } catch (error) {
         const pauseMs = pauseAfter(error, mayRepeat, tries);
         if (pauseMs === undefined || tries >= maxTries || request.signal.aborted) throw error;
-        // The service's error says more than that the time is over.
+        // The error of the service says more than "deadline exceeded".
         const leftMs = endsAt - performance.now() - pauseMs;
         if (leftMs < 1) throw error;
         await timers.setTimeout(pauseMs, undefined, { signal: request.signal }).catch(() => {
@@ -56,25 +55,25 @@ export function retrying({ maxTries = Number.POSITIVE_INFINITY }: RetryOptions =
   };
 }
 
-/** How long to wait before a call that failed is tried again, in milliseconds; undefined: it must not be. */
+/** Returns the pause before the next attempt, in milliseconds. Undefined if the call must not be repeated. */
 function pauseAfter(error: unknown, mayRepeat: boolean, tries: number): number | undefined {
   if (!(error instanceof ConnectError)) return undefined;
   const waitMs = retryAfterMs(error);
-  // Half of it is random, so that callers that failed together do not return together.
+  // Half of the pause is random, so that clients do not retry at the same time.
   const halfMs = Math.min(FIRST_PAUSE_MS * 2 ** (tries - 1), MAX_BACKOFF_MS) / 2;
   const pauseMs = (waitMs ?? 0) + halfMs * (1 + Math.random());
   const details = failureDetails(error);
   if (!details && isNeverSent(error)) return pauseMs;
-  // The connection broke before the answer came.
+  // The connection broke before the response arrived.
   if (!details && connectionFaultOf(error)?.fault === "reset") return mayRepeat ? pauseMs : undefined;
   switch (error.code) {
     case Code.ResourceExhausted:
-      // Whoever asks to come back later has done nothing.
+      // A server that requests a pause has not executed the call.
       return waitMs === undefined ? undefined : pauseMs;
     case Code.Unavailable:
       return mayRepeat || details?.outcome === "not_made" ? pauseMs : undefined;
     case Code.Aborted:
-      // The error of Node's streams when the connection broke.
+      // Node reports a broken connection with this code.
       return mayRepeat && !details ? pauseMs : undefined;
     default:
       return undefined;

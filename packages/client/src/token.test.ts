@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { presentingToken, type TokenSource } from "./token.ts";
 
-/** Calls a service that knows one token; gives those that were presented. */
+/** Calls a service that accepts one token. Returns the tokens that it received. */
 async function presented(source: TokenSource, known: string): Promise<(string | null)[]> {
   const seen: (string | null)[] = [];
   const transport = createRouterTransport(
@@ -11,7 +11,7 @@ async function presented(source: TokenSource, known: string): Promise<(string | 
       router.service(UserGroupService, {
         getUserGroup: (_, { requestHeader }) => {
           seen.push(requestHeader.get("authorization"));
-          if (seen.at(-1) !== `Token ${known}`) throw new ConnectError("who is it?", Code.Unauthenticated);
+          if (seen.at(-1) !== `Token ${known}`) throw new ConnectError("unknown token", Code.Unauthenticated);
           return {};
         },
       });
@@ -24,32 +24,32 @@ async function presented(source: TokenSource, known: string): Promise<(string | 
   return seen;
 }
 
-it("presents a text, without what a file has around it", async () => {
+it("sends a token without surrounding white space", async () => {
   expect(await presented(" good\n", "good")).toEqual(["Token good"]);
 });
 
-it("asks a function for each call, once more after it was refused, and then no more", async () => {
-  const asked: (string | undefined)[] = [];
+it("calls the function for each call, and once more after the token was rejected", async () => {
+  const calls: (string | undefined)[] = [];
   const source: TokenSource = async ({ refused }) => {
-    asked.push(refused);
+    calls.push(refused);
     return refused === undefined ? "old" : "new";
   };
   expect(await presented(source, "new")).toEqual(["Token old", "Token new"]);
   expect(await presented(source, "another")).toEqual(["Token old", "Token new", "Unauthenticated"]);
-  expect(asked).toEqual([undefined, "old", undefined, "old"]);
+  expect(calls).toEqual([undefined, "old", undefined, "old"]);
 });
 
-it("does not make a call again with the token that was refused", async () => {
+it("does not repeat a call with the rejected token", async () => {
   expect(await presented(() => "old", "new")).toEqual(["Token old", "Unauthenticated"]);
   expect(await presented("old", "new")).toEqual(["Token old", "Unauthenticated"]);
 });
 
-it.each(["", " \n", "two words", undefined])("refuses %j, and does not quote it", async (token) => {
+it.each(["", " \n", "two words", undefined])("rejects %j without quoting it", async (token) => {
   expect(() => presentingToken(token as string)).toThrow(/^token must be an API token of the service(?!.*two words)/);
   expect(await presented(() => token as string, "good")).toEqual(["Unknown"]);
 });
 
-it("ends a call in time though the function hangs, and tells the function", async () => {
+it("ends a call at its deadline if the function hangs, and aborts its signal", async () => {
   const signals: AbortSignal[] = [];
   const hanging: TokenSource = ({ signal }) => {
     signals.push(signal);

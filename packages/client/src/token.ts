@@ -1,21 +1,21 @@
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 
-/** What a function that returns the API token gets. */
+/** Argument of a function that returns the API token. */
 export interface TokenRequest {
-  /** The token that the service does not know, if it is for a second try. */
+  /** The token that the service rejected. Undefined on the first attempt. */
   readonly refused: string | undefined;
-  /** Aborted when the call ends, at its deadline or by its caller. */
+  /** Aborted when the call ends, at its deadline or because the caller canceled it. */
   readonly signal: AbortSignal;
 }
 
 /**
- * An API token, or a function that returns it. The function is called for every call, so it should cache the token.
- * When the service does not know the token, the function is called once more, with that token as `refused`, and the
- * call is repeated if it returns another. A call ends at its deadline even if the function has not returned.
+ * An API token, or a function that returns it. The client calls the function for each call, so it should cache the token.
+ * If the service rejects the token, the client calls the function once more with that token as `refused`. If it returns
+ * another token, the client repeats the call. A deadline ends the call even if the function has not returned.
  */
 export type TokenSource = string | ((request: TokenRequest) => string | Promise<string>);
 
-/** Sends an API token with every call. @throws TypeError when the token cannot be one */
+/** Sends an API token with each call. @throws TypeError if it cannot be an API token */
 export function presentingToken(source: TokenSource): Interceptor {
   const fixed = typeof source === "function" ? undefined : checked(source);
   const ask = async (signal: AbortSignal, refused?: string) =>
@@ -36,7 +36,7 @@ export function presentingToken(source: TokenSource): Interceptor {
   };
 }
 
-/** What a function returns, unless the call ends before. @throws the reason of the signal */
+/** Returns the result of a promise. @throws the reason of the signal if the signal is aborted first */
 async function unlessAborted<T>(signal: AbortSignal, returned: T | Promise<T>): Promise<T> {
   const settled = new AbortController();
   const aborted = new Promise<never>((_, reject) => {
@@ -48,13 +48,13 @@ async function unlessAborted<T>(signal: AbortSignal, returned: T | Promise<T>): 
 }
 
 /**
- * The token without the white space that a file may have around it. @throws TypeError, which does not quote it, when it
- * cannot be a token
+ * Removes white space around a token, such as a line break of a file. @throws TypeError if it cannot be an API token. The
+ * message does not contain it
  */
 function checked(given: unknown): string {
   const token = typeof given === "string" ? given.trim() : "";
   if (token === "") throw new TypeError("token must be an API token of the service: it is empty or not set");
   if (!/^[\x21-\x7e]+$/.test(token))
-    throw new TypeError("token must be an API token of the service: this one has spaces or control characters within");
+    throw new TypeError("token must be an API token of the service: it contains spaces or control characters");
   return token;
 }

@@ -18,22 +18,22 @@ import {
 } from "../../../src/sessions/rules.ts";
 import { connectionFaultOf, type TlsHints, wordsOfFault } from "./connection-faults.ts";
 
-/** How long keys are cached, in milliseconds: as long as the service's answer with them may be. */
+/** How long keys are cached, in milliseconds: the `Cache-Control` of the service. */
 const KEYS_MAX_AGE_MS = 600_000;
 
-/** The shortest pause between two reads of the keys because of an unknown key, in milliseconds. */
+/** Minimum pause between two reads of the keys for unknown keys, in milliseconds. */
 const KEYS_COOLDOWN_MS = 1000;
 
-/** How long an issuer is not asked again after its keys could not be read, in milliseconds. */
+/** Pause after a failed read of the keys of an issuer, in milliseconds. */
 const FAILURE_PAUSE_MS = 1000;
 
-/** The largest answer with keys, in bytes. */
+/** Maximum size of a response with keys, in bytes. */
 const MAX_KEYS_BYTES = 1024 * 1024;
 
-/** How many sets of keys are kept. */
+/** Maximum number of cached key sets. */
 const MAX_KEY_SETS = 1000;
 
-/** Why a viewer session is refused. */
+/** Reason why a viewer session is rejected. */
 export type SessionRefusal =
   | "malformed"
   | "wrong-issuer"
@@ -43,7 +43,7 @@ export type SessionRefusal =
   | "expired"
   | "too-early";
 
-/** The text is not a viewer session, or one that is refused: the page needs another one. */
+/** The viewer session is invalid, or not for this issuer and audience. Respond with 401: the page needs another one. */
 export class ViewerSessionError extends Error {
   override readonly name = "ViewerSessionError";
   readonly refusal: SessionRefusal;
@@ -53,33 +53,33 @@ export class ViewerSessionError extends Error {
   }
 }
 
-/** The keys of an issuer could not be read, so the session could not be checked. */
+/** The keys of the issuer cannot be read, so the session cannot be verified. Respond with 503. */
 export class SessionKeysError extends Error {
   override readonly name = "SessionKeysError";
 }
 
-/** What a viewer session is checked against. */
+/** Options of `verifyViewerSession`. */
 export interface VerifyOptions {
   /**
-   * The environment whose sessions are accepted, `PUBLIC_URL/e/NAME/TAG`, or several environments. The error for a
-   * session of another environment names that one.
+   * The accepted issuer, `PUBLIC_URL/e/NAME/TAG` of an environment, or several issuers. The error for another issuer
+   * names it.
    */
   readonly issuer: string | readonly string[];
-  /** The audience that sessions must have: `audience` of CreateViewerSession. */
+  /** The accepted audience: `audience` of CreateViewerSession. */
   readonly audience: string;
-  /** The URL to read the keys at, if not the one that the issuer has. Only with one issuer. */
+  /** URL of the keys. Only with one issuer. Default: the URL below the issuer. */
   readonly keysUrl?: string | URL;
-  /** How long reading the keys may take, in milliseconds. Default: 5,000. */
+  /** Time limit for reading the keys, in milliseconds. Default: 5,000. */
   readonly timeoutMs?: number;
 }
 
-/** What a viewer session says. */
+/** The claims of a verified viewer session. */
 export interface VerifiedViewerSession {
-  /** Tells the session from others: the claim `jti`. */
+  /** Unique id: the claim `jti`. */
   readonly id: string;
   /** The environment: `iss`. */
   readonly issuer: string;
-  /** Whom it was made for: `aud`. */
+  /** The audience: `aud`. */
   readonly audience: string;
   /** The user group: `sub`. */
   readonly userGroupId: string;
@@ -87,42 +87,42 @@ export interface VerifiedViewerSession {
   readonly teamId: number;
   /** The person within the group: `vid`. */
   readonly viewerId: string | undefined;
-  /** The origin of the page that it was made for. Compare it with the header `Origin` of requests. */
+  /** The origin of the page: `origin`. Compare it with the header `Origin` of requests. */
   readonly origin: string | undefined;
-  /** The properties of the group that its maker chose by `property_keys`. */
+  /** Properties of the group, chosen by `property_keys` of CreateViewerSession. */
   readonly properties: { readonly [key: string]: unknown };
-  /** What its maker added: `ext`. */
+  /** Additional claims: `ext`. */
   readonly claims: { readonly [name: string]: unknown };
-  /** When it was made: `iat`. */
+  /** Time of creation: `iat`. */
   readonly createTime: Date;
-  /** When it ends: `exp`. */
+  /** Expiry time: `exp`. */
   readonly expireTime: Date;
 }
 
 type PublishedKeys = (header: JWSHeaderParameters) => Promise<CryptoKey>;
 
-/** The keys of issuers, by the URL that they are read at, in order of last use. */
+/** Cached keys by URL, the least recently used first. */
 const keySets = new Map<string, PublishedKeys>();
 
 /**
- * Checks a viewer session by the published keys of its environment, which are cached for ten minutes, so that most
- * checks need no request. A session that was revoked is accepted until it expires; `ResolveViewer` refuses it at once.
+ * Verifies a viewer session with the published keys of its environment. The keys are cached for ten minutes, so most
+ * calls need no request. Accepts a revoked session until it expires; `ResolveViewer` rejects it at once.
  *
- * @throws ViewerSessionError when it must not be accepted: answer 401, and have the page obtain another
- * @throws SessionKeysError when the keys cannot be read: answer 503
+ * @throws ViewerSessionError if the session is invalid: respond with 401
+ * @throws SessionKeysError if the keys cannot be read: respond with 503
  */
 export async function verifyViewerSession(session: string, options: VerifyOptions): Promise<VerifiedViewerSession> {
   const { issuer: accepted, audience } = options ?? {};
   const issuers = typeof accepted === "string" ? [accepted] : (accepted ?? []);
   if (!issuers.length || issuers.includes("") || !audience)
-    throw new TypeError("issuer and audience must be set: sessions of others would be taken");
-  if (issuers.length > 1 && options.keysUrl) throw new TypeError("keysUrl is for one issuer alone");
+    throw new TypeError("issuer and audience must be set: otherwise sessions of other environments would be accepted");
+  if (issuers.length > 1 && options.keysUrl) throw new TypeError("keysUrl needs exactly one issuer");
   const { kid, payload } = readWhole(session);
   const { iss: issuer } = payload;
   if (typeof issuer !== "string") throw refused("malformed", "its claims are not those of a viewer session");
   if (!issuers.includes(issuer)) {
     const expected = issuers.slice(0, 3).map((each) => JSON.stringify(each));
-    throw refused("wrong-issuer", `it is of ${JSON.stringify(issuer.slice(0, 300))}, not ${expected.join(", ")}`);
+    throw refused("wrong-issuer", `its issuer is ${JSON.stringify(issuer.slice(0, 300))}, not ${expected.join(", ")}`);
   }
   const keysUrl = String(options.keysUrl ?? `${issuer}/.well-known/jwks.json`);
   await verifySignature(session, await keyOf(kid, { issuer, keysUrl, timeoutMs: options.timeoutMs }));
@@ -130,25 +130,25 @@ export async function verifyViewerSession(session: string, options: VerifyOption
   if (!claims) throw refused("malformed", "its claims are not those of a viewer session");
   if (claims.aud !== audience) {
     const [made, expected] = [claims.aud.slice(0, 300), audience].map((each) => JSON.stringify(each));
-    throw refused("wrong-audience", `it was made for ${made}, not ${expected}`);
+    throw refused("wrong-audience", `its audience is ${made}, not ${expected}`);
   }
   requireTime(claims);
   return verified(claims);
 }
 
-/** The parts of a session, before its signature is checked. @throws ViewerSessionError */
+/** Parses a session without checking its signature. @throws ViewerSessionError */
 function readWhole(session: unknown): UnverifiedSession {
   if (typeof session === "object" && session !== null)
-    throw refused("malformed", "it is an object, not a text: await it, and take its session");
+    throw refused("malformed", "it is an object, not a string: await it, and use its field session");
   if (typeof session !== "string" || session === "") throw refused("malformed", "there is none");
   if (session.length > MAX_SESSION_LENGTH)
     throw refused("malformed", `it is longer than ${MAX_SESSION_LENGTH} characters`);
   const read = readSession(session);
-  if (!read) throw refused("malformed", "it is no viewer session, but some other text");
+  if (!read) throw refused("malformed", "it is not a viewer session");
   return read;
 }
 
-/** The key of a session. @throws ViewerSessionError when its issuer has none of this id, SessionKeysError */
+/** Returns the key of a session. @throws ViewerSessionError if its issuer has no such key, SessionKeysError */
 async function keyOf(
   kid: string,
   { issuer, keysUrl, timeoutMs }: { issuer: string; keysUrl: string; timeoutMs: number | undefined },
@@ -157,7 +157,7 @@ async function keyOf(
     return await keysAt(keysUrl, timeoutMs)({ alg: ALGORITHM, kid });
   } catch (error) {
     if (error instanceof errors.JWKSNoMatchingKey)
-      throw refused("unknown-key", `${issuer} publishes no key that it could be signed by`, error);
+      throw refused("unknown-key", `${issuer} does not publish its key`, error);
     const text = `the keys of ${issuer} cannot be read at ${keysUrl}: ${whyUnread(error, keysUrl)}`;
     throw new SessionKeysError(text, { cause: error });
   }
@@ -173,15 +173,15 @@ async function verifySignature(session: string, key: CryptoKey): Promise<void> {
   }
 }
 
-/** @throws ViewerSessionError when a session has expired, or is from the future */
+/** @throws ViewerSessionError if the session has expired, or its creation time is in the future */
 function requireTime({ iat, exp }: SessionClaims): void {
   const now = Date.now() / 1000;
-  if (now >= exp + CLOCK_TOLERANCE_S) throw refused("expired", `it has expired, by ${Math.round(now - exp)} s`);
+  if (now >= exp + CLOCK_TOLERANCE_S) throw refused("expired", `it expired ${Math.round(now - exp)} s ago`);
   if (now < iat - CLOCK_TOLERANCE_S)
-    throw refused("too-early", `it is from the future, by ${Math.round(iat - now)} s: check the clocks`);
+    throw refused("too-early", `its creation time is ${Math.round(iat - now)} s in the future: check the clocks`);
 }
 
-/** The keys that are published at a URL, which must not come from a session. */
+/** Returns the cached keys of a URL. The URL must not come from a session. */
 function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
   const known = keySets.get(url);
   const keys = known ?? publishedKeys(url, timeoutMs);
@@ -192,12 +192,12 @@ function keysAt(url: string, timeoutMs = 5000): PublishedKeys {
   return keys;
 }
 
-/** Published keys, which are read when they are needed, and not for each session while they cannot be. */
+/** Published keys. Reads them on demand, and pauses after a failed read. */
 function publishedKeys(url: string, timeoutMs: number): PublishedKeys {
   const published = createRemoteJWKSet(new URL(url), {
     cacheMaxAge: KEYS_MAX_AGE_MS,
     cooldownDuration: KEYS_COOLDOWN_MS,
-    // Until the whole answer is read.
+    // The time limit includes the body.
     timeoutDuration: timeoutMs,
     [customFetch]: fetchKeys,
   });
@@ -219,10 +219,10 @@ function publishedKeys(url: string, timeoutMs: number): PublishedKeys {
   };
 }
 
-/** Fetches an answer with keys, as long as it is not too large. */
+/** Fetches a response with keys, up to the maximum size. */
 async function fetchKeys(url: string, options: Parameters<typeof fetch>[1]): Promise<Response> {
   const response = await fetch(url, options);
-  // Only an answer with this status has keys. The caller reports others, some of which may have no body.
+  // Only this status has keys. The caller reports other statuses.
   if (response.status !== 200) {
     await response.body?.cancel();
     return response;
@@ -232,7 +232,7 @@ async function fetchKeys(url: string, options: Parameters<typeof fetch>[1]): Pro
   let size = 0;
   for (let read = await reader?.read(); read?.value; read = await reader?.read()) {
     size += read.value.length;
-    if (size > MAX_KEYS_BYTES) throw new Error(`its answer has more than ${MAX_KEYS_BYTES} bytes`);
+    if (size > MAX_KEYS_BYTES) throw new Error(`its response has more than ${MAX_KEYS_BYTES} bytes`);
     chunks.push(read.value);
   }
   return new Response(new Blob(chunks));
@@ -255,21 +255,21 @@ function verified(claims: SessionClaims): VerifiedViewerSession {
   };
 }
 
-/** Why keys cannot be read, and what to do. */
+/** Returns why the keys cannot be read, and what to do. */
 function whyUnread(error: unknown, keysUrl: string): string {
   const found = connectionFaultOf(error);
   if (found) return wordsOfFault(found, { url: new URL(keysUrl), hints: TLS_HINTS }).join("; ");
   const why = error instanceof Error ? error.message : String(error);
-  return `${why}; check that this URL is reached from here, or give keysUrl`;
+  return `${why}; check that this process can reach the URL, or set keysUrl`;
 }
 
-/** Keys are read by `fetch`, which takes authorities from the environment. */
+/** `fetch` reads the keys, and gets its CA certificates from the environment. */
 const TLS_HINTS: TlsHints = {
-  otherName: "give a keysUrl with the name that it is for",
-  clientCertificate: "give a keysUrl that wants none",
-  authority: "start Node with NODE_EXTRA_CA_CERTS=FILE, with that authority in PEM",
+  otherName: "set keysUrl to a URL with the name of the certificate",
+  clientCertificate: "set keysUrl to a URL that requires none",
+  authority: "start Node with NODE_EXTRA_CA_CERTS=FILE, a file with the certificate of that CA in PEM",
 };
 
 function refused(refusal: SessionRefusal, why: string, cause?: unknown): ViewerSessionError {
-  return new ViewerSessionError(refusal, `the viewer session is not taken: ${why}`, cause);
+  return new ViewerSessionError(refusal, `the viewer session is rejected: ${why}`, cause);
 }

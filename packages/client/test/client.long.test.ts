@@ -7,11 +7,11 @@ import { describeWithRedis } from "../../../test/support/opened.ts";
 import { CALLS, restartUnder, TIMEOUT_MS } from "../../../test/support/restarts.ts";
 import { Code, createUserGroupServiceClient } from "../src/index.ts";
 
-/** How many loops make calls, one at a time each. */
+/** Number of loops that send one call at a time. */
 const LOOPS = 24;
 
-describeWithRedis("a service that is started again on its port, under load", () => {
-  it(`loses none of ${CALLS} calls that may be repeated`, async () => {
+describeWithRedis("a service that restarts under load", () => {
+  it(`loses none of ${CALLS} calls that are safe to repeat`, async () => {
     const failures = await restartUnder(({ url, token }) => {
       const client = createUserGroupServiceClient({ url, token, timeoutMs: TIMEOUT_MS });
       closeLater(() => client.close());
@@ -50,7 +50,7 @@ it.each([
     const type = status === 200 ? "application/proto" : "application/json";
     res.writeHead(status, { "content-type": type, ...(coding && { "content-encoding": coding }) });
     const more = () => {
-      // As a bomb is: what is compressed has an end.
+      // Like a decompression bomb: the compressed data is short.
       if (coding && sent === 300) return void res.end();
       sent += 1;
       res.write(chunk, (error) => error ?? setImmediate(more));

@@ -23,14 +23,14 @@ import {
   requestIdOf,
 } from "../src/index.ts";
 
-/** A client that the test closes. */
+/** Returns a client that is closed after the test. */
 function newClient(options: ClientOptions) {
   const client = createUserGroupServiceClient(options);
   closeLater(() => client.close());
   return client;
 }
 
-/** What a call fails with. */
+/** Returns the error of a call. */
 const failureOf = (call: Promise<unknown>): Promise<ConnectError> =>
   call.then(
     () => Promise.reject(new Error("the call did not fail")),
@@ -59,7 +59,7 @@ describe("the client", () => {
     expect(await root.admin.getCaller({})).toMatchObject({ role: "root" });
   });
 
-  it("says why a call was refused, what is at fault, and what the log calls it", async () => {
+  it("returns the reason, the invalid fields and the request id of a refused call", async () => {
     const { userGroups, viewers } = newClient({ url: server.url, token: server.tokens.customer });
     const unknown = await failureOf(viewers.resolveViewer({ token: "nobody-has" }));
     expect(reasonOf(unknown)).toBe("TOKEN_NOT_FOUND");
@@ -71,12 +71,12 @@ describe("the client", () => {
       reason: "VALIDATION_FAILED",
       violations: [{ field: "user_group_id" }],
     });
-    const stranger = newClient({ url: server.url, token: "nobody-has-this-one" });
-    const denied = await failureOf(stranger.userGroups.getUserGroup({ userGroupId: newId() }));
+    const unauthenticated = newClient({ url: server.url, token: "nobody-has-this-one" });
+    const denied = await failureOf(unauthenticated.userGroups.getUserGroup({ userGroupId: newId() }));
     expect([denied.code, reasonOf(denied)]).toEqual([Code.Unauthenticated, "API_TOKEN_UNKNOWN"]);
   });
 
-  it("gives the pages of a list, one after the other", async () => {
+  it("returns the pages of a list in order", async () => {
     const { userGroups, admin } = newClient({ url: server.url, token: server.tokens.customer });
     const prefix = newId();
     const ids = Array.from({ length: 5 }, (_, i) => `${prefix}-${i}`);
@@ -92,17 +92,17 @@ describe("the client", () => {
     await expect(failing).rejects.toBeInstanceOf(ConnectError);
   });
 
-  it("uses an agent of the caller, such as one for a proxy", async () => {
+  it("uses the agent of its options, and refuses it together with tls", async () => {
     const agent = new Agent({ keepAlive: true });
     const there = new URL(server.url);
-    // As a proxy's agent: it connects elsewhere than the URL says.
+    // Like the agent of a proxy, it connects to another address than the URL.
     agent.createConnection = () => connect(Number(there.port), there.hostname);
     const { admin } = newClient({ url: "http://groups.invalid", token: server.tokens.customer, agent });
     expect(await admin.getCaller({})).toMatchObject({ role: "manage" });
-    expect(() => newClient({ url: server.url, token: "any", agent, tls: {} })).toThrow(/to your agent$/);
+    expect(() => newClient({ url: server.url, token: "any", agent, tls: {} })).toThrow(TypeError);
   });
 
-  it("asks for the token anew when it was revoked", async () => {
+  it("calls the token function again if the service rejects the token", async () => {
     const admin = adminOf(server.url);
     const environment = customerOf(server);
     const made = await Promise.all(
@@ -126,10 +126,10 @@ describe("the client", () => {
   });
 });
 
-it("repeats a rotation whose answer was lost with the same request id: it is made once", async () => {
+it("repeats a rotation with the same request id if the response is lost, and rotates once", async () => {
   const server = await newServer({ env: ADMIN_ENV });
   const ids: (string | undefined)[] = [];
-  // It passes everything on, and breaks the connection in place of the answer to the first rotation.
+  // Forwards all requests, and closes the connection instead of sending the response of the first rotation.
   const between = createServer(async (req, res) => {
     const body = Buffer.concat(await req.toArray());
     const headers = { authorization: String(req.headers.authorization), "content-type": "application/proto" };
@@ -153,7 +153,7 @@ it("repeats a rotation whose answer was lost with the same request id: it is mad
   expect(auditEvents.filter(({ userGroupId }) => userGroupId === id)).toHaveLength(2);
 });
 
-describe("a service that is not reached", () => {
+describe("an unreachable service", () => {
   const certificates = forSuite(makeCertificates, removeCertificates);
   const whyNot = async (options: Partial<ClientOptions>) => {
     const { userGroups } = newClient({ url: "", token: "anything-at-all", retry: false, ...options });
@@ -162,44 +162,40 @@ describe("a service that is not reached", () => {
     return message;
   };
 
-  it("is told with what to do", async () => {
+  it("gives an error that says what to do", async () => {
     const nobody = `http://127.0.0.1:${await freePort()}`;
-    expect(await whyNot({ url: nobody })).toMatch(
-      /cannot be reached at http:.*nothing listens .*check the URL, and that the service runs/,
-    );
+    expect(await whyNot({ url: nobody })).toMatch(/cannot be reached at http:.*: .*; check the URL/);
     const { server, ca } = certificates;
     const withTls = createSecureServer({ cert: server.cert, key: server.key, allowHTTP1: true });
-    expect(await whyNot({ url: await newListener(withTls, "https") })).toMatch(
-      /not trusted here; give that authority as tls\.ca, or start Node with NODE_EXTRA_CA_CERTS=FILE/,
-    );
+    expect(await whyNot({ url: await newListener(withTls, "https") })).toMatch(/tls\.ca .*NODE_EXTRA_CA_CERTS/);
     const plainUrl = await newListener(
       createServer(() => {}),
       "https",
     );
-    expect(await whyNot({ url: plainUrl })).toContain("where it has none, write http://");
+    expect(await whyNot({ url: plainUrl })).toContain("write http://");
     const named = createSecureServer({ cert: certificates.client.cert, key: certificates.client.key });
     const namedUrl = await newListener(named, "https");
-    expect(await whyNot({ url: namedUrl, tls: { ca: ca.cert } })).toContain("the name that it is for");
+    expect(await whyNot({ url: namedUrl, tls: { ca: ca.cert } })).toMatch(/; .* name .* URL/);
   });
 
-  it("says so where something else answers", async () => {
+  it("gives an error that names the URL if another server responds", async () => {
     const other = createServer((_, res) => void res.writeHead(404).end("Not Found"));
-    expect(await whyNot({ url: await newListener(other) })).toContain("check the URL, its path included");
+    expect(await whyNot({ url: await newListener(other) })).toContain("check the URL");
   });
 
-  it("says to write https:// where it speaks TLS", async () => {
+  it("gives an error that suggests https:// if it speaks TLS", async () => {
     const withTls = createTlsServer({ cert: certificates.server.cert, key: certificates.server.key });
     expect(await whyNot({ url: await newListener(withTls) })).toContain("write https://");
   });
 
-  it("refuses the path of a certificate in place of what is in it", () => {
+  it("is not called with the path of a certificate instead of its content", () => {
     expect(() => newClient({ url: "https://a.example", token: "any", tls: { ca: certificates.ca.certFile } })).toThrow(
       /^tls\.ca must be .* not its path$/,
     );
   });
 });
 
-describe("an answer that is cut off", () => {
+describe("a response that breaks off", () => {
   const cut = (status: number, headers: OutgoingHttpHeaders = {}): RequestListener => {
     return (_, res) => {
       res.writeHead(status, { "content-type": "application/proto", ...headers });
@@ -208,13 +204,13 @@ describe("an answer that is cut off", () => {
   };
 
   it.each<[string, RequestListener]>([
-    ["before it", (_, res) => void res.destroy()],
+    ["before its start", (_, res) => void res.destroy()],
     ["by a reset", (req) => void req.socket.resetAndDestroy()],
     ["within its chunks", cut(200)],
     ["within its length", cut(200, { "content-length": 9 })],
     ["within its compressed form", cut(200, { "content-encoding": "gzip" })],
     ["within an error", cut(404, { "content-type": "application/json" })],
-  ])("%s is unavailable, and the call is tried again if that is safe", async (_, broken) => {
+  ])("%s is unavailable, and the client repeats the call if that is safe", async (_, broken) => {
     const codes: (Code | undefined)[] = [];
     const counting: Interceptor = (next) => async (request) => {
       try {
@@ -240,7 +236,7 @@ describe("an answer that is cut off", () => {
   });
 });
 
-it("waits for a service that is being started", async () => {
+it("waits for a service that starts", async () => {
   const port = await freePort();
   const service = createServer((_, res) => void res.writeHead(200, { "content-type": "application/proto" }).end());
   closeLater(() => service.close());
@@ -269,6 +265,6 @@ it.each([
   "ftp://groups.example.com",
   "https://me:secret@groups.example.com",
   "https://groups.example.com/?a=b",
-])("refuses the URL %j", (url) => {
+])("rejects the URL %j", (url) => {
   expect(() => createUserGroupServiceClient({ url, token: "anything-at-all" })).toThrow(/^url must (?!.*secret)/);
 });

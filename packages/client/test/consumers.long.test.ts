@@ -15,7 +15,7 @@ import { createUserGroupServiceClient } from "../src/index.ts";
 
 const README = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
 
-/** Builds for runtimes without Node's modules: their conditions of `exports`, and the format. */
+/** Runtimes without the modules of Node: their conditions of `exports`, and the format of the bundle. */
 const RUNTIMES = {
   Workers: ["workerd", "worker", "browser"],
   "Next's middleware": ["edge-light", "worker", "browser"],
@@ -69,7 +69,7 @@ describe("the package, installed", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  /** What a server answers without a session, with one that is none, and with one. */
+  /** Returns the responses of a server to no session, an invalid one and a valid one. */
   async function answersOf(url: string) {
     const answers: unknown[] = [];
     for (const authorization of ["", "Bearer a.b.c", `Bearer ${session}`]) {
@@ -84,7 +84,7 @@ describe("the package, installed", () => {
     [200, { customer: "acme", viewer: "bob" }],
   ];
 
-  /** A module as one file that imports nothing, for a runtime. */
+  /** Bundles a module for a runtime into one file without imports. */
   async function bundled(code: string, runtime: keyof typeof RUNTIMES, globalName?: string): Promise<string> {
     const { outputFiles } = await build({
       stdin: { contents: code, resolveDir: folder },
@@ -193,7 +193,7 @@ describe("the package, installed", () => {
     });
   });
 
-  it("guards Express, Fastify and Hono by the middleware of the README", () => {
+  it("protects Express, Fastify and Hono with the middleware of the README", () => {
     write(
       "frameworks.mjs",
       `import { once } from "node:events";
@@ -238,7 +238,7 @@ describe("the package, installed", () => {
     expect(seen).toBe("express 401 401 bob\nfastify 401 401 bob\nhono 401 401 bob\n");
   });
 
-  it("has types for the versions and settings of TypeScript that the README names", () => {
+  it("has types for the TypeScript versions and settings of the README", () => {
     const consumer = `
       import { createUserGroupServiceClient } from "@user-group-service/client";
       import { verifyViewerSession } from "@user-group-service/client/verify";
@@ -246,7 +246,7 @@ describe("the package, installed", () => {
       const client = createUserGroupServiceClient({ url: "http://a.example", token: "t" });
       export async function use(): Promise<string> {
         const { session } = await client.viewers.createViewerSession({ audience: "a" });
-        // @ts-expect-error there is no such method
+        // @ts-expect-error the method does not exist
         client.viewers.nothing();
         return (await verifyViewerSession(session, { issuer: "a", audience: "b" })).userGroupId;
       }
@@ -255,7 +255,7 @@ describe("the package, installed", () => {
     const check = (version: string, settings: string) =>
       `node node_modules/typescript-${version}/bin/tsc --noEmit --strict --target es2022 --types node ${settings}`;
     run(check("5.7", "--module nodenext types/es.mts"));
-    // The rest is not about the declarations within packages, which take most of the time.
+    // Skip the declarations within packages, which take most of the time.
     const quick = (version: string, settings: string) => check(version, `--skipLibCheck ${settings}`);
     run(quick("5.7", "--module preserve types/bundled.ts"));
     run(quick("5.8", "--module nodenext types/es.mts types/common.cts"));
@@ -263,7 +263,7 @@ describe("the package, installed", () => {
     expect(failureOf(quick("5.8", "--module commonjs --moduleResolution node10 types/bundled.ts"))).toContain("TS2307");
   });
 
-  it("runs in Jest, by the settings of the README", () => {
+  it("runs in Jest with the settings of the README", () => {
     const uses = `test("it is loaded", async () => {
       await expect(verifyViewerSession("x", { issuer: "a", audience: "b" })).rejects.toThrow(ViewerSessionError);
     });`;

@@ -21,18 +21,18 @@ import { ADMIN_TOKEN } from "../../../test/support/server.ts";
 const PACKAGE = join(import.meta.dirname, "..");
 const README = readFileSync(join(PACKAGE, "README.md"), "utf8");
 
-/** The blocks of the README: files by their names, and commands in their order. */
+/** The blocks of the README: files with their names, and commands in order. */
 const blocks = [...README.matchAll(/^```(\w+) ?(\S*)\n(.*?)^```$/gms)];
 const files = new Map(blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] : [[name, code] as const])));
 const [, install = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "text" ? [code] : []));
 
-/** How long the sessions of the README last, and when the next one is made, in milliseconds. */
+/** Lifetime of the sessions of the README, and the time of their renewal, in milliseconds. */
 const LIFE_MS = 600_000;
 const REFRESH_MS = 480_000;
 
 const SHOWN = '{"customer":"acme","viewer":"bob","plan":"gold"}';
 
-/** What npm packs, installed in a folder of its own as the README says. */
+/** The package that npm packs, installed in its own folder as in the README. */
 describe("the package, installed", () => {
   const folder = mkdtempSync(join(tmpdir(), "ugs-client-"));
   const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
@@ -57,7 +57,7 @@ describe("the package, installed", () => {
         .replace("../user-group-service/packages/client", PACKAGE)
         .replace("express@5", "express@5.3.0 fastify@5.12.8"),
     );
-    // Those who write TypeScript have them.
+    // TypeScript users have these types.
     for (const name of ["@types/node", "undici-types"]) {
       mkdirSync(dirname(join(folder, "node_modules", name)), { recursive: true });
       symlinkSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name));
@@ -66,7 +66,7 @@ describe("the package, installed", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it("is taken by import and by require", () => {
+  it("loads with import and with require", () => {
     const names = "Object.keys(all).filter((name) => /^(create|verify|reason|viewer|Viewer)/.test(name)).sort().join()";
     const expected = "ViewerService,ViewerSessionError,createUserGroupServiceClient,reasonOf,verifyViewerSession";
     write("module.mjs", `import * as all from "@user-group-service/client"; console.log(${names})`);
@@ -79,14 +79,14 @@ describe("the package, installed", () => {
     expect(run(browser)).toBe("function\n");
   });
 
-  it("brings nothing that is not built, and no test", () => {
+  it("contains only built files, and no tests", () => {
     const packed = run("find node_modules/@user-group-service/client -type f | sort").trim().split("\n");
     const strange = packed.filter((name) => !/\/(dist\/.*\.(js|d\.ts)|package\.json|README\.md|LICENSE)$/.test(name));
     expect(strange).toEqual([]);
     expect(packed.join()).not.toMatch(/\.test\.|protovalidate/);
   });
 
-  it("has types, for back ends, for pages without those of Node, and for the examples of the README", () => {
+  it("has types for back ends, for pages without the types of Node, and for the examples of the README", () => {
     const check = (options: string, ...names: string[]) =>
       run(`tsc --noEmit --strict --module nodenext --target es2023 ${options} ${names.join(" ")} >&2`);
     const consumer = `
@@ -98,13 +98,13 @@ describe("the package, installed", () => {
         const verified = await verifyViewerSession(session, { issuer: ["a", "b"], audience: "a" });
         const { userGroup } = await userGroups.getUserGroup({ userGroupId: "acme", properties: { plan: ["gold", 1, null] } });
         await admin.createApiToken({ role: Role.READ, displayName: "x" });
-        // @ts-expect-error claims have names of their own
+        // @ts-expect-error another field name
         verified.vid;
         return [verified.viewerId?.length, verified.expireTime.getTime(), userGroup?.teamId, refreshTime && timestampDate(refreshTime)].join();
       }
       export function advice(error: unknown): Reason | undefined {
         if (error instanceof ConnectError && error.code === Code.NotFound) return undefined;
-        // @ts-expect-error there is no such reason
+        // @ts-expect-error the reason does not exist
         if (reasonOf(error) === "ETAG_MISMATCHED") return undefined;
         return reasonOf(error) === "ETAG_MISMATCH" ? "ETAG_MISMATCH" : undefined;
       }
@@ -124,17 +124,17 @@ describe("the package, installed", () => {
       `import { type ViewerSessionState, viewerSessionSource } from "@user-group-service/client/browser";
       const source = viewerSessionSource({ fetch: (init) => fetch("/s", init), onChange: ({ status }: ViewerSessionState) => console.log(status) });
       export const text: Promise<string> = source.get();
-      // @ts-expect-error it is no session
+      // @ts-expect-error not a session
       export const state: string = source.state;`,
     );
     check("--lib es2023,dom --types ''", "page.mts");
   });
 
-  describeWithChromium("shows a viewer's properties in a page", () => {
+  describeWithChromium("shows the properties of a viewer in a page", () => {
     const service = suiteServer({ env: ADMIN_ENV });
     const browser = suiteBrowser();
 
-    /** Starts a back end of the README; gives where it is. */
+    /** Starts a back end of the README. Returns its URL. */
     async function startHost(
       file: string,
       env: { readonly [name: string]: string } = {},
@@ -155,7 +155,7 @@ describe("the package, installed", () => {
       return { ...host, url };
     }
 
-    /** Opens the page, whose time is moved on by hand, and its answers. */
+    /** Opens the page with a manual clock, and records its responses. */
     async function openPage(url: string) {
       const page = await browser.context.newPage();
       const answers = recordAnswers(page);
@@ -173,7 +173,7 @@ describe("the package, installed", () => {
         return typeof wanted === "string" ? text === wanted : wanted.test(text);
       });
 
-    it.each(["server.mjs", "fastify.mjs"])("by %s, without a token in what it gets", async (file) => {
+    it.each(["server.mjs", "fastify.mjs"])("with %s, without sending a token to the page", async (file) => {
       const { url } = await startHost(file);
       const { page, answers } = await openPage(url);
       await page.clock.fastForward(REFRESH_MS);
@@ -188,7 +188,7 @@ describe("the package, installed", () => {
         expect((await fetch(`${url}/data`, { headers: { authorization } })).status).toBe(401);
     });
 
-    it("which says what a session is and what was expected, where the environment is another one", async () => {
+    it("and shows the actual and the expected issuer if the environment is wrong", async () => {
       const { url } = await startHost("server.mjs", { UGS_ENVIRONMENT: "other/Customer" });
       const page = await browser.context.newPage();
       await page.goto(url);
@@ -196,19 +196,19 @@ describe("the package, installed", () => {
       await page.close();
     });
 
-    it("and not at a port that is taken", async () => {
+    it("and does not start on a port in use", async () => {
       const { url } = await startHost("server.mjs");
       await expect(startHost("server.mjs", { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
     });
 
-    it("until a viewer who is shut out has no session: at once where the host asks, after its life where it verifies alone", async () => {
+    it("until its sessions are revoked: at once if the host calls the service, at expiry if the host verifies itself", async () => {
       const server = files.get("server.mjs") ?? "";
       const user = '({ name: "bob", customer: "acme" })';
       const check = / {2}try \{\n {4}const viewer = await verifyViewerSession.*?\n {2}\}\n(?=\}\);)/s;
       const asking = /^```js\n(const viewer = await viewerOf.*?)^```$/ms.exec(README)?.[1];
       expect(server).toContain(user);
       expect(server).toMatch(check);
-      /** The back end, which shuts its user out at a signal. */
+      /** The back end, which stops creating sessions for its user at a signal. */
       const closable = `let isOut = false;
         process.on("SIGHUP", () => {
           isOut = true;
@@ -233,7 +233,7 @@ describe("the package, installed", () => {
       write("revoke.mjs", files.get("revoke.mjs")?.replace(environment, own) ?? "");
       run(`UGS_URL=${service.url} ADMIN_TOKEN=${ADMIN_TOKEN} "${process.execPath}" revoke.mjs`);
 
-      // The first request after it is refused, and there is no other session to be had.
+      // The first request after the revocation is rejected, and the back end creates no other session.
       await pages.asks.page.clock.runFor(5000);
       await shows(pages.asks.page, "#data", /HTTP 401/);
       await shows(pages.asks.page, "#state", /^failed: .*HTTP 401/);

@@ -1,14 +1,14 @@
 import { type ViewerSessionSource, type ViewerSessionState, viewerSessionSource } from "../src/browser.ts";
 
-/** What the script of the page does for a test; it runs in the browser. */
+/** The functions of the page that tests call. They run in the browser. */
 export interface Page {
-  /** Begins, by requests to `/session`; `how` is a part of the path, by which the test knows them. */
+  /** Creates a source that sends requests to `/session/HOW`. */
   start(how: string, timeoutMs?: number): void;
-  /** The states that were told, in short: the status, whether there is a session, and the error. */
-  told(): readonly { status: string; session: string | undefined; error: string | undefined }[];
+  /** Returns the status, session and error message of all states so far. */
+  states(): readonly { status: string; session: string | undefined; error: string | undefined }[];
   get(): Promise<string>;
   replace(refused?: string): Promise<string>;
-  /** What it takes to get several at once. */
+  /** Calls `get` several times at once. */
   getMany(count: number): Promise<readonly string[]>;
   dispose(): void;
 }
@@ -17,7 +17,7 @@ let source: ViewerSessionSource | undefined;
 const states: ViewerSessionState[] = [];
 
 function running(): ViewerSessionSource {
-  if (!source) throw new Error("it was not started");
+  if (!source) throw new Error("start was not called");
   return source;
 }
 
@@ -33,7 +33,7 @@ const page: Page = {
       ...(timeoutMs !== undefined && { timeoutMs }),
     });
   },
-  told: () => states.map(({ status, session, error }) => ({ status, session, error: error?.message })),
+  states: () => states.map(({ status, session, error }) => ({ status, session, error: error?.message })),
   get: () => messageOf(running().get()),
   replace: (refused) => messageOf(running().replace(refused)),
   getMany: (count) => Promise.all(Array.from({ length: count }, () => messageOf(running().get()))),
