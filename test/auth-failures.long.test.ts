@@ -6,7 +6,6 @@ import { describe, expect, inject, it } from "vitest";
 import { ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { newApiToken } from "../src/domain/token.ts";
-import { API_TOKEN_FIELD } from "../src/store/api-tokens/api-token-record.ts";
 import { ADMIN_CLIENTS, ADMIN_ENV, ADMIN_TOKEN, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
 import { describeWithRedis, newMonitor, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { metricsOf } from "./support/operations.ts";
@@ -205,7 +204,7 @@ describeWithRedis.each(RUNTIMES)("failures of authentication, on Redis and %s", 
     expect(new Set((await flood).flat())).toEqual(new Set([429]));
     // That the good ones are in use is written a second later.
     const operator = newOperator(redis);
-    const isNoted = (token: string) => operator.hexists(keyOfApiToken(token), API_TOKEN_FIELD.lastUseTime);
+    const isNoted = (token: string) => operator.hexists(keyOfApiToken(token), "last_use_time");
     for (const { token } of tokens) await waitFor("its use is noted", () => isNoted(token));
     expect(lookUpsIn(await monitor.commands())).toHaveLength(600 + tokens.length);
     // Noise that cannot be a token costs nothing, nor does counting what is refused.

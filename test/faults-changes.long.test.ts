@@ -3,7 +3,7 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import type { StoreClient } from "../src/store/connection/client.ts";
 import { FIELD } from "../src/store/groups/group-record.ts";
-import { ADOPT } from "../src/store/secret-keys/ring.ts";
+import { ADD_MEMBER } from "../src/store/scripts.ts";
 import { describeWithRedis, newRedis, newServer, newStoreClient } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { redisOf } from "./support/redis-of.ts";
@@ -86,7 +86,7 @@ describeWithRedis("a change whose connection is lost", () => {
     const redis = await newRedis();
     const client = await newStoreClient(redis, { timeoutMs: 1500 });
     redis.freeze();
-    const failure = client.change("adopt", ADOPT, { key: "hash", field: "field", value: "value" });
+    const failure = client.change("add", ADD_MEMBER, { key: "set", member: "member" });
     failure.catch(() => {});
     const told = failure.then(
       () => "made",
@@ -98,7 +98,7 @@ describeWithRedis("a change whose connection is lost", () => {
     const early = await Promise.race([told, pause(0)]);
     redis.thaw();
     const direct = await newStoreClient(redis);
-    await waitFor("Redis has carried it out", () => redisOf(direct).exists("hash"));
+    await waitFor("Redis has carried it out", () => redisOf(direct).exists("set"));
     expect(early).toBeUndefined();
     expect(await told).toBe("failed");
   });

@@ -113,7 +113,7 @@ const RULES: { readonly [reason: string]: Rule } = {
   DATA_NOT_ACCEPTABLE: only("AcceptStoreData"),
   // Of API tokens and environments.
   API_TOKEN_NOT_FOUND: only("LookupApiToken", "UpdateApiToken", "RotateApiToken", "RevokeApiToken"),
-  API_TOKEN_CHANGED: only("CreateApiToken", "UpdateApiToken", "RotateApiToken"),
+  API_TOKEN_CHANGED: only("CreateApiToken", "RotateApiToken"),
   API_TOKEN_OUTLIVES_CALLER: only("RotateApiToken"),
   TOO_MANY_API_TOKENS: only("CreateApiToken", "RotateApiToken"),
   ENVIRONMENT_NOT_FOUND: has("environment"),

@@ -128,7 +128,7 @@ export interface ApiTokenStore {
   /**
    * Gives an API token a new secret, which only the answer has. The secret before it stays valid for the grace period; one that
    * is already in its grace period keeps the rest of it, so that a rotation whose answer was lost can be repeated. At most
-   * `MAX_GRACED` are valid. Of several concurrent rotations one succeeds.
+   * `MAX_GRACED` are valid.
    *
    * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller; TooFewReplicas after the change
    */
@@ -142,7 +142,8 @@ export interface ApiTokenStore {
   /**
    * Revokes an API token with all its secrets: from then on `find` does not find them. Returns how many it revoked.
    *
-   * @param options `issued`: also all that it created or rotated, that these did, and so on; it may be gone itself
+   * @param options `issued`: also all that it created or rotated, that these did, and so on; it may be gone itself. It revokes
+   *   them in steps, first those that were issued last. If it fails between two, a repeated call revokes the others
    * @throws ApiTokenNotFound when there was none to revoke; TooFewReplicas after the change
    */
   revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;

@@ -168,9 +168,9 @@ export class TooManyApiTokens extends failure("ResourceExhausted", "TOO_MANY_API
   text: `the environment has ${MAX_API_TOKENS} API tokens, as many as it may have; revoke those that nobody uses`,
 }) {}
 
-/** Two calls changed an API token at once, and this one lost. */
+/** The API token of the caller was revoked before it created or rotated another one. */
 export class ApiTokenChanged extends failure("Aborted", "API_TOKEN_CHANGED", {
-  text: "another call changed or rotated the API token at the same time; look at it again and repeat the call",
+  text: "the API token of the caller was revoked at the same time; use another one",
 }) {}
 
 /** An API token would be shown to a caller whose own ends before it. */

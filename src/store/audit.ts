@@ -1,46 +1,25 @@
 import type { ChangeBy } from "../domain/audit.ts";
 import type { Environment, EnvironmentName } from "../domain/environment.ts";
-import { EnvironmentNotFound } from "../domain/errors.ts";
+import {
+  ApiTokenChanged,
+  ApiTokenNotFound,
+  ApiTokenOutlivesCaller,
+  EnvironmentFull,
+  EnvironmentNotFound,
+  EtagMismatch,
+  RecordUnreadable,
+  RequestIdReused,
+  TokenNotFound,
+  TokenTaken,
+  TooManyApiTokens,
+  TooManyEndedViewers,
+  UserGroupNotFound,
+} from "../domain/errors.ts";
 import type { StoreClient } from "./connection/client.ts";
-import { changeScript, type Script, type ScriptArgs, type ScriptDefinition } from "./connection/script.ts";
-import { type EventStream, environmentKey } from "./keys.ts";
-import recordEvent from "./scripts/record-event.lua" with { type: "text" };
-
-/** What a script that changes an environment takes beside its own arguments (`parts/environment.lua`). */
-const EVENT_ARGS = ["keptMs", "most", "actorId", "actorName", "role", "method", "requestId", "peer"] as const;
-
-type EventArg = (typeof EVENT_ARGS)[number];
-
-/** A script that changes an environment, and writes audit events. */
-export type EnvironmentScript<Key extends string = string, Arg extends string = string> = Script<
-  Key | "environment",
-  Arg | EventArg
->;
-
-interface EnvironmentScriptDefinition<Key extends string, Arg extends string>
-  extends Omit<ScriptDefinition<Key, Arg>, "keys"> {
-  readonly keys?: readonly Key[];
-  /** The state that the environment must be in; default: `active`; empty: there must be no environment. */
-  readonly state?: "active" | "deleting" | "";
-  /** Where its events go. Default: `events`. */
-  readonly stream?: EventStream;
-}
-
-/** A script that changes an environment, and writes an event of the change by `audit`. */
-export function environmentScript<const Key extends string = never, const Arg extends string = never>(
-  name: string,
-  { keys = [], args = [], lua, state = "active", stream = "events", ...options }: EnvironmentScriptDefinition<Key, Arg>,
-): EnvironmentScript<Key, Arg> {
-  return changeScript<Key | "environment", Arg | EventArg>(name, {
-    ...options,
-    keys: ["environment", ...keys],
-    args: [...args, ...EVENT_ARGS],
-    lua: `local state, stream = '${state}', '${stream}'\n-- include: environment\n${lua}`,
-  });
-}
-
-/** Writes an event that no other change goes with. */
-const RECORD_EVENT = environmentScript("record-event", { args: ["subject", "changedFields"], lua: recordEvent });
+import type { Script, ScriptArgs } from "./connection/script.ts";
+import { keyMissing } from "./encryption.ts";
+import { environmentKey } from "./keys.ts";
+import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -96,10 +75,36 @@ export interface EnvironmentChange {
   readonly by: ChangeBy;
 }
 
+/** The errors for the answers by which scripts refuse a change. */
+const REFUSALS: { readonly [answer: string]: (detail: string) => Error } = {
+  gone: () => new EnvironmentNotFound(),
+  unreadable: () => new RecordUnreadable(new Error("a record is not whole"), "not_made"),
+  locked: (keyId) => keyMissing(keyId, { outcome: "not_made" }),
+  "no-group": () => new UserGroupNotFound(),
+  "no-token": () => new TokenNotFound(),
+  stale: () => new EtagMismatch(),
+  taken: () => new TokenTaken(),
+  full: () => new EnvironmentFull(),
+  reused: () => new RequestIdReused(),
+  "too-many-viewers": () => new TooManyEndedViewers(),
+  "no-api-token": () => new ApiTokenNotFound(),
+  "too-many-api-tokens": () => new TooManyApiTokens(),
+  "maker-revoked": () => new ApiTokenChanged(),
+  outlives: () => new ApiTokenOutlivesCaller(),
+};
+
+/** The answer of a script to a change. @throws the error for a refusal */
+export function requireNoRefusal(answer: string[]): string[] {
+  const error = REFUSALS[answer[0] ?? ""]?.(answer[2] ?? "");
+  if (error) throw error;
+  return answer;
+}
+
 /**
  * Makes a change of an environment by one script.
  *
- * @throws EnvironmentNotFound if it is deleted, or its deletion has begun; as `StoreClient.change`
+ * @throws EnvironmentNotFound if it is deleted, or its deletion has begun; the error for any other refusal; as
+ *   `StoreClient.change`
  */
 export async function changeEnvironment<Key extends string, Arg extends string>(
   { client, audit, environment, by }: EnvironmentChange,
@@ -108,9 +113,7 @@ export async function changeEnvironment<Key extends string, Arg extends string>(
   args: ScriptArgs<Exclude<Key, "environment">, Exclude<Arg, EventArg>>,
 ): Promise<string[]> {
   const all = { ...args, ...audit.argsOf(environment.number, by) };
-  const answer = await client.change(operation, script as Script, all as ScriptArgs);
-  if (answer[0] === "gone") throw new EnvironmentNotFound();
-  return answer;
+  return requireNoRefusal(await client.change(operation, script as Script, all as ScriptArgs));
 }
 
 /** Writes an event with which no other change goes, or many. @throws as `changeEnvironment` */

@@ -18,7 +18,7 @@ import {
   StoreUnavailable,
 } from "../domain/errors.ts";
 import type { EnvironmentDeletion, EnvironmentStore } from "../domain/store.ts";
-import { type Audit, environmentScript } from "./audit.ts";
+import type { Audit } from "./audit.ts";
 import type { StoreClient } from "./connection/client.ts";
 import type { Script, ScriptArgs } from "./connection/script.ts";
 import {
@@ -31,18 +31,8 @@ import {
   REVOKED_CHANNEL,
   signingKeysKey,
 } from "./keys.ts";
-import {
-  ADD_MEMBER,
-  inBatches,
-  integerOf,
-  optionalIntegerOf,
-  REMOVE_MEMBER,
-  type StoredRecord,
-  textOf,
-} from "./records.ts";
-import beginDeletion from "./scripts/begin-deletion.lua" with { type: "text" };
-import clearEnvironment from "./scripts/clear-environment.lua" with { type: "text" };
-import createEnvironment from "./scripts/create-environment.lua" with { type: "text" };
+import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } from "./records.ts";
+import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMOVE_MEMBER } from "./scripts.ts";
 
 /*
  * The number of an environment follows from its name: candidates come from a digest of name, tag and attempt, and the first
@@ -55,18 +45,6 @@ import createEnvironment from "./scripts/create-environment.lua" with { type: "t
  * have to confirm. Wherever a process ends between two steps, the record decides: an entry without an environment is ignored, and
  * a look-up without an entry walks the candidates and adds the entry.
  */
-
-export const CREATE_ENVIRONMENT = environmentScript("create-environment", {
-  ...{ keys: ["ids"], args: ["path"], lua: createEnvironment, state: "" },
-});
-
-export const BEGIN_DELETION = environmentScript("begin-deletion", {
-  ...{ keys: ["ids", "signingKeys"], args: ["force", "channel", "message"], lua: beginDeletion, allowOom: true },
-});
-
-export const CLEAR_ENVIRONMENT = environmentScript("clear-environment", {
-  ...{ args: ["count"], lua: clearEnvironment, state: "deleting", allowOom: true, made: ["done", "more"] },
-});
 
 /** How many candidates are read at once, after the first one. */
 const CANDIDATES_AT_ONCE = 16;
@@ -222,8 +200,8 @@ export function redisEnvironments({
     const count = Math.min(CLEARED_AT_ONCE, maxGroups);
     for (let cleared = count; ; cleared += count) {
       const [state, , left] = await change("clear-environment", CLEAR_ENVIRONMENT, { number, by, count });
-      // Another call has deleted the rest.
-      if (state === "done" || state === "gone") return 0;
+      // Without a number: all is deleted; or gone: another call has deleted the rest.
+      if (state === "gone" || left === undefined) return 0;
       if (Number(left) > 0 && (cleared >= maxGroups || performance.now() > end)) return Number(left);
     }
   };

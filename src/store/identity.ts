@@ -4,11 +4,8 @@ import { StoreUnavailable } from "../domain/errors.ts";
 import type { DataCheck, StoreClient } from "./connection/client.ts";
 import { slotOf } from "./connection/cluster.ts";
 import { redirectionOf } from "./connection/errors.ts";
-import { changeScript, countScript } from "./connection/script.ts";
 import { FORMAT_KEY } from "./keys.ts";
-import { SET_IF_ABSENT } from "./records.ts";
-import acceptData from "./scripts/accept-data.lua" with { type: "text" };
-import noteTime from "./scripts/note-time.lua" with { type: "text" };
+import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
 
 /*
  * Redis may come back empty, with an older state, or be another Redis at the same address. A service that goes on would
@@ -26,12 +23,6 @@ const MAX_LOSS_MS = 60_000;
 
 /** The number of further keys in a Cluster: with equal shards, up to as many shards have one each. */
 const PARTS = 16;
-
-export const ACCEPT_DATA = changeScript("accept-data", {
-  ...{ keys: ["key"], args: ["layout", "id", "accepted"], lua: acceptData, singleKey: true },
-});
-
-export const NOTE_TIME = countScript("note-time", { keys: ["key"], lua: noteTime, singleKey: true });
 
 /** What a key with an identity holds. */
 interface Identity {
@@ -97,8 +88,8 @@ export class StoreIdentity implements DataCheck {
       // Where Redis refuses changes for now, the identity can be read.
       let text = await client.run("identity", "get", [key]);
       if (text === null) {
-        const args = { key, value: `${layout} ${newId()}` };
-        [, , text = ""] = await client.change("identity", SET_IF_ABSENT, args);
+        const args = { key, layout, id: newId(), accepted: undefined };
+        [, , text = ""] = await client.change("identity", SET_IDENTITY, args);
       }
       mark.last = parse(text);
       mark.id = mark.last.id;
@@ -159,7 +150,7 @@ export class StoreIdentity implements DataCheck {
   async accept(): Promise<void> {
     const { client, layout } = this.#deps;
     const accepted = [...this.#marks].map(([key, { id = newId(), last }]) =>
-      client.change("identity", ACCEPT_DATA, { key, layout, id, accepted: last.accepted }),
+      client.change("identity", SET_IDENTITY, { key, layout, id, accepted: last.accepted }),
     );
     await Promise.all(accepted);
     await this.check();

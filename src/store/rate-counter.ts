@@ -1,12 +1,6 @@
 import type { RateCounter, RateLimit } from "../domain/store.ts";
 import type { StoreClient } from "./connection/client.ts";
-import { countScript } from "./connection/script.ts";
-import count from "./scripts/count.lua" with { type: "text" };
-
-/** Changes nothing that has to last, so it takes no deadline, and no replica is waited for. */
-export const COUNT = countScript("count", {
-  ...{ keys: ["key"], args: ["amount", "windowSeconds"], lua: count, singleKey: true },
-});
+import { COUNT } from "./scripts.ts";
 
 /** What is counted: it names the keys, `ug:rate:KIND:KEY`. */
 export interface RateCounterOptions {

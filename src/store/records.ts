@@ -1,10 +1,5 @@
 import { RecordUnreadable } from "../domain/errors.ts";
 import type { StoreClient } from "./connection/client.ts";
-import { changeScript, readScript } from "./connection/script.ts";
-import addMember from "./scripts/add-member.lua" with { type: "text" };
-import read from "./scripts/read.lua" with { type: "text" };
-import removeMember from "./scripts/remove-member.lua" with { type: "text" };
-import setIfAbsent from "./scripts/set-if-absent.lua" with { type: "text" };
 
 /** A hash as Redis holds it. */
 export type StoredRecord = Record<string, string | undefined>;
@@ -44,20 +39,14 @@ export function optionalIntegerOf(record: StoredRecord, field: string, what?: st
   return record[field] === undefined ? undefined : integerOf(record, field, what);
 }
 
-export const READ = readScript("read", { keys: ["key"], lua: read, singleKey: true });
-
-export const SET_IF_ABSENT = changeScript("set-if-absent", {
-  ...{ keys: ["key"], args: ["value"], lua: setIfAbsent },
-  ...{ singleKey: true, made: ["done", "found"] },
-});
-
-export const ADD_MEMBER = changeScript("add-member", {
-  ...{ keys: ["key"], args: ["member"], lua: addMember, singleKey: true },
-});
-
-export const REMOVE_MEMBER = changeScript("remove-member", {
-  ...{ keys: ["key"], args: ["member"], lua: removeMember, singleKey: true, allowOom: true },
-});
+/** Reads what a change has left. @throws RecordUnreadable, with the outcome `unknown`: the change may be made */
+export function afterChange<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof RecordUnreadable ? new RecordUnreadable(error.cause, "unknown") : error;
+  }
+}
 
 /** How many records are read at once, so that a long page does not keep Redis from its other callers. */
 const BATCH = 100;

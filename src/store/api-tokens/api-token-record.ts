@@ -1,61 +1,32 @@
 import type { ApiToken, ApiTokenFilter } from "../../domain/api-token.ts";
 import { RecordUnreadable } from "../../domain/errors.ts";
 import { isRole } from "../../domain/role.ts";
-import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
+import { integerOf, optionalIntegerOf, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
 
-/** Names of the fields of the hash of an API token's secret. Times are milliseconds since 1970 by Redis' clock. */
-export const API_TOKEN_FIELD = {
-  id: "id",
-  displayName: "display_name",
-  role: "role",
-  creator: "creator",
-  /** Missing: the same as `tokenCreateTime`. */
-  createTime: "create_time",
-  tokenCreateTime: "token_create_time",
-  /** Missing: no rotation made it. */
-  rotator: "rotator",
-  /** Missing: the token does not expire. The key expires then, too. */
-  expireTime: "expire_time",
-  /** `1` once a rotation gave the API token another text. */
-  isReplaced: "is_replaced",
-  /** Missing: no use is known. */
-  lastUseTime: "last_use_time",
-} as const;
-
-/** The record of an API token, by the names of `API_TOKEN_FIELD`; without any of them when there is none. */
-export type ApiTokenRecord = { readonly [name in keyof typeof API_TOKEN_FIELD]?: string | undefined };
-
-/** The record that a hash holds. */
-export function recordFromHash(hash: StoredRecord): ApiTokenRecord {
-  const fields = Object.entries(API_TOKEN_FIELD).flatMap(([name, field]) =>
-    hash[field] === undefined ? [] : [[name, hash[field]]],
-  );
-  return Object.fromEntries(fields);
-}
-
-/** What a record is stored as: fields and values in turn. */
-export function fieldsOf(record: ApiTokenRecord): string[] {
-  return Object.entries(API_TOKEN_FIELD).flatMap(([name, field]) => {
-    const value = record[name as keyof ApiTokenRecord];
-    return value === undefined ? [] : [field, value];
-  });
-}
-
-/** A secret of an API token, by its digest, and its record. */
+/** A secret of an API token. */
 export interface TokenSecret {
-  readonly id: string;
   readonly digest: string;
-  readonly record: ApiTokenRecord;
+  /** Its hash (`apiTokenKey`). */
+  readonly record: StoredRecord;
+}
+
+/** The secrets in the answer of a script, by the ids of their API tokens; empty lists are those that have expired. */
+export function secretsFrom(answer: readonly string[]): Map<string, TokenSecret[]> {
+  const secrets = new Map<string, TokenSecret[]>();
+  for (let at = 2; at < answer.length; ) {
+    const [id = "", digest = ""] = (answer[at] as string).split(" ");
+    const end = at + 2 + Number(answer[at + 1]);
+    const record = recordFromAnswer(answer.slice(at + 2, end), 0);
+    const found = secrets.get(id) ?? [];
+    secrets.set(id, end === at + 2 ? found : [...found, { digest, record }]);
+    at = end;
+  }
+  return secrets;
 }
 
 /** Whether a rotation replaced a secret. */
 export function isReplaced({ record }: TokenSecret): boolean {
-  return record.isReplaced !== undefined;
-}
-
-/** The current secret of an API token, which no rotation replaced; undefined when nothing is left of the token. */
-export function currentOf<T extends TokenSecret>(secrets: readonly T[]): T | undefined {
-  return secrets.find((secret) => !isReplaced(secret)) ?? secrets[0];
+  return record["is_replaced"] !== undefined;
 }
 
 /**
@@ -63,30 +34,32 @@ export function currentOf<T extends TokenSecret>(secrets: readonly T[]): T | und
  *
  * @throws RecordUnreadable, whose cause names the token by its id, so that an operator can revoke it
  */
-export function apiTokenFrom(secrets: readonly TokenSecret[]): ApiToken | undefined {
-  const current = currentOf(secrets);
+export function apiTokenFrom(id: string, secrets: readonly TokenSecret[]): ApiToken | undefined {
+  const current = secrets.find((secret) => !isReplaced(secret)) ?? secrets[0];
   if (!current) return undefined;
-  const { id, record } = current;
+  const { record } = current;
   const what = `the API token ${id}`;
-  const role = record.role;
+  const role = record["role"];
   if (!isRole(role)) throw new RecordUnreadable(new Error(`${what} has no known role`));
-  const latest = (field: "expireTime" | "lastUseTime", among: readonly TokenSecret[]) =>
+  const latest = (field: string, among: readonly TokenSecret[]) =>
     among
       .flatMap((secret) => optionalIntegerOf(secret.record, field, what) ?? [])
       .reduce<number | undefined>((last, time) => Math.max(last ?? time, time), undefined);
-  const tokenCreateTime = integerOf(record, "tokenCreateTime", what);
-  const graced = secrets.filter((secret) => secret !== current && isReplaced(secret));
+  const tokenCreateTime = integerOf(record, "token_create_time", what);
   return {
     id,
-    displayName: textOf(record, "displayName", what),
+    displayName: textOf(record, "display_name", what),
     role,
-    createTime: optionalIntegerOf(record, "createTime", what) ?? tokenCreateTime,
-    expireTime: optionalIntegerOf(record, "expireTime", what),
+    createTime: optionalIntegerOf(record, "create_time", what) ?? tokenCreateTime,
+    expireTime: optionalIntegerOf(record, "expire_time", what),
     creator: textOf(record, "creator", what),
-    rotator: record.rotator,
+    rotator: record["rotator"],
     tokenCreateTime,
-    graceExpireTime: latest("expireTime", graced),
-    lastUseTime: latest("lastUseTime", secrets),
+    graceExpireTime: latest(
+      "expire_time",
+      secrets.filter((secret) => secret !== current && isReplaced(secret)),
+    ),
+    lastUseTime: latest("last_use_time", secrets),
   };
 }
 
@@ -101,9 +74,4 @@ export function isWanted(
     lastUseTime >= usedSince &&
     lastUseTime < unusedSince
   );
-}
-
-/** How an audit event names an API token: `ID ROLE NAME`, also of one whose record is damaged. */
-export function subjectOf({ id, role = "", displayName = "" }: ApiTokenRecord): string {
-  return `${id} ${role} ${displayName}`;
 }

@@ -4,12 +4,12 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { redisOf } from "../../../test/support/redis-of.ts";
 import { RecordUnreadable, StoreUnavailable } from "../../domain/errors.ts";
-import { ADOPT } from "../secret-keys/ring.ts";
+import { ADD_MEMBER } from "../scripts.ts";
 import { type StoreClient, type StoreClientOptions, type StoreObserver, type TimedCall, Timeouts } from "./client.ts";
 import { openEmbedded } from "./embedded/embedded.ts";
 
-/** What `ADOPT` sets. */
-const FIELD = { key: "hash", field: "field", value: "value" };
+/** What `ADD_MEMBER` adds. */
+const MEMBER = { key: "set", member: "member" };
 
 const clients: StoreClient[] = [];
 afterEach(() => {
@@ -53,8 +53,8 @@ describe("a clock of Redis that is set", () => {
   const HOUR_MS = 3_600_000;
   /** Makes a change, and counts how often it was sent. The connection knows the script from an earlier one. */
   const change = async (client: StoreClient) => {
-    const sent = vi.spyOn(redisOf(client) as unknown as Record<string, () => unknown>, ADOPT.name);
-    const [outcome] = await client.change("adopt", ADOPT, { ...FIELD, field: `field ${Math.random()}` });
+    const sent = vi.spyOn(redisOf(client) as unknown as Record<string, () => unknown>, ADD_MEMBER.name);
+    const [outcome] = await client.change("add", ADD_MEMBER, { ...MEMBER, member: `member ${Math.random()}` });
     expect(outcome).toBe("done");
     const { length } = sent.mock.calls;
     sent.mockRestore();
@@ -66,7 +66,7 @@ describe("a clock of Redis that is set", () => {
 
   it.each([HOUR_MS, -HOUR_MS, 25_000, 24 * 365 * HOUR_MS])("by %i ms costs one retry at most", async (jump) => {
     const client = await open({ timeoutMs });
-    await client.change("adopt", ADOPT, { ...FIELD, key: "another" });
+    await client.change("add", ADD_MEMBER, { ...MEMBER, key: "another" });
     const now = Date.now;
     expect(await change(client)).toBe(1);
     vi.spyOn(Date, "now").mockImplementation(() => now() + jump);
@@ -80,16 +80,16 @@ describe("a clock of Redis that is set", () => {
 
   it("at every change is given up, and nothing is made", async () => {
     const client = await open({ timeoutMs });
-    await client.change("adopt", ADOPT, { ...FIELD, key: "another" });
+    await client.change("add", ADD_MEMBER, { ...MEMBER, key: "another" });
     const now = Date.now;
     let jumps = 0;
     vi.spyOn(Date, "now").mockImplementation(() => now() + HOUR_MS * ++jumps);
-    const call = client.change("adopt", ADOPT, FIELD);
+    const call = client.change("add", ADD_MEMBER, MEMBER);
     const error = await call.catch((caught: unknown) => caught as StoreUnavailable);
     expect(error).toBeInstanceOf(StoreUnavailable);
     expect(String((error as StoreUnavailable).cause)).toMatch(/was not carried out/);
     expect((error as StoreUnavailable).outcome).toBe("not_made");
-    expect(await redisOf(client).exists("hash")).toBe(0);
+    expect(await redisOf(client).exists("set")).toBe(0);
   });
 });
 

@@ -22,7 +22,7 @@ import {
   textOf,
 } from "./errors.ts";
 import type { NodeCall, StoreNode, StoreNodes } from "./nodes.ts";
-import { argumentsOf, changeScript, type Script, type ScriptArgs } from "./script.ts";
+import { argumentsOf, defineScript, type Script, type ScriptArgs } from "./script.ts";
 import type { RedisSecrets } from "./url.ts";
 
 /** Told of every round trip to the store. */
@@ -58,7 +58,7 @@ export const PROBE_KEY = "ug:probe";
  * A change that changes nothing: it is neither replicated nor written to disk. Redis refuses it as it refuses every other
  * change: if its memory is full, if it cannot write to disk, if it is a replica or has too few replicas.
  */
-export const PROBE_CHANGE = changeScript("probe", { lua: probe, keys: ["key"], singleKey: true });
+export const PROBE_CHANGE = defineScript("change", probe, { keys: ["key"], singleKey: true });
 
 /** The share of a call's remaining time in which Redis may carry out its change; the rest is for the answer. */
 const CHANGE_SHARE = 0.9;
@@ -344,7 +344,7 @@ class Change extends RoundTrip<string[]> {
       }
       clock.learn(Number(answer[1]), sent, performance.now());
       if (answer[0] !== "late") {
-        this.isMade = script.made.includes(answer[0]);
+        this.isMade = answer[0] === "done";
         if (this.isMade && replicas) await replicas.confirm(this.timeouts.left(this));
         return answer;
       }

@@ -1,5 +1,7 @@
+import { hash } from "node:crypto";
 import apiTokensPart from "../scripts/parts/api-tokens.lua" with { type: "text" };
 import environmentPart from "../scripts/parts/environment.lua" with { type: "text" };
+import targetPart from "../scripts/parts/target.lua" with { type: "text" };
 import tokensPart from "../scripts/parts/tokens.lua" with { type: "text" };
 
 /*
@@ -8,14 +10,15 @@ import tokensPart from "../scripts/parts/tokens.lua" with { type: "text" };
  *
  * Every change takes a deadline, in milliseconds since 1970 by Redis' clock. It may have waited in a socket, or in a
  * Redis that was stopped, until long after its caller was told that it failed. So after the deadline it changes nothing,
- * and answers `late`. The second element of every answer of a change is Redis' clock.
+ * and answers `late`. The first element of a change's answer is `done` if the change is made, and replicas have to confirm it
+ * then. The second element is Redis' clock.
  *
  * Redis refuses a change before it starts if its memory is full (`#!lua` without `allow-oom`). A script fails at the first
  * key that has another type, and, while its slot is migrating, at the first missing key. So it reads the keys that it writes
  * before its first write. `parts/environment.lua` reads a key that never exists, which covers the migration.
  */
 
-/** A script in Lua, and what its arguments are called. */
+/** A script in Lua, and the names of its arguments. */
 export interface Script<Key extends string = string, Arg extends string = string> {
   /** The name that it has as a command of a connection. */
   readonly name: string;
@@ -24,9 +27,8 @@ export interface Script<Key extends string = string, Arg extends string = string
   readonly keys: readonly Key[];
   /** Each is a local variable of the script, too. */
   readonly args: readonly Arg[];
+  /** Whether it takes a deadline. */
   readonly isChange: boolean;
-  /** Of its answers, those by which the change is made, by this call or an earlier one: replicas are waited for then. */
-  readonly made: readonly (string | undefined)[];
   /** Whether it touches no other key than its first. */
   readonly singleKey: boolean;
 }
@@ -41,18 +43,18 @@ export type ScriptArgs<Key extends string = string, Arg extends string = string>
   readonly extraArgs?: readonly string[];
 };
 
-/** A script. Default: no arguments; it touches further keys; the answer `done` means that the change is committed. */
+/**
+ * `read`: writes nothing. `change`: takes a deadline. `count`: writes without a deadline what does not have to last.
+ */
+export type ScriptKind = "read" | "change" | "count";
+
 export interface ScriptDefinition<Key extends string, Arg extends string> {
-  /**
-   * Uses, beside its keys and arguments: `extra`, the index in ARGV of what is behind the arguments; `unpack`; and, in a
-   * script that reads the clock, `micros`, `now` and `nowText`.
-   */
-  readonly lua: string;
   readonly keys: readonly Key[];
+  /** Default: none. */
   readonly args?: readonly Arg[];
+  /** Whether it touches no other key than its first. Default: it may. */
   readonly singleKey?: boolean;
-  readonly made?: readonly string[];
-  /** Whether a change is made even if Redis' memory is full: it revokes or deletes. */
+  /** Whether Redis runs it even if its memory is full: it revokes or deletes. Default: false. */
   readonly allowOom?: boolean;
 }
 
@@ -63,7 +65,7 @@ local now = math.floor(micros / 1000)
 local nowText = string.format('%.0f', now)
 `;
 
-/** What begins every change. */
+/** The first lines of every change. */
 const UNLESS_LATE = "if now > tonumber(ARGV[1]) then return {'late', nowText} end\n";
 
 /** Lua 5.1 and 5.3 have different names for it. */
@@ -73,59 +75,30 @@ const UNPACK = "local unpack = table.unpack or unpack\n";
 const PARTS: { readonly [name: string]: string } = {
   "api-tokens": apiTokensPart,
   environment: environmentPart,
+  target: targetPart,
   tokens: tokensPart,
 };
 
-function assemble(
-  { keys, args = [], lua }: ScriptDefinition<string, string>,
-  { head, first }: { readonly head: string; readonly first: number },
-): string {
+/**
+ * Assembles a script: the parts that it includes, and its keys and arguments as local variables.
+ *
+ * @param text uses beside these: `extra`, the index in ARGV of what is behind the arguments; `unpack`; and `micros`, `now` and
+ *   `nowText`, Redis' clock
+ */
+export function defineScript<const Key extends string, const Arg extends string = never>(
+  kind: ScriptKind,
+  text: string,
+  { keys, args = [], singleKey = false, allowOom = false }: ScriptDefinition<Key, Arg>,
+): Script<Key, Arg> {
+  const isChange = kind === "change";
+  const flags = kind === "read" ? " flags=no-writes" : allowOom ? " flags=allow-oom" : "";
+  const first = isChange ? 2 : 1;
   const locals = (names: readonly string[], list: string, from: number) =>
     names.length === 0 ? "" : `local ${names.join(", ")} = ${names.map((_, i) => `${list}[${from + i}]`).join(", ")}\n`;
-  const body = lua.replace(/^-- include: (.+)\n/gm, (_, name: string) => PARTS[name] as string);
-  return `${head}${UNPACK}local extra = ${first + args.length}\n${locals(keys, "KEYS", 1)}${locals(args, "ARGV", first)}${body}`;
-}
-
-/**
- * A script that changes nothing.
- *
- * @param name that no other script has
- */
-export function readScript<const Key extends string, const Arg extends string = never>(
-  name: string,
-  definition: ScriptDefinition<Key, Arg>,
-): Script<Key, Arg> {
-  const { keys, args = [], singleKey = false } = definition;
-  const lua = assemble(definition, { head: `#!lua flags=no-writes\n${CLOCK}`, first: 1 });
-  return { name: `ug-${name}`, lua, keys, args, singleKey, isChange: false, made: [] };
-}
-
-/** A script that makes a change. @param name that no other script has */
-export function changeScript<const Key extends string, const Arg extends string = never>(
-  name: string,
-  definition: ScriptDefinition<Key, Arg>,
-): Script<Key, Arg> {
-  const { keys, args = [], singleKey = false, made = ["done"], allowOom = false } = definition;
-  const head = `#!lua${allowOom ? " flags=allow-oom" : ""}\n${CLOCK}${UNLESS_LATE}`;
-  return {
-    name: `ug-${name}`,
-    lua: assemble(definition, { head, first: 2 }),
-    keys,
-    args,
-    singleKey,
-    isChange: true,
-    made,
-  };
-}
-
-/** A script that writes what does not have to last, such as a count. It takes no deadline. */
-export function countScript<const Key extends string, const Arg extends string = never>(
-  name: string,
-  definition: ScriptDefinition<Key, Arg>,
-): Script<Key, Arg> {
-  const { keys, args = [], singleKey = false } = definition;
-  const lua = assemble(definition, { head: `#!lua\n${CLOCK}`, first: 1 });
-  return { name: `ug-${name}`, lua, keys, args, singleKey, isChange: false, made: [] };
+  const variables = `${UNPACK}local extra = ${first + args.length}\n${locals(keys, "KEYS", 1)}${locals(args, "ARGV", first)}`;
+  const body = text.replace(/^-- include: (.+)\n/gm, (_, part: string) => PARTS[part] as string);
+  const lua = `#!lua${flags}\n${CLOCK}${isChange ? UNLESS_LATE : ""}${variables}${body}`;
+  return { name: `ug-${hash("sha1", lua)}`, lua, keys, args, isChange, singleKey };
 }
 
 /** The arguments of a script as Redis takes them: the number of its keys, these, and the others. @param deadline of a change */

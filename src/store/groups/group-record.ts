@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Environment } from "../../domain/environment.ts";
-import { RecordUnreadable } from "../../domain/errors.ts";
+import { RecordUnreadable, TokenNotFound } from "../../domain/errors.ts";
+import { isMalformedUserGroupToken } from "../../domain/token.ts";
 import type {
   GroupFields,
   Json,
@@ -9,11 +10,13 @@ import type {
   UserGroup,
   UserGroupChange,
   UserGroupInfo,
+  UserGroupTarget,
   Viewer,
 } from "../../domain/user-group.ts";
 import type { Audit } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
-import type { EncryptedToken, TokenCipher } from "../encryption.ts";
+import { type EncryptedToken, type TokenCipher, tokenDigest } from "../encryption.ts";
+import { groupKey, tokensKey } from "../keys.ts";
 import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
 
 /** What user groups are read and changed with. */
@@ -133,19 +136,6 @@ export function groupFromRecord(
 }
 
 /**
- * The group as a change has left it.
- *
- * @throws RecordUnreadable, with the outcome `unknown`: the record was damaged before, and the change may be made
- */
-export function changedGroup(...args: Parameters<typeof groupFromRecord>): UserGroup {
-  try {
-    return groupFromRecord(...args);
-  } catch (error) {
-    throw error instanceof RecordUnreadable ? new RecordUnreadable(error.cause, "unknown") : error;
-  }
-}
-
-/**
  * The viewer that a record shows to the bearer of its token.
  *
  * @param isGraced whether the token is the one in its grace period, not the current one
@@ -260,6 +250,19 @@ export function etagOf(teamId: number, version: number | string): string {
 /** The time of a version, in milliseconds since 1970. */
 export function msOf(version: number): number {
   return Math.floor(version / 1000);
+}
+
+/** The digest of a token that is looked for. @throws TokenNotFound when no group can have it */
+export function digestOf(token: string): string {
+  if (isMalformedUserGroupToken(token)) throw new TokenNotFound(true);
+  return tokenDigest(token);
+}
+
+/** How scripts find the group of a target: by its id, or by the digest `old` that its token must have. @throws TokenNotFound */
+export function targetArgs(number: number, target: UserGroupTarget) {
+  if (target.by === "id") return { target: groupKey(number, target.providedId), id: target.providedId, old: "" };
+  const old = digestOf(target.token);
+  return { target: tokensKey(number, old), id: "", old };
 }
 
 /** The JSON object of a field; undefined when it is missing, as only properties may be. @throws RecordUnreadable */

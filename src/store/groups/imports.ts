@@ -4,10 +4,11 @@ import { DomainError, StoreUnavailable, TokenNotImportable, UserGroupExists } fr
 import type { ImportOutcome } from "../../domain/store.ts";
 import { isMalformedUserGroupToken, newUserGroupToken } from "../../domain/token.ts";
 import type { ImportedUserGroup, ImportOptions, UserGroupChange } from "../../domain/user-group.ts";
-import { changeEnvironment } from "../audit.ts";
+import { changeEnvironment, requireNoRefusal } from "../audit.ts";
 import { tokenDigest } from "../encryption.ts";
 import { environmentKey, groupKey, idsKey, tokensKey } from "../keys.ts";
 import { inBatches, isEmpty, type StoredRecord } from "../records.ts";
+import { REPAIR_TOKEN, WRITE_GROUP } from "../scripts.ts";
 import {
   changeArgs,
   changedFields,
@@ -19,7 +20,6 @@ import {
   tokenTimeOf,
   versionOf,
 } from "./group-record.ts";
-import { REPAIR_TOKEN, requireDone, WRITE_GROUP } from "./group-scripts.ts";
 import { teamIdArgs } from "./user-groups.ts";
 
 /** How many groups are imported at once: their records have to fit into memory, and Redis is not ours alone. */
@@ -136,7 +136,7 @@ async function write(
     ...{ group: groupKey(number, providedId), ids: idsKey(number), tokens: tokensKey(number, digest || "00") },
     ...{ id: providedId, expected: versionOf(record), digest, graceMs, ...teamIdArgs(number), ...changeArgs(fields) },
   });
-  return requireDone("import", answer)[0] !== "changed";
+  return answer[0] !== "changed";
 }
 
 /** Requires that a group is found by the token that it has: the index may have lost the entry. @throws TokenTaken */
@@ -147,7 +147,7 @@ async function requireEntry({ providedId }: ImportedUserGroup, token: GivenToken
   if (holder === providedId) return;
   const keys = { environment: environmentKey(number), group: groupKey(number, providedId), tokens };
   const args = { ...keys, id: providedId, digest: token.digest };
-  requireDone("import", await client.change("repair-token", REPAIR_TOKEN, args));
+  requireNoRefusal(await client.change("repair-token", REPAIR_TOKEN, args));
 }
 
 /** The names of the fields that have new values. */

@@ -7,8 +7,8 @@ import { changeEnvironment } from "../audit.ts";
 import { digest, tokenDigest } from "../encryption.ts";
 import { requestKey, tokensKey } from "../keys.ts";
 import { recordFromAnswer, type StoredRecord } from "../records.ts";
-import { FIELD, type GroupDeps } from "./group-record.ts";
-import { REVOKE_TOKENS, ROTATE_TOKEN, requireFound, targetArgs } from "./group-scripts.ts";
+import { REVOKE_TOKENS, ROTATE_TOKEN } from "../scripts.ts";
+import { FIELD, type GroupDeps, targetArgs } from "./group-record.ts";
 
 /** How long what a rotation under a request id made is kept for retries, in milliseconds. */
 export const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
@@ -53,9 +53,9 @@ export async function rotate(
       keptRequestMs: REQUEST_TTL_MS,
     },
   );
-  const [state, now, madeDigest, providedId = ""] = requireFound("rotate", target, answer);
+  const [, now, madeDigest, providedId = ""] = answer;
   const record = recordFromAnswer(answer, 4);
-  // A repeated revocation succeeds even if the token has been replaced since.
-  if (state === "replayed" && !isRevocation && madeDigest !== record[FIELD.digest]) throw new TokenReplaced();
+  // An earlier call under the request id has made another token. A revocation succeeds even if that is replaced by now.
+  if (!isRevocation && madeDigest !== record[FIELD.digest]) throw new TokenReplaced();
   return { providedId, record, now: Number(now) };
 }

@@ -1,13 +1,20 @@
 import type { Environment } from "../../domain/environment.ts";
 import { UserGroupNotFound } from "../../domain/errors.ts";
-import type { UserGroupAdminStore, UserGroupRange, UserGroupSearch } from "../../domain/store.ts";
+import type { UserGroupAdminStore, UserGroupRange } from "../../domain/store.ts";
 import type { ListedUserGroup, UserGroup } from "../../domain/user-group.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { groupKey, idsKey } from "../keys.ts";
-import { isEmpty, READ, recordFromAnswer, recordsOf } from "../records.ts";
-import { type GroupDeps, groupFromRecord, infoFromRecord, LISTED_FIELDS, listedFromRecord } from "./group-record.ts";
-import { DELETE_GROUP, LIST_IDS, requireFound, SEARCH_IDS, targetArgs } from "./group-scripts.ts";
+import { isEmpty, recordFromAnswer, recordsOf } from "../records.ts";
+import { DELETE_GROUP, LIST_IDS, READ, SEARCH_IDS } from "../scripts.ts";
+import {
+  type GroupDeps,
+  groupFromRecord,
+  infoFromRecord,
+  LISTED_FIELDS,
+  listedFromRecord,
+  targetArgs,
+} from "./group-record.ts";
 import { importGroups } from "./imports.ts";
 import { rotate } from "./rotations.ts";
 import { endSessions } from "./user-groups.ts";
@@ -22,53 +29,43 @@ export const MAX_PAGE_BYTES = 1024 * 1024;
 const LISTED_AT_ONCE = 250;
 
 /** How many groups a search looks at in one script, and for how long it goes on, in milliseconds. */
-const SEARCHED_AT_ONCE = 1000;
+const SEARCHED_AT_ONCE = 500;
 const SEARCH_MS = 1000;
 
-/** The ids of groups in their order, and Redis' clock before any of them was read. */
-export async function listIds(client: StoreClient, { number }: Environment, range: UserGroupRange) {
-  const args = { ids: idsKey(number), ...rangeArgs(range), count: range.size };
-  const [, now, ...ids] = await client.ask("list-user-group-ids", LIST_IDS, args);
-  return { now: Number(now), ids };
-}
-
-function rangeArgs({ after, prefix }: Pick<UserGroupRange, "after" | "prefix">) {
-  return { from: after !== "" ? `(${after}` : prefix === "" ? "-" : `[${prefix}`, idPrefix: prefix };
+/**
+ * A page of the ids of groups in their order; Redis' clock before any of them was read; and the id before the next page. A
+ * search by name ends when it has taken some time.
+ */
+export async function listIds(
+  client: StoreClient,
+  { number }: Environment,
+  { after, prefix, size, nameContains = "" }: UserGroupRange & { readonly nameContains?: string },
+): Promise<{ readonly ids: readonly string[]; readonly now: number; readonly next: string | undefined }> {
+  const isSearch = nameContains !== "";
+  const end = performance.now() + SEARCH_MS;
+  const ids: string[] = [];
+  for (let last = after; ; ) {
+    const from = last !== "" ? `(${last}` : prefix === "" ? "-" : `[${prefix}`;
+    const args = { ids: idsKey(number), from, idPrefix: prefix, contains: nameContains };
+    const [, now, seen = "", ...found] = isSearch
+      ? await client.ask("search-user-groups", SEARCH_IDS, { ...args, count: SEARCHED_AT_ONCE })
+      : await client.ask("list-user-group-ids", LIST_IDS, { ...args, count: size });
+    ids.push(...found);
+    if (ids.length < size && seen !== "" && performance.now() < end) last = seen;
+    else {
+      const next = ids.length > size ? ids[size - 1] : seen || undefined;
+      return { ids: ids.slice(0, size), now: Number(now), next };
+    }
+  }
 }
 
 /** The administration of user groups in Redis. */
 export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
   const { client, cipher, audit } = deps;
 
-  /** A page of ids, and the last id before the next page. */
-  const pageOfIds = async (environment: Environment, range: UserGroupRange) => {
-    const { now, ids } = await listIds(client, environment, { ...range, size: range.size + 1 });
-    const page = ids.slice(0, range.size);
-    return { ids: page, now, next: ids.length > range.size ? page.at(-1) : undefined };
-  };
-
-  /** A page of the ids of groups whose name contains a text: the search ends when it has taken some time. */
-  const search = async ({ number }: Environment, { size, nameContains, ...range }: UserGroupSearch) => {
-    const ids: string[] = [];
-    const until = performance.now() + SEARCH_MS;
-    let { after } = range;
-    for (;;) {
-      const args = { ids: idsKey(number), ...rangeArgs({ ...range, after }), contains: nameContains };
-      const counted = { ...args, count: SEARCHED_AT_ONCE };
-      const [, now, last = "", ...found] = await client.ask("search-user-groups", SEARCH_IDS, counted);
-      ids.push(...found);
-      const page = ids.slice(0, size);
-      if (ids.length > size) return { ids: page, now: Number(now), next: page.at(-1) };
-      if (last === "") return { ids, now: Number(now), next: undefined };
-      if (ids.length === size || performance.now() > until) return { ids, now: Number(now), next: last };
-      after = last;
-    }
-  };
-
   return {
     async list(environment, range) {
-      const isSearch = range.nameContains !== "";
-      const { ids, now, next } = await (isSearch ? search(environment, range) : pageOfIds(environment, range));
+      const { ids, now, next } = await listIds(client, environment, range);
       const items: ListedUserGroup[] = [];
       const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
       const keyOf = (id: string) => groupKey(environment.number, id);
@@ -80,7 +77,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
     },
 
     async export(environment, range) {
-      const { ids, now, next } = await pageOfIds(environment, range);
+      const { ids, now, next } = await listIds(client, environment, range);
       // What changes in the same millisecond is younger.
       const snapshotTime = now - 1;
       const items: UserGroup[] = [];
@@ -106,8 +103,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
     async delete(environment, target, etag, by) {
       const { number } = environment;
       const args = { ...targetArgs(number, target), ids: idsKey(number), etag };
-      const change = { client, audit, environment, by };
-      requireFound("delete", target, await changeEnvironment(change, "delete", DELETE_GROUP, args));
+      await changeEnvironment({ client, audit, environment, by }, "delete", DELETE_GROUP, args);
     },
 
     async revokeTokens(environment, providedId, { graceMs, requestId }, by) {

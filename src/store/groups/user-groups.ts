@@ -13,11 +13,12 @@ import { changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { digest, tokenDigest } from "../encryption.ts";
 import { endedSessionsKey, environmentKey, groupKey, idsKey, tokensKey } from "../keys.ts";
-import { integerOf, isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
+import { afterChange, integerOf, isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
+import { END_SESSIONS, RESOLVE_SESSION, RESOLVE_TOKEN, UPDATE_GROUP, WRITE_GROUP } from "../scripts.ts";
 import {
   changeArgs,
   changedFields,
-  changedGroup,
+  digestOf,
   etagOf,
   FIELD,
   type GroupDeps,
@@ -27,15 +28,6 @@ import {
   setToken,
   viewerFromRecord,
 } from "./group-record.ts";
-import {
-  digestOf,
-  END_SESSIONS,
-  RESOLVE_SESSION,
-  RESOLVE_TOKEN,
-  requireDone,
-  UPDATE_GROUP,
-  WRITE_GROUP,
-} from "./group-scripts.ts";
 import { rotate } from "./rotations.ts";
 
 /** How long revoked sessions of a viewer are noted, in milliseconds: until none is used by a call; clocks may differ by a minute. */
@@ -95,7 +87,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       ...{ group: groupKey(number, providedId), ids: idsKey(number), tokens: tokensKey(number, digest) },
       ...{ id: providedId, expected: "", digest, graceMs: 0, ...teamIdArgs(number), ...changeArgs(fields) },
     });
-    const [outcome, , version = "", teamText] = requireDone("create", answer);
+    const [outcome, , version = "", teamText] = answer;
     if (outcome === "changed") {
       return { group: groupFromRecord(recordFromAnswer(answer), environment, cipher, providedId), created: false };
     }
@@ -124,14 +116,14 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
         ...{ group: groupKey(environment.number, providedId), id: providedId, etag, heldKeys: cipher.keyIdList },
         ...changeArgs(changedFields(change)),
       });
-      const [, , dropped] = requireDone("update", answer);
-      if (dropped !== "0") audit.onDropped(environment, Number(dropped));
-      return changedGroup(recordFromAnswer(answer, 3), environment, cipher, providedId);
+      const dropped = Number(answer[2]);
+      if (dropped > 0) audit.onDropped(environment, dropped);
+      return afterChange(() => groupFromRecord(recordFromAnswer(answer, 3), environment, cipher, providedId));
     },
 
     async rotate(environment, rotation, by) {
       const { record, providedId } = await rotate(deps, environment, rotation, { by });
-      return changedGroup(record, environment, cipher, providedId);
+      return afterChange(() => groupFromRecord(record, environment, cipher, providedId));
     },
 
     async resolve(environment, token) {
@@ -183,11 +175,10 @@ export async function endSessions(
   { providedId, viewerId }: SessionOwner,
   by: ChangeBy,
 ): Promise<void> {
-  const answer = await changeEnvironment({ client, audit, environment, by }, "end-sessions", END_SESSIONS, {
+  await changeEnvironment({ client, audit, environment, by }, "end-sessions", END_SESSIONS, {
     ...{ group: groupKey(environment.number, providedId), id: providedId, viewer: viewerDigest(viewerId) },
     ...{ mostViewers: MAX_ENDED_VIEWERS, keptNotesMs: KEPT_NOTES_MS },
   });
-  requireDone("end-sessions", answer);
 }
 
 /** Whether there is an environment with a number, and its deletion has not begun. */

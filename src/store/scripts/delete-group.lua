@@ -1,15 +1,10 @@
--- Deletes a group, which is found as in `rotate-token`, and whatever leads to it. If `etag` is not empty, it must have it.
+-- Deletes a group, found as in `rotate-token`, and whatever leads to it. If `etag` is not empty, it must have it.
 -- The keys of request ids expire later. They hold the team id, which is never used again.
--- Answers `missing`; `stale`; or `done`.
+-- Answers `no-group`; `no-token`; `stale`; or `done`.
 -- include: tokens
-local group = target
-if id == '' then
-  id = holderOf(old)
-  if not id then return {'missing', nowText} end
-  group = prefix .. 'group:' .. id
-end
+-- include: target
 local found = redis.call('HMGET', group, 'd', 'x', 'g', 'u', 'c')
-if redis.call('EXISTS', group) == 0 or old ~= '' and found[1] ~= old then return {'missing', nowText} end
+if redis.call('EXISTS', group) == 0 or old ~= '' and found[1] ~= old then return missing end
 if etag ~= '' and etag ~= (found[3] or '') .. '-' .. (found[4] or found[5] or '') then return {'stale', nowText} end
 local ending = entriesOf(id, found[1], found[2])
 redis.call('ZSCORE', ids, id)

@@ -1,10 +1,10 @@
 -- Revokes the viewer sessions of a group, or only those of the viewer with a digest: `mostViewers` may be noted at a time, each
 -- as the oldest generation that is still valid, a colon and when it was noted. The version of the group stays, because nothing
 -- changes that callers see of it.
--- Answers `missing`; `unreadable`; `too-many`; or `done`.
+-- Answers `no-group`; `unreadable`; `too-many-viewers`; or `done`.
 -- include: tokens
 local found = redis.call('HMGET', group, 'g', 's')
-if not found[1] then return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'missing', nowText} end
+if not found[1] then return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'no-group', nowText} end
 local ended, generation = prefix .. 'sessions:' .. found[1], nextGeneration(found[2])
 local count, old = redis.call('HLEN', ended), {}
 if viewer ~= '' and count >= tonumber(mostViewers) and redis.call('HEXISTS', ended, viewer) == 0 then
@@ -13,7 +13,7 @@ if viewer ~= '' and count >= tonumber(mostViewers) and redis.call('HEXISTS', end
     local noted = tonumber(string.match(notes[i + 1], ':(%d+)$') or '0')
     if now - noted > tonumber(keptNotesMs) then old[#old + 1] = notes[i] end
   end
-  if count - #old >= tonumber(mostViewers) then return {'too-many', nowText} end
+  if count - #old >= tonumber(mostViewers) then return {'too-many-viewers', nowText} end
 end
 audit('g:' .. id, 'viewer_sessions')
 if viewer == '' then

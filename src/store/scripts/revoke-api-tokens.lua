@@ -1,43 +1,46 @@
 -- Revokes an API token with all its secrets and, if `issued` is set, all API tokens that it created or rotated, that these did,
--- and so on. Each gets an event, with its id, its role and its name. Secrets that have expired are taken off the list.
--- Answers `missing`, or `done`; and the digests of the secrets.
+-- and so on. It revokes at most `count`, those that were issued last first: whatever one call leaves, also what is issued in the
+-- meantime, the next call finds. The last call takes secrets that have expired off the list.
+-- Answers `done` or, if it revoked none, `none`; how many it revoked; how many it left; and the digests of the secrets.
 -- include: api-tokens
 local members = issued == '' and membersOf(id) or redis.call('ZRANGEBYLEX', apiTokens, '-', '+')
-local tokens, issuedBy, expired = {}, {}, {}
-local function noteMaker(maker, of)
-  issuedBy[maker] = issuedBy[maker] or {}
-  table.insert(issuedBy[maker], of)
+local membersById, issuedBy = {}, {}
+local function note(list, key, value)
+  list[key] = list[key] or {}
+  list[key][#list[key] + 1] = value
 end
 for _, member in ipairs(members) do
-  local found = redis.call('HMGET', keyOf(member), 'id', 'role', 'display_name', 'creator', 'rotator')
-  local of = string.match(member, '^[^ ]*')
-  if not found[1] then
-    expired[#expired + 1] = member
-  else
-    tokens[of] = tokens[of] or {subject = of .. ' ' .. (found[2] or '') .. ' ' .. (found[3] or '')}
-    table.insert(tokens[of], member)
-    noteMaker(found[4] or '', of)
-    if found[5] then noteMaker(found[5], of) end
-  end
+  local of, creator, rotator = string.match(member, '^(%S+) %S+ ?(%S*) ?(%S*)')
+  note(membersById, of, member)
+  note(issuedBy, creator, of)
+  if rotator ~= '' then note(issuedBy, rotator, of) end
 end
-local ending, isEnding, makers = {}, {[id] = true}, {id}
-if tokens[id] then ending[1] = id end
-while issued ~= '' and #makers > 0 do
-  for _, of in ipairs(issuedBy[table.remove(makers)] or {}) do
-    if not isEnding[of] then
-      isEnding[of] = true
-      ending[#ending + 1], makers[#makers + 1] = of, of
-    end
+local found, isFound, i = {id}, {[id] = true}, 1
+while issued ~= '' and i <= #found do
+  for _, of in ipairs(issuedBy[found[i]] or {}) do
+    if not isFound[of] then found[#found + 1], isFound[of] = of, true end
   end
+  i = i + 1
 end
-local digests = {}
-for _, of in ipairs(ending) do audit('t:' .. tokens[of].subject, '') end
-for _, of in ipairs(ending) do
-  for _, member in ipairs(tokens[of]) do
-    remove(member)
-    digests[#digests + 1] = digestOf(member)
+local left, subjects, ending = math.max(#found - tonumber(count), 0), {}, {}
+for i = #found, left + 1, -1 do
+  local subject
+  for _, member in ipairs(membersById[found[i]] or {}) do
+    local record = redis.call('HMGET', keyOf(member), 'id', 'role', 'display_name')
+    if record[1] then subject = subjectOf(found[i], record[2], record[3]) end
+    ending[#ending + 1] = member
   end
+  subjects[#subjects + 1] = subject
+end
+local expired = {}
+for _, member in ipairs(left == 0 and members or {}) do
+  if redis.call('EXISTS', keyOf(member)) == 0 then expired[#expired + 1] = member end
+end
+for _, subject in ipairs(subjects) do audit(subject, '') end
+local answer = {#subjects > 0 and 'done' or 'none', nowText, string.format('%.0f', #subjects), string.format('%.0f', left)}
+for _, member in ipairs(ending) do
+  remove(channel, member)
+  answer[#answer + 1] = digestOf(member)
 end
 for _, member in ipairs(expired) do redis.call('ZREM', apiTokens, member) end
-if #ending == 0 then return {'missing', nowText} end
-return {'done', nowText, string.format('%.0f', #ending), unpack(digests)}
+return answer

@@ -1,8 +1,8 @@
 -- Gives a group a new token, `text`, encrypted under the key `keyId`. `target` is the key of the group with the `id`; without
 -- an `id`, the bucket of the token `old`, which the group must have. What a rotation under a request id made is kept under the
 -- key `request`, with the digest of the request's parameters.
--- Answers `missing`; `unreadable`; `reused` if the request id was used with other parameters; `replayed`, the digest of the
--- token that the first rotation made, the id of the group and its record; or `done`, the digest, the id and the record.
+-- Answers `no-group`; `no-token`; `unreadable`; `reused` if the request id was used with other parameters; or `done`, the digest
+-- of the token that this rotation or the first one under the request id made, the id of the group and its record.
 -- include: tokens
 local first = redis.call('HMGET', request, 'parameters', 'id', 'team', 'digest')
 if first[2] then
@@ -10,20 +10,15 @@ if first[2] then
   -- A group that was created again under the id has another team id: to it, this request is a new one.
   if first[3] and redis.call('HGET', key, 'g') == first[3] then
     if first[1] ~= parameters then return {'reused', nowText} end
-    return {'replayed', nowText, first[4] or '', first[2], unpack(redis.call('HGETALL', key))}
+    return {'done', nowText, first[4] or '', first[2], unpack(redis.call('HGETALL', key))}
   end
 end
-local group = target
-if id == '' then
-  id = holderOf(old)
-  if not id then return {'missing', nowText} end
-  group = prefix .. 'group:' .. id
-end
+-- include: target
 local found = redis.call('HMGET', group, 'd', 'x', 's', 'g', 'c')
 if not found[1] or not found[4] or not found[5] then
-  return {redis.call('EXISTS', group) == 1 and old == '' and 'unreadable' or 'missing', nowText}
+  return redis.call('EXISTS', group) == 1 and old == '' and {'unreadable', nowText} or missing
 end
-if old ~= '' and found[1] ~= old then return {'missing', nowText} end
+if old ~= '' and found[1] ~= old then return missing end
 local ending = endingEntries(id, found, digest, graceMs)
 audit('g:' .. id, 'token')
 removeEntries(ending)

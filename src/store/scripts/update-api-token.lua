@@ -1,27 +1,27 @@
--- Changes values of an API token, also for its secrets in their grace period, which does not get longer by it. `expires` is when
--- it expires, empty: never, `same`: as before. Behind the arguments come fields and values to set. Nothing is written if
--- `changedFields` is empty. Answers `missing` or `done`.
+-- Changes an API token, also its secrets in their grace period, which does not get longer by it. `displayName` is empty, and
+-- `expires` is `same`, if it stays; an empty `expires` means that the API token does not expire.
+-- Answers `no-api-token`; `unreadable`; `same` or `done`, and its secrets.
 -- include: api-tokens
-local members = {}
-for _, member in ipairs(membersOf(id)) do
-  if redis.call('EXISTS', keyOf(member)) == 1 then members[#members + 1] = member end
-end
-if #members == 0 then return {'missing', nowText} end
-audit('t:' .. subject, changedFields)
-for _, member in ipairs(members) do
-  local key = keyOf(member)
-  if extra <= #ARGV then redis.call('HSET', key, unpack(ARGV, extra)) end
-  local last = tonumber(redis.call('HGET', key, 'expire_time') or '')
-  local isLater = last and (expires == '' or expires ~= 'same' and tonumber(expires) > last)
-  if expires ~= 'same' and not (isLater and redis.call('HEXISTS', key, 'is_replaced') == 1) then
+local secrets, current = secretsOf(id)
+if not current then return {'no-api-token', nowText} end
+local record, changed = current.record, {}
+if not isWhole(record) then return {'unreadable', nowText} end
+if displayName ~= '' and displayName ~= record.display_name then changed[1] = 'display_name' end
+if expires ~= 'same' and expires ~= (record.expire_time or '') then changed[#changed + 1] = 'expire_time' end
+if #changed == 0 then return append({'same', nowText}, membersOf(id)) end
+audit(subjectOf(id, record.role, record.display_name), table.concat(changed, ','))
+for _, secret in ipairs(secrets) do
+  if displayName ~= '' then redis.call('HSET', secret.key, 'display_name', displayName) end
+  local isLater = expires == '' or (tonumber(expires) or 0) > (tonumber(secret.record.expire_time) or math.huge)
+  if expires ~= 'same' and not (secret.record.is_replaced and isLater) then
     if expires == '' then
-      redis.call('HDEL', key, 'expire_time')
-      redis.call('PERSIST', key)
+      redis.call('HDEL', secret.key, 'expire_time')
+      redis.call('PERSIST', secret.key)
     else
-      redis.call('HSET', key, 'expire_time', expires)
-      redis.call('PEXPIREAT', key, expires)
+      redis.call('HSET', secret.key, 'expire_time', expires)
+      redis.call('PEXPIREAT', secret.key, expires)
     end
   end
-  publish(member)
+  publish(channel, secret.member)
 end
-return {'done', nowText}
+return append({'done', nowText}, membersOf(id))

@@ -1,10 +1,10 @@
 -- Changes a group that has this etag, or any where it is empty. Behind the arguments come fields and values to set; `removed`
 -- are letters of fields that it must not have. The caller decrypts the token of the answer, so `heldKeys` must have its key.
--- Answers `missing`; `unreadable`; `stale`; `locked` and the id of the token's key if `heldKeys` lacks it; `same` and the
+-- Answers `no-group`; `unreadable`; `stale`; `locked` and the id of the token's key if `heldKeys` lacks it; `same` and the
 -- record if it has these values already; or `done` and the record, behind how many older events were removed.
 local found = redis.call('HMGET', group, 'd', 'k', 'g', 'u', 'c')
 if not found[1] or not found[5] then
-  return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'missing', nowText}
+  return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'no-group', nowText}
 end
 if etag ~= '' and etag ~= (found[3] or '') .. '-' .. (found[4] or found[5]) then return {'stale', nowText} end
 if not string.find(heldKeys, ',' .. (found[2] or '') .. ',', 1, true) then return {'locked', nowText, found[2] or ''} end

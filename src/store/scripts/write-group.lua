@@ -1,7 +1,7 @@
 -- Writes a group as given, if the version of its last change is `expected` or, if that is empty, if there is no such group.
 -- `digest`: of the token that it gets; empty: it keeps its own. Behind the arguments come fields and values to set.
 -- Answers `changed` if that does not hold, with the record where there should be none; `unreadable`; `taken` if another group
--- has the token; `full`; `created`, its version and its team id; or `done`.
+-- has the token; `full`; or `done` and, of a new group, its version and its team id.
 -- include: tokens
 local found = redis.call('HMGET', group, 'd', 'x', 's', 'u', 'c')
 local last = found[4] or found[5] or ''
@@ -21,7 +21,7 @@ if last == '' then
   local bucket, field = entryOf(digest)
   redis.call('HSET', bucket, field, id)
   redis.call('HSET', group, 'c', versionText, 'd', digest, 'g', teamId, unpack(ARGV, extra))
-  return {'created', nowText, versionText, teamId}
+  return {'done', nowText, versionText, teamId}
 end
 local ending = digest == '' and {} or endingEntries(id, found, digest, graceMs)
 audit('g:' .. id, changedFields)

@@ -1,22 +1,12 @@
 import type { StoreClient } from "../connection/client.ts";
 import { StoreMisconfigured } from "../connection/errors.ts";
-import { changeScript } from "../connection/script.ts";
 import { deriveKey, type RingKey } from "../encryption.ts";
 import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
-import { recordFromAnswer } from "../records.ts";
-import adoptKey from "../scripts/adopt-key.lua" with { type: "text" };
-import noteKeyUseText from "../scripts/note-key-use.lua" with { type: "text" };
+import { recordFromAnswer, type StoredRecord } from "../records.ts";
+import { NOTE_KEY_USE } from "../scripts.ts";
 
 /** How often a process notes under which key it encrypts, in milliseconds. */
 export const NOTE_INTERVAL_MS = 10_000;
-
-export const NOTE_KEY_USE = changeScript("note-key-use", {
-  ...{ keys: ["key", "uses"], args: ["id", "check"], lua: noteKeyUseText },
-});
-
-export const ADOPT = changeScript("adopt-key", {
-  ...{ keys: ["key"], args: ["field", "value"], lua: adoptKey, singleKey: true },
-});
 
 /** Identifies a key, and reveals nothing of it. */
 export function checkValue(secret: Uint8Array): string {
@@ -39,10 +29,8 @@ export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey
   requireFit(known, ring);
   const [current] = ring;
   if (current && !known.has(current.id)) {
-    const args = { key: TOKEN_KEYS_KEY, field: current.id, value: checkValue(current.secret) };
-    const answer = await client.change("token-keys", ADOPT, args);
-    // Another process may have noted a key meanwhile, even another one under this id.
-    for (const [id, value] of Object.entries(recordFromAnswer(answer))) known.set(id, value);
+    // Another process may have noted a key in the meantime, even another one under this id.
+    for (const [id, value] of Object.entries(await noteKeyUse(client, current))) known.set(id, value);
     requireFit(known, ring);
   }
   const ids = new Set(ring.map(({ id }) => id));
@@ -67,8 +55,13 @@ function requireFit(known: ReadonlyMap<string, string | undefined>, ring: readon
   }
 }
 
-/** Notes that this process encrypts under a key. @throws StoreUnavailable; TooFewReplicas after the change */
-export async function noteKeyUse(client: StoreClient, { id, secret }: RingKey): Promise<void> {
+/**
+ * Notes that this process encrypts under a key.
+ *
+ * @returns the check values of all keys, by their ids
+ * @throws StoreUnavailable; TooFewReplicas after the change
+ */
+export async function noteKeyUse(client: StoreClient, { id, secret }: RingKey): Promise<StoredRecord> {
   const args = { key: TOKEN_KEYS_KEY, uses: TOKEN_KEY_USES_KEY, id, check: checkValue(secret) };
-  await client.change("token-keys", NOTE_KEY_USE, args);
+  return recordFromAnswer(await client.change("token-keys", NOTE_KEY_USE, args));
 }

@@ -3,11 +3,11 @@ import type { Environment } from "../../domain/environment.ts";
 import { EnvironmentNotFound, RecordUnreadable, SigningKeysChanged } from "../../domain/errors.ts";
 import type { EnvironmentStore } from "../../domain/store.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../../domain/viewer-session.ts";
-import { changeEnvironment, environmentScript } from "../audit.ts";
+import { changeEnvironment } from "../audit.ts";
 import type { GroupDeps } from "../groups/group-record.ts";
 import { ENVIRONMENTS_KEY, fromMember, newsMessage, REVOKED_CHANNEL, signingKeysKey } from "../keys.ts";
-import { READ, recordFromAnswer } from "../records.ts";
-import setSigningKeys from "../scripts/set-signing-keys.lua" with { type: "text" };
+import { recordFromAnswer } from "../records.ts";
+import { READ, SET_SIGNING_KEYS } from "../scripts.ts";
 
 /** How many environments are listed at once: 3 MB of names. */
 const MAX_LISTED = 100_000;
@@ -17,12 +17,6 @@ const TRIES = 5;
 
 /** The field that has the number of the version of the keys; all others are keys. */
 const VERSION = "version";
-
-export const SET_SIGNING_KEYS = environmentScript("set-signing-keys", {
-  ...{ keys: ["signingKeys"], args: ["was", "changedFields", "channel", "message"], lua: setSigningKeys },
-  // Replacing leaked keys revokes the sessions that they signed.
-  allowOom: true,
-});
 
 /** The keys that sign viewer sessions, in Redis, their private keys encrypted under `TOKEN_KEYS`. */
 export function redisSigningKeys({

@@ -6,13 +6,11 @@ import type { EnvironmentStore } from "../../domain/store.ts";
 import type { Reencryption, TokenKey, TokenKeyStore } from "../../domain/token-key.ts";
 import { writeEvent } from "../audit.ts";
 import { StoreMisconfigured } from "../connection/errors.ts";
-import { changeScript } from "../connection/script.ts";
 import { encryptedFromRecord, FIELD, type GroupDeps, TOKEN_FIELDS } from "../groups/group-record.ts";
-import { REENCRYPT_TOKEN } from "../groups/group-scripts.ts";
 import { listIds } from "../groups/user-group-admin.ts";
 import { groupKey, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
-import { inBatches, isEmpty, READ, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "../records.ts";
-import retireKey from "../scripts/retire-key.lua" with { type: "text" };
+import { inBatches, isEmpty, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "../records.ts";
+import { READ, REENCRYPT_TOKEN, RETIRE_KEY } from "../scripts.ts";
 import { NOTE_INTERVAL_MS } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 
@@ -30,8 +28,6 @@ const TRIES = 10;
 const LOOK_MS = 2000;
 
 const PAGE_SIZE = 1000;
-
-export const RETIRE = changeScript("retire-key", { keys: ["key", "uses"], args: ["id", "since"], lua: retireKey });
 
 /** What keys are changed with. */
 export interface TokenKeyDeps extends GroupDeps {
@@ -77,7 +73,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     const ofSigningKeys = after === "" ? await this.#signingKeys.reencrypt(environment, isDryRun) : NO_SIGNING_KEYS;
     const signing = { signingKeyUses: countsOf(ofSigningKeys.uses), failedSigningKeys: ofSigningKeys.failed };
     let count = 0;
-    const { ids } = await listIds(client, environment, { after, prefix: "", size });
+    const { ids, next } = await listIds(client, environment, { after, prefix: "", size });
     const needing: [string, StoredRecord][] = [];
     const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS };
     const keyOf = (id: string) => groupKey(environment.number, id);
@@ -97,7 +93,7 @@ export class RedisTokenKeys implements TokenKeyStore {
       }
     };
     if (!isDryRun) for await (const _ of inBatches(needing, ENCRYPTED_AT_ONCE, reencrypt));
-    return { ...signing, uses, count, failed, next: ids.length < size ? undefined : ids.at(-1) };
+    return { ...signing, uses, count, failed, next };
   }
 
   async recordReencryption(environment: Environment, by: ChangeBy): Promise<void> {
@@ -149,7 +145,7 @@ export class RedisTokenKeys implements TokenKeyStore {
   async #forget(keyId: string, since: number): Promise<void> {
     const { client } = this.#deps;
     const args = { key: TOKEN_KEYS_KEY, uses: TOKEN_KEY_USES_KEY, id: keyId, since: since - UNNOTED_MS };
-    const [state, , used] = await client.change("token-keys", RETIRE, args);
+    const [state, , used] = await client.change("token-keys", RETIRE_KEY, args);
     if (state !== "used") return;
     const from = new Date(Number(used) + UNNOTED_MS).toISOString();
     throw new TokenKeyInUse(

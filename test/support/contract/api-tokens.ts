@@ -12,9 +12,9 @@ import {
   TooManyApiTokens,
 } from "../../../src/domain/errors.ts";
 import { apiTokenDigest, environmentNumberOf, newApiToken } from "../../../src/domain/token.ts";
-import { CREATE_API_TOKEN, REVOKE_API_TOKENS, ROTATE_API_TOKEN } from "../../../src/store/api-tokens/api-tokens.ts";
 import { followRevocations } from "../../../src/store/api-tokens/revocation-feed.ts";
 import { apiTokensKey, apiTokenKey as keyOfToken } from "../../../src/store/keys.ts";
+import { CREATE_API_TOKEN, REVOKE_API_TOKENS, ROTATE_API_TOKEN } from "../../../src/store/scripts.ts";
 import { BY, testApiTokens, testEnvironments } from "../stores.ts";
 import {
   type ContractContext,
@@ -166,7 +166,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(new Set(listener.told)).toEqual(new Set([digest]));
       for (const worker of [0, 1]) expect(await store(newListener(), worker).find(ref)).toBeUndefined();
       expect(await redis().exists(key)).toBe(0);
-      expect(await entries(environment)).toEqual([`${other.apiToken.id} ${other.digest}`]);
+      expect(await entries(environment)).toEqual([`${other.apiToken.id} ${other.digest} root `]);
       await fails(store().revoke(await newEnvironment(), other.apiToken.id), ApiTokenNotFound);
       await fails(store().revoke(environment, other.token), ApiTokenNotFound);
       expect(await store().find(other.ref)).toBeDefined();
@@ -400,11 +400,26 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const ids = Array.from({ length: feeds ? MAX_API_TOKENS - 1 : 50 }, (_, i) => String(i).padStart(16, "0"));
       for (const id of ids) {
         await redis().hset(keyOfToken(environment.number, `d${id}`), { ...record, id, creator: apiToken.id });
-        await redis().zadd(apiTokensKey(environment.number), 0, `${id} d${id}`);
+        await redis().zadd(apiTokensKey(environment.number), 0, `${id} d${id} ${apiToken.id} `);
       }
       expect(await store().revoke(environment, apiToken.id, BY, { issued: true })).toBe(ids.length + 1);
       expect(await listed(environment)).toEqual([]);
       expect(await redis().keys(`ug:{${environment.number}}:api-token:*`)).toEqual([]);
+    });
+
+    it("that are issued between two steps of a revocation are revoked by it, too", async () => {
+      const { environment, apiToken } = await create({ role: "admin" });
+      const child = await create({ role: "admin", creator: apiToken.id }, environment);
+      for (let i = 0; i < 150; i++) await create({ creator: child.apiToken.id }, environment);
+      const lengths: number[] = [];
+      const late = heldUpAt(client(), REVOKE_API_TOKENS.name, async () => {
+        lengths.push((await entries(environment)).length);
+        await create({ creator: child.apiToken.id }, environment);
+      });
+      // At most 50 by each step, with those that were issued before it.
+      expect(await testApiTokens(late).revoke(environment, apiToken.id, BY, { issued: true })).toBe(156);
+      expect(lengths).toEqual([152, 103, 54, 5]);
+      expect(await entries(environment)).toEqual([]);
     });
 
     it("have their use noted at most once a minute, and not when they are gone", async () => {

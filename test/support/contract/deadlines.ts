@@ -1,13 +1,18 @@
 import { describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
 import type { UserGroup } from "../../../src/domain/user-group.ts";
-import { CREATE_API_TOKEN } from "../../../src/store/api-tokens/api-tokens.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
-import { BEGIN_DELETION } from "../../../src/store/environments.ts";
-import { DELETE_GROUP, ROTATE_TOKEN, UPDATE_GROUP, WRITE_GROUP } from "../../../src/store/groups/group-scripts.ts";
 import { apiTokenKey, apiTokensKey, idsKey, requestKey, signingKeysKey, tokensKey } from "../../../src/store/keys.ts";
-import { ADD_MEMBER, SET_IF_ABSENT } from "../../../src/store/records.ts";
-import { ADOPT } from "../../../src/store/secret-keys/ring.ts";
+import {
+  ADD_MEMBER,
+  BEGIN_DELETION,
+  CREATE_API_TOKEN,
+  DELETE_GROUP,
+  ROTATE_TOKEN,
+  SET_IDENTITY,
+  UPDATE_GROUP,
+  WRITE_GROUP,
+} from "../../../src/store/scripts.ts";
 import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY } from "../stores.ts";
 import { type ContractContext, contents, keysOf } from "./context.ts";
@@ -46,8 +51,8 @@ export function deadlineContract({ redis, withGroup }: ContractContext): void {
     "a creation of an API token": (send, { number }) =>
       send(CREATE_API_TOKEN, {
         ...{ ...AUDIT.argsOf(number, BY), apiTokens: apiTokensKey(number), apiToken: apiTokenKey(number, "late") },
-        ...{ member: "late late", maker: "", mostTokens: 9, expireTime: "", subject: "late", channel: "c" },
-        extraArgs: ["id", "late"],
+        ...{ id: "late", tokenRole: "read", displayName: "late", creator: "root", maker: "", mostTokens: 9 },
+        ...{ expireTime: "", channel: "c" },
       }),
     "a beginning of a deletion": (send, { number }) =>
       send(BEGIN_DELETION, {
@@ -56,10 +61,8 @@ export function deadlineContract({ redis, withGroup }: ContractContext): void {
       }),
     "a listing": (send, environment) =>
       send(ADD_MEMBER, { key: `${keysOf(environment, "a").prefix}listed`, member: "late" }),
-    "an adoption": (send, environment) =>
-      send(ADOPT, { key: `${keysOf(environment, "a").prefix}adopted`, field: "field", value: "late" }),
-    "a first value": (send, environment) =>
-      send(SET_IF_ABSENT, { key: `${keysOf(environment, "a").prefix}first`, value: "late" }),
+    "an identity": (send, environment) =>
+      send(SET_IDENTITY, { key: `${keysOf(environment, "a").prefix}format`, layout: "1", id: "a", accepted: "" }),
   };
 
   describe("a change after its deadline", () => {

@@ -8,13 +8,14 @@ import {
   StoreUnavailable,
 } from "../../../src/domain/errors.ts";
 import { redisAuditTrail } from "../../../src/store/audit-trail.ts";
+import type { EnvironmentDeps } from "../../../src/store/environments.ts";
 import {
+  ADD_MEMBER,
   BEGIN_DELETION,
   CLEAR_ENVIRONMENT,
   CREATE_ENVIRONMENT,
-  type EnvironmentDeps,
-} from "../../../src/store/environments.ts";
-import { ADD_MEMBER, REMOVE_MEMBER } from "../../../src/store/records.ts";
+  REMOVE_MEMBER,
+} from "../../../src/store/scripts.ts";
 import { listedNumbers } from "../stored-keys.ts";
 import { AUDIT, BY, testApiTokens, testEnvironments } from "../stores.ts";
 import {

@@ -47,7 +47,7 @@ const HINTS: { readonly [reason: string]: string } = {
   ENVIRONMENT_NOT_EMPTY: "give --force to delete its user groups with it",
   ENVIRONMENT_BEING_DELETED: "run: ugs env delete NAME --force until it is gone, then create it anew",
   ETAG_MISMATCH: "ugs group get ID shows its present etag",
-  API_TOKEN_CHANGED: "another one changed or rotated it meanwhile; run it again",
+  API_TOKEN_CHANGED: "the API token that you use was revoked at the same time; use another one",
   API_TOKEN_OUTLIVES_CALLER: "revoke it, or rotate it with a token that lasts as long as it does",
   TOO_MANY_API_TOKENS: "revoke those that nobody uses: ugs token list tells when each was used last",
   TOO_MANY_FAILURES: "check the token before you go on: too many calls from this address had none that is valid",

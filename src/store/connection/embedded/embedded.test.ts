@@ -2,7 +2,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { redisOf } from "../../../../test/support/redis-of.ts";
 import { send } from "../client.ts";
-import { changeScript } from "../script.ts";
+import { defineScript } from "../script.ts";
 import { openEmbedded, reverseRange } from "./embedded.ts";
 
 const DEADLINE = String(Date.now() + 3_600_000);
@@ -42,14 +42,15 @@ it("members are listed in the order of their bytes, as Redis has it", async () =
 it("a script is atomic: no other script and no command comes between its commands", async () => {
   const client = await openEmbedded({ timeoutMs: 60_000 });
   const redis = redisOf(client);
-  const add = changeScript("test-add", {
-    keys: ["key"],
-    lua: `local seen = tonumber(redis.call('GET', key) or '0')
+  const add = defineScript(
+    "change",
+    `local seen = tonumber(redis.call('GET', key) or '0')
 for i = 1, 10 do redis.call('EXISTS', key) end
 redis.call('SET', key, string.format('%.0f', seen + 1))
 redis.call('SET', key, string.format('%.0f', seen + 2))
 return {'done', nowText}`,
-  });
+    { keys: ["key"] },
+  );
   const seen = await Promise.all(
     Array.from({ length: 50 }, (_, i) => {
       send(redis, add, ["1", "k", DEADLINE]);
@@ -64,13 +65,14 @@ return {'done', nowText}`,
 it("a script does not see a key that expires while it runs", async () => {
   const client = await openEmbedded({ timeoutMs: 60_000 });
   const redis = redisOf(client);
-  const note = changeScript("test-note", {
-    keys: ["key"],
-    lua: `if not redis.call('HGET', key, 'id') then return {'missing', nowText} end
+  const note = defineScript(
+    "change",
+    `if not redis.call('HGET', key, 'id') then return {'missing', nowText} end
 for i = 1, 100 do redis.call('EXISTS', 'other') end
 redis.call('HSET', key, 'noted', '1')
 return {'noted', nowText}`,
-  });
+    { keys: ["key"] },
+  );
   for (let leftMs = 1; leftMs <= 10; leftMs++) {
     await redis.hset("k", { id: "1" });
     await redis.pexpire("k", leftMs);

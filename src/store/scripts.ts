@@ -1,0 +1,213 @@
+import { defineScript, type Script, type ScriptDefinition } from "./connection/script.ts";
+import type { EventStream } from "./keys.ts";
+import addMember from "./scripts/add-member.lua" with { type: "text" };
+import beginDeletion from "./scripts/begin-deletion.lua" with { type: "text" };
+import clearEnvironment from "./scripts/clear-environment.lua" with { type: "text" };
+import count from "./scripts/count.lua" with { type: "text" };
+import createApiToken from "./scripts/create-api-token.lua" with { type: "text" };
+import createEnvironment from "./scripts/create-environment.lua" with { type: "text" };
+import deleteGroup from "./scripts/delete-group.lua" with { type: "text" };
+import endSessions from "./scripts/end-sessions.lua" with { type: "text" };
+import findApiToken from "./scripts/find-api-token.lua" with { type: "text" };
+import listIds from "./scripts/list-ids.lua" with { type: "text" };
+import noteKeyUse from "./scripts/note-key-use.lua" with { type: "text" };
+import noteTime from "./scripts/note-time.lua" with { type: "text" };
+import noteTokenUse from "./scripts/note-token-use.lua" with { type: "text" };
+import read from "./scripts/read.lua" with { type: "text" };
+import readApiTokens from "./scripts/read-api-tokens.lua" with { type: "text" };
+import recordEvent from "./scripts/record-event.lua" with { type: "text" };
+import reencryptToken from "./scripts/reencrypt-token.lua" with { type: "text" };
+import removeMember from "./scripts/remove-member.lua" with { type: "text" };
+import repairToken from "./scripts/repair-token.lua" with { type: "text" };
+import resolveSession from "./scripts/resolve-session.lua" with { type: "text" };
+import resolveToken from "./scripts/resolve-token.lua" with { type: "text" };
+import retireKey from "./scripts/retire-key.lua" with { type: "text" };
+import revokeApiTokens from "./scripts/revoke-api-tokens.lua" with { type: "text" };
+import rotateApiToken from "./scripts/rotate-api-token.lua" with { type: "text" };
+import rotateToken from "./scripts/rotate-token.lua" with { type: "text" };
+import setIdentity from "./scripts/set-identity.lua" with { type: "text" };
+import setSigningKeys from "./scripts/set-signing-keys.lua" with { type: "text" };
+import updateApiToken from "./scripts/update-api-token.lua" with { type: "text" };
+import updateGroup from "./scripts/update-group.lua" with { type: "text" };
+import writeGroup from "./scripts/write-group.lua" with { type: "text" };
+
+/*
+ * The scripts of the store, with the names of their keys and arguments. The first lines of each say what it does and answers.
+ */
+
+export const READ = defineScript("read", read, { keys: ["key"], singleKey: true });
+
+export const RESOLVE_TOKEN = defineScript("read", resolveToken, { keys: ["environment", "tokens"], args: ["field"] });
+
+export const RESOLVE_SESSION = defineScript("read", resolveSession, {
+  keys: ["environment", "group", "ended"],
+  args: ["viewer"],
+});
+
+/** Touches one key alone unless it searches by name. */
+export const LIST_IDS = defineScript("read", listIds, {
+  keys: ["ids"],
+  args: ["from", "idPrefix", "count", "contains"],
+  singleKey: true,
+});
+
+export const SEARCH_IDS = { ...LIST_IDS, singleKey: false };
+
+export const FIND_API_TOKEN = defineScript("read", findApiToken, { keys: ["environment", "apiToken"] });
+
+export const READ_API_TOKENS = defineScript("read", readApiTokens, { keys: ["apiTokens"], args: ["from", "count"] });
+
+export const COUNT = defineScript("count", count, {
+  keys: ["key"],
+  args: ["amount", "windowSeconds"],
+  singleKey: true,
+});
+
+export const NOTE_TIME = defineScript("count", noteTime, { keys: ["key"], singleKey: true });
+
+export const NOTE_TOKEN_USE = defineScript("change", noteTokenUse, {
+  keys: ["apiToken"],
+  args: ["intervalMs"],
+  singleKey: true,
+});
+
+export const SET_IDENTITY = defineScript("change", setIdentity, {
+  keys: ["key"],
+  args: ["layout", "id", "accepted"],
+  singleKey: true,
+});
+
+export const ADD_MEMBER = defineScript("change", addMember, { keys: ["key"], args: ["member"], singleKey: true });
+
+export const REMOVE_MEMBER = defineScript("change", removeMember, {
+  keys: ["key"],
+  args: ["member"],
+  singleKey: true,
+  allowOom: true,
+});
+
+export const NOTE_KEY_USE = defineScript("change", noteKeyUse, { keys: ["key", "uses"], args: ["id", "check"] });
+
+export const RETIRE_KEY = defineScript("change", retireKey, { keys: ["key", "uses"], args: ["id", "since"] });
+
+export const REPAIR_TOKEN = defineScript("change", repairToken, {
+  keys: ["environment", "group", "tokens"],
+  args: ["id", "digest"],
+});
+
+export const REENCRYPT_TOKEN = defineScript("change", reencryptToken, {
+  keys: ["group"],
+  args: ["digest", "was"],
+  singleKey: true,
+});
+
+/** What every audited change takes beside its own arguments (`parts/environment.lua`). */
+const EVENT_ARGS = ["keptMs", "most", "actorId", "actorName", "role", "method", "requestId", "peer"] as const;
+
+export type EventArg = (typeof EVENT_ARGS)[number];
+
+/** A script that changes an environment, and writes audit events. */
+export type EnvironmentScript<Key extends string = string, Arg extends string = string> = Script<
+  Key | "environment",
+  Arg | EventArg
+>;
+
+interface EnvironmentScriptDefinition<Key extends string, Arg extends string>
+  extends Omit<ScriptDefinition<Key, Arg>, "keys"> {
+  readonly keys?: readonly Key[];
+  /** The state that the environment must be in; default: `active`; empty: there must be no environment. */
+  readonly state?: "active" | "deleting" | "";
+  /** Where its events go. Default: `events`. */
+  readonly stream?: EventStream;
+}
+
+/** A script that changes an environment, and writes an event of the change by `audit`. */
+function environmentScript<const Key extends string = never, const Arg extends string = never>(
+  lua: string,
+  { keys = [], args = [], state = "active", stream = "events", ...options }: EnvironmentScriptDefinition<Key, Arg>,
+): EnvironmentScript<Key, Arg> {
+  const text = `local state, stream = '${state}', '${stream}'\n-- include: environment\n${lua}`;
+  return defineScript<Key | "environment", Arg | EventArg>("change", text, {
+    ...options,
+    keys: ["environment", ...keys],
+    args: [...args, ...EVENT_ARGS],
+  });
+}
+
+/** Writes an event that no other change goes with. */
+export const RECORD_EVENT = environmentScript(recordEvent, { args: ["subject", "changedFields"] });
+
+export const CREATE_ENVIRONMENT = environmentScript(createEnvironment, { keys: ["ids"], args: ["path"], state: "" });
+
+export const BEGIN_DELETION = environmentScript(beginDeletion, {
+  keys: ["ids", "signingKeys"],
+  args: ["force", "channel", "message"],
+  allowOom: true,
+});
+
+export const CLEAR_ENVIRONMENT = environmentScript(clearEnvironment, {
+  args: ["count"],
+  state: "deleting",
+  allowOom: true,
+});
+
+export const WRITE_GROUP = environmentScript(writeGroup, {
+  keys: ["group", "ids", "tokens"],
+  args: ["id", "expected", "digest", "graceMs", "firstTeamId", "teamIds", "changedFields", "removed"],
+});
+
+export const UPDATE_GROUP = environmentScript(updateGroup, {
+  keys: ["group"],
+  args: ["id", "etag", "heldKeys", "changedFields", "removed"],
+  stream: "updates",
+});
+
+export const DELETE_GROUP = environmentScript(deleteGroup, {
+  keys: ["target", "ids"],
+  args: ["id", "old", "etag"],
+  allowOom: true,
+});
+
+const rotation = {
+  keys: ["target", "request", "tokens"],
+  args: ["id", "old", "digest", "text", "keyId", "graceMs", "parameters", "keptRequestMs"],
+} as const;
+
+export const ROTATE_TOKEN = environmentScript(rotateToken, rotation);
+
+/** As `ROTATE_TOKEN`, to revoke a leaked token: it works even when Redis' memory is full. */
+export const REVOKE_TOKENS = environmentScript(rotateToken, { ...rotation, allowOom: true });
+
+export const END_SESSIONS = environmentScript(endSessions, {
+  keys: ["group"],
+  args: ["id", "viewer", "mostViewers", "keptNotesMs"],
+  allowOom: true,
+});
+
+export const CREATE_API_TOKEN = environmentScript(createApiToken, {
+  keys: ["apiTokens", "apiToken"],
+  args: ["id", "tokenRole", "displayName", "creator", "expireTime", "maker", "mostTokens", "channel"],
+});
+
+export const ROTATE_API_TOKEN = environmentScript(rotateApiToken, {
+  keys: ["apiTokens", "apiToken"],
+  args: ["id", "rotator", "maker", "notBeyond", "graceMs", "mostGraced", "channel"],
+});
+
+export const UPDATE_API_TOKEN = environmentScript(updateApiToken, {
+  keys: ["apiTokens"],
+  args: ["id", "displayName", "expires", "channel"],
+});
+
+export const REVOKE_API_TOKENS = environmentScript(revokeApiTokens, {
+  keys: ["apiTokens"],
+  args: ["id", "issued", "count", "channel"],
+  allowOom: true,
+});
+
+/** Replacing leaked keys revokes the sessions that they signed. So it works even when Redis' memory is full. */
+export const SET_SIGNING_KEYS = environmentScript(setSigningKeys, {
+  keys: ["signingKeys"],
+  args: ["was", "changedFields", "channel", "message"],
+  allowOom: true,
+});
