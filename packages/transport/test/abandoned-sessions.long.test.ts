@@ -17,15 +17,23 @@ import { describe, expect, it } from "vitest";
 import { type WatchedPort, watchedPort } from "./support/watched-port.ts";
 
 const CONNECTIONS = 800;
-/** A session takes 5 KiB or more; this is for what the runtime keeps of connections for a while. */
+/**
+ * A session takes at least 5 KiB. This limit allows for memory that the runtime keeps for a while after a connection
+ * closes.
+ */
 const MAX_BYTES_EACH = 1024;
 /**
- * How often connections are made before and while it counts what they leave. The first ones fill caches and have code
- * compiled, on Deno for some thousands; and what Deno keeps now and then, up to 2 KB of each of one time, is not to count.
+ * Number of rounds of connections before and during the measurement. The first rounds fill caches and trigger
+ * compilation, on Deno for thousands of connections. Several measured rounds average out memory that Deno keeps now and
+ * then (up to 2 KB per connection of one round).
  */
 const TIMES = { node: { before: 2, counted: 3 }, deno: { before: 4, counted: 6 } };
 
-/** Makes connections several times. What leaks is left by all of them. @param connect makes `count` connections, and leaves them */
+/**
+ * Measures the memory that leaked connections leave behind.
+ *
+ * @param connect opens and abandons `count` connections
+ */
 async function leavesNothing(
   runtime: Runtime,
   { port, heldBytes }: WatchedPort,
@@ -39,30 +47,34 @@ async function leavesNothing(
   };
   const held = await heldAfter(before);
   const each = ((await heldAfter(counted)) - held) / (counted * count);
-  expect(each, "bytes that are held of each").toBeLessThan(MAX_BYTES_EACH);
+  expect(each, "bytes leaked per connection").toBeLessThan(MAX_BYTES_EACH);
 }
 
-/** Waits until a port has closed its connections. @param open how many descriptors it had before */
+/**
+ * Waits until the port has closed its connections.
+ *
+ * @param open number of open descriptors before the connections
+ */
 async function closed({ pid }: WatchedPort["port"], open: number): Promise<void> {
-  // A runtime opens some for itself when it is first used.
+  // The runtime opens some descriptors for itself at first use.
   await waitFor("the connections are closed", () => descriptorsOf(pid) <= open + 4);
 }
 
-/** What a connection says before it is reset. */
+/** What a connection sends before the client resets it. */
 const SAID: readonly (readonly [string, Buffer])[] = [
   ["its preface", HELLO],
   ["a request", Buffer.concat([HELLO, requestHeaders(1, { ":path": "/" })])],
   ["half a frame", Buffer.concat([HELLO, requestHeaders(1, { ":path": "/" }).subarray(0, 20)])],
-  ["a request for what never answers", Buffer.concat([HELLO, requestHeaders(1, { ":path": "/stream" })])],
+  ["a request to a path that never answers", Buffer.concat([HELLO, requestHeaders(1, { ":path": "/stream" })])],
   [
     "half a body",
     Buffer.concat([HELLO, requestHeaders(1, { ":path": "/" }), frame(FRAME.data, 0, 1, Buffer.alloc(100))]),
   ],
-  ["what is against the protocol", Buffer.concat([HELLO, frame(FRAME.data, FLAG.endStream, 2, Buffer.alloc(10))])],
+  ["a protocol violation", Buffer.concat([HELLO, frame(FRAME.data, FLAG.endStream, 2, Buffer.alloc(10))])],
 ];
 
-// Deno does not see what most of these say before they are reset, and then has no session for them. Deno 2.9.3 keeps some
-// KiB of each session whose client is gone, in a bare server too.
+// Deno does not see most of these bytes before the reset, and then creates no session. Deno 2.9.3 keeps some KiB of
+// each session whose client is gone, in a bare server too.
 describe.each(["node", "deno"] as const)("HTTP/2 connections that clients reset, on %s:", (runtime) => {
   const watched = watchedPort(runtime, { deadSessionCheckMs: 200 });
   const { port } = watched;
@@ -85,7 +97,7 @@ describe.each(["node", "deno"] as const)("HTTP/2 connections that clients reset,
     await closed(port, open);
   }
 
-  it.sequential.each(SAID)("leave nothing behind after %s", async (_what, said) => {
+  it.sequential.each(SAID)("leave no memory behind after %s", async (_what, said) => {
     await leavesNothing(runtime, watched, { count: CONNECTIONS, connect: () => resetAfter(said) });
   });
 });
@@ -93,12 +105,12 @@ describe.each(["node", "deno"] as const)("HTTP/2 connections that clients reset,
 const GARBAGE = Buffer.alloc(50, 0x89);
 const WAITING = requestHeaders(1, { ":path": "/stream" });
 
-/** What is against the protocol. */
+/** Protocol violations. */
 const BROKEN: readonly (readonly [string, readonly Uint8Array[]])[] = [
   ["garbage instead of SETTINGS", [PREFACE, GARBAGE]],
   ["garbage while a request waits", [HELLO, WAITING, GARBAGE]],
-  ["an answer to a PING that was never sent", [HELLO, frame(FRAME.ping, FLAG.ack, 0, Buffer.alloc(8))]],
-  ["SETTINGS of a wrong length", [PREFACE, frame(FRAME.settings, 0, 0, Buffer.alloc(5))]],
+  ["an acknowledgement of a PING that was never sent", [HELLO, frame(FRAME.ping, FLAG.ack, 0, Buffer.alloc(8))]],
+  ["SETTINGS with a wrong length", [PREFACE, frame(FRAME.settings, 0, 0, Buffer.alloc(5))]],
   ["a WINDOW_UPDATE of 0", [HELLO, numberFrame(FRAME.windowUpdate, 0, 0)]],
 ];
 
@@ -108,13 +120,13 @@ const ENDINGS: readonly (readonly [string, (tcp: Socket, socket: Socket) => void
   ["ended", (_tcp, socket) => void socket.resume().end()],
 ];
 
-// Not on Deno: see above.
+// Deno is left out for the reason above.
 const ON_NODE = VARIANTS.filter(({ runtime }) => runtime === "node");
 
 describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS $secure:", ({ secure, tls }) => {
   const watched = watchedPort("node", { deadSessionCheckMs: 100, tls: tls?.server });
   const { port } = watched;
-  // Handshakes take long. Over TLS a few ways to break it must do.
+  // TLS handshakes take long, so TLS tries only a few violations.
   const [connections, broken] = secure ? [300, BROKEN.slice(0, 2)] : [400, BROKEN];
   const cases = broken.flatMap(([what, said]) => ENDINGS.map(([how, end]) => ({ what, how, said, end })));
 
@@ -124,13 +136,13 @@ describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS 
     for (const one of [tcp, socket]) one.on("error", () => {});
     await new Promise((resolve) => socket.once(secure ? "secureConnect" : "connect", resolve));
     await new Promise((resolve) => socket.write(Buffer.concat(said), resolve));
-    // For most of it to be read first.
+    // Gives the server time to read most of the bytes.
     await pause(5);
     end(tcp, socket);
     return socket;
   }
 
-  /** Makes connections, and waits until the server has closed them. */
+  /** Opens connections and waits until the server has closed them. */
   async function leave(how: (typeof cases)[number]): Promise<void> {
     const open = descriptorsOf(port.pid);
     const left: Socket[] = [];
@@ -141,7 +153,7 @@ describe.each(ON_NODE)("HTTP/2 connections that break the protocol on Node, TLS 
     for (const socket of left) socket.destroy();
   }
 
-  it.sequential.each(cases)("leave nothing behind after $what, when they are $how", async (how) => {
+  it.sequential.each(cases)("leave no memory behind after $what, when they are $how", async (how) => {
     await leavesNothing("node", watched, { count: connections, connect: () => leave(how) });
   });
 });

@@ -15,10 +15,10 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { suitePort } from "./support/own-ports.ts";
 
-/** Frames that no connection survives (RFC 9113, 5.4.1). */
+/** Frames that must end the connection (RFC 9113, 5.4.1). */
 const BREAKING: readonly Buffer[] = [
   Buffer.alloc(400, 0xa9),
-  // As many bytes as the answer to a PING has.
+  // The length of an answer to a PING, in bytes.
   Buffer.alloc(17, 0xa9),
   requestHeaders(2, {}, { endStream: true }),
   frame(FRAME.data, FLAG.padded, 1, Buffer.of(200, 1, 2, 3)),
@@ -34,7 +34,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
   it.each([
     ["closed", true],
     ["kept", false],
-  ] as const)("that break the protocol leave no connection, when it is %s", async (_state, isClosed) => {
+  ] as const)("leave no connection behind if they break the protocol with %s", async (_state, isClosed) => {
     const before = descriptorsOf(port.pid);
     const open = [];
     for (const breaking of BREAKING) {
@@ -47,15 +47,15 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     }
     for (const raw of open) {
       const told = () => raw.isClosed() || raw.frames().some(({ type }) => type === FRAME.goAway);
-      await waitFor("it is told that it broke the protocol", told);
+      await waitFor("the client receives GOAWAY for the protocol violation", told);
       if (isClosed) raw.socket.destroy();
     }
-    // A runtime opens some for itself when it is first used.
-    await waitFor("their descriptors come back", () => descriptorsOf(port.pid) <= before + 4);
+    // The runtime opens some descriptors for itself at first use.
+    await waitFor("the server frees their descriptors", () => descriptorsOf(port.pid) <= before + 4);
     for (const { socket } of open) socket.destroy();
   });
 
-  it("that reset their streams too fast are ended, though they go on", async () => {
+  it("end if they reset streams too fast, even if they keep sending", async () => {
     const before = descriptorsOf(port.pid);
     const raws = await Promise.all(Array.from({ length: 5 }, () => rawConnect(port.url)));
     for (const raw of raws) raw.send(HELLO);
@@ -69,7 +69,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     }, 50);
     try {
       await waitFor(
-        "their connections are closed",
+        "the server closes their connections",
         () => descriptorsOf(port.pid) <= before + 4 && raws.every((raw) => raw.isClosed()),
       );
     } finally {
@@ -77,7 +77,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     }
   });
 
-  it("whose clients read nothing are ended, though they send PINGs", async () => {
+  it("end if their client reads nothing, even if it sends PINGs", async () => {
     const before = descriptorsOf(port.pid);
     const windows = [settings([4, 2 ** 31 - 1]), numberFrame(FRAME.windowUpdate, 0, 2 ** 30)];
     const requests = Array.from({ length: 100 }, (_, i) =>
@@ -92,7 +92,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
       for (const raw of raws) if (raw.socket.writable) raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
     }, 50);
     try {
-      // A client that does not read does not see that its connection is closed.
+      // A client that does not read does not notice that its connection is closed.
       await waitFor("the server has closed them", () => descriptorsOf(port.pid) <= before);
     } finally {
       clearInterval(pings);
@@ -100,7 +100,7 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     }
   });
 
-  it("that are silent are kept where they answer a PING, and ended where they do not", async () => {
+  it("stay open while silent if they answer a PING, and end if they do not", async () => {
     const session = openHttp2(port.url);
     let pings = 0;
     session.on("ping", () => {
@@ -110,9 +110,9 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     expect(await ask()).toBe(200);
     const mute = await rawConnect(port.url);
     mute.send(HELLO);
-    await waitFor("the mute one is ended", () => mute.isClosed());
+    await waitFor("the server closes the session that does not answer", () => mute.isClosed());
     await pause(6 * LOOK_MS);
-    // One that is known to live is not asked again.
+    // The server sends no second PING to a session that answered.
     expect(pings).toBeLessThan(3);
     expect(await ask()).toBe(200);
     session.destroy();

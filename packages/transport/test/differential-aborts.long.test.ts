@@ -14,7 +14,7 @@ import { http1Pieces, type RawRequest, writeTo } from "./support/differential-wi
 const pair = await openPair({ readMaxBytes: 1_000_000 });
 afterAll(() => pair.close());
 beforeEach(() => {
-  // Connect's adapter writes there that a caller is gone.
+  // Connect's adapter logs disconnected callers there.
   vi.spyOn(console, "error").mockReturnValue();
 });
 afterEach(async () => {
@@ -27,15 +27,15 @@ const CANDIDATES = ["ours", "connect"] as const;
 const HTTP2 = FORMS.filter(({ http }) => http === 2);
 const where = (candidate: Candidate) => candidate.effects.map((effect) => effect["where"]);
 
-/** A request under way that can be given up. */
+/** A request in flight that can be abandoned. */
 interface Sent {
   /** Resolves with the first bytes of the answer. */
   readonly answered: Promise<unknown>;
-  /** Gives up: a reset with this code over HTTP/2, the end of the connection over HTTP/1.1. */
+  /** Abandons the request: resets the stream with this code over HTTP/2, closes the connection over HTTP/1.1. */
   giveUp(code: number): Promise<void>;
 }
 
-/** Sends the first bytes of a request, all of them by default, and leaves it at that. */
+/** Sends the first bytes of a request (default: all of them), and nothing more. */
 function start({ url, session }: Candidate, request: RawRequest, length = request.body.byteLength): Sent {
   if (request.http === 1) {
     const socket = connectTcp(Number(new URL(url).port), "127.0.0.1");
@@ -70,26 +70,26 @@ function start({ url, session }: Candidate, request: RawRequest, length = reques
   };
 }
 
-describe.each(FORMS)("a caller that is gone: $name", (form) => {
+describe.each(FORMS)("a disconnected caller: $name", (form) => {
   const { NGHTTP2_CANCEL, NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR } = constants;
   it.each([NGHTTP2_CANCEL, NGHTTP2_NO_ERROR, NGHTTP2_INTERNAL_ERROR])("aborts the signal (reset %i)", async (code) => {
     for (const name of CANDIDATES) {
       const { effects } = pair[name];
       effects.length = 0;
       const sent = start(pair[name], requestOf(form, talk({ script: { wait: true } })));
-      await waitFor("it is called", () => where(pair[name]).includes("implementation"));
+      await waitFor("the implementation is called", () => where(pair[name]).includes("implementation"));
       await sent.giveUp(code);
-      await waitFor("it is told", () => where(pair[name]).includes("failure"));
+      await waitFor("its signal aborts", () => where(pair[name]).includes("failure"));
       expect(where(pair[name])).toEqual(["interceptor", "implementation", "aborted", "failure"]);
     }
-    // One code for whoever is gone, where Connect has Canceled, Aborted, Internal and none.
+    // One code for every disconnected caller. Connect uses Canceled, Aborted, Internal or none.
     expect(pair.ours.effects[2]).toEqual({ where: "aborted", code: Code.Canceled, name: "ConnectError" });
   });
 });
 
 describe.each(FORMS)("a deadline: $name", (form) => {
   it("aborts the signal", async () => {
-    // Long enough for a busy machine to have made the call before.
+    // Long enough for the call to start on a busy machine.
     const headers = form.protocol.startsWith("grpc")
       ? [["grpc-timeout", "300m"] as const]
       : [["connect-timeout-ms", "300"] as const];
@@ -103,7 +103,9 @@ describe.each(FORMS)("a shutdown: $name", (form) => {
     const stop = new AbortController();
     const own = await openPair({ shutdownSignal: stop.signal });
     const answers = CANDIDATES.map((name) => send(own[name], requestOf(form, talk({ script: { wait: true } }))));
-    await waitFor("both are called", () => CANDIDATES.every((name) => where(own[name]).includes("implementation")));
+    await waitFor("both implementations are called", () =>
+      CANDIDATES.every((name) => where(own[name]).includes("implementation")),
+    );
     stop.abort(new Error("closing"));
     const [ours, connect] = await Promise.all(answers);
     expect(ours?.effects.map(({ where: what, code, name }) => [what, code, name])).toContainEqual([
@@ -119,8 +121,8 @@ describe.each(FORMS)("a shutdown: $name", (form) => {
 
 const uploadOf = (form: Form) => requestOf(form, talk({ text: "a".repeat(1000), list: ["b"] }), { withLength: false });
 
-describe.each(FORMS)("an upload given up: $name", (form) => {
-  it("is no call", async () => {
+describe.each(FORMS)("an abandoned upload: $name", (form) => {
+  it("does not reach the implementation", async () => {
     const request = uploadOf(form);
     const { effects, url } = pair.ours;
     for (const length of [0, 1, 5, 100, request.body.byteLength - 3, request.body.byteLength]) {
@@ -134,19 +136,19 @@ describe.each(FORMS)("an upload given up: $name", (form) => {
     }
     const whole = form.http === 2 ? wholeUpload(request) : Buffer.concat(http1Pieces(request));
     await writeTo(url, whole);
-    await waitFor("the whole one is a call", () => where(pair.ours).includes("implementation"));
+    await waitFor("the complete upload reaches the implementation", () => where(pair.ours).includes("implementation"));
   });
 });
 
-/** Waits until what the server was sent before has been taken in. */
+/** Waits until the server has processed the bytes sent before. */
 async function settled(url: string): Promise<void> {
   for (let i = 0; i < 3; i++) await writeTo(url, Buffer.from("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
 }
 
-describe.each(FORMS)("an answer given up: $name", (form) => {
-  it("leaves the server well", async () => {
+describe.each(FORMS)("an abandoned answer: $name", (form) => {
+  it("does not harm the server", async () => {
     for (const name of CANDIDATES) {
-      // node:http2 counts what was given up towards a connection's memory, and refuses streams beyond 10 MB.
+      // node:http2 counts abandoned answers as memory of the connection, and refuses streams above 10 MB.
       for (let i = 0; i < 4; i++) {
         const sent = start(pair[name], requestOf(form, talk({ script: { size: 300_000 } })));
         await sent.answered;
@@ -156,7 +158,7 @@ describe.each(FORMS)("an answer given up: $name", (form) => {
   });
 });
 
-it("holds out when requests are given up anywhere", async () => {
+it("keeps serving when requests are abandoned at any byte", async () => {
   const script = fc.constantFrom(undefined, { size: 100_000 }, { wait: true } as const);
   const cases = fc.tuple(
     fc.constantFrom(...FORMS),
@@ -174,15 +176,15 @@ it("holds out when requests are given up anywhere", async () => {
   );
 });
 
-it("holds out when connections end with calls under way", async () => {
+it("keeps serving when connections close with calls in flight", async () => {
   for (const name of CANDIDATES) {
     const candidate = pair[name];
     candidate.effects.length = 0;
     for (const form of HTTP2) start(candidate, requestOf(form, talk({ script: { wait: true } })));
     const called = () => where(candidate).filter((what) => what === "implementation").length === HTTP2.length;
-    await waitFor("all are called", called);
+    await waitFor("every implementation is called", called);
     candidate.session().destroy();
     const told = () => where(candidate).filter((what) => what === "aborted").length === HTTP2.length;
-    await waitFor("all are told", told);
+    await waitFor("every signal aborts", told);
   }
 });

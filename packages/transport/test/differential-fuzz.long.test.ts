@@ -4,13 +4,13 @@ import { requests } from "./support/differential-arbitraries.ts";
 import { exchangeAlike } from "./support/differential-compare.ts";
 import { openPair } from "./support/differential-servers.ts";
 
-/** Set FUZZ_SEED to look elsewhere, FUZZ_RUNS to look longer. */
+/** Set FUZZ_SEED for other requests, FUZZ_RUNS for a longer run. */
 const seed = Number(process.env["FUZZ_SEED"] ?? 3);
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1500);
 
 const pair = await openPair();
 beforeAll(() => {
-  // Connect's adapter writes there that a caller is gone.
+  // Connect's adapter logs disconnected callers there.
   vi.spyOn(console, "error").mockReturnValue();
 });
 afterAll(() => pair.close());
@@ -27,7 +27,7 @@ it(`answers ${numRuns} generated and mutated requests as Connect does (seed ${se
     }),
     { seed, numRuns, endOnFailure: false },
   );
-  // Both sides of the line are tried.
+  // The run covers both accepted and refused requests.
   expect(served).toBeGreaterThan(numRuns / 5);
   expect(refused).toBeGreaterThan(numRuns / 5);
 });

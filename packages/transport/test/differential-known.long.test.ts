@@ -42,31 +42,31 @@ describe.each(KNOWN_DIFFERENCES)("$name", ({ requests, ours, connect, reason }) 
   });
 });
 
-describe("what one exchange does not show", () => {
+describe("differences that one exchange does not show", () => {
   const form = FORMS.find(({ name }) => name === "connect binary over HTTP/2") as Form;
 
-  it("an upload that is reset is no call", async () => {
+  it("an upload that is reset does not reach the implementation", async () => {
     const pair = await openPair();
     const request = requestOf(form, talk({ text: "lost" }), { withLength: false });
     for (const candidate of [pair.ours, pair.connect]) {
       await writeTo(candidate.url, resetUpload(request, 0, 8));
-      // The next call on another connection is made after whatever came of that one.
+      // The server processes the next call on another connection after that upload.
       await send({ ...candidate, effects: [] }, requestOf(form, talk({})));
     }
     expect([calls(pair.ours), calls(pair.connect)]).toEqual([1, 1]);
     await pair.close();
   });
 
-  it("a deadline beyond setTimeout's reach is none, for streams that are left to Connect too", async () => {
+  it("ignores a deadline beyond the range of setTimeout, also for streams that Connect handles", async () => {
     const pair = await openPair({ maxTimeoutMs: Number.MAX_SAFE_INTEGER });
     const headers = [["connect-timeout-ms", "9999999999"]] as const;
     const request = requestOf(form, talk({ script: { wait: true } }), { headers });
-    // The runtime warns of one that it cannot wait for.
+    // The runtime warns of a timer that is too long.
     const warned = vi.spyOn(process, "emitWarning");
     for (const candidate of [pair.ours, pair.connect]) {
       const lasting = send(candidate, request);
-      await waitFor("it is called", () => calls(candidate) > 0);
-      // A call that was made later, with a deadline of its own, is over before this one.
+      await waitFor("the implementation is called", () => calls(candidate) > 0);
+      // A later call with its own deadline ends before this one.
       const later = requestOf(form, talk({ script: { wait: true } }), { headers: [["connect-timeout-ms", "500"]] });
       await send({ ...candidate, effects: [] }, later);
       expect(candidate.effects.filter(({ where }) => where === "aborted").length).toBe(1);
@@ -77,7 +77,7 @@ describe("what one exchange does not show", () => {
     await pair.close();
   });
 
-  it("an answer's header is replaced whole: Connect's leaves every other old field, and one cookie of several", async () => {
+  it("replaces all values of a response header; Connect keeps every second old field and one of several cookies", async () => {
     const pair = await openPair();
     const headers = [
       ["set-cookie", "a=1"],
@@ -90,7 +90,7 @@ describe("what one exchange does not show", () => {
     await pair.close();
   });
 
-  it("an answer before the upload's end leaves the upload to its caller, and takes in what still comes", async () => {
+  it("lets the caller finish an upload that it answered early, and reads the rest", async () => {
     const pair = await openPair();
     const large = requestOf(form, talk({ text: "a".repeat(200_000) }), { withLength: false });
     for (const candidate of [pair.ours, pair.connect]) {
@@ -109,7 +109,7 @@ describe("what one exchange does not show", () => {
     await pair.close();
   });
 
-  it("the headers that a call sees are no instance of Headers, but make one", () => {
+  it("passes headers to a call that are not a Headers instance, but can be converted to one", () => {
     const ours = new RecordHeaders({ a: "1" });
     expect(ours).not.toBeInstanceOf(Headers);
     expect([...new Headers(ours)]).toEqual([["a", "1"]]);

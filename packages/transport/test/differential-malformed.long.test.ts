@@ -20,7 +20,7 @@ describe.each(FORMS)("$name", (form) => {
   const request = requestOf(form, MESSAGE);
   const others = request.headers.filter(([name]) => name !== "content-type");
 
-  it("takes content types as Connect does", async () => {
+  it("handles content types as Connect does", async () => {
     const types =
       "application/grpc application/GRPC application/grpc+PROTO application/grpc+thrift application/grpc-web \
 application/json application/JSON application/proto application/x-protobuf application/connect+proto text/plain */*";
@@ -32,7 +32,7 @@ application/json application/JSON application/proto application/x-protobuf appli
     if (form.http === 1) await same({ ...request, headers: [...request.headers, ["Content-Type", "text/plain"]] });
   });
 
-  it("takes HTTP methods, paths and queries as Connect does", async () => {
+  it("handles HTTP methods, paths and queries as Connect does", async () => {
     for (const method of ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"]) {
       for (const rpc of ["Say", "Look", "Watch", "Absent", "Missing"]) {
         await same(requestOf(form, MESSAGE, { method, rpc }));
@@ -47,7 +47,7 @@ application/json application/JSON application/proto application/x-protobuf appli
     }
   });
 
-  it("takes odd fields as Connect does", async () => {
+  it("handles unusual header fields as Connect does", async () => {
     const fields: FieldList = [
       ["expect", "100-continue"],
       ["expect", "100-Continue"],
@@ -80,7 +80,7 @@ application/json application/JSON application/proto application/x-protobuf appli
     }
   });
 
-  it("takes bodies that are too long as Connect does", async () => {
+  it("handles bodies that are too long as Connect does", async () => {
     for (const over of [0, 1, 10, 11, 60_000, 1_000_000]) {
       const bytes = toBinary(TalkSchema, talk({ text: "a".repeat(MAX_BYTES - 3 + over) }));
       for (const withLength of [true, false]) {
@@ -93,7 +93,7 @@ application/json application/JSON application/proto application/x-protobuf appli
     expect((await same(request)).status).toBe(200);
   });
 
-  it("takes bodies cut anywhere as Connect does", async () => {
+  it("handles truncated bodies as Connect does", async () => {
     for (let end = 0; end < request.body.byteLength; end++) {
       await same({ ...request, body: request.body.subarray(0, end) });
       await same({ ...request, body: request.body.subarray(0, end), withLength: false });
@@ -121,7 +121,7 @@ function bodiesOf(form: Form): { [name: string]: Uint8Array } {
   const trailer = frame(0x80, Buffer.from("a: b\r\n"));
   const flags = [1, 2, 0x7e, 0x7f, 0x80, 0x81, 255].map((flag) => [`flags ${flag}`, frame(flag, message)]);
   const lengths = [-1, 1, MAX_BYTES - message.byteLength, MAX_BYTES + 1, 2 ** 32 - 1 - message.byteLength].map(
-    (lie) => [`a length wrong by ${lie}`, frame(0, message, message.byteLength + lie)],
+    (lie) => [`a length that is wrong by ${lie}`, frame(0, message, message.byteLength + lie)],
   );
   return {
     ...Object.fromEntries([...flags, ...lengths]),
@@ -137,7 +137,7 @@ function bodiesOf(form: Form): { [name: string]: Uint8Array } {
     "one byte more": Buffer.concat([good, new Uint8Array(1)]),
     "a header more": Buffer.concat([good, frame(0, new Uint8Array(0), 1)]),
     "a second message that is too long": Buffer.concat([good, frame(0, new Uint8Array(1), 2 ** 31)]),
-    "gzip as it says": frame(1, gzipSync(message)),
+    "gzip as declared": frame(1, gzipSync(message)),
     "a trailer after the message": Buffer.concat([good, trailer]),
     "a trailer before the message": Buffer.concat([trailer, good]),
     "a compressed trailer": Buffer.concat([good, frame(0x81, gzipSync("a: b"))]),

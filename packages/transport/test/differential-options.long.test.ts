@@ -5,7 +5,7 @@ import { FORMS, requestOf } from "./support/differential-requests.ts";
 import { openPair } from "./support/differential-servers.ts";
 import { talk } from "./support/differential-service.ts";
 
-/** Every option that has a default of its own. */
+/** Every option with its own default. */
 const UNSET = Object.fromEntries(
   [
     "acceptCompression",
@@ -25,7 +25,7 @@ const UNSET = Object.fromEntries(
 describe.each(FORMS)("options of $name", (form) => {
   const message = talk({ text: "hi", script: { size: 3000 } });
 
-  it("may begin paths with a prefix", async () => {
+  it("can add a prefix to paths", async () => {
     const pair = await openPair({ requestPathPrefix: "/api" });
     const request = requestOf(form, message);
     expect((await exchangeAlike(pair, request)).status).toBe(404);
@@ -34,13 +34,13 @@ describe.each(FORMS)("options of $name", (form) => {
     await pair.close();
   });
 
-  it("may limit protocols, compressions and what is written", async () => {
+  it("can limit protocols, compressions and message sizes", async () => {
     for (const options of [
       { grpc: false },
       { grpcWeb: false },
       { connect: false },
       { grpc: false, grpcWeb: false },
-      // As if they were not given: both know gzip and Brotli, say, and neither limits what is read.
+      // As if they were omitted: both support gzip and Brotli, for example, and neither limits request messages.
       { acceptCompression: undefined as never },
       UNSET as never,
       { shutdownSignal: AbortSignal.abort() },

@@ -26,14 +26,14 @@ const MESSAGE = talk({
   nested: talk({ text: "inner" }),
 });
 
-/** Messages that have every field of their type between them. */
+/** Messages that together have every field of their type. */
 const EVERY_FIELD = spread(
   TalkSchema.fields.filter(({ name }) => name !== "script"),
   16,
 );
 const PLAIN_MESSAGES = fc.sample(messages(PlainSchema, { depth: 3, maxFields: 30 }), { seed: 5, numRuns: 12 });
 
-/** Spreads fields over as many messages, each with a value that is not its default. */
+/** Distributes fields over as many messages, each with a value other than its default. */
 function spread(fields: readonly DescField[], count: number): Talk[] {
   const all = Array.from({ length: count }, () => talk({}));
   fields.forEach((field, i) => {
@@ -46,9 +46,9 @@ function spread(fields: readonly DescField[], count: number): Talk[] {
   return all;
 }
 
-it("has every kind of field to send", () => {
+it("sends every kind of field", () => {
   const unset = TalkSchema.fields.filter((field) => !EVERY_FIELD.some((message) => isFieldSet(message, field)));
-  // The only value of an enum with one value is its default.
+  // If an enum has one value, that value is its default.
   expect(unset.map(({ name }) => name).sort()).toEqual(["null_value", "script"]);
 });
 
@@ -74,19 +74,19 @@ describe.each(FORMS)("$name", (form) => {
     }
     for (const message of PLAIN_MESSAGES)
       expect((await send({}, Object.assign(message, { script: "" }))).status).toBe(200);
-    // Neither server has a registry, which the JSON of an Any needs.
+    // Neither server has a registry, which JSON for an Any requires.
     const { effects } = await send({}, talk({ any: anyPack(PlainSchema, plain({ text: "packed" })) }));
     expect(effects.length).toBe(form.binary ? 3 : 0);
   });
 
-  it("fails where an answer cannot be encoded", async () => {
-    for (const answer of ["what cannot be serialised", "what is out of range", "what JSON does not have"] as const) {
+  it("fails like Connect if an answer cannot be encoded", async () => {
+    for (const answer of ["unserializable value", "out-of-range value", "value without JSON form"] as const) {
       await run({ answer });
       await send({}, plain({ script: { answer } }));
     }
   });
 
-  it("fails with each code", async () => {
+  it("returns each error code like Connect", async () => {
     for (const code of Object.values(Code).filter((code) => typeof code === "number")) {
       for (const failIn of [undefined, "interceptor", "interceptor after"] as const) {
         await run({ fail: { code, message: `text of ${code}: ü%\n`, details: code % 4 }, failIn });
@@ -96,10 +96,10 @@ describe.each(FORMS)("$name", (form) => {
     await run({ fail: { message: "a plain error" } });
     await run({ fail: { message: "a plain error" }, failIn: "interceptor" });
     await run({ fail: { code: Code.Internal, message: "" } });
-    await run({ answer: "what cannot be serialised" });
+    await run({ answer: "unserializable value" });
   });
 
-  it("carries header fields and trailers", async () => {
+  it("passes header fields and trailers on", async () => {
     const fields: FieldList = [
       ["x-one", "1"],
       ["x-two", "a"],
@@ -111,7 +111,7 @@ describe.each(FORMS)("$name", (form) => {
       ["x-tab", "a\tb"],
       ["set-cookie", "a=1; Path=/"],
     ];
-    // Twice the same empty value is a known difference.
+    // A repeated empty value is a known difference.
     const metadata = fields.filter(([, value]) => value !== "");
     await run({ headers: fields, trailers: fields });
     await run({ headers: [...fields, ["set-cookie", "b=2"]] });
@@ -137,7 +137,7 @@ describe.each(FORMS)("$name", (form) => {
     for (const replace of ["message", "request header", "answer", "answer header"] as const) await run({ replace });
   });
 
-  it("takes the sizes that are allowed", async () => {
+  it("accepts messages up to the size limit", async () => {
     const overhead = requestOf(form, talk({ text: "a".repeat(200) })).body.byteLength - 200;
     const room = MAX_BYTES - overhead + (form.protocol.startsWith("grpc") ? 5 : 0);
     const { status, effects } = await send({}, talk({ text: "a".repeat(room) }));
@@ -171,7 +171,7 @@ describe.each(FORMS)("$name", (form) => {
 
   it("takes deadlines", async () => {
     const name = form.protocol.startsWith("grpc") ? "grpc-timeout" : "connect-timeout-ms";
-    // None is longer than 596 hours, which Connect's adapter hands to a timer that cannot wait so long.
+    // No deadline exceeds 596 hours: Connect's adapter passes it to a timer that cannot wait longer.
     const grpcTimes = "1H 60M 1000S 500H 10S 10000m 9000000u 0S 1n 1s -1S 123456789S 1.5S S".split(" ");
     const times = "1000 3600000 3600001 0 2000000000 10000000000 -1 1.5 1e3 abc".split(" ");
     for (const time of [...grpcTimes, "1 S", ...times, "", "5000, 6000"]) await send({ headers: [[name, time]] });

@@ -6,7 +6,7 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
-/** The resets of what has to end. Those of requests that are answered, but not whole, say NO_ERROR. */
+/** Reset codes of streams that the server ends. If it answers before the request is complete, the code is NO_ERROR. */
 const resetsOf = (raw: RawSocket) =>
   raw
     .frames()
@@ -14,7 +14,7 @@ const resetsOf = (raw: RawSocket) =>
 const textOf = (raw: RawSocket) => raw.received().toString("latin1");
 const statusOf = (raw: RawSocket) => /^HTTP\/1\.1 (\d+)/.exec(textOf(raw))?.[1];
 
-/** Odd numbers, as those of streams. */
+/** Odd numbers, like client stream ids. */
 const streamIds = (count: number) => Array.from({ length: count }, (_, i) => 2 * i + 1);
 
 const CONNECTIONS = 60;
@@ -22,18 +22,18 @@ const STREAMS = 20;
 const HEADER_MS = 1500;
 const [STRANGER, PROXY] = ["127.0.0.2", "127.0.0.9"];
 
-describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS $secure:", ({ runtime, tls }) => {
+describe.each(VARIANTS)("resources of one client are charged to it on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { raws, dial, heldBytes } = watchedPort(runtime, {
     maxConnections: CONNECTIONS,
     headerTimeoutMs: HEADER_MS,
-    // Long enough for a body that comes a little late, on a machine that stalls meanwhile.
+    // Long enough for a body that arrives a little late on a busy machine.
     openArrivalTimeoutMs: 4000,
     streams: { max: STREAMS, lifetimeMs: 60_000 },
     proxy: PROXY,
     tls: tls?.server,
   });
 
-  /** Sends the head and half of the body of a POST that never ends on its own. */
+  /** Sends the head and half of the body of a POST that never completes. */
   const startUpload = async (from?: string) => {
     const raw = await dial("http/1.1", from);
     raw.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n");
@@ -43,10 +43,10 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
   };
   const endUpload = async (raw: RawSocket) => {
     raw.send(Buffer.alloc(10_000));
-    await waitFor("the upload is answered", () => statusOf(raw) !== undefined || raw.isClosed());
+    await waitFor("the server answers the upload", () => statusOf(raw) !== undefined || raw.isClosed());
     return statusOf(raw);
   };
-  /** Half-sends bodies to a path, on 250 streams of each of so many connections. */
+  /** Sends half bodies to a path, on 250 streams of each connection. */
   const halfBodies = async (connections: number, path: string, from: string) => {
     const opened: RawSocket[] = [];
     for (let i = 0; i < connections; i++) {
@@ -68,11 +68,11 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
     await pause(50);
   };
 
-  it("half bodies use up the room of whoever sends them, and no slow upload of others, however old", async () => {
+  it("half bodies count against their sender and do not end older slow uploads of other clients", async () => {
     const upload = await startUpload();
-    // 64 MiB are 4,096 bodies.
+    // 4,096 bodies take 64 MiB.
     const opened = await halfBodies(20, "/", STRANGER);
-    await waitFor("the rest is refused", () => refusedOf(opened) > 800);
+    await waitFor("the server refuses the rest", () => refusedOf(opened) > 800);
     const other = await startUpload("127.0.0.3");
     expect(await endUpload(upload)).toBe("200");
     expect(await endUpload(other)).toBe("200");
@@ -80,19 +80,19 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
     await closeAll();
   });
 
-  it("half bodies of open requests have no share of the memory for bodies, and little time", async () => {
+  it("half bodies of unauthenticated requests get no share of the body budget and a short deadline", async () => {
     const upload = await startUpload();
     const before = await heldBytes();
     const opened = await halfBodies(20, "/open", "127.0.0.1");
-    await waitFor("all but a few are refused", () => refusedOf(opened) >= 5000 - STREAMS);
-    // Not even of the same address.
+    await waitFor("the server refuses nearly all of them", () => refusedOf(opened) >= 5000 - STREAMS);
+    // The same holds for one address.
     expect(await endUpload(upload)).toBe("200");
-    await waitFor("those are told that they took too long", () => refusedOf(opened) === 5000);
+    await waitFor("the server answers the others with a timeout", () => refusedOf(opened) === 5000);
     await closeAll();
-    await waitFor("it is given back", async () => (await heldBytes()) - before < 24 * 1024 * 1024);
+    await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * 1024 * 1024);
   });
 
-  it("a body of an open request may come a little behind its head, as that of gRPC clients does", async () => {
+  it("the body of an unauthenticated request may arrive a little after its head, as with gRPC clients", async () => {
     const [overHttp2, overHttp1] = [await dial(), await dial("http/1.1")];
     overHttp2.send(Buffer.concat([HELLO, requestHeaders(1, { ":path": "/open" })]));
     overHttp1.send("POST /open HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n");
@@ -100,10 +100,10 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
     await pause(300);
     overHttp2.send(frame(FRAME.data, FLAG.endStream, 1, Buffer.from("body")));
     overHttp1.send("body");
-    await waitFor("it is answered", () => statusOn(overHttp2, 1) === "200" && statusOf(overHttp1) === "200");
+    await waitFor("the server answers it", () => statusOn(overHttp2, 1) === "200" && statusOf(overHttp1) === "200");
   });
 
-  it("streams of one client give way to those of others, until all have the same", async () => {
+  it("a client with many streams loses streams to other clients until all have an equal share", async () => {
     const open = (streams: readonly number[], fields: { [name: string]: string } = {}) =>
       Buffer.concat(streams.map((stream) => requestHeaders(stream, { ":path": "/stream", ...fields })));
     const many = [await dial("h2", STRANGER), await dial("h2", STRANGER)];
@@ -111,23 +111,26 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
       raw.send(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
       await pinged(raw);
     }
-    await waitFor("one too many is refused", () => statusOn(many[1] as RawSocket, STREAMS - 1) === "429");
+    await waitFor(
+      "the server refuses one stream too many",
+      () => statusOn(many[1] as RawSocket, STREAMS - 1) === "429",
+    );
     const few = await dial();
     few.send(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
     await pinged(few);
-    // All but the last of a half and one more.
-    await waitFor("one is refused", () => statusOn(few, STREAMS + 1) === "429");
+    // Half of the streams and one more, except the last.
+    await waitFor("the server refuses one", () => statusOn(few, STREAMS + 1) === "429");
     expect(few.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(1);
     expect(resetsOf(few)).toEqual([]);
     const resets = () => many.flatMap((raw) => resetsOf(raw));
-    await waitFor("as many have given way", () => resets().length === STREAMS / 2);
+    await waitFor("the server has reset as many streams", () => resets().length === STREAMS / 2);
     for (const { payload } of resets()) expect(payload.readUInt32BE()).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    // What they hold is given back once they are reset.
+    // The server frees their resources when it resets them.
     for (const raw of [...many, few]) {
       raw.send(Buffer.concat(streamIds(STREAMS / 2 + 1).map((stream) => numberFrame(FRAME.reset, stream, 8))));
       await pinged(raw);
     }
-    // Clients of one proxy are told apart, however they share its connections.
+    // The server distinguishes clients of one proxy, even on shared connections.
     await closeAll();
     const proxy = await dial("h2", PROXY);
     proxy.send(Buffer.concat([HELLO, open(streamIds(STREAMS), { "x-forwarded-for": "a" })]));
@@ -136,13 +139,13 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
     proxy.send(open([next], { "x-forwarded-for": "b" }));
     proxy.send(open([next + 2], { "x-forwarded-for": "a" }));
     await pinged(proxy);
-    await waitFor("a has too many", () => statusOn(proxy, next + 2) === "429");
-    await waitFor("its oldest has given way", () => resetsOf(proxy).some(({ stream }) => stream === 1));
+    await waitFor("client a has too many streams", () => statusOn(proxy, next + 2) === "429");
+    await waitFor("the server has reset its oldest stream", () => resetsOf(proxy).some(({ stream }) => stream === 1));
     expect([resetsOf(proxy).some(({ stream }) => stream === next), statusOn(proxy, next)]).toEqual([false, undefined]);
     await closeAll();
   });
 
-  it("connections that drip header bytes lock nobody out", async () => {
+  it("connections that send header bytes slowly do not block other clients", async () => {
     const drip = async () => {
       const raw = await dial("http/1.1", STRANGER);
       raw.send("GET / HTTP/1.1\r\nHost: x\r\nX: ");
@@ -157,9 +160,9 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
       for (let i = 0; i < 10; i++) {
         const raw = await dial("http/1.1");
         raw.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-        await waitFor("it is answered or closed", () => raw.isClosed() || statusOf(raw) !== undefined);
+        await waitFor("the server answers or closes it", () => raw.isClosed() || statusOf(raw) !== undefined);
         expect(statusOf(raw)).toBe("200");
-        // The stranger takes the room again, and has to give it.
+        // The attacker takes the connections again, and the server must free them again.
         dripping.push(await drip());
       }
     } finally {
@@ -168,7 +171,7 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
     await closeAll();
   });
 
-  it("connections of a trusted proxy give way to nobody", async () => {
+  it("connections of a trusted proxy are never closed for other clients", async () => {
     const opened = await Promise.all(Array.from({ length: CONNECTIONS - 2 }, () => dial("h2", PROXY)));
     for (const raw of opened) raw.send(Buffer.concat([HELLO, requestHeaders(1, { ":path": "/stream" })]));
     for (const raw of opened) await pinged(raw);
@@ -180,23 +183,25 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
     const another = await dial("h2", PROXY);
     another.send(HELLO);
     await pinged(another);
-    await waitFor("a client of its own gives way", () => direct.some((raw) => raw.isClosed()));
+    await waitFor("the server closes connections of the proxy's own client", () =>
+      direct.some((raw) => raw.isClosed()),
+    );
     const late = await dial("http/1.1", STRANGER);
     late.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-    await waitFor("there is no room for more", () => late.isClosed() || statusOf(late) !== undefined);
+    await waitFor("the limit is reached", () => late.isClosed() || statusOf(late) !== undefined);
     expect(opened.filter((raw) => raw.isClosed())).toEqual([]);
     await closeAll();
   });
 
-  it("headers that come a byte at a time end in 408, the first and later ones of a connection", async () => {
+  it("answers 408 to headers that arrive byte by byte, on the first and later requests of a connection", async () => {
     const [first, later, http2, calm] = [await dial("http/1.1"), await dial("http/1.1"), await dial(), await dial()];
     later.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-    await waitFor("the first is answered", () => statusOf(later) === "200");
+    await waitFor("the server answers the first request", () => statusOf(later) === "200");
     await pause(HEADER_MS);
     for (const raw of [first, later]) raw.send("GET / HTTP/1.1\r\nHost: x\r\nX: ");
-    // The frame of the fields says that it is long.
+    // The HEADERS frame declares a long payload.
     http2.send(Buffer.concat([HELLO, Buffer.from([0, 0x20, 0, FRAME.headers, FLAG.endHeaders, 0, 0, 0, 1])]));
-    // Whoever connects before there is anything to ask sends nothing, or PINGs.
+    // A client that connects early sends nothing, or PINGs.
     calm.send(HELLO);
     const timer = setInterval(() => {
       for (const raw of [first, later]) if (!raw.isClosed()) raw.send("a");
@@ -204,13 +209,13 @@ describe.each(VARIANTS)("what one client holds is charged to it on $runtime, TLS
       if (!calm.isClosed()) calm.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
     }, 200);
     try {
-      await waitFor("they are closed", () => first.isClosed() && later.isClosed() && http2.isClosed());
+      await waitFor("the server closes them", () => first.isClosed() && later.isClosed() && http2.isClosed());
     } finally {
       clearInterval(timer);
     }
     expect(statusOf(first)).toBe("408");
     expect(textOf(later)).toContain("HTTP/1.1 408");
     calm.send(requestHeaders(1, { ":method": "GET" }, { endStream: true }));
-    await waitFor("it is still served", () => statusOn(calm, 1) === "200");
+    await waitFor("the server still serves it", () => statusOn(calm, 1) === "200");
   });
 });

@@ -5,11 +5,11 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { MIB, watchedPort } from "./support/watched-port.ts";
 
-describe.each(RUNTIMES)("answers that are given up, on %s:", (runtime) => {
-  // Nothing but the bound on what is unread may end an answer.
+describe.each(RUNTIMES)("abandoned answers on %s:", (runtime) => {
+  // Only the limit on unread bytes may end an answer here.
   const { port, heldBytes } = watchedPort(runtime, { readTimeoutMs: 600_000 }, 1024);
 
-  /** Asks for answers of 100 KB, 100 on each of 10 connections, whose streams have no window for them. */
+  /** Requests 100 answers of 100 KB on each of 10 connections whose streams have no window for them. */
   async function askInVain(): Promise<ClientHttp2Session[]> {
     const sessions = Array.from({ length: 10 }, () => connect(port.url, { settings: { initialWindowSize: 0 } }));
     for (const session of sessions) {
@@ -17,7 +17,7 @@ describe.each(RUNTIMES)("answers that are given up, on %s:", (runtime) => {
       const answered = Array.from({ length: 100 }, async () => {
         const stream = session.request({ ":path": "/", "x-bytes": "100000" });
         stream.on("error", () => {});
-        // One that is refused is closed.
+        // The server closes a refused stream.
         await Promise.race([once(stream, "response"), once(stream, "close")]).catch(() => {});
       });
       await Promise.all(answered);
@@ -25,17 +25,17 @@ describe.each(RUNTIMES)("answers that are given up, on %s:", (runtime) => {
     return sessions;
   }
 
-  it("leave nothing behind, whether their connections are kept or not", async () => {
+  it("free their memory, whether the connections stay open or not", async () => {
     const before = await heldBytes();
     const kept: ClientHttp2Session[] = [];
     for (let i = 0; i < 5; i++) kept.push(...(await askInVain()));
-    // All would be 500 MB. 64 MiB may be unread.
+    // All answers together have 500 MB. At most 64 MiB may be unread.
     await waitFor(
-      "those that are too many are let go",
+      "the server ends the excess answers",
       async () => (await heldBytes()) - before < (64 + 24) * MIB,
       60_000,
     );
-    // Nor is any written once it is given up.
+    // The server writes no bytes of an answer that it has ended.
     const late = connect(port.url);
     kept.push(late);
     const stream = late.on("error", () => {}).request({ ":path": "/", "x-bytes": "100000" });
@@ -44,6 +44,6 @@ describe.each(RUNTIMES)("answers that are given up, on %s:", (runtime) => {
     await once(stream, "close").catch(() => {});
     expect(read).toBe(0);
     for (const session of kept) session.destroy();
-    await waitFor("all are let go", async () => (await heldBytes()) - before < 24 * MIB);
+    await waitFor("the server frees all of them", async () => (await heldBytes()) - before < 24 * MIB);
   });
 });

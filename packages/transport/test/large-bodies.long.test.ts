@@ -6,13 +6,13 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
 
-// They mostly wait, each for a server of its own.
+// These tests mostly wait. Each has its own server.
 describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ runtime, tls }) => {
-  // A busy machine takes longer for so many pieces than a body may by default.
+  // A busy machine needs more time for so many pieces than the default deadline of a body.
   const limits = { maxConnections: 80, arrivalTimeoutMs: 600_000 };
   const { port, dial, heldBytes } = watchedPort(runtime, { ...limits, tls: tls?.server });
 
-  it.sequential("takes bodies of one-byte pieces in no more memory than their bytes", async () => {
+  it.sequential("bodies that arrive byte by byte take no more memory than their bytes", async () => {
     const pieces = 120_000;
     const overHttp1 = await Promise.all([dial("http/1.1"), dial("http/1.1")]);
     const overHttp2 = await Promise.all([dial(), dial()]);
@@ -29,10 +29,10 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
         for (let sent = 0; sent < pieces; sent += many) await sendAll(raw, piece1);
       }),
       ...overHttp2.map(async (raw) => {
-        // The window of a stream is 64 KiB at first.
+        // A stream's initial window is 64 KiB.
         let granted = 65_535;
         for (let sent = 0; sent < pieces; sent += many) {
-          await waitFor("there is a window", () => {
+          await waitFor("the window is open", () => {
             granted = 65_535 + windowOf(raw.frames(), 1);
             return granted - sent >= many;
           });
@@ -40,16 +40,16 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
         }
       }),
     ]);
-    // What is sent may not be read yet: until it is, pieces take more.
-    await waitFor("they are joined", async () => (await heldBytes()) - before < 24 * MIB);
+    // Pieces that the server has not read yet take more memory.
+    await waitFor("the server has joined the pieces", async () => (await heldBytes()) - before < 24 * MIB);
     for (const raw of overHttp1) raw.send("0\r\n\r\n");
     for (const raw of overHttp2) raw.send(frame(FRAME.data, FLAG.endStream, 1));
-    for (const raw of overHttp1) await waitFor("it is answered", () => raw.received().includes("\r\n\r\n"));
+    for (const raw of overHttp1) await waitFor("the server answers", () => raw.received().includes("\r\n\r\n"));
     for (const raw of overHttp1) expect(raw.received().toString("latin1")).toMatch(/^HTTP\/1\.1 200/);
-    for (const raw of overHttp2) await waitFor("it is answered", () => statusOn(raw, 1) === "200");
+    for (const raw of overHttp2) await waitFor("the server answers", () => statusOn(raw, 1) === "200");
   });
 
-  it.sequential("answers each of 200 oversized messages on one connection, and goes on", async () => {
+  it.sequential("a connection survives 200 oversized messages, each of which is answered", async () => {
     const session = openHttp2(port.url);
     const send = async (body?: Buffer) =>
       (await http2On(session, "/", { method: "POST", ...(body && { body }) })).status;
@@ -63,7 +63,7 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
     session.destroy();
   });
 
-  it.sequential("resets an oversized message that does not end, once it is answered", async () => {
+  it.sequential("an oversized message without end is answered, then reset", async () => {
     const session = openHttp2(port.url);
     const stream = session.request({ ":method": "POST", ":path": "/" }, { endStream: false });
     let status: number | undefined;
@@ -86,7 +86,7 @@ describe.concurrent.each(VARIANTS)("large bodies on $runtime, TLS $secure:", ({ 
   });
 });
 
-/** How much WINDOW_UPDATE frames granted to a stream. */
+/** The total that WINDOW_UPDATE frames granted to a stream. */
 function windowOf(frames: ReturnType<typeof framesIn>, stream: number): number {
   return frames
     .filter((one) => one.type === FRAME.windowUpdate && one.stream === stream)

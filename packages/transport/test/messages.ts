@@ -11,15 +11,15 @@ import {
 } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 
-/** What the messages of `messages` may hold. */
+/** What generated messages may contain. */
 export interface MessageOptions {
-  /** The texts, also those that are keys. Default: any that JSON and UTF-8 have. */
+  /** Arbitrary for strings and map keys. Default: any text that JSON and UTF-8 can express. */
   readonly texts?: fc.Arbitrary<string>;
-  /** How deep messages stand within others. Default: 2. */
+  /** Maximum nesting depth of messages. Default: 2. */
   readonly depth?: number;
-  /** How many fields are given to a message at most. Default: 6. */
+  /** Maximum number of fields set in a message. Default: 6. */
   readonly maxFields?: number;
-  /** The fractions of a second of Timestamps, in ns. Default: any. */
+  /** Nanoseconds of Timestamps. Default: any. */
   readonly nanos?: fc.Arbitrary<number>;
 }
 
@@ -55,7 +55,7 @@ const SCALARS: { readonly [type in ScalarType]: fc.Arbitrary<unknown> } = {
   [ScalarType.BYTES]: fc.uint8Array({ maxLength: 20 }),
 };
 
-/** Makes messages of a type in which every kind of field occurs, all of which protobuf-es can encode. */
+/** Generates messages that protobuf-es can encode. Together they have every kind of field of the type. */
 export function messages<D extends DescMessage>(
   desc: D,
   { depth = 2, ...options }: MessageOptions = {},
@@ -63,12 +63,12 @@ export function messages<D extends DescMessage>(
   return new Messages(options).of(desc, depth) as fc.Arbitrary<MessageShape<D>>;
 }
 
-/** Makes what a field of a message may hold, but for its being unset. */
+/** Generates a value for a field that is set. */
 export function fieldValues(field: DescField, { depth = 1, ...options }: MessageOptions = {}): fc.Arbitrary<unknown> {
   return new Messages(options).value(field, depth);
 }
 
-/** Sets a field of a message, whatever its kind. */
+/** Sets a field of any kind. */
 export function setField(message: object, { localName, oneof }: DescField, value: unknown): void {
   const fields = message as { [name: string]: unknown };
   if (oneof) fields[oneof.localName] = { case: localName, value };
@@ -79,7 +79,7 @@ class Messages {
   readonly #text: fc.Arbitrary<string>;
   readonly #maxFields: number;
   readonly #json: fc.Arbitrary<{ [key: string]: unknown }>;
-  /** What is made of the well-known types whose JSON is of a form of its own. */
+  /** Generators for well-known types that have a JSON form of their own. */
   readonly #wellKnown: { readonly [typeName: string]: fc.Arbitrary<object> };
   readonly #known = new Map<string, fc.Arbitrary<object>>();
 
@@ -111,7 +111,7 @@ class Messages {
 
   of(desc: DescMessage, depth: number): fc.Arbitrary<object> {
     const wellKnown = this.#wellKnown[desc.typeName];
-    // An Any has JSON only where its type is known.
+    // An Any has JSON only if its type is registered.
     if (wellKnown) return wellKnown;
     if (desc.typeName === "google.protobuf.Any") return fc.constant(create(desc));
     const key = `${depth} ${desc.typeName}`;
@@ -155,7 +155,7 @@ class Messages {
         : numbers;
     }
     const { message } = field as { readonly message: DescMessage };
-    // Such a field holds a plain JSON object, or what is in the wrapper, not a message.
+    // The value is a plain JSON object or the wrapped scalar, not a message.
     if (message.typeName === StructSchema.typeName) return this.#json;
     if (isWrapperDesc(message) && field.fieldKind === "message" && !field.oneof) {
       return this.#single(message.fields[0] as DescField, depth);

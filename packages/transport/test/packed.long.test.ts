@@ -10,13 +10,16 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 const PACKAGE = join(import.meta.dirname, "..");
 const read = (name: string) => readFileSync(join(PACKAGE, name), "utf8");
 
-/** The blocks of the README: files by their names, and commands in their order. */
+/** The README's code blocks: files by name, and commands in order. */
 const blocks = [...read("README.md").matchAll(/^```(\w+) ?(\S*)\n(.*?)^```$/gms)];
 const files = blocks.flatMap(([, , name = "", code = ""]) => (name === "" ? [] : [{ name, code }]));
 const [install = "", calls = ""] = blocks.flatMap(([, language, , code = ""]) => (language === "sh" ? [code] : []));
 
-/** What npm packs, unpacked in a project that follows the README, which has its peers and nothing else of ours. */
-describe("the package, installed", () => {
+/**
+ * The packed package, installed in a project that follows the README: with its peers and nothing else of this
+ * repository.
+ */
+describe("the installed package", () => {
   const folder = mkdtempSync(join(tmpdir(), "ugs-packed-"));
   const run = (command: string) =>
     execFileSync("sh", ["-e", "-c", command.replaceAll("npx ", "")], {
@@ -46,7 +49,7 @@ describe("the package, installed", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it.each(RUNTIMES)("serves the example of the README on %s", async (runtime) => {
+  it.each(RUNTIMES)("serves the README's example on %s", async (runtime) => {
     const command = runtime === "node" ? [process.execPath] : denoRun(["-A"]);
     const server = newProcess(startProcess([...command, "server.js"], { cwd: folder }));
     const url = await waitUntilSaid(server, "it listens", (output) => /listening on (\S+)/.exec(output)?.[1]);

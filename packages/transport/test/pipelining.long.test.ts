@@ -10,12 +10,12 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
   const request = (bytes: number) => `GET / HTTP/1.1\r\nHost: x\r\nx-bytes: ${bytes}\r\n\r\n`;
   const answers = (raw: RawSocket) => raw.received().toString("latin1").split("HTTP/1.1 200").length - 1;
 
-  it("are answered in their order, and the connection goes on", async () => {
+  it("are answered in order, and the connection stays open", async () => {
     const raw = await dial();
     for (let turn = 1; turn <= 20; turn++) {
       const sizes = Array.from({ length: 16 }, (_, i) => turn + 100 * i);
       raw.send(sizes.map(request).join(""));
-      await waitFor("they are answered", () => answers(raw) === 16 * turn && raw.received().at(-1) === 0x61);
+      await waitFor("the server answers them", () => answers(raw) === 16 * turn && raw.received().at(-1) === 0x61);
     }
     expect(raw.isClosed()).toBe(false);
     const lengths = [
@@ -29,26 +29,29 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     );
   });
 
-  it("are served behind a long answer that is still being written, however long they are themselves", async () => {
+  it("are served behind a long answer still being written, even if they are long", async () => {
     const raw = await dial();
     const length = 12 * MIB;
     raw.send(request(length));
     await waitFor("its answer begins", () => raw.received().length > 0);
     raw.socket.pause();
-    // Over TLS these are several records, which arrive together.
+    // Over TLS these are several records that arrive together.
     const body = "b".repeat(60_000);
     raw.send(`POST / HTTP/1.1\r\nHost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}${request(3)}`);
-    await waitFor("they are sent", () => raw.socket.writableLength === 0);
+    await waitFor("the client has sent them", () => raw.socket.writableLength === 0);
     raw.socket.resume();
-    await waitFor("all are answered", () => raw.isClosed() || (answers(raw) === 3 && raw.received().at(-3) === 0x61));
+    await waitFor(
+      "the server answers all",
+      () => raw.isClosed() || (answers(raw) === 3 && raw.received().at(-3) === 0x61),
+    );
     expect(raw.isClosed()).toBe(false);
   });
 
-  it("end their connection when they are too many, once those that it took are answered", async () => {
+  it("close the connection if there are too many, after the accepted ones are answered", async () => {
     const raw = await dial();
     const { served } = await memory();
     raw.send(request(2).repeat(2000));
-    await waitFor("it is closed", () => raw.isClosed());
+    await waitFor("the server closes it", () => raw.isClosed());
     const count = answers(raw);
     expect(count).toBeGreaterThanOrEqual(33);
     expect((await memory()).served - served).toBe(count);
@@ -57,7 +60,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     expect((await memory()).served).toBeLessThan(served + 2000);
   });
 
-  it("take little while nobody reads their answers", async () => {
+  it("take little memory while the client does not read answers", async () => {
     await memory();
     const before = await memory();
     for (let i = 0; i < 20; i++) {
@@ -65,14 +68,14 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
       raw.socket.pause();
       raw.send(request(10_000).repeat(2000));
     }
-    await waitFor("they are served", async () => (await memory()).served - before.served >= 20 * 33);
+    await waitFor("the server serves them", async () => (await memory()).served - before.served >= 20 * 33);
     const after = await memory();
     expect(after.served - before.served).toBeLessThan(20 * 200);
-    // Those that are served take 330 KB of answers a connection.
+    // Served requests take 330 KB of answers a connection.
     expect(after.heapUsed + after.external - before.heapUsed - before.external).toBeLessThan(20 * MIB);
   });
 
-  it("take little while they are refused behind an answer that nobody reads", async () => {
+  it("take little memory while they are refused behind an unread answer", async () => {
     const raws = await Promise.all(Array.from({ length: 4 }, dial));
     for (const raw of raws) raw.send(request(12 * MIB));
     await waitFor("their answers begin", () => raws.every((raw) => raw.received().length > 0));
@@ -80,7 +83,7 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     await memory();
     const before = await memory();
     for (const raw of raws) raw.send("GET / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n".repeat(4000));
-    await waitFor("they are sent", () => raws.every(({ socket }) => socket.writableLength === 0));
+    await waitFor("the client has sent them", () => raws.every(({ socket }) => socket.writableLength === 0));
     const after = await memory();
     expect(after.heapUsed + after.external - before.heapUsed - before.external).toBeLessThan(8 * MIB);
   });

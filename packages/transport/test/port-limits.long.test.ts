@@ -5,44 +5,46 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { pinged, statusOn, watchedPort } from "./support/watched-port.ts";
 
-// They mostly wait, each for a server of its own.
-describe.concurrent.each(VARIANTS)("limits on $runtime, TLS $secure:", ({ runtime, tls }) => {
+// These tests mostly wait. Each has its own server.
+describe.concurrent.each(VARIANTS)("a port on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { port, raws, dial } = watchedPort(runtime, {
     maxConnections: 80,
     streams: { max: 6, lifetimeMs: 2000 },
     tls: tls?.server,
   });
 
-  it.sequential("limits how many streams there are, and how long they last", async () => {
+  it.sequential("limit the number of streams and their duration", async () => {
     const [one, two] = [await dial(), await dial()];
     const open = (streams: number[]) => streams.map((stream) => requestHeaders(stream, { ":path": "/stream" }));
     one.send(Buffer.concat([HELLO, ...open([1, 3, 5, 7, 9])]));
     await pinged(one);
     two.send(Buffer.concat([HELLO, ...open([1, 3])]));
-    await waitFor("the seventh is refused", () => statusOn(two, 3) === "429");
+    await waitFor("the server refuses the seventh", () => statusOn(two, 3) === "429");
     const http1 = await dial("http/1.1");
     http1.send("POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
-    await waitFor("so it is over HTTP/1.1", () => http1.received().toString("latin1").startsWith("HTTP/1.1 429"));
+    await waitFor("the server refuses it over HTTP/1.1 too", () =>
+      http1.received().toString("latin1").startsWith("HTTP/1.1 429"),
+    );
     expect(one.frames().filter(({ type }) => type === FRAME.headers)).toHaveLength(0);
-    await waitFor("their time is up", () => one.frames().filter(({ type }) => type === FRAME.reset).length >= 5);
+    await waitFor("their deadline passes", () => one.frames().filter(({ type }) => type === FRAME.reset).length >= 5);
     one.send(Buffer.concat(open([11])));
     await pinged(one);
     expect(statusOn(one, 11)).toBeUndefined();
   });
 
-  it.sequential("limits connections, and closes those that are silent for others", async () => {
+  it.sequential("limit connections: silent ones are closed for new ones", async () => {
     for (let i = 0; i < 79; i++) await dial(i % 2 === 0 ? "h2" : "http/1.1");
-    await waitFor("somebody else gets in", async () => {
+    await waitFor("another client connects", async () => {
       const raw = await dial("http/1.1");
       raw.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-      await waitFor("it is answered or closed", () => raw.isClosed() || raw.received().length > 0);
+      await waitFor("the server answers or closes it", () => raw.isClosed() || raw.received().length > 0);
       return raw.received().length > 0;
     });
     expect(raws.filter((raw) => !raw.isClosed()).length).toBeLessThanOrEqual(80);
     for (const { socket } of raws.splice(0)) socket.destroy();
   });
 
-  it.sequential("takes 32 KiB of header fields, and no more", async () => {
+  it.sequential("accept 32 KiB of header fields, and no more", async () => {
     const [fits, large] = ["a".repeat(31 * 1024), "a".repeat(40 * 1024)];
     for (const [value, expected] of [
       [fits, "HTTP/1.1 200"],
@@ -50,7 +52,7 @@ describe.concurrent.each(VARIANTS)("limits on $runtime, TLS $secure:", ({ runtim
     ] as const) {
       const raw = await dial("http/1.1");
       raw.send(`GET / HTTP/1.1\r\nHost: x\r\nx: ${value}\r\n\r\n`);
-      await waitFor("it is answered", () => raw.received().toString("latin1").startsWith(expected));
+      await waitFor("the server answers", () => raw.received().toString("latin1").startsWith(expected));
     }
     const answer = (value: string) =>
       new Promise((resolve) => {

@@ -25,6 +25,6 @@ describe("on deno", () => {
   for (const { name, runtime } of INTERNALS) {
     if (runtime === "node") continue;
     const said = (output: string) => ["true", "false"].find((doesHold) => output.includes(`${name}: ${doesHold}`));
-    it(name, async () => expect(await waitUntilSaid(looking, "it is looked at", said)).toBe("true"));
+    it(name, async () => expect(await waitUntilSaid(looking, "the process has reported", said)).toBe("true"));
   }
 });

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { type NodeServer, openPort } from "../src/http/port.ts";
 import { bareRefusal, type Refusal } from "../src/protocol/refusals.ts";
 
-/** A port that gives a body so long to arrive, and what became of requests. */
+/** A port with this deadline for bodies, and the outcome of its requests. */
 async function newPort(arrivalTimeoutMs: number) {
   const served: number[] = [];
   const refusals: Refusal[] = [];
@@ -29,7 +29,7 @@ async function newPort(arrivalTimeoutMs: number) {
   return { port, served, refusals };
 }
 
-/** Sends two pieces of a body, and its end if it is to have one; resolves with the status of the answer. */
+/** Sends two pieces of a body and optionally its end. Resolves with the status of the answer. */
 async function upload({ url }: NodeServer, isWhole: boolean): Promise<number | undefined> {
   const session = connectHttp2(url);
   session.on("error", () => {});
@@ -48,14 +48,14 @@ async function upload({ url }: NodeServer, isWhole: boolean): Promise<number | u
   return status;
 }
 
-it("refuses an HTTP/2 request whose body does not arrive in time, naming the time it had, and does not serve it", async () => {
+it("refuses an HTTP/2 request whose body misses its deadline, names the deadline, and does not serve the request", async () => {
   const { port, served, refusals } = await newPort(200);
   expect(await upload(port, false)).toBe(408);
   expect(served).toEqual([]);
   expect(refusals).toEqual([{ kind: "request-timeout", headerMs: 1000, requestMs: 200 }]);
 });
 
-it("serves one whose body does", async () => {
+it("serves a request whose body arrives in time", async () => {
   const { port, served } = await newPort(10_000);
   expect(await upload(port, true)).toBe(200);
   expect(served).toEqual([40_000]);

@@ -5,10 +5,10 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { MIB, statusOn, watchedPort } from "./support/watched-port.ts";
 
-describe.each(VARIANTS)("bodies that stall on $runtime, TLS $secure:", ({ runtime, tls }) => {
+describe.each(VARIANTS)("stalled bodies on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { raws, dial, heldBytes } = watchedPort(runtime, { arrivalTimeoutMs: 1500, tls: tls?.server });
 
-  it("answers bodies of no piece, or of one, that do not end", async () => {
+  it("are answered with a timeout, whether they have no piece or one", async () => {
     const none = await dial();
     none.send(Buffer.concat([HELLO, requestHeaders(1, {})]));
     const one = await dial();
@@ -16,19 +16,21 @@ describe.each(VARIANTS)("bodies that stall on $runtime, TLS $secure:", ({ runtim
     const http1 = await dial("http/1.1");
     http1.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
     for (const raw of [none, one]) {
-      await waitFor("it is told that it took too long", () => statusOn(raw, 1) === "408");
-      // The connection is there for others.
+      await waitFor("the server answers with a timeout", () => statusOn(raw, 1) === "408");
+      // The connection still serves other requests.
       raw.send(requestHeaders(3, { ":method": "GET" }, { endStream: true }));
-      await waitFor("the next is answered", () => statusOn(raw, 3) === "200");
-      await waitFor("the first is reset", () =>
+      await waitFor("the server answers the next request", () => statusOn(raw, 3) === "200");
+      await waitFor("the server resets the first request", () =>
         raw.frames().some(({ type, stream }) => type === FRAME.reset && stream === 1),
       );
     }
-    await waitFor("it is told over HTTP/1.1", () => http1.received().toString("latin1").startsWith("HTTP/1.1 408"));
+    await waitFor("the server answers with a timeout over HTTP/1.1", () =>
+      http1.received().toString("latin1").startsWith("HTTP/1.1 408"),
+    );
     await waitFor("and closed", () => http1.isClosed());
   });
 
-  it("bounds what half bodies hold", async () => {
+  it("take limited memory", async () => {
     const before = await heldBytes();
     const streams = Array.from({ length: 250 }, (_, i) => 2 * i + 1);
     const half = Buffer.alloc(200, "a");
@@ -39,13 +41,16 @@ describe.each(VARIANTS)("bodies that stall on $runtime, TLS $secure:", ({ runtim
     ]);
     for (let i = 0; i < 60; i++) (await dial()).send(sent);
     for (const raw of raws)
-      await waitFor("it is read", () => raw.isClosed() || raw.frames().some(({ type }) => type === FRAME.ping));
+      await waitFor(
+        "the server has read it",
+        () => raw.isClosed() || raw.frames().some(({ type }) => type === FRAME.ping),
+      );
     expect((await heldBytes()) - before).toBeLessThan(160 * MIB);
     const areAnswered = (raw: RawSocket) =>
       raw.frames().filter(({ type }) => type === FRAME.headers).length === streams.length;
-    for (const raw of raws) await waitFor("all are answered", () => raw.isClosed() || areAnswered(raw));
+    for (const raw of raws) await waitFor("the server answers all", () => raw.isClosed() || areAnswered(raw));
     expect(raws.some(areAnswered)).toBe(true);
     for (const { socket } of raws.splice(0)) socket.destroy();
-    await waitFor("it is given back", async () => (await heldBytes()) - before < 24 * MIB);
+    await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * MIB);
   });
 });

@@ -5,11 +5,11 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, it } from "vitest";
 import { MIB, watchedPort } from "./support/watched-port.ts";
 
-// They mostly wait, each for a server of its own.
+// These tests mostly wait. Each has its own server.
 describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { port, raws, dial, memory, heldBytes } = watchedPort(runtime, { readTimeoutMs: 1500, tls: tls?.server });
 
-  it.sequential("ends who reads no answers, PINGs or not", async () => {
+  it.sequential("end if the client makes no progress, even if it sends PINGs", async () => {
     const before = await heldBytes();
     const streams = Array.from({ length: 100 }, (_, i) => 2 * i + 1);
     const windows = settings([4, 100]);
@@ -19,19 +19,19 @@ describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", (
       for (const raw of raws) if (!raw.isClosed()) raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
     }, 100);
     try {
-      // A byte now and then is no progress either.
+      // Reading one byte now and then is no progress.
       const trickle = setInterval(() => {
         for (const raw of raws) if (!raw.isClosed()) raw.send(numberFrame(FRAME.windowUpdate, 1, 1));
       }, 500);
-      for (const raw of raws) await waitFor("it is closed", () => raw.isClosed());
+      for (const raw of raws) await waitFor("the server closes it", () => raw.isClosed());
       clearInterval(trickle);
     } finally {
       clearInterval(pings);
     }
-    await waitFor("it is given back", async () => (await heldBytes()) - before < 24 * MIB);
+    await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * MIB);
   });
 
-  it.sequential("ends who reads nothing at all", async () => {
+  it.sequential("end if the client reads nothing at all", async () => {
     const before = await heldBytes();
     const open = descriptorsOf(port.pid);
     const { served } = await memory();
@@ -45,13 +45,13 @@ describe.concurrent.each(VARIANTS)("unread answers on $runtime, TLS $secure:", (
     for (const { socket } of [overHttp2, pipelined]) socket.pause();
     overHttp2.send(Buffer.concat([HELLO, windows, window, ...requests]));
     pipelined.send("GET / HTTP/1.1\r\nHost: x\r\nx-bytes: 1000000\r\n\r\n".repeat(100));
-    await waitFor("they are served", async () => (await memory()).served > served);
-    // A client that does not read does not see that its connection is closed.
+    await waitFor("the server answers them", async () => (await memory()).served > served);
+    // A client that does not read does not notice that its connection is closed.
     await waitFor("the server has closed them", () => descriptorsOf(port.pid) <= open);
-    await waitFor("it is given back", async () => (await heldBytes()) - before < 24 * MIB);
+    await waitFor("the server frees the memory", async () => (await heldBytes()) - before < 24 * MIB);
     for (const raw of [overHttp2, pipelined]) {
       raw.socket.resume();
-      await waitFor("it is closed", () => raw.isClosed());
+      await waitFor("the server closes it", () => raw.isClosed());
     }
   });
 });

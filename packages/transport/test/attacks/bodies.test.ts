@@ -11,15 +11,15 @@ import { describeAttacks } from "./port.ts";
 const MIB = 1024 * 1024;
 
 /**
- * What chunks of one byte may seem to hold on each of 8 connections, in KiB: Deno's TLS takes 50 MiB more or less from
- * one time to the next, without growing. A server that kept every chunk would hold five times as much.
+ * Memory in KiB that one-byte chunks may seem to take on each of 8 connections. Deno's TLS varies by about 50 MiB from
+ * run to run without growing. A server that kept every chunk would hold five times this limit.
  */
 const CHUNKS_KIB = 12_288;
 
-/** A message of empty entries of a map, as many as fit: little on the wire, much to decode. */
+/** A message with as many empty map entries as fit: few bytes to send, expensive to decode. */
 const MANY_ENTRIES = Buffer.alloc(MIB - 16, protoField(5, ""));
 
-/** A body that a caller without a token sends to HTTP/1.1. */
+/** A body that a client without a token sends over HTTP/1.1. */
 function stranger(title: string, { path, fields, body, method = "POST" }: StrangerBody, cpuMs: number): Attack {
   return {
     title: `${title}, no token`,
@@ -42,7 +42,7 @@ const bomb = gzipSync(MANY_ENTRIES);
 let nothing: Buffer | undefined;
 const nested = Buffer.from("[".repeat(500_000) + "]".repeat(500_000));
 
-describeAttacks("bodies of strangers", [
+describeAttacks("bodies of unauthenticated clients", [
   stranger(
     "1 KiB of gzip, 1 MiB of map entries (Connect)",
     {
@@ -86,7 +86,7 @@ describeAttacks("bodies of strangers", [
     100,
   ),
   stranger(
-    "gzip of 64 MiB to a method that is open",
+    "gzip of 64 MiB to a method that needs no token",
     {
       path: PATHS.look,
       fields: { "Content-Type": "application/json", "Content-Encoding": "gzip" },
@@ -117,7 +117,7 @@ describeAttacks("bodies of strangers", [
   },
   {
     title: "chunks with long extensions (HTTP/1.1)",
-    // Deno's TLS keeps some room for what it was sent once, however often.
+    // Deno's TLS keeps a buffer of constant size for data it received once.
     isRehearsed: true,
     bounds: { heldKiB: 2048, cpuMs: 300 },
     run: async ({ http1 }) => {
@@ -132,13 +132,13 @@ describeAttacks("bodies of strangers", [
   {
     title: "pieces of one byte, 60,000 of them on each of 8 streams (HTTP/2), no token",
     isRehearsed: true,
-    // Deno's TLS takes 20 to 31 MiB. A server that kept every piece would hold 200.
+    // Deno's TLS takes 20 to 31 MiB. A server that kept every piece would hold 200 MiB.
     bounds: { heldKiB: 24_576, cpuMs: 1500 },
     run: async (target) => onePieces(target, []),
   },
   {
     title: "bodies that stop (250 streams on each of 20 connections), no token",
-    // The first answer ends what a connection sends: each request has a connection, and its handshake, of its own.
+    // The first answer closes the connection, so each request needs a connection and a handshake of its own.
     bounds: { heldKiB: 1024, cpuMs: 50 },
     run: async (target) => halfBodies(target, []),
   },
@@ -151,11 +151,11 @@ describeAttacks("bodies of strangers", [
 
 describeAttacks("bodies of token holders", [
   {
-    title: "1 KiB of Brotli, 256 MiB of nothing (endpoint)",
+    title: "1 KiB of Brotli that expands to 256 MiB (endpoint)",
     bounds: { cpuMs: 300, heldKiB: 8192 },
     run: async (target) => {
       const [name, value] = authorization(target);
-      // Made when it is needed, beside this thread, which hears the bystander.
+      // Compressed on first use, outside the thread that measures the bystander.
       const params = { [constants.BROTLI_PARAM_QUALITY]: 5 };
       nothing ??= await promisify(brotliCompress)(Buffer.alloc(256 * MIB), { params });
       const body = nothing;
@@ -178,7 +178,7 @@ describeAttacks("bodies of token holders", [
   },
   {
     title: "bodies that stop (250 streams on each of 20 connections)",
-    // 64 MiB of bodies and some 2,500 streams, whose rests are waited for, on 20 connections. Kept bodies are 11 MiB more.
+    // 64 MiB of bodies and about 2,500 streams that wait for the rest, on 20 connections. Kept bodies would add 11 MiB.
     bounds: { heldKiB: 8192, cpuMs: 10 },
     run: (target) => halfBodies(target, [authorization(target)]),
   },
@@ -205,7 +205,7 @@ async function onePieces(target: Target, fields: readonly (readonly [string, str
   const http2 = await target.http2();
   for (let i = 0; i < 8; i++) {
     const stream = await http2.request(post(PATHS.say, "application/json", fields), { isEnd: false });
-    // What the windows hold back is not sent: the server decides how much it takes.
+    // A closed flow-control window holds data back, so the server decides how much it accepts.
     await http2.data(stream, Buffer.alloc(60_000, "["), { pieceBytes: 1, patienceMs: 2000 });
   }
   return { requests: 8, connections: 1, outcome: "held or refused" };
@@ -236,10 +236,10 @@ async function oversized(target: Target, fields: readonly (readonly [string, str
     await waitFor("an answer", () => http2.isAnswered(stream));
     if (http2.wire.isClosed) throw new Error(`the connection was closed after ${i + 1} messages`);
   }
-  // The connection is as good as new: a body larger than its first window arrives.
+  // The connection works like a new one: it accepts a body larger than its first window.
   const stream = await http2.request(post(PATHS.say, "application/json", [authorization(target)]), { isEnd: false });
   const sent = await http2.data(stream, Buffer.from(`${" ".repeat(100_000)}{"text":"a"}`), { isEnd: true });
-  if (!sent) throw new Error("the connection takes no more bodies");
-  await waitFor("a good call is answered", () => http2.isEnded(stream) && http2.isAnswered(stream));
-  return { requests: times, connections: 1, outcome: "the connection goes on" };
+  if (!sent) throw new Error("the connection accepts no more bodies");
+  await waitFor("the server answers a valid call", () => http2.isEnded(stream) && http2.isAnswered(stream));
+  return { requests: times, connections: 1, outcome: "the connection still works" };
 }

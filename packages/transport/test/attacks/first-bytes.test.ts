@@ -13,7 +13,7 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { PATHS } from "../support/talk-ports.ts";
 import { describeAttacks } from "./port.ts";
 
-/** What is served in different ways. */
+/** Paths that the test service serves in different ways. */
 const SERVED = [PATHS.health, PATHS.large, `${PATHS.talk}?a=b`, PATHS.say, PATHS.watch, PATHS.look, "/x"];
 const TYPES = ["application/grpc", "application/json", "application/connect+json", "application/grpc-web+proto"];
 
@@ -29,7 +29,7 @@ describeAttacks("connections", [
           const block = hpackBlock(post(path, type, [["expect", "100-continue"]]));
           const reset = numberFrame(FRAME.reset, 1, 8);
           await wire.send(Buffer.concat([PREFACE, settings(), frame(FRAME.headers, FLAG.endHeaders, 1, block), reset]));
-          // And the same with all of its body there.
+          // The same with a complete body.
           const data = frame(FRAME.data, FLAG.endStream, 3, Buffer.alloc(5));
           const second = frame(FRAME.headers, FLAG.endHeaders, 3, block);
           await wire.send(Buffer.concat([second, data, numberFrame(FRAME.reset, 3, 0), frame(FRAME.goAway, 0, 0)]));
@@ -42,27 +42,27 @@ describeAttacks("connections", [
     },
   },
   {
-    title: "connections that say nothing (1,000)",
+    title: "silent connections (1,000)",
     bounds: { heldKiB: 64, cpuMs: 20 },
     run: async ({ tcp }) => {
       for (let i = 0; i < 1000; i++) await tcp();
-      return { requests: 1000, connections: 1000, outcome: "ended in time" };
+      return { requests: 1000, connections: 1000, outcome: "the server closes them in time" };
     },
   },
   {
-    title: "connections past `maxConnections` (600 where 200 are allowed)",
+    title: "connections beyond `maxConnections` (600 where 200 are allowed)",
     options: { maxConnections: 200 },
     bounds: { cpuMs: 20 },
     run: async ({ tcp }) => {
       const wires: Wire[] = [];
       for (let i = 0; i < 600; i++) wires.push(await tcp());
       const open = () => wires.filter(({ isClosed }) => !isClosed).length;
-      await waitFor("those past the limit are closed", () => open() <= 200, 8000);
+      await waitFor("the server closes those beyond the limit", () => open() <= 200, 8000);
       return { requests: 600, connections: 600, outcome: `${open()} left open` };
     },
   },
   {
-    title: "connections whose other half is closed (300)",
+    title: "half-closed connections (300)",
     bounds: { heldKiB: 128, cpuMs: 20 },
     run: async ({ http1: open }) => {
       const wires: Wire[] = [];
@@ -72,24 +72,24 @@ describeAttacks("connections", [
         wire.socket.end();
         wires.push(wire);
       }
-      await waitFor("they are closed", () => wires.every(({ isClosed }) => isClosed), 60_000);
+      await waitFor("the server closes them", () => wires.every(({ isClosed }) => isClosed), 60_000);
       return { requests: 300, connections: 300, outcome: "closed" };
     },
   },
   {
-    title: "TLS handshakes that stop, and TCP that is no TLS (300)",
+    title: "stalled TLS handshakes, and TCP without TLS (300)",
     bounds: { heldKiB: 128, cpuMs: 20 },
     run: async ({ tcp }) => {
       for (let i = 0; i < 300; i++) {
         const wire = await tcp();
-        // The header of a ClientHello of 512 bytes, and some of it.
+        // The header of a 512-byte ClientHello and a few of its bytes.
         await wire.send(Buffer.from(`160301020001${i % 2 ? "0001fc0303" : "ffffffffff"}`, "hex"));
       }
       return { requests: 300, connections: 300, outcome: "refused" };
     },
   },
   {
-    title: "connections opened and closed at once (500)",
+    title: "connections closed as soon as they open (500)",
     bounds: { cpuMs: 40, heldKiB: 64 },
     run: async ({ server }) => {
       for (let i = 0; i < 500; i++) {
@@ -116,7 +116,7 @@ describeAttacks("connections", [
     },
   },
   {
-    title: "header fields without end (32 MiB)",
+    title: "endless header fields (32 MiB)",
     bounds: { cpuMs: 60, heldKiB: 1024 },
     run: async ({ http1: open }) => {
       for (let i = 0; i < 32; i++) {
@@ -130,9 +130,9 @@ describeAttacks("connections", [
     },
   },
   {
-    title: "requests written at once, whose answers nobody reads (HTTP/1.1)",
-    // 32 answers may wait behind the one that is being written, and each of them has some 150 KB. All of them taken in,
-    // they are hundreds of MiB.
+    title: "pipelined requests with unread answers (HTTP/1.1)",
+    // Up to 32 answers of about 150 KB wait behind the answer being written. Without that limit they would take
+    // hundreds of MiB.
     bounds: { heldKiB: 8192 },
     run: async ({ http1: open }) => {
       const request = `GET ${PATHS.large} HTTP/1.1\r\nHost: a\r\n\r\n`;

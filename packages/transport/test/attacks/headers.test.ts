@@ -6,7 +6,7 @@ import { describeAttacks } from "./port.ts";
 
 describeAttacks("dear headers", [
   asking(
-    "calls that are not let in",
+    "calls without authorization",
     500,
     5,
     () => post(PATHS.say, "application/grpc"),
@@ -16,7 +16,9 @@ describeAttacks("dear headers", [
   asking("long lists in `Accept-Encoding`", 100, 10, () =>
     post(PATHS.say, "application/json", [["accept-encoding", "gzip;q=0,".repeat(1600)]]),
   ),
-  asking("a content type of many parameters", 100, 10, () => post(PATHS.say, `application/json${"; ".repeat(7000)}`)),
+  asking("a content type with thousands of parameters", 100, 10, () =>
+    post(PATHS.say, `application/json${"; ".repeat(7000)}`),
+  ),
   asking("a long `grpc-timeout`", 100, 10, () =>
     post(PATHS.say, "application/grpc", [["grpc-timeout", "9".repeat(14_000)]]),
   ),

@@ -17,14 +17,14 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { PATHS } from "../support/talk-ports.ts";
 import { describeAttacks } from "./port.ts";
 
-/** How long a server may keep what stalls, in milliseconds: its own limits are 10 to 30 s. */
+/** Longest time that a server may keep a stalled connection, in milliseconds. Its own limits are 10 to 30 s. */
 const PATIENCE_MS = 120_000;
 const TRICKLE_MS = 500;
 
-/** Opens a connection that stalls; gives what it trickles, a piece at a time, and whether the server has ended it. */
+/** Opens a stalled connection. Returns the bytes to trickle, piece by piece, and whether the server has closed it. */
 type Stall = (target: Target) => Promise<{ readonly trickle?: () => void; readonly isEnded: () => boolean }>;
 
-/** An attack that only waits: of a server that ends what stalls. */
+/** An attack that only waits. The server must close the stalled connection. */
 function stalling(title: string, open: Stall, options: Pick<Attack, "isRehearsed"> = {}): Attack {
   return {
     title,
@@ -37,7 +37,7 @@ function stalling(title: string, open: Stall, options: Pick<Attack, "isRehearsed
       }, TRICKLE_MS);
       try {
         const done = () => stalls.every(({ isEnded }) => isEnded());
-        await waitFor("the server ends what stalls", done, PATIENCE_MS);
+        await waitFor("the server closes the stalled connection", done, PATIENCE_MS);
       } finally {
         clearInterval(timer);
       }
@@ -46,10 +46,12 @@ function stalling(title: string, open: Stall, options: Pick<Attack, "isRehearsed
   };
 }
 
-/** For what holds 2 MiB a connection before it is ended: allocators keep the room, and use it for the next. */
+/**
+ * For attacks that hold 2 MiB a connection until the server closes it: allocators keep this memory and use it again.
+ */
 const AGAIN = { isRehearsed: true };
 
-/** A connection that trickles bytes after its beginning. */
+/** A connection that sends a beginning and then trickles bytes. */
 function trickling(begin: string | Buffer, byte: string | Buffer, open: (target: Target) => Promise<Wire>): Stall {
   return async (target) => {
     const wire = await open(target);
@@ -58,7 +60,7 @@ function trickling(begin: string | Buffer, byte: string | Buffer, open: (target:
   };
 }
 
-/** A stream that stalls while its connection goes on sending PINGs. */
+/** A stalled stream on a connection that keeps sending PINGs. */
 function stream(begin: (http2: Http2Wire, target: Target) => Promise<number>, window?: number): Stall {
   return async (target) => {
     const http2 = await target.http2({ ...(window !== undefined && { window, reads: false }) });
@@ -74,7 +76,7 @@ const openHttp1 = (target: Target) => target.http1();
 const openHttp2 = async (target: Target) => (await target.http2()).wire;
 const callFields = (target: Target) => post(PATHS.say, "application/grpc", [authorization(target)]);
 
-/** Frames that no connection survives (RFC 9113, 5.4.1), behind a stream that is left open. */
+/** Frames that must end the connection (RFC 9113, 5.4.1), after a stream that stays open. */
 const BREAKING: readonly Buffer[] = [
   Buffer.alloc(400, 0xa9),
   frame(FRAME.headers, FLAG.endHeaders | FLAG.endStream, 2, hpackBlock(get("/healthz"))),
@@ -83,9 +85,9 @@ const BREAKING: readonly Buffer[] = [
   frame(FRAME.settings, 0, 0, Buffer.alloc(5)),
 ];
 
-/** Connections that break the protocol and are gone: nothing of them may stay. */
+/** Connections that break the protocol and close. The server must keep nothing of them. */
 const broken: Attack = {
-  title: "connections that break the protocol and are closed (300)",
+  title: "connections that break the protocol and close (300)",
   bounds: { heldKiB: 256, cpuMs: 40 },
   run: async (target) => {
     const { pid } = target.server;
@@ -97,8 +99,8 @@ const broken: Attack = {
       await waitFor("the server has noticed", () => http2.wire.isClosed || http2.isGoingAway);
       http2.wire.close();
     }
-    // Some are those of the bystander.
-    await waitFor("their descriptors come back", () => descriptorsOf(pid) <= before + 10, PATIENCE_MS);
+    // The bystander holds some descriptors of its own.
+    await waitFor("the server frees their descriptors", () => descriptorsOf(pid) <= before + 10, PATIENCE_MS);
     return { requests: 300, connections: 300, outcome: "closed" };
   },
 };
@@ -107,24 +109,24 @@ describeAttacks(
   "what stalls",
   [
     broken,
-    stalling("stalls: nothing is said over TCP", async (target) => {
+    stalling("stalls: a silent TCP connection", async (target) => {
       const wire = await target.tcp();
       return { isEnded: () => wire.isClosed };
     }),
     stalling(
-      "stalls: a TLS handshake, a byte at a time",
+      "stalls: a TLS handshake, one byte at a time",
       trickling(Buffer.from("16030102000100", "hex"), "a", (t) => t.tcp()),
     ),
     stalling(
-      "stalls: header fields, a byte at a time",
+      "stalls: header fields, one byte at a time",
       trickling("GET /healthz HTTP/1.1\r\nHost: a\r\nX: ", "a", openHttp1),
     ),
-    stalling("stalls: a body, a byte at a time (HTTP/1.1)", async (target) => {
+    stalling("stalls: a body, one byte at a time (HTTP/1.1)", async (target) => {
       const [name, value] = authorization(target);
       const begin = head("PUT", PATHS.talk, { [name]: value, "Content-Length": 100_000 });
       return trickling(begin, " ", openHttp1)(target);
     }),
-    stalling("stalls: chunks, a byte at a time (HTTP/1.1)", async (target) => {
+    stalling("stalls: chunks, one byte at a time (HTTP/1.1)", async (target) => {
       const [name, value] = authorization(target);
       return trickling(
         head("PUT", PATHS.talk, { [name]: value, "Transfer-Encoding": "chunked" }),
@@ -132,13 +134,13 @@ describeAttacks(
         openHttp1,
       )(target);
     }),
-    stalling("stalls: HTTP/2's preface", async (target) => {
+    stalling("stalls: the HTTP/2 preface", async (target) => {
       const wire = await target.http1();
       await wire.send(PREFACE.subarray(0, 10));
       return { isEnded: () => wire.isClosed };
     }),
     stalling(
-      "stalls: fields without their end (HTTP/2)",
+      "stalls: endless header fields (HTTP/2)",
       trickling(
         Buffer.concat([settings(), frame(FRAME.headers, 0, 1, hpackBlock(get("/healthz")).subarray(0, 10))]),
         Buffer.alloc(0),
@@ -157,7 +159,7 @@ describeAttacks(
         return started;
       }),
     ),
-    stalling("stalls: a call without its body, its byte at a time (HTTP/2)", async (target) => {
+    stalling("stalls: a call without its body, one byte at a time (HTTP/2)", async (target) => {
       const http2 = await target.http2();
       const started = await http2.request(callFields(target), { isEnd: false });
       return {
@@ -166,10 +168,10 @@ describeAttacks(
       };
     }),
     stalling(
-      "stalls: an answer that nobody reads (HTTP/2)",
+      "stalls: an unread answer (HTTP/2)",
       stream(async (http2) => http2.request(get(PATHS.large)), 0),
     ),
-    stalling("stalls: an answer read a byte at a time (HTTP/2)", async (target) => {
+    stalling("stalls: an answer read one byte at a time (HTTP/2)", async (target) => {
       const http2 = await target.http2({ window: 0, reads: false });
       const started = await http2.request(get(PATHS.large));
       const more = Buffer.alloc(4);
@@ -180,20 +182,20 @@ describeAttacks(
       };
     }),
     stalling(
-      "stalls: an answer that nobody reads (HTTP/1.1)",
+      "stalls: an unread answer (HTTP/1.1)",
       async (target) => {
         const wire = await target.http1();
         wire.socket.pause();
-        // More than the kernel's buffers take.
+        // More bytes than the kernel's buffers accept.
         const request = head("GET", PATHS.large, {});
         for (let i = 0; i < 200; i++) wire.push(request);
         const isEnded = () => wire.isClosed || !wire.socket.writable;
-        // Only what is read tells of the end: a byte now and then.
+        // A client sees the end of a connection only when it reads, so it reads one byte now and then.
         return { trickle: () => wire.push("\r\n"), isEnded };
       },
       AGAIN,
     ),
-    stalling("stalls: a call that is reset is forgotten (HTTP/2)", async (target) => {
+    stalling("stalls: the server forgets a call that is reset (HTTP/2)", async (target) => {
       const http2 = await target.http2();
       const started = await http2.request(callFields(target), { isEnd: false });
       await http2.data(started, protoField(1, "a"));

@@ -18,10 +18,10 @@ import { TalkSchema } from "../gen/talk/v1/talk_pb.ts";
 import { PATHS } from "../support/talk-ports.ts";
 import { describeAttacks } from "./port.ts";
 
-/** Frames of a flood leave together, some at a time. */
+/** Number of frames of a flood that leave in one write. */
 const PER_WRITE = 500;
 
-/** Sends a frame again and again on one connection, until it is closed; gives how often it could be sent. */
+/** Sends one frame repeatedly on one connection until the server closes it. Returns the number of frames sent. */
 async function flood(http2: Http2Wire, times: number, bytes: (i: number) => Buffer): Promise<number> {
   let sent = 0;
   while (sent < times && !http2.isGoingAway) {
@@ -34,7 +34,7 @@ async function flood(http2: Http2Wire, times: number, bytes: (i: number) => Buff
 }
 
 function outcomeOf(http2: Http2Wire): string {
-  return http2.wire.isClosed || http2.isGoingAway ? "the connection is ended" : "passed over";
+  return http2.wire.isClosed || http2.isGoingAway ? "the server closes the connection" : "passed over";
 }
 
 /** A flood of one kind of frame on a connection. */
@@ -54,19 +54,19 @@ const health = hpackBlock(get("/healthz"));
 const call = hpackBlock(post(PATHS.say, "application/grpc"));
 
 describeAttacks("floods of frames", [
-  floodOf("streams that are reset at once (30,000)", 30_000, 1, (http2) => {
+  floodOf("streams reset at once (30,000)", 30_000, 1, (http2) => {
     const stream = http2.newStream();
     const headers = frame(FRAME.headers, FLAG.endHeaders | FLAG.endStream, stream, health);
     return Buffer.concat([headers, numberFrame(FRAME.reset, stream, 8)]);
   }),
-  floodOf("calls that are reset before their body (30,000)", 30_000, 1, (http2) => {
+  floodOf("calls reset before their body (30,000)", 30_000, 1, (http2) => {
     const stream = http2.newStream();
     const headers = frame(FRAME.headers, FLAG.endHeaders, stream, call);
     return Buffer.concat([headers, numberFrame(FRAME.reset, stream, 8)]);
   }),
-  floodOf("streams that the server has to reset (30,000)", 30_000, 1, (http2) => {
+  floodOf("streams that the server must reset (30,000)", 30_000, 1, (http2) => {
     const stream = http2.newStream();
-    // A window of nothing is an error of the stream.
+    // A WINDOW_UPDATE of 0 is a stream error.
     return Buffer.concat([
       frame(FRAME.headers, FLAG.endHeaders, stream, call),
       numberFrame(FRAME.windowUpdate, stream, 0),
@@ -80,7 +80,7 @@ describeAttacks("floods of frames", [
   floodOf("WINDOW_UPDATE (50,000)", 50_000, 0.2, () => numberFrame(FRAME.windowUpdate, 0, 1)),
   floodOf("frames of unknown types (50,000)", 50_000, 0.2, () => frame(0xee, 0, 0, Buffer.alloc(16))),
   {
-    title: "PING whose answers nobody reads (2,000,000)",
+    title: "PINGs whose answers the client does not read (2,000,000)",
     bounds: { heldKiB: 16_384 },
     run: async (target) => {
       const http2 = await target.http2();
@@ -92,7 +92,7 @@ describeAttacks("floods of frames", [
     },
   },
   {
-    title: "CONTINUATION without end (16 MiB)",
+    title: "endless CONTINUATION (16 MiB)",
     bounds: { heldKiB: 8192, cpuMs: 1000 },
     run: async (target) => {
       const http2 = await target.http2();
@@ -105,7 +105,7 @@ describeAttacks("floods of frames", [
     },
   },
   {
-    title: "CONTINUATION of nothing (200,000)",
+    title: "empty CONTINUATION (200,000)",
     bounds: { heldKiB: 8192, cpuMs: 1000 },
     run: async (target) => {
       const http2 = await target.http2();
@@ -116,7 +116,7 @@ describeAttacks("floods of frames", [
     },
   },
   {
-    title: "one field of 4 KB named 4,000 times by its index (16 MB a request)",
+    title: "one 4 KB field referenced 4,000 times by its index (16 MB a request)",
     bounds: { heldKiB: 16_384, cpuMs: 100 },
     run: async (target) => {
       const http2 = await target.http2();
@@ -124,7 +124,7 @@ describeAttacks("floods of frames", [
       await http2.wire.send(frame(FRAME.headers, FLAG.endHeaders, http2.newStream(), first));
       let sent = 1;
       for (; sent < 50 && !http2.isGoingAway; sent++) {
-        // 62 is the first entry of the dynamic table.
+        // Index 62 is the first entry of the dynamic table.
         const block = Buffer.concat([health, Buffer.alloc(4000, 0x80 | 62)]);
         if (!(await http2.wire.send(frame(FRAME.headers, FLAG.endHeaders, http2.newStream(), block)))) break;
       }
@@ -133,7 +133,7 @@ describeAttacks("floods of frames", [
     },
   },
   {
-    title: "DATA of nothing (200,000)",
+    title: "empty DATA (200,000)",
     bounds: { heldKiB: 8192, cpuMs: 3000 },
     run: async (target) => {
       const http2 = await target.http2();
@@ -145,7 +145,7 @@ describeAttacks("floods of frames", [
     },
   },
   {
-    title: "DATA of padding alone (20,000)",
+    title: "DATA that is only padding (20,000)",
     bounds: { heldKiB: 8192, cpuMs: 2000 },
     run: async (target) => {
       const http2 = await target.http2();
@@ -161,7 +161,7 @@ describeAttacks("floods of frames", [
 describeAttacks("streams", [
   {
     title: "`Watch` on 100 streams of each of 80 connections",
-    // A thousand that are let in take some 75 KiB each.
+    // The server accepts a thousand of them, about 75 KiB each.
     bounds: { heldKiB: 2048, cpuMs: 8 },
     run: (target) =>
       crowd(
@@ -174,21 +174,21 @@ describeAttacks("streams", [
       ),
   },
   {
-    title: "answers of 150 KB that nobody reads (100 on each of 20 connections)",
-    // Node holds the bound of a worker. On Deno what was given up is there as well until garbage is collected, and its
-    // allocator keeps the room for it: the next attack shows that it is used again.
+    title: "unread answers of 150 KB (100 on each of 20 connections)",
+    // Node stays below the limit of a worker. On Deno abandoned answers stay until garbage collection, and the
+    // allocator keeps their memory. The next attack shows that Deno uses it again.
     bounds: { heldKiB: 16_384 },
     run: unreadLarge,
   },
   {
-    title: "answers of 150 KB that nobody reads, once more",
+    title: "unread answers of 150 KB, a second time",
     isRehearsed: true,
-    // Answers that were given up and kept for good would be 10 MiB more each time.
+    // Abandoned answers that stay for good would add 10 MiB each time.
     bounds: { heldKiB: 6144 },
     run: unreadLarge,
   },
   {
-    title: "answers of 60 KB that nobody reads (100 on each of 20 connections), token holder",
+    title: "unread answers of 60 KB (100 on each of 20 connections), token holder",
     bounds: { heldKiB: 10_240 },
     run: async (target) => {
       const fields = post(PATHS.say, "application/proto", [authorization(target)]);
@@ -200,7 +200,7 @@ describeAttacks("streams", [
   },
 ]);
 
-/** Asks for a text of so many bytes. */
+/** Requests a text of this many bytes. */
 function sayOf(bytes: number): Uint8Array {
   return toBinary(TalkSchema, create(TalkSchema, { number: BigInt(bytes) }));
 }

@@ -1,5 +1,5 @@
-// Runs the official Connect conformance suite against the port, which runs on what runs this: `npm run test:conformance` on
-// Node, and `deno run -A packages/transport/test/conformance/main.ts` on Deno.
+// Runs the official Connect conformance suite against the port on the current runtime: `npm run test:conformance` on
+// Node, `deno run -A packages/transport/test/conformance/main.ts` on Deno.
 import { parseArgs } from "node:util";
 import { orLeaveOut } from "@user-group-service/testing/on-path";
 import { parseResults } from "./results.ts";
@@ -11,12 +11,12 @@ const USAGE = `Usage: npm run test:conformance -- [options]
 
 const FOLDER = "dist-conformance";
 
-/** One call after the other. */
+/** Runs one call at a time. */
 const ALONE = ["--parallel", "1", "--max-servers", "1"];
 
 /**
- * Calls that have half a second to reach their handler. The suite makes 32 calls at once, to four servers that have only
- * just started: where the machine has other work too, some would wait for longer.
+ * Calls that must reach their handler within half a second. The suite makes 32 calls at once to four servers that have
+ * just started. On a busy machine some of them would miss that deadline.
  */
 const HURRIED = "Deadline Propagation/**";
 
@@ -51,7 +51,7 @@ async function main(): Promise<void> {
   if (failures.length > 0) throw new Error(`\n${failures.join("\n\n")}\n\nthe port does not conform`);
 }
 
-/** The server beside this file, on the same runtime. */
+/** The server in server.ts, on the same runtime. */
 function serverCommand(descriptors: string): string[] {
   const server = import.meta.filename.replace(/main(\.[jt]s)$/, "server$1");
   const permissions = "deno" in process.versions ? ["run", "--no-prompt", "-A"] : [];
@@ -63,7 +63,7 @@ function runtime(): string {
   return deno === undefined ? `Node ${node}` : `Deno ${deno}`;
 }
 
-/** Those of the suite's runner. */
+/** Flags of the suite's runner. */
 function runnerFlags(): { readonly patterns: readonly string[]; readonly trace: readonly string[] } {
   try {
     const { run = [], trace } = parseArgs({

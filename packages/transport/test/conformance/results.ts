@@ -1,15 +1,15 @@
-/** What the suite said of a server. */
+/** Results of the suite for one server. */
 export interface Results {
   readonly total: number;
   readonly passed: number;
-  /** What the suite printed about each case that failed. */
+  /** The suite's output for each failed case. */
   readonly failures: readonly string[];
 }
 
 /**
- * Reads what the suite printed.
+ * Parses the suite's output.
  *
- * @throws when it does not say how every case ended
+ * @throws if a case has no outcome
  */
 export function parseResults(output: string): Results {
   const summary = /^Total cases: (\d+)\n(\d+) passed, (\d+) failed$/m.exec(output);

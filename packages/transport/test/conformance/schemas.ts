@@ -12,14 +12,14 @@ import { type Any, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 /** A header or trailer field with its values in order. */
 export type Header = Message<"connectrpc.conformance.v1.Header"> & { name: string; value: string[] };
 
-/** An error that is to be answered; its codes are Connect's. */
+/** An error that the server must return. Codes are Connect's. */
 export type ErrorDefinition = Message<"connectrpc.conformance.v1.Error"> & {
   code: number;
   message?: string;
   details: Any[];
 };
 
-/** What every definition of an answer says. */
+/** Fields that every response definition has. */
 interface Definition {
   responseHeaders: Header[];
   responseTrailers: Header[];
@@ -27,7 +27,7 @@ interface Definition {
   responseDelayMs: number;
 }
 
-/** What a call with one answer is to be answered. */
+/** How the server must answer a call with one response. */
 export type UnaryDefinition = Message<"connectrpc.conformance.v1.UnaryResponseDefinition"> &
   Definition & {
     response:
@@ -36,7 +36,7 @@ export type UnaryDefinition = Message<"connectrpc.conformance.v1.UnaryResponseDe
       | { case: undefined; value?: undefined };
   };
 
-/** What a call with a stream of answers is to be answered. */
+/** How the server must answer a call with a stream of responses. */
 export type StreamDefinition = Message<"connectrpc.conformance.v1.StreamResponseDefinition"> &
   Definition & { responseData: Uint8Array[]; error?: ErrorDefinition };
 
@@ -46,17 +46,17 @@ export type UnaryRequest = Message & { responseDefinition?: UnaryDefinition };
 /** The message of ServerStream and BidiStream; only the latter has `fullDuplex`. */
 export type StreamRequest = Message & { responseDefinition?: StreamDefinition; fullDuplex?: boolean };
 
-/** What the server is to be. */
+/** Configuration of the server. */
 export type ServerCompatRequest = Message<"connectrpc.conformance.v1.ServerCompatRequest"> & {
   useTls: boolean;
-  /** In PEM, as all of them; empty when clients need none. */
+  /** In PEM, like the other certificates. Empty if clients need no certificate. */
   clientTlsCert: Uint8Array;
   /** In bytes; 0 for no limit. */
   messageReceiveLimit: number;
   serverCreds?: Message & { cert: Uint8Array; key: Uint8Array };
 };
 
-/** The suite's own definitions. They come with its Go module, so none of them is kept here. */
+/** The suite's own definitions. They come with its Go module, so this repository keeps no copy. */
 export interface Schemas {
   readonly registry: FileRegistry;
   readonly service: DescService;
@@ -65,7 +65,11 @@ export interface Schemas {
   readonly serverResponse: DescMessage;
 }
 
-/** Reads the suite's definitions. @param path of a serialized FileDescriptorSet */
+/**
+ * Reads the suite's definitions.
+ *
+ * @param path path of a serialized FileDescriptorSet
+ */
 export function readSchemas(path: string): Schemas {
   const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, readFileSync(path)));
   const message = (name: string) => found(registry.getMessage(`connectrpc.conformance.v1.${name}`));
@@ -79,6 +83,6 @@ export function readSchemas(path: string): Schemas {
 }
 
 function found<T>(description: T | undefined): T {
-  if (description === undefined) throw new Error("the conformance suite's definitions are not what they were");
+  if (description === undefined) throw new Error("the definitions of the conformance suite have changed");
   return description;
 }

@@ -1,5 +1,5 @@
-// The server that the conformance suite tests: `server.ts DESCRIPTORS`. What it is to be comes on standard input, and where
-// it listens goes to standard output, each message behind its length.
+// The server that the conformance suite tests: `server.ts DESCRIPTORS`. It reads its configuration from standard input
+// and writes its address to standard output. Each message follows its length.
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { serveNode } from "../../src/index.ts";
@@ -16,7 +16,7 @@ const pemCert = request.serverCreds?.cert ?? new Uint8Array(0);
 const response = create(schemas.serverResponse, { host: HOST, port, pemCert } as never);
 process.stdout.write(withLength(toBinary(schemas.serverResponse, response)));
 
-/** Resolves with the port's number. */
+/** Resolves with the port number. */
 async function open({ useTls, serverCreds, clientTlsCert, messageReceiveLimit }: ServerCompatRequest): Promise<number> {
   const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
   const options = {
@@ -34,7 +34,7 @@ async function open({ useTls, serverCreds, clientTlsCert, messageReceiveLimit }:
           clientCa: clientTlsCert.length > 0 ? text(clientTlsCert) : undefined,
         }
       : undefined;
-  // Without `onRefused` it answers 404, 405 and 415 as Connect's adapter does: with a bare status.
+  // Without `onRefused` the port answers 404, 405 and 415 with a bare status, like Connect's adapter.
   const { url } = await serveNode(options, { host: HOST, port: 0, tls });
   return Number(new URL(url).port);
 }

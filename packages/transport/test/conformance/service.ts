@@ -5,8 +5,8 @@ import { ConnectError, type ConnectRouter, type HandlerContext } from "@connectr
 import type { ErrorDefinition, Header, Schemas, StreamDefinition, StreamRequest, UnaryRequest } from "./schemas.ts";
 
 /**
- * Routes of the suite's ConformanceService, as its definition describes each
- * method; Unimplemented is left out, as it says.
+ * Routes of the suite's ConformanceService, as its definition describes each method. The definition leaves
+ * Unimplemented without a route.
  */
 export function conformanceRoutes(schemas: Schemas): (router: ConnectRouter) => void {
   const service = new ConformanceService(schemas);
@@ -30,7 +30,7 @@ class ConformanceService {
     this.#schemas = schemas;
   }
 
-  /** One answer to all messages of a call; the first says which. */
+  /** The single response to all messages of a call. The first message defines it. */
   async unary(requests: readonly UnaryRequest[], context: HandlerContext) {
     const definition = requests[0]?.responseDefinition;
     const requestInfo = this.#requestInfo(requests, context);
@@ -76,7 +76,7 @@ class ConformanceService {
     if (first?.responseDefinition) yield* this.#rest(first.responseDefinition, { sent, received }, context);
   }
 
-  /** The answers that are not sent yet, then the error if there is one. */
+  /** The responses not sent yet, then the error if there is one. */
   async *#rest(
     { responseData, responseDelayMs, error }: StreamDefinition,
     { sent, received }: { readonly sent: number; readonly received: readonly StreamRequest[] },
@@ -92,7 +92,11 @@ class ConformanceService {
     throw this.#error(error, nothingSent ? this.#requestInfo(received, context) : undefined);
   }
 
-  /** What the server saw of a call. A deadline that is no whole number of milliseconds is a RangeError. */
+  /**
+   * What the server received in a call.
+   *
+   * @throws RangeError if the deadline is not a whole number of milliseconds
+   */
   #requestInfo(requests: readonly Message[], context: HandlerContext) {
     const timeoutMs = context.timeoutMs();
     return {
@@ -105,7 +109,7 @@ class ConformanceService {
   #packed(requests: readonly Message[]) {
     return requests.map((request) => {
       const desc = this.#schemas.registry.getMessage(request.$typeName);
-      if (!desc) throw new Error(`${request.$typeName} is none of the suite's messages`);
+      if (!desc) throw new Error(`${request.$typeName} is not a message of the suite`);
       return anyPack(desc, request);
     });
   }

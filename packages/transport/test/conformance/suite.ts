@@ -4,23 +4,22 @@ import { join, resolve } from "node:path";
 const MODULE = "connectrpc.com/conformance";
 const VERSION = "v1.0.7";
 
-/** How long the suite may take for one server, in milliseconds. It takes less than a minute. */
+/** Longest time for one server, in milliseconds. A run takes less than a minute. */
 const MAX_RUN_MS = 8 * 60_000;
 
-/** The official conformance suite, as it is installed. */
+/** The installed official conformance suite. */
 export interface Suite {
   readonly version: string;
   /** Its own definitions, as a serialized FileDescriptorSet. */
   readonly descriptors: string;
-  /** Tests a server that this command starts, once for each configuration. Resolves with what it printed. */
+  /** Tests a server that this command starts, once per configuration. Resolves with the output. */
   run(command: readonly string[], flags: readonly string[]): Promise<string>;
 }
 
 /**
- * Installs the suite with Go, and takes its definitions from the same module.
- * Go's checksum database vouches for both.
+ * Installs the suite with Go and takes its definitions from the same module. Go's checksum database verifies both.
  *
- * @param folder where both go
+ * @param folder destination of both
  */
 export function installSuite(folder: string): Suite {
   const bin = resolve(folder, "bin");
@@ -41,7 +40,11 @@ export function installSuite(folder: string): Suite {
   };
 }
 
-/** What a program prints; its exit code says no more than that. @throws when it does not end in time */
+/**
+ * Returns the output of a program, whatever its exit code.
+ *
+ * @throws if the program does not exit in time
+ */
 function outputOf(program: string, args: readonly string[]): Promise<string> {
   return new Promise((resolveWith, reject) => {
     const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });

@@ -9,7 +9,7 @@ import { AUTHORIZATION, PATHS, startTalk } from "../support/talk-ports.ts";
 const MESSAGE = Buffer.from("\n\u0004fuzz", "latin1");
 const TEXT = Buffer.from('{"text":"fuzz","properties":{"a":[1,null]}}');
 
-/** The port of the test service, to be fuzzed. */
+/** The port of the test service, as a fuzzing target. */
 export function fuzzedPort(place: Place, certificates: Certificates): Fuzzed {
   return { name: "port", corpus: [...asCaller(), ...asAnyone()], start: () => startTalk(place, certificates) };
 }

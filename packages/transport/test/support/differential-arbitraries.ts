@@ -81,9 +81,9 @@ const script: fc.Arbitrary<Script> = fc.record(
     answer: fc.constantFrom(
       "nothing",
       "a part",
-      "what cannot be serialised",
-      "what is out of range",
-      "what JSON does not have",
+      "unserializable value",
+      "out-of-range value",
+      "value without JSON form",
     ),
     replace: fc.constantFrom("message", "request header", "answer"),
   },
@@ -97,7 +97,7 @@ const message: fc.Arbitrary<Spoken> = fc
       { weight: 2, arbitrary: messages(TalkSchema, { texts, maxFields: 8 }) },
       { weight: 1, arbitrary: messages(PlainSchema, { texts, maxFields: 12 }) },
     ),
-    // Around the longest that is taken.
+    // Lengths around the maximum.
     fc.option(
       fc.nat(MAX_BYTES + 50).map((length) => "x".repeat(length)),
       { freq: 3 },
@@ -124,7 +124,7 @@ const options: fc.Arbitrary<RequestOptions> = fc.record(
   { requiredKeys: [] },
 );
 
-/** A change that makes something else of a request. */
+/** A mutation of a request. */
 type Mutation = (request: RawRequest) => RawRequest;
 
 function ofBody(change: (body: Buffer) => Uint8Array): Mutation {
@@ -177,7 +177,7 @@ const mutation: fc.Arbitrary<Mutation> = fc.oneof(
   }),
 );
 
-/** Requests in every form, most of them with something wrong. */
+/** Requests of every form, most of them with an error. */
 export const requests: fc.Arbitrary<RawRequest> = fc
   .tuple(
     fc.constantFrom(...FORMS),
@@ -191,7 +191,7 @@ export const requests: fc.Arbitrary<RawRequest> = fc
     return acceptable(mutations.reduce((so, mutate) => mutate(so), request));
   });
 
-/** Leaves out what node:http2's client refuses to send. */
+/** Leaves out fields that node:http2's client refuses to send. */
 function acceptable(request: RawRequest): RawRequest {
   if (request.http === 1) return request;
   const single = new Set(["content-type", "content-encoding", "expect", "te", "user-agent", "authorization"]);

@@ -3,10 +3,13 @@ import type { Outcome, Pair } from "./differential-servers.ts";
 import type { RawRequest } from "./differential-wire.ts";
 import { KNOWN_DIFFERENCES } from "./known-differences.ts";
 
-/** Deadlines are measured from when a server got to it. A machine that stalls there has no more than this lie between two. */
+/**
+ * Tolerance between two deadlines, in milliseconds. Each server measures a deadline from the time it reads the request,
+ * and a busy machine delays that.
+ */
 const TIMEOUT_TOLERANCE_MS = 4000;
 
-/** What of two outcomes is not the same; undefined when nothing is. */
+/** Returns the differences between two outcomes, or undefined if there is none. */
 function difference(ours: Outcome, connect: Outcome): { readonly [what: string]: unknown } | undefined {
   const found: { [what: string]: unknown } = {};
   const check = (what: string, a: unknown, b: unknown) => {
@@ -29,14 +32,14 @@ function difference(ours: Outcome, connect: Outcome): { readonly [what: string]:
 
 function comparable(effect: Outcome["effects"][number]): unknown {
   const { timeout, url, ...rest } = effect;
-  // The two servers listen on ports of their own.
+  // The two servers listen on different ports.
   return { ...rest, url: typeof url === "string" ? url.replace(/127\.0\.0\.1:\d+/, "SERVER") : url };
 }
 
 /**
- * Sends a request to both servers and gives what the unary transport made of it.
+ * Sends a request to both servers and returns the outcome of the unary transport.
  *
- * @throws when Connect's adapter made something else of it, and that is no known difference
+ * @throws if Connect's adapter had another outcome, and the difference is not a known one
  */
 export async function exchangeAlike(pair: Pair, request: RawRequest): Promise<Outcome> {
   const { ours, connect } = await pair.exchange(request);
@@ -44,7 +47,7 @@ export async function exchangeAlike(pair: Pair, request: RawRequest): Promise<Ou
   if (found && !KNOWN_DIFFERENCES.some(({ covers }) => covers(request, { ours, connect }))) {
     throw new Error(JSON.stringify({ found, request: printable(request) }, undefined, 2));
   }
-  // Streams are Connect's on both servers, and where it cannot encode an error it does not answer.
+  // Connect handles streams on both servers. If it cannot encode an error, it does not answer.
   if (ours.end === "nothing came" && !request.target.includes("/Watch"))
     throw new Error(`no answer to ${JSON.stringify(printable(request))}`);
   return ours;

@@ -4,16 +4,15 @@ import type { RawRequest } from "./differential-wire.ts";
 const STREAM = 1;
 
 /**
- * The bytes of an HTTP/2 connection with one request that is reset before its
- * body ends. Clients such as node:http2's end the body before they reset, so
- * they cannot show what becomes of half a body.
+ * The bytes of an HTTP/2 connection with one request that is reset before its body ends. Clients such as node:http2's
+ * end the body before they reset a stream, so they cannot produce half a body.
  */
 export function resetUpload(request: RawRequest, length: number, code: number): Buffer {
   const half = frame(FRAME.data, 0, STREAM, request.body.subarray(0, length));
   return Buffer.concat([opening(request), half, numberFrame(FRAME.reset, STREAM, code)]);
 }
 
-/** The same request sent to its end. */
+/** The same request, complete. */
 export function wholeUpload(request: RawRequest): Buffer {
   return Buffer.concat([opening(request), frame(FRAME.data, FLAG.endStream, STREAM, request.body)]);
 }

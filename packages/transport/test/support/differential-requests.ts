@@ -5,7 +5,7 @@ import { TalkService } from "../gen/talk/v1/talk_pb.ts";
 import { type Spoken, schemaOf } from "./differential-service.ts";
 import type { FieldList, RawRequest } from "./differential-wire.ts";
 
-/** A form that a unary request is written in. */
+/** A form of a unary request: protocol, encoding, HTTP version. */
 export interface Form {
   readonly name: string;
   readonly http: 1 | 2;
@@ -13,7 +13,7 @@ export interface Form {
   readonly binary: boolean;
 }
 
-/** Every form that both servers know. */
+/** Every form that both servers support. */
 export const FORMS: readonly Form[] = ([1, 2] as const).flatMap((http) =>
   (["grpc", "grpc-web", "connect"] as const).flatMap((protocol) =>
     [true, false].map((binary) => {
@@ -23,11 +23,11 @@ export const FORMS: readonly Form[] = ([1, 2] as const).flatMap((http) =>
   ),
 );
 
-/** What can be told of a request beside its form and message. */
+/** Properties of a request other than its form and message. */
 export interface RequestOptions {
   readonly headers?: FieldList;
   readonly trailers?: FieldList;
-  /** How the message is compressed, with the field that says so. */
+  /** Compression of the message, with the header field that declares it. */
   readonly compression?: "gzip" | "br" | "identity";
   readonly method?: string;
   readonly rpc?: string;
@@ -42,10 +42,13 @@ const COMPRESS = {
   identity: (bytes: Uint8Array): Uint8Array => bytes,
 };
 
-/** What an Any may hold; the servers know of none. */
+/** Messages that an Any may contain. The servers do not know their types. */
 const registry = createRegistry(PlainSchema);
 
-/** A well-formed request; of the method without side effects that takes such a message, unless options tell another. */
+/**
+ * A well-formed request. Unless options name another method, it calls the method without side effects that takes such a
+ * message.
+ */
 export function requestOf(form: Form, message: Spoken, options: RequestOptions = {}): RawRequest {
   const { compression, rpc = message.$typeName === PlainSchema.typeName ? "Tell" : "Look" } = options;
   const desc = schemaOf(message);
@@ -54,7 +57,7 @@ export function requestOf(form: Form, message: Spoken, options: RequestOptions =
   return requestWith(form, bytes, { ...options, rpc });
 }
 
-/** A request whose message is these bytes. */
+/** A request with these message bytes. */
 export function requestWith(form: Form, message: Uint8Array, options: RequestOptions = {}): RawRequest {
   const { compression, rpc = "Look", method = "POST", headers = [], withLength = true, query = "" } = options;
   const path = `/${TalkService.typeName}/${rpc}`;
@@ -76,7 +79,7 @@ export function contentType({ protocol, binary }: Form): string {
   return protocol === "connect" ? `application/${codec}` : `application/${protocol}+${codec}`;
 }
 
-/** An envelope; `length` may be a lie. */
+/** An envelope. `length` may be wrong. */
 export function frame(flags: number, data: Uint8Array, length = data.byteLength): Uint8Array {
   const bytes = Buffer.alloc(5 + data.byteLength);
   bytes.writeUInt8(flags, 0);
@@ -85,7 +88,7 @@ export function frame(flags: number, data: Uint8Array, length = data.byteLength)
   return bytes;
 }
 
-/** A request for logs: what is needed to send it again. */
+/** A request for logs: all that is needed to send it again. */
 export function printable(request: RawRequest): JsonValue {
   return JSON.parse(JSON.stringify({ ...request, body: Buffer.from(request.body).toString("latin1") }));
 }

@@ -14,30 +14,33 @@ import { bareRefusal } from "../../src/protocol/refusals.ts";
 import { type Effects, talkInterceptors, talkRoutes } from "./differential-service.ts";
 import { type RawAnswer, type RawRequest, sendHttp1, sendHttp2 } from "./differential-wire.ts";
 
-/** How long a message of the test service may be, in bytes. */
+/** Maximum length of a message of the test service, in bytes. */
 export const MAX_BYTES = 4096;
-/** The longest deadline that the test service takes. */
+/** Longest deadline that the test service accepts. */
 const MAX_TIMEOUT_MS = 3_600_000;
 
-/** node:http2 ends a connection on which many streams were reset, which mutated requests do. */
+/** node:http2 closes a connection after many stream resets, which mutated requests cause. */
 const REQUESTS_PER_SESSION = 200;
 
 /** A server under comparison. */
 export interface Candidate {
   readonly url: string;
-  /** An HTTP/2 connection; a new one where the last was ended. */
+  /** An HTTP/2 connection. If the last one was closed, a new one. */
   session(): ClientHttp2Session;
-  /** What its service noted since the last exchange. */
+  /** What the service recorded since the last exchange. */
   readonly effects: Effects;
   close(): Promise<void>;
 }
 
-/** What one request did: the answer, and what the service noted. */
+/** Outcome of one request: the answer, and what the service recorded. */
 export interface Outcome extends RawAnswer {
   readonly effects: Effects;
 }
 
-/** Both servers: the same service, options and port; one with the unary transport before Connect's adapter. */
+/**
+ * Both servers have the same service, options and port. One of them has the unary transport in front of Connect's
+ * adapter.
+ */
 export interface Pair {
   readonly ours: Candidate;
   readonly connect: Candidate;
@@ -89,7 +92,7 @@ async function openCandidate(
       if (session === undefined || session.destroyed || session.closed || requests === REQUESTS_PER_SESSION) {
         session?.close();
         requests = 0;
-        // What was written and never read counts towards the memory of a connection.
+        // Written bytes that the client never read count as memory of the connection.
         session = connect(port.url, { maxSessionMemory: 1000 });
         session.on("error", () => {});
       }
@@ -113,7 +116,7 @@ export async function send(candidate: Candidate, request: RawRequest): Promise<O
   return { ...answer, effects: candidate.effects.splice(0) };
 }
 
-/** Sends every request to Connect's own handlers, as its adapter for Node does. */
+/** Sends every request to Connect's own handlers, like its adapter for Node. */
 function findAsConnect({
   routes,
   requestPathPrefix = "",
@@ -122,7 +125,7 @@ function findAsConnect({
   readonly routes: (router: ConnectRouter) => void;
   readonly requestPathPrefix?: string;
 }): Find {
-  // The transport's own default, whose Brotli makes less effort than Connect's: here the bytes are compared.
+  // The transport's own default. Its Brotli level is lower than Connect's, and these tests compare bytes.
   const acceptCompression = options.acceptCompression ?? [...COMPRESSIONS];
   const router = createConnectRouter({ ...options, acceptCompression });
   routes(router);

@@ -3,15 +3,17 @@ import { ConnectError, type ConnectRouter, type HandlerContext, type Interceptor
 import { type Plain, PlainSchema } from "../gen/talk/v1/plain_pb.ts";
 import { type Talk, TalkSchema, TalkService } from "../gen/talk/v1/talk_pb.ts";
 
-/** What the test service is sent and answers: `Tell` plain messages, every other method those with every kind of field. */
+/**
+ * Messages of the test service. `Tell` has plain messages; every other method has messages with every kind of field.
+ */
 export type Spoken = Talk | Plain;
 
 type Fields = readonly (readonly [string, string])[];
 
-/** What the implementation and the interceptors are told to do, as JSON in the field `script` of a message. */
+/** Instructions for the implementation and the interceptors, as JSON in the field `script` of a message. */
 export interface Script {
   readonly fail?: {
-    /** Undefined: a plain Error. */
+    /** Omitted: a plain Error. */
     readonly code?: number;
     readonly message: string;
     readonly metadata?: Fields;
@@ -19,24 +21,19 @@ export interface Script {
   };
   /** Where it fails. Default: in the implementation. */
   readonly failIn?: "interceptor" | "interceptor after";
-  /** Whether it waits until its signal aborts, and fails with the signal's reason. */
+  /** Waits until its signal aborts, then fails with the signal's reason. */
   readonly wait?: true;
   readonly headers?: Fields;
   readonly trailers?: Fields;
   /** Length of the answer's text. */
   readonly size?: number;
-  /** What is answered. Default: the request's message. */
-  readonly answer?:
-    | "nothing"
-    | "a part"
-    | "what cannot be serialised"
-    | "what is out of range"
-    | "what JSON does not have";
+  /** The response. Default: the request's message. */
+  readonly answer?: "nothing" | "a part" | "unserializable value" | "out-of-range value" | "value without JSON form";
   /** What an interceptor replaces. */
   readonly replace?: "message" | "request header" | "answer" | "answer header" | "answer trailer";
 }
 
-/** What happened in a server, in order. */
+/** Events of a server, in order. */
 export type Effects = { readonly [what: string]: unknown }[];
 
 /** The type of a message of the test service. */
@@ -58,12 +55,12 @@ export function plain(
   return create(PlainSchema, { ...init, script: scriptText(init.script) });
 }
 
-/** What the field `script` of a message says. */
+/** Reads the field `script` of a message. */
 export function scriptText(script: Script | undefined): string {
   return script === undefined ? "" : JSON.stringify(script);
 }
 
-/** All that is in a message, also what JSON does not have, which decoders may make of mutated bytes. */
+/** All values of a message, including those without JSON form, which decoders may produce from mutated bytes. */
 function allOf(message: Spoken): string {
   return JSON.stringify(message, function (this: { readonly [key: string]: unknown }, key) {
     const value = this[key];
@@ -73,7 +70,7 @@ function allOf(message: Spoken): string {
   });
 }
 
-/** The test service's implementation, which notes what it saw. */
+/** The test service's implementation. It records what it receives. */
 export function talkRoutes(effects: Effects): (router: ConnectRouter) => void {
   const say = async (message: Spoken, context: HandlerContext) => {
     const { signal, timeoutMs, protocolName, requestMethod, url, requestHeader } = context;
@@ -83,7 +80,7 @@ export function talkRoutes(effects: Effects): (router: ConnectRouter) => void {
       message: allOf(message),
       header: [...requestHeader],
       timeout,
-      // A short deadline may have passed by now, or not.
+      // A short deadline may have passed by now.
       aborted: timeout === undefined || timeout > 1000 ? signal.aborted : undefined,
       protocolName,
       requestMethod,
@@ -118,7 +115,7 @@ export function talkRoutes(effects: Effects): (router: ConnectRouter) => void {
   };
 }
 
-/** Interceptors that note what they see, and do as the script says. */
+/** Interceptors that record what they see and follow the script. */
 export function talkInterceptors(effects: Effects): Interceptor[] {
   const record: Interceptor = (next) => async (req) => {
     const { url, requestMethod, method, stream } = req;
@@ -154,7 +151,7 @@ export function talkInterceptors(effects: Effects): Interceptor[] {
   return [record, change];
 }
 
-/** The script of a message; an empty one where mutations broke it. */
+/** The script of a message. Empty if mutations broke it. */
 function scriptOf(message: Spoken): Script {
   try {
     return (JSON.parse(message.script) ?? {}) as Script;
@@ -179,11 +176,11 @@ function answerOf(message: Spoken, { answer, size }: Script): unknown {
       return undefined;
     case "a part":
       return { text: "a part" };
-    case "what cannot be serialised":
+    case "unserializable value":
       return { text: 1, number: "x", int64: "x" };
-    case "what is out of range":
+    case "out-of-range value":
       return { number: 2n ** 64n, int64: 2n ** 64n };
-    case "what JSON does not have":
+    case "value without JSON form":
       return { struct: { a: Number.NaN } };
   }
   if (size !== undefined) return create(schemaOf(message), { text: "ab".repeat(size / 2) } as never);

@@ -1,42 +1,42 @@
 import { type ClientHttp2Session, constants, type IncomingHttpHeaders } from "node:http2";
 import { connect as connectTcp } from "node:net";
 
-/** Header fields as they are written, in order. */
+/** Header fields as sent, in order. */
 export type FieldList = readonly (readonly [name: string, value: string])[];
 
-/** A request as it is written. */
+/** A request as sent. */
 export interface RawRequest {
   readonly http: 1 | 2;
   readonly method: string;
   readonly target: string;
   readonly headers: FieldList;
   readonly body: Uint8Array;
-  /** Whether the length of the body is told beforehand. */
+  /** Whether the request declares the length of its body. */
   readonly withLength: boolean;
-  /** Where the body is cut into pieces that are written one by one. */
+  /** Where the body is split into pieces that are written separately. */
   readonly cuts?: readonly number[];
-  /** Trailers after the body; over HTTP/1.1 not with a length. */
+  /** Trailers after the body. Over HTTP/1.1 they exclude a declared length. */
   readonly trailers?: FieldList;
 }
 
-/** What came back. */
+/** The answer as received. */
 export interface RawAnswer {
-  /** 0 when there was no answer. */
+  /** 0 if there was no answer. */
   readonly status: number;
-  /** Fields by name, sorted, but for the date. */
+  /** Fields by name, sorted, without the date. */
   readonly headers: readonly string[];
   readonly body: Buffer;
   readonly trailers: readonly string[];
-  /** Status of informational answers before this one. */
+  /** Statuses of informational answers before this one. */
   readonly informational: readonly number[];
   /** How it ended. */
   readonly end: "complete" | "reset" | "nothing came";
 }
 
-/** How long an answer may take; only what hangs takes this long. */
+/** Longest wait for an answer. Only a request that hangs takes this long. */
 const PATIENCE_MS = 5_000;
 
-/** How long a stream may stay open after the answer. */
+/** Longest time that a stream may stay open after the answer. */
 const AFTER_ANSWER_MS = 20;
 
 /** Sends a request over a new HTTP/1.1 connection. */
@@ -191,7 +191,7 @@ export function sendHttp2(session: ClientHttp2Session, request: RawRequest): Pro
     stream.on("data", (chunk: Buffer) => chunks.push(chunk));
     stream.on("end", () => {
       ended = true;
-      // What is left of the upload is not waited for: not every server reads it.
+      // The rest of the upload is not awaited: not every server reads it.
       setTimeout(() => done(false), AFTER_ANSWER_MS);
     });
     stream.on("error", () => {});
@@ -208,7 +208,7 @@ function linesOf(fields: IncomingHttpHeaders): string[] {
     .sort();
 }
 
-/** Writes bytes to a connection of their own, and waits until the server has seen that no more follow. */
+/** Writes bytes to a connection of their own, and waits until the server has seen their end. */
 export function writeTo(url: string, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
     const socket = connectTcp(Number(new URL(url).port), "127.0.0.1");

@@ -19,18 +19,18 @@ interface Certificate {
   readonly key: string;
 }
 
-/** Something that a runtime keeps to itself or does not promise, and the transport uses. */
+/** An internal or undocumented behaviour of a runtime that the transport depends on. */
 export interface Internal {
-  /** What it is, and the file that uses it. */
+  /** The behaviour, and the file that depends on it. */
   readonly name: string;
-  /** Default: all. */
+  /** Runtimes that have it. Default: all. */
   readonly runtime?: Runtime;
   readonly holds: (certificate: Certificate) => Promise<boolean>;
 }
 
 const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/** Opens a connection to a server that begins to listen. */
+/** Opens a connection to a server that starts listening. */
 async function connected(server: Server, open: (port: number) => Socket): Promise<Socket> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -56,7 +56,9 @@ function respondAndClose(_req: unknown, res: ServerResponse): void {
   res.end();
 }
 
-/** Whether a server serves a connection, bytes that are put back included, once its own listeners are called, not before. */
+/**
+ * Whether a server serves a connection, including bytes that were put back, only after its own listeners are called.
+ */
 async function servesByItsListeners(server: Server, event: "connection" | "secureConnection"): Promise<boolean> {
   let isHanded = false;
   const served: boolean[] = [];
@@ -76,7 +78,7 @@ async function servesByItsListeners(server: Server, event: "connection" | "secur
   return served.join() === "true";
 }
 
-/** A stream of node:http2 that a client has opened, with what it sends. */
+/** A stream of node:http2 that a client has opened, with the data it sends. */
 async function openedStream(body = "") {
   const server = createHttp2Server();
   server.listen(0, "127.0.0.1");
@@ -93,10 +95,10 @@ async function openedStream(body = "") {
   return { stream: stream as ServerHttp2Stream, headers, request, close };
 }
 
-/** Where one holds no longer, a runtime has changed. Then look at the file that it names. */
+/** If one of them no longer holds, the runtime has changed. Look at the file that it names. */
 export const INTERNALS: readonly Internal[] = [
   {
-    name: "`parser.onIncoming` of a socket takes its requests, and can be replaced (http/connections.ts)",
+    name: "`parser.onIncoming` of a socket receives its requests and can be replaced (http/connections.ts)",
     holds: async () => {
       let requests = 0;
       const server = createServer(({ socket }, res) => {
@@ -126,7 +128,7 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "each piece behind one that cannot be parsed adds the same listener of `error` once more (http/connections.ts)",
+    name: "each piece after one that cannot be parsed adds the same `error` listener again (http/connections.ts)",
     runtime: "deno",
     holds: async () => {
       const server = createServer();
@@ -159,15 +161,15 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "node:http serves a connection by listeners of its server's `connection`, which can be called later (http/port.ts)",
+    name: "node:http serves a connection through its server's `connection` listeners, which can be called later (http/port.ts)",
     holds: () => servesByItsListeners(createServer(respondAndClose), "connection"),
   },
   {
-    name: "node:https serves a connection by those of `secureConnection` (http/port.ts)",
+    name: "node:https serves a connection through its `secureConnection` listeners (http/port.ts)",
     holds: (certificate) => servesByItsListeners(createSecureServer(certificate, respondAndClose), "secureConnection"),
   },
   {
-    name: "node:http reads a TLS connection with another listener of `data` as a stream (http/port.ts)",
+    name: "node:http adds another `data` listener to a TLS connection to read it as a stream (http/port.ts)",
     holds: async (certificate) => {
       let heard = "";
       const server = createSecureServer(certificate, respondAndClose);
@@ -181,7 +183,7 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "node:http2 makes the session of a connection before `emit` returns (http/port.ts)",
+    name: "node:http2 creates the session of a connection before `emit` returns (http/port.ts)",
     holds: async () => {
       const http2 = createHttp2Server();
       let sessions = 0;
@@ -198,7 +200,7 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "a request and a response of node:http2 can be made of a stream (http/http2.ts)",
+    name: "a request and a response of node:http2 can be constructed from a stream (http/http2.ts)",
     holds: async () => {
       const { stream, headers, request, close } = await openedStream("body");
       const [req, res] = [new Http2ServerRequest(stream, headers, {}, []), new Http2ServerResponse(stream)];
@@ -215,7 +217,7 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "`read(0)`, twice, ends a request without a body (http/http1.ts)",
+    name: "two calls of `read(0)` end a request without a body (http/http1.ts)",
     runtime: "node",
     holds: async () => {
       let hasEnded = false;
@@ -232,7 +234,7 @@ export const INTERNALS: readonly Internal[] = [
     },
   },
   {
-    name: "a stream of node:http2 has the handle `kHandle`, and is shut down by its prototype (http/deno-stream-leak.ts)",
+    name: "a stream of node:http2 has the handle `kHandle`, and its prototype shuts it down (http/deno-stream-leak.ts)",
     runtime: "deno",
     holds: async () => {
       const { stream, close } = await openedStream();
@@ -245,7 +247,7 @@ export const INTERNALS: readonly Internal[] = [
   },
 ];
 
-// A process of its own, with the certificate as JSON, tells of each whether it holds.
+// A separate process, with the certificate as JSON, reports whether each behaviour holds.
 if ((import.meta as { main?: boolean }).main) {
   const certificate = JSON.parse(process.argv[2] ?? "") as Certificate;
   for (const { name, holds } of INTERNALS) {

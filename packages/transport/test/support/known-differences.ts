@@ -4,7 +4,7 @@ import { MAX_BYTES, type Outcome } from "./differential-servers.ts";
 import { talk } from "./differential-service.ts";
 import type { RawRequest } from "./differential-wire.ts";
 
-/** What of an outcome a known difference speaks of. */
+/** The parts of an outcome that a known difference describes. */
 export interface Excerpt {
   readonly status?: number;
   readonly end?: Outcome["end"];
@@ -12,17 +12,17 @@ export interface Excerpt {
   readonly code?: Code | 0;
   /** The answer's fields that begin with `x-`. */
   readonly headers?: string | undefined;
-  /** How often the implementation ran. */
+  /** Number of calls of the implementation. */
   readonly calls?: number;
 }
 
-/** A request that the unary transport answers otherwise than Connect's adapter, on purpose. */
+/** A request that the unary transport intentionally answers differently from Connect's adapter. */
 export interface KnownDifference {
   readonly name: string;
   readonly reason: string;
-  /** Requests that show it. */
+  /** Requests that show the difference. */
   readonly requests: readonly RawRequest[];
-  /** Whether the difference is to be expected of a request. */
+  /** Whether a request shows the difference. */
   readonly covers: (request: RawRequest, outcome: { readonly ours: Outcome; readonly connect: Outcome }) => boolean;
   readonly ours: Excerpt;
   readonly connect: Excerpt;
@@ -31,11 +31,11 @@ export interface KnownDifference {
 const MESSAGE = talk({ text: "hi" });
 const HEADER_BYTES = 5;
 
-/** Every difference in what comes over the wire. */
+/** Every difference visible to clients. */
 export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   {
-    name: "gRPC-Web text is served",
-    reason: "Connect has no gRPC-Web text, which browsers' older clients speak; it answers 415.",
+    name: "serves gRPC-Web text",
+    reason: "Connect answers 415 to gRPC-Web text, which older browser clients send.",
     requests: grpcForms("grpc-web").map((form) => {
       const request = requestOf(form, MESSAGE);
       const headers = [["content-type", "application/grpc-web-text"]] as const;
@@ -46,8 +46,8 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     connect: { status: 415, calls: 0 },
   },
   {
-    name: "a method without side effects takes POST alone",
-    reason: "Connect serves it by GET, too: its message then stands in the URL, which proxies log and caches keep.",
+    name: "accepts only POST for a method without side effects",
+    reason: "Connect also serves it by GET. The message is then in the URL, which proxies log and caches keep.",
     requests: FORMS.filter(({ protocol }) => protocol === "connect").map((form) => {
       const encoding = form.binary ? "proto" : "json";
       const message = Buffer.from(requestOf(form, MESSAGE).body).toString("base64url");
@@ -59,9 +59,8 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     connect: { status: 200, calls: 1 },
   },
   {
-    name: "an envelope without its data is incomplete",
-    reason:
-      "Connect's decoder forgets the header of an envelope whose data never came: half a body passes for a whole one.",
+    name: "refuses an envelope without its data",
+    reason: "Connect's decoder forgets the header of an envelope if its data is missing, and accepts half a body.",
     requests: grpcForms().map((form) => {
       const request = requestOf(form, MESSAGE);
       return { ...request, body: Buffer.concat([request.body, frame(0, new Uint8Array(0), 1)]) };
@@ -71,9 +70,8 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     connect: { code: 0, calls: 1 },
   },
   {
-    name: "a body longer than one message can be is not read",
-    reason:
-      "Connect reads on, however many envelopes follow the first; ours stops reading, so it knows not what followed.",
+    name: "stops reading a body that is longer than one message can be",
+    reason: "Connect reads every envelope after the first. The transport stops reading and does not see them.",
     requests: grpcForms("grpc-web").map((form) => {
       const trailers = Array.from({ length: 50 }, () => frame(0x80, new Uint8Array(100)));
       return { ...requestOf(form, MESSAGE), body: Buffer.concat([requestOf(form, MESSAGE).body, ...trailers]) };
@@ -83,9 +81,9 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     connect: { code: 0, calls: 1 },
   },
   {
-    name: "envelopes are looked at one by one",
+    name: "checks envelopes one by one",
     reason:
-      "Connect splits each piece of a body before it parses a message, so which fault it tells of hangs on the cuts.",
+      "Connect splits each piece of a body before it parses a message, so the pieces decide which error it returns.",
     requests: grpcForms().map((form) => {
       const request = requestOf(form, MESSAGE);
       const tooLong = frame(0, new Uint8Array(1), MAX_BYTES + 1);
@@ -100,8 +98,8 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     connect: { code: Code.ResourceExhausted, calls: 0 },
   },
   {
-    name: "a field with an empty value at its end is not lost",
-    reason: "Connect's gRPC sends the space after the last comma, and HTTP/2 drops a field that ends in one.",
+    name: "keeps a header field whose last value is empty",
+    reason: "Connect's gRPC sends the space after the last comma, and HTTP/2 drops a field with a trailing space.",
     requests: grpcForms()
       .filter(({ http }) => http === 2)
       .map((form) =>
@@ -122,9 +120,8 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     connect: { headers: undefined },
   },
   {
-    name: "an error's text may hold half a character",
-    reason:
-      "Connect fails to encode it, as it may be where JSON that is refused is quoted, and leaves the caller waiting.",
+    name: "encodes an error message with an unpaired surrogate",
+    reason: "Connect fails to encode it and never answers. Such messages occur when an error quotes refused JSON.",
     requests: grpcForms("grpc").map((form) =>
       requestOf(form, talk({ script: { fail: { code: Code.NotFound, message: "half \ud83d" } } })),
     ),
@@ -133,24 +130,24 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     ours: { end: "complete", code: Code.NotFound, calls: 1 },
     connect: { end: "nothing came", calls: 1 },
   },
-  lenientJson("the JSON of a duration ends where it ends", {
-    reason: "Connect takes what begins with a duration for one, such as 1s of grace.",
+  lenientJson("refuses text after a JSON duration", {
+    reason: "Connect accepts any text that begins with a duration, such as `1s of grace`.",
     json: '{"duration":"1s of grace"}',
     refusal: /Duration(%20| )from(%20| )JSON/,
   }),
-  lenientJson("the JSON of a time is of a day that there is", {
-    reason: "Connect takes the 30th of February for one of March.",
+  lenientJson("refuses a JSON timestamp on a day that does not exist", {
+    reason: "Connect reads February 30 as a day in March.",
     json: '{"time":"2026-02-30T00:00:00Z"}',
     refusal: /Timestamp(%20| )from(%20| )JSON/,
   }),
-  lenientJson("the JSON of an enum names a value that there is", {
-    reason: "Connect leaves the field out, so that the call means the default value.",
+  lenientJson("refuses an unknown enum name in JSON", {
+    reason: "Connect ignores the field, so the call uses the default value.",
     json: '{"mood":"MOOD_OTHER"}',
     refusal: /Mood(%20| )from(%20| )JSON/,
   }),
   {
-    name: "a request that is refused need not send its body",
-    reason: "Connect asks for the body, and refuses the request then.",
+    name: "refuses a request before its body arrives",
+    reason: "Connect waits for the body and then refuses the request.",
     requests: FORMS.filter(({ http, protocol }) => http === 2 && protocol === "connect").map((form) =>
       requestOf(form, MESSAGE, { method: "PUT", headers: [["expect", "100-continue"]] }),
     ),
@@ -162,8 +159,8 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
     connect: { status: 405, informational: [100], calls: 0 },
   },
   {
-    name: "an answer that cannot be written is a reset",
-    reason: "Connect's adapter writes to the console and leaves the caller waiting.",
+    name: "resets a stream whose answer cannot be written",
+    reason: "Connect's adapter writes to the console and never answers.",
     requests: FORMS.map((form) => requestOf(form, talk({ script: { headers: [["x-control", "a\u0001b"]] } }))).filter(
       ({ http }) => http === 1,
     ),
@@ -173,7 +170,7 @@ export const KNOWN_DIFFERENCES: readonly KnownDifference[] = [
   },
 ];
 
-/** JSON that Connect takes for something else. */
+/** JSON that Connect misreads. */
 function lenientJson(
   name: string,
   { reason, json, refusal }: { reason: string; json: string; refusal: RegExp },
@@ -188,7 +185,7 @@ function lenientJson(
   };
 }
 
-/** The code that an answer tells, 0 for success; undefined where it tells none. */
+/** The status code in an answer: 0 for success, undefined if the answer has none. */
 export function codeOf({ trailers, body }: Outcome): number | undefined {
   const text = [...trailers, body.toString("latin1")].join("\n");
   const status = /grpc-status: (\d+)/.exec(text)?.[1];
@@ -207,14 +204,14 @@ function isEnveloped({ method, headers }: RawRequest): boolean {
   return method === "POST" && typeOf(headers).toLowerCase().startsWith("application/grpc");
 }
 
-/** Whether a body ends right after the header of an envelope that says that there is more. */
+/** Whether a body ends after the header of an envelope that announces data. */
 function endsInHeader(body: Uint8Array): boolean {
   const lengths = lengthsOf(body);
   const last = lengths.pop() ?? 0;
   return last > 0 && lengths.reduce((sum, length) => sum + HEADER_BYTES + length, HEADER_BYTES) === body.byteLength;
 }
 
-/** The lengths that the headers of a body's envelopes tell. */
+/** The lengths in the headers of a body's envelopes. */
 function lengthsOf(body: Uint8Array): number[] {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const lengths: number[] = [];

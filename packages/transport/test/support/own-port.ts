@@ -7,10 +7,9 @@ import { headerValue } from "../../src/protocol/headers.ts";
 import { REFUSAL_STATUS } from "../../src/protocol/refusals.ts";
 import type { OwnPortOptions } from "./own-ports.ts";
 
-/*
- * A port in a process of its own, on Node or Deno, whose limits are those of
- * its first argument. What it serves: `/memory` tells what the process holds,
- * and anything else answers with as many bytes as the field `x-bytes` says.
+/**
+ * A port in a separate process on Node or Deno. Its first argument is its limits. `/memory` returns the memory use of
+ * the process. Any other path returns as many bytes as the header `x-bytes` says.
  */
 const { tls, proxy, ...limits } = JSON.parse(process.argv[2] ?? "{}") as OwnPortOptions;
 const gc = (globalThis as { gc?: () => void }).gc;

@@ -6,25 +6,25 @@ import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "@user-gr
 import { denoRun, type Runtime } from "@user-group-service/testing/runtime";
 import { build } from "esbuild";
 
-/** What every such process is told: the files of its certificate; undefined: without TLS. */
+/** Options of every such process: the files of its certificate. Undefined: no TLS. */
 interface PortOptions {
   readonly tls?: Pick<Certificate, "certFile" | "keyFile"> | undefined;
 }
 
-/** A port in a process of its own. */
+/** A port in a separate process. */
 export interface OwnPort extends Pick<RunningProcess, "pid" | "output" | "signal" | "isRunning"> {
   readonly url: string;
   stop(): Promise<void>;
 }
 
-/** How the process of a port is run. */
+/** Options of the process. */
 interface PortProcess {
   readonly nodeFlags?: readonly string[];
   readonly denoFlags?: readonly string[];
   readonly env?: { readonly [name: string]: string };
 }
 
-/** Starts a file beside this one that opens a port, with its options as JSON, and waits until it listens. */
+/** Starts a file in this folder that opens a port, with its options as JSON, and waits until it listens. */
 export async function startPort(
   file: string,
   runtime: Runtime,

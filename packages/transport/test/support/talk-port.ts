@@ -6,9 +6,10 @@ import { PlainSchema } from "../gen/talk/v1/plain_pb.ts";
 import { type Talk, TalkService } from "../gen/talk/v1/talk_pb.ts";
 import type { TalkPortOptions } from "./talk-ports.ts";
 
-/*
- * The test service in a process of its own, on Node or Deno, to be attacked and fuzzed. Callers need a token, but for `Look`
- * and `Watch`. Endpoints beside it: `/talk` calls `Tell` with what it is sent, and `/large` answers as much as metrics do.
+/**
+ * The test service in a separate process on Node or Deno, as a target of attacks and fuzzing. Callers need a token,
+ * except for `Look` and `Watch`. The endpoint `/talk` calls `Tell` with its request. `/large` returns a body as large
+ * as that of `/metrics`.
  */
 const { tls, authorization, maxConnections } = JSON.parse(process.argv[2] ?? "") as TalkPortOptions;
 const { look, tell, watch } = TalkService.method;
@@ -16,7 +17,7 @@ const isOpen = (method: DescMethod) => method === look || method === watch;
 const MAX_BYTES = 1024 * 1024;
 const LARGE = Array.from({ length: 4000 }, (_, i) => `a_series_of_figures{of="${i}"} ${i * 7919}\n`).join("");
 
-/** Answers the text that it is sent, or one as long as the number says. */
+/** Returns the text of the request, or a text of the requested length. */
 const answer = async ({ text, number }: Talk) => ({
   text: number > 0 ? "x".repeat(Math.min(Number(number), MAX_BYTES)) : text,
 });
@@ -40,7 +41,7 @@ const server = await serveNode(
         say: answer,
         look: answer,
         tell: async ({ text }) => ({ text: text.slice(0, 100) }),
-        // Goes on until the client or the port ends it.
+        // Continues until the client or the port ends the stream.
         async *watch({ text }, { signal }) {
           yield { text };
           await new Promise((resolve) => {

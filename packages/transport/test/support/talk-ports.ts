@@ -3,32 +3,32 @@ import { collectable } from "@user-group-service/testing/process-usage";
 import type { OwnPortOptions } from "./own-ports.ts";
 import { startPort } from "./start-port.ts";
 
-/** How the test service is served: `talk-port.ts`. */
+/** How `talk-port.ts` serves the test service. */
 export interface TalkPortOptions extends Pick<OwnPortOptions, "tls" | "maxConnections"> {
-  /** The value of `Authorization` that lets a caller in. */
+  /** The value of `Authorization` that authorizes a caller. */
   readonly authorization: string;
 }
 
-/** The same every time, so that the seed of a fuzzer decides every byte. */
+/** Constant, so that a fuzzer's seed determines every byte. */
 export const AUTHORIZATION = "Bearer talk-0123456789abcdef";
 
 /** Paths of RPCs and endpoints. */
 export const PATHS = {
   say: "/talk.v1.TalkService/Say",
-  /** Anyone may call it, as `watch`, which goes on. */
+  /** Needs no token, like `watch`, which never ends. */
   look: "/talk.v1.TalkService/Look",
   tell: "/talk.v1.TalkService/Tell",
   watch: "/talk.v1.TalkService/Watch",
-  /** Is declared, and not implemented. */
+  /** Declared but not implemented. */
   absent: "/talk.v1.TalkService/Absent",
   /** An endpoint that calls `Tell`. */
   talk: "/talk",
   health: "/healthz",
-  /** Answers some 150 KB to anyone. */
+  /** Returns about 150 KB to anyone. */
   large: "/large",
 } as const;
 
-/** Starts the test service on a port of its own. */
+/** Starts the test service on its own port. */
 export const startTalk: StartSubject<Pick<TalkPortOptions, "maxConnections">> = async (
   place,
   certificates,

@@ -10,7 +10,7 @@ export const MIB = 1024 * 1024;
 
 const COLLECTIONS = 3;
 
-/** What a port holds, in bytes, and what it did. */
+/** Memory use of a port in bytes, and its counters. */
 export interface Memory {
   readonly rss: number;
   readonly heapUsed: number;
@@ -19,19 +19,23 @@ export interface Memory {
   readonly failures: number;
 }
 
-/** A port of its own, and connections to it. */
+/** A port in a separate process, and connections to it. */
 export interface WatchedPort {
   readonly port: OwnPort;
-  /** The connections that `dial` made for this test. */
+  /** The connections that `dial` opened for the current test. */
   readonly raws: RawSocket[];
-  /** Makes a connection, which is closed after the test. Default: for HTTP/2, from 127.0.0.1. */
+  /** Opens a connection that closes after the test. Default: HTTP/2, from 127.0.0.1. */
   dial(alpn?: "h2" | "http/1.1", localAddress?: string): Promise<RawSocket>;
   memory(): Promise<Memory>;
-  /** What it holds once its garbage is collected. */
+  /** Memory use after a garbage collection. */
   heldBytes(): Promise<number>;
 }
 
-/** Starts a port for a suite. After each test it must be well. @param heapMib what its heap may grow to */
+/**
+ * Starts a port for a suite. After each test it must still answer.
+ *
+ * @param heapMib maximum heap size, in MiB
+ */
 export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib = 128): WatchedPort {
   const port = suitePort(runtime, options, heapMib);
   const raws: RawSocket[] = [];
@@ -42,12 +46,12 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
     expect((await memory()).failures).toBe(0);
   });
 
-  /** On a connection of its own, which is tried again where there is no room for one. */
+  /** On a connection of its own. If the port is full, it tries again. */
   const memory = () =>
-    waitFor("it tells what it holds", async () => {
+    waitFor("the port reports its memory use", async () => {
       const raw = await rawConnect(port.url, "http/1.1");
       raw.send("GET /memory HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-      await waitFor("it is answered", () => raw.isClosed());
+      await waitFor("the port answers", () => raw.isClosed());
       const text = raw.received().toString();
       return text === "" ? undefined : (JSON.parse(text.slice(text.indexOf("\r\n\r\n"))) as Memory);
     });
@@ -61,7 +65,7 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
     },
     memory,
     heldBytes: async () => {
-      // What finalizers let go of is garbage as well, and what that held.
+      // Objects that finalizers release become garbage too.
       for (let i = 1; i < COLLECTIONS; i++) await memory();
       const { heapUsed, external } = await memory();
       return heapUsed + external;
@@ -69,15 +73,15 @@ export function watchedPort(runtime: Runtime, options: OwnPortOptions, heapMib =
   };
 }
 
-/** Has the port answer a PING, behind which everything sent before is read. */
+/** Sends a PING and waits for its answer. The port has then read all bytes sent before. */
 export async function pinged(raw: RawSocket): Promise<void> {
   const pings = () => raw.frames().filter(({ type }) => type === FRAME.ping).length;
   const before = pings();
   raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
-  await waitFor("the PING is answered", () => pings() > before);
+  await waitFor("the port answers the PING", () => pings() > before);
 }
 
-/** The status of the answer on a stream, which HPACK has in its table or in the clear; undefined before it comes. */
+/** The status of a stream's answer, which HPACK sends indexed or literally. Undefined before the answer arrives. */
 export function statusOn(raw: RawSocket, stream: number): string | undefined {
   const headers = raw.frames().find((one) => one.type === FRAME.headers && one.stream === stream);
   if (!headers) return undefined;

@@ -15,7 +15,7 @@ export const file_talk_v1_edition: GenFile = /*@__PURE__*/
   fileDesc("ChV0YWxrL3YxL2VkaXRpb24ucHJvdG8SB3RhbGsudjEingcKB0VkaXRpb24SJgoFcGxhaW4YASABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Eh8KBmJyYW5jaBgCIAEoCzIPLnRhbGsudjEuQnJhbmNoEikKBmNob3NlbhgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RIABIgCgVvdGhlchgEIAEoCzIPLnRhbGsudjEuQnJhbmNoSAASDgoEdGV4dBgFIAEoCUgAEh0KBGxpc3QYBiADKAsyDy50YWxrLnYxLkJyYW5jaBImCgNtYXAYByADKAsyGS50YWxrLnYxLkVkaXRpb24uTWFwRW50cnkSKAoHc3RydWN0cxgIIAMoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSMwoKc3RydWN0X21hcBgJIAMoCzIfLnRhbGsudjEuRWRpdGlvbi5TdHJ1Y3RNYXBFbnRyeRIlCgV2YWx1ZRgKIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRIuCgpsaXN0X3ZhbHVlGAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLkxpc3RWYWx1ZRItCgd3cmFwcGVkGAwgASgLMhwuZ29vZ2xlLnByb3RvYnVmLlN0cmluZ1ZhbHVlEi0KBWdyb3VwGA0gASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIFqgECKAISLAoMYnJhbmNoX2dyb3VwGA4gASgLMg8udGFsay52MS5CcmFuY2hCBaoBAigCEg4KBnBhY2tlZBgPIAMoBRIbCgRmcmVlGBAgASgLMg0udGFsay52MS5GcmVlEhEKBm51bWJlchgRIAEoAzoBNxIbCgR0b25lGBIgASgOMg0udGFsay52MS5Ub25lEhcKCGltcGxpY2l0GBMgASgJQgWqAQIIAhIXCghleHBhbmRlZBgUIAMoBUIFqgECGAISGAoJdW5jaGVja2VkGBUgASgJQgWqAQIgAxIpCgtmcmVlX2dyb3VwcxgWIAMoCzINLnRhbGsudjEuRnJlZUIFqgECKAIaOwoITWFwRW50cnkSCwoDa2V5GAEgASgJEh4KBXZhbHVlGAIgASgLMg8udGFsay52MS5CcmFuY2g6AjgBGkkKDlN0cnVjdE1hcEVudHJ5EgsKA2tleRgBIAEoBRImCgV2YWx1ZRgCIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3Q6AjgBQggKBmNob2ljZSJiCgZCcmFuY2gSJwoGc3RydWN0GAEgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIhCgdlZGl0aW9uGAIgASgLMhAudGFsay52MS5FZGl0aW9uEgwKBG5hbWUYAyABKAkiMQoERnJlZRIMCgRuYW1lGAEgASgJEhsKBGZyZWUYAiABKAsyDS50YWxrLnYxLkZyZWUiTgoIUHJlc2VuY2USFwoIcmVxdWlyZWQYASABKAlCBaoBAggDEhcKCGltcGxpY2l0GAIgASgJQgWqAQIIAhIQCghleHBsaWNpdBgDIAEoCSopCgRUb25lEgwKCFRPTkVfTE9XEAESDQoJVE9ORV9ISUdIEAIaBDoCEAJiCGVkaXRpb25zcOgH", [file_google_protobuf_struct, file_google_protobuf_wrappers]);
 
 /**
- * What editions have: a presence, a packing and an encoding for each field, and JSON objects wherever they can be.
+ * Features of editions: explicit presence, packing and encoding for each field, and messages with a JSON object form.
  *
  * @generated from message talk.v1.Edition
  */
@@ -147,7 +147,7 @@ export const EditionSchema: GenMessage<Edition> = /*@__PURE__*/
   messageDesc(file_talk_v1_edition, 0);
 
 /**
- * Leads back to where it stands.
+ * A recursive field.
  *
  * @generated from message talk.v1.Branch
  */
@@ -176,7 +176,7 @@ export const BranchSchema: GenMessage<Branch> = /*@__PURE__*/
   messageDesc(file_talk_v1_edition, 1);
 
 /**
- * Holds no JSON object, however deep.
+ * Contains no JSON object at any depth.
  *
  * @generated from message talk.v1.Free
  */
@@ -200,7 +200,7 @@ export const FreeSchema: GenMessage<Free> = /*@__PURE__*/
   messageDesc(file_talk_v1_edition, 2);
 
 /**
- * Must be there, by the rules of editions.
+ * Required, by a feature of editions.
  *
  * @generated from message talk.v1.Presence
  */

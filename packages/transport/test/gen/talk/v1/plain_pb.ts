@@ -15,7 +15,7 @@ export const file_talk_v1_plain: GenFile = /*@__PURE__*/
   fileDesc("ChN0YWxrL3YxL3BsYWluLnByb3RvEgd0YWxrLnYxIpEGCgVQbGFpbhIMCgR0ZXh0GAEgASgJEhIKBXRpdGxlGAIgASgJSAGIAQESFQoLY2hvc2VuX3RleHQYAyABKAlIABIXCg1jaG9zZW5fbnVtYmVyGAQgASgDSAASFQoLY2hvc2VuX2Jvb2wYBSABKAhIABImCgxjaG9zZW5fcGxhaW4YBiABKAsyDi50YWxrLnYxLlBsYWluSAASMAoNY2hvc2VuX3N0cnVjdBgHIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RIABIkCgtjaG9zZW5fbW9vZBgIIAEoDjINLnRhbGsudjEuTW9vZEgAEgwKBGJvb2wYCSABKAgSGgoNb3B0aW9uYWxfYm9vbBgKIAEoCEgCiAEBEg0KBWludDMyGAsgASgFEhsKDm9wdGlvbmFsX2ludDMyGAwgASgFSAOIAQESDQoFaW50NjQYDSABKAMSGwoOb3B0aW9uYWxfaW50NjQYDiABKANIBIgBARIbCgRtb29kGA8gASgOMg0udGFsay52MS5Nb29kEikKDW9wdGlvbmFsX21vb2QYECABKA4yDS50YWxrLnYxLk1vb2RIBYgBARIqCgZmaWVsZHMYESADKAsyGi50YWxrLnYxLlBsYWluLkZpZWxkc0VudHJ5EicKBnN0cnVjdBgSIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSKAoEdGltZRgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHgoGbmVzdGVkGBQgASgLMg4udGFsay52MS5QbGFpbhIOCgZzY3JpcHQYFSABKAkSGQoHcmVuYW1lZBgWIAEoCVIIYSAibmFtZSIaLQoLRmllbGRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIICgZjaG9pY2VCCAoGX3RpdGxlQhAKDl9vcHRpb25hbF9ib29sQhEKD19vcHRpb25hbF9pbnQzMkIRCg9fb3B0aW9uYWxfaW50NjRCEAoOX29wdGlvbmFsX21vb2QqgQEKBE1vb2QSFAoQTU9PRF9VTlNQRUNJRklFRBAAEg0KCU1PT0RfR09PRBABEg0KCU1PT0RfRklORRABEhUKCE1PT0RfQkFEEP///////////wESFwoKTU9PRF9XT1JTVBCAgICA+P////8BEhEKCU1PT0RfQkVTVBD/////BxoCEAFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
- * Has the kinds of fields that the fast encoders know, both the binary and the JSON one.
+ * Has the kinds of fields that the fast binary and JSON encoders support.
  *
  * @generated from message talk.v1.Plain
  */
@@ -132,7 +132,7 @@ export type Plain = Message<"talk.v1.Plain"> & {
   nested?: Plain | undefined;
 
   /**
-   * What the test service is to do, as JSON; empty when it is to do nothing else than answer.
+   * Instructions for the test service, as JSON. Empty: it only answers.
    *
    * @generated from field: string script = 21;
    */
@@ -152,7 +152,7 @@ export const PlainSchema: GenMessage<Plain> = /*@__PURE__*/
   messageDesc(file_talk_v1_plain, 0);
 
 /**
- * An open enum whose values are negative, far apart, and twice the same.
+ * An open enum with negative, distant and duplicate values.
  *
  * @generated from enum talk.v1.Mood
  */
@@ -189,7 +189,7 @@ export const Mood = {
 } as const;
 
 /**
- * An open enum whose values are negative, far apart, and twice the same.
+ * An open enum with negative, distant and duplicate values.
  *
  * @generated from enum talk.v1.Mood
  */
