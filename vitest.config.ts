@@ -1,5 +1,4 @@
 import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
-import { LongestFirst } from "./test/support/longest-first.ts";
 
 /** Tests that need minutes, wherever they stand: `npm run test:all` runs them, `npm test` does not. */
 const LONG = "**/*.long.test.ts";
@@ -75,7 +74,6 @@ export default defineConfig(({ mode }) => {
     plugins,
     test: {
       globalSetup: "test/support/global-setup.ts",
-      sequence: { sequencer: LongestFirst },
       projects,
     },
   };

@@ -17,7 +17,7 @@ import {
   issueToken,
   suiteAdmins,
 } from "./support/admin.ts";
-import { clientsOfShare } from "./support/matrix.ts";
+import { clientsOfRun } from "./support/matrix.ts";
 import { describeWithRedis, newRedis, newServer, sharedServer } from "./support/opened.ts";
 import { waitForSubscriptions } from "./support/operations.ts";
 import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
@@ -32,7 +32,7 @@ const INVALID = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
 describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
   const server = sharedServer({ runtime });
 
-  describe.each(clientsOfShare(ADMIN_CLIENTS))("over $name", (options) => {
+  describe.each(clientsOfRun(ADMIN_CLIENTS))("over $name", (options) => {
     const admin = suiteAdmins(server, options);
 
     it("tell their bearers who they are", async () => {

@@ -9,7 +9,7 @@ import { newUserGroupToken } from "../src/domain/token.ts";
 import { VERBS } from "../src/rest/user.ts";
 import { ACCESS } from "../src/rpc/access.ts";
 import { ADMIN_CLIENTS, ADMIN_TOKEN, bearer, issueToken, openAdminTransport } from "./support/admin.ts";
-import { clientsOfShare } from "./support/matrix.ts";
+import { clientsOfRun } from "./support/matrix.ts";
 import { sharedServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
@@ -103,7 +103,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     return token === undefined ? {} : bearer(token);
   };
 
-  describe.each(clientsOfShare(ADMIN_CLIENTS))("over $name", (options) => {
+  describe.each(clientsOfRun(ADMIN_CLIENTS))("over $name", (options) => {
     const opened = forSuite(
       // Streams in both directions need HTTP/2.
       () => openAdminTransport(server.url, { ...options, httpVersion: "2" }),

@@ -21,7 +21,7 @@ import {
   presenting,
   ROLE_VALUES,
 } from "./support/admin.ts";
-import { clientCases, describePlaces, describeServers, newId } from "./support/matrix.ts";
+import { describeClients, describeServers, newId } from "./support/matrix.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
@@ -62,160 +62,158 @@ const ROWS: readonly Row[] = [...ADMIN_CLIENTS, { name: "REST", protocol: "rest"
 
 const seconds = (time?: { readonly seconds: bigint }) => Number(time?.seconds);
 
-describePlaces([
-  clientCases(ROWS, (server, row) => {
-    const viewers = row.protocol === "rest" ? overRest(server) : overRpc(server, row as AdminClientOptions);
-    const groups = () => grpcClients(server).groups;
-    const issuer = (tag = "/Customer") => `${server.url}/e/${server.environment}${tag}`;
+describeClients(ROWS, (server, row) => {
+  const viewers = row.protocol === "rest" ? overRest(server) : overRpc(server, row as AdminClientOptions);
+  const groups = () => grpcClients(server).groups;
+  const issuer = (tag = "/Customer") => `${server.url}/e/${server.environment}${tag}`;
 
-    async function newGroup(properties: JsonObject = {}) {
-      const { userGroup } = await groups().getUserGroup({ userGroupId: newId(), properties });
-      if (!userGroup) return expect.fail("no group");
-      return userGroup;
-    }
+  async function newGroup(properties: JsonObject = {}) {
+    const { userGroup } = await groups().getUserGroup({ userGroupId: newId(), properties });
+    if (!userGroup) return expect.fail("no group");
+    return userGroup;
+  }
 
-    const made = (given: JsonObject, token?: string) => viewers.create({ audience: "page", ...given }, token);
+  const made = (given: JsonObject, token?: string) => viewers.create({ audience: "page", ...given }, token);
 
-    it("are made by a token, say what was asked for, and are resolved", async () => {
-      const group = await newGroup({ plan: "x", secret: 1, none: null });
-      const before = Math.floor(Date.now() / 1000);
-      const { session, id, expireTime, refreshTime } = await made({
-        token: group.token,
-        ttl: "300s",
-        viewer_id: "bob é",
-        origin: "https://app.example.com",
-        property_keys: ["plan", "missing", "none"],
-        claims: { a: [1, { b: "c" }] },
-      });
-      expect(expireTime - before).toBeGreaterThanOrEqual(300);
-      expect(expireTime - before).toBeLessThan(330);
-      expect(refreshTime).toBe(expireTime - 60);
-      expect(await viewers.resolve(session, "page")).toEqual({
-        providedId: group.providedId,
-        properties: { plan: "x", secret: 1, none: null },
-        viewerId: "bob é",
-        origin: "https://app.example.com",
-        audience: "page",
-        claims: { a: [1, { b: "c" }] },
-        id,
-        expireTime,
-      });
-      // By the published keys alone.
-      const keys = createRemoteJWKSet(new URL(`${issuer()}/.well-known/jwks.json`));
-      const options = { algorithms: ["ES256"], typ: "viewer+jwt", issuer: issuer(), audience: "page" };
-      const { payload } = await jwtVerify(session, keys, options);
-      expect(payload).toMatchObject({
-        sub: group.providedId,
-        tid: Number(group.teamId),
-        vid: "bob é",
-        origin: "https://app.example.com",
-        properties: { plan: "x", none: null },
-        ext: { a: [1, { b: "c" }] },
-        jti: id,
-        exp: expireTime,
-      });
-      expect(Object.keys(decodeProtectedHeader(session)).sort()).toEqual(["alg", "kid", "typ"]);
+  it("are made by a token, say what was asked for, and are resolved", async () => {
+    const group = await newGroup({ plan: "x", secret: 1, none: null });
+    const before = Math.floor(Date.now() / 1000);
+    const { session, id, expireTime, refreshTime } = await made({
+      token: group.token,
+      ttl: "300s",
+      viewer_id: "bob é",
+      origin: "https://app.example.com",
+      property_keys: ["plan", "missing", "none"],
+      claims: { a: [1, { b: "c" }] },
     });
-
-    it("are made by an id, say no more than they have to, and last ten minutes", async () => {
-      const { providedId } = await newGroup({ secret: 1 });
-      const { session, expireTime } = await made({ user_group_id: providedId });
-      const told = await viewers.resolve(session);
-      expect(told).toMatchObject({ providedId, viewerId: "", origin: "" });
-      const payload = JSON.parse(Buffer.from(session.split(".")[1] as string, "base64url").toString());
-      expect(Object.keys(payload).sort()).toEqual(["aud", "exp", "gen", "iat", "iss", "jti", "sub", "tid"]);
-      expect(payload.exp - payload.iat).toBe(600);
-      expect(payload.exp).toBe(expireTime);
+    expect(expireTime - before).toBeGreaterThanOrEqual(300);
+    expect(expireTime - before).toBeLessThan(330);
+    expect(refreshTime).toBe(expireTime - 60);
+    expect(await viewers.resolve(session, "page")).toEqual({
+      providedId: group.providedId,
+      properties: { plan: "x", secret: 1, none: null },
+      viewerId: "bob é",
+      origin: "https://app.example.com",
+      audience: "page",
+      claims: { a: [1, { b: "c" }] },
+      id,
+      expireTime,
     });
-
-    it("need role resolve by a token, and read by an id", async () => {
-      const { providedId, token } = await newGroup();
-      const resolver = await issueToken(server, "resolve");
-      const reader = await issueToken(server, "read");
-      await made({ token }, resolver.token);
-      await made({ user_group_id: providedId }, reader.token);
-      const denied = await failureOf(made({ user_group_id: providedId }, resolver.token));
-      expect(denied).toEqual({ code: "PermissionDenied", reason: "ROLE_TOO_LOW" });
-      const missing = await failureOf(made({ user_group_id: newId() }));
-      expect(missing).toEqual({ code: "NotFound", reason: "USER_GROUP_NOT_FOUND" });
-      const unknown = await failureOf(made({ token: newUserGroupToken() }));
-      expect(unknown).toEqual({ code: "NotFound", reason: "TOKEN_NOT_FOUND" });
+    // By the published keys alone.
+    const keys = createRemoteJWKSet(new URL(`${issuer()}/.well-known/jwks.json`));
+    const options = { algorithms: ["ES256"], typ: "viewer+jwt", issuer: issuer(), audience: "page" };
+    const { payload } = await jwtVerify(session, keys, options);
+    expect(payload).toMatchObject({
+      sub: group.providedId,
+      tid: Number(group.teamId),
+      vid: "bob é",
+      origin: "https://app.example.com",
+      properties: { plan: "x", none: null },
+      ext: { a: [1, { b: "c" }] },
+      jti: id,
+      exp: expireTime,
     });
+    expect(Object.keys(decodeProtectedHeader(session)).sort()).toEqual(["alg", "kid", "typ"]);
+  });
 
-    it.each<[string, JsonObject]>([
-      ["no audience", { audience: "" }],
-      ["too short a life", { ttl: "59s" }],
-      ["too long a life", { ttl: "3601s" }],
-      ["an origin with a path", { origin: "https://app.example.com/" }],
-      ["an origin that is none", { origin: "app.example.com" }],
-      ["too many claims", { claims: { text: "x".repeat(2048) } }],
-      ["a token for a person", { viewer_id: "ugt_0000000000000000000000000000000000000000" }],
-      ["too long an audience", { audience: "x".repeat(257) }],
-    ])("are refused with %s", async (_title, given) => {
-      const { token, providedId } = await newGroup();
-      const wanted = { user_group_id: providedId, ...given };
-      if (given["viewer_id"] !== undefined) Object.assign(wanted, { viewer_id: token });
-      expect(await failureOf(made(wanted))).toEqual({ code: "InvalidArgument", reason: "VALIDATION_FAILED" });
-    });
+  it("are made by an id, say no more than they have to, and last ten minutes", async () => {
+    const { providedId } = await newGroup({ secret: 1 });
+    const { session, expireTime } = await made({ user_group_id: providedId });
+    const told = await viewers.resolve(session);
+    expect(told).toMatchObject({ providedId, viewerId: "", origin: "" });
+    const payload = JSON.parse(Buffer.from(session.split(".")[1] as string, "base64url").toString());
+    expect(Object.keys(payload).sort()).toEqual(["aud", "exp", "gen", "iat", "iss", "jti", "sub", "tid"]);
+    expect(payload.exp - payload.iat).toBe(600);
+    expect(payload.exp).toBe(expireTime);
+  });
 
-    it("are refused where they would be too long", async () => {
-      const { providedId } = await newGroup({ long: "x".repeat(7000) });
-      await made({ user_group_id: providedId });
-      const refused = await failureOf(made({ user_group_id: providedId, property_keys: ["long"] }));
-      expect(refused).toEqual({ code: "InvalidArgument", reason: "VIEWER_SESSION_TOO_LARGE" });
-    });
+  it("need role resolve by a token, and read by an id", async () => {
+    const { providedId, token } = await newGroup();
+    const resolver = await issueToken(server, "resolve");
+    const reader = await issueToken(server, "read");
+    await made({ token }, resolver.token);
+    await made({ user_group_id: providedId }, reader.token);
+    const denied = await failureOf(made({ user_group_id: providedId }, resolver.token));
+    expect(denied).toEqual({ code: "PermissionDenied", reason: "ROLE_TOO_LOW" });
+    const missing = await failureOf(made({ user_group_id: newId() }));
+    expect(missing).toEqual({ code: "NotFound", reason: "USER_GROUP_NOT_FOUND" });
+    const unknown = await failureOf(made({ token: newUserGroupToken() }));
+    expect(unknown).toEqual({ code: "NotFound", reason: "TOKEN_NOT_FOUND" });
+  });
 
-    it("are taken for their audience alone, and by their environment's API tokens alone", async () => {
-      const { token } = await newGroup();
-      const { session } = await made({ token });
-      expect(await viewers.resolve(session)).toBeDefined();
-      expect(await viewers.resolve(session, "another page")).toBeUndefined();
-      for (const other of [server.tokens.testing, server.tokens.untagged])
-        expect(await viewers.resolve(session, "", other)).toBeUndefined();
-      // Nor is any a credential.
-      const answer = await http1(server.url, "/api/user", { method: "GET", headers: bearer(session) });
-      expect([answer.status, answer.body.toString().includes(session)]).toEqual([401, false]);
-    });
+  it.each<[string, JsonObject]>([
+    ["no audience", { audience: "" }],
+    ["too short a life", { ttl: "59s" }],
+    ["too long a life", { ttl: "3601s" }],
+    ["an origin with a path", { origin: "https://app.example.com/" }],
+    ["an origin that is none", { origin: "app.example.com" }],
+    ["too many claims", { claims: { text: "x".repeat(2048) } }],
+    ["a token for a person", { viewer_id: "ugt_0000000000000000000000000000000000000000" }],
+    ["too long an audience", { audience: "x".repeat(257) }],
+  ])("are refused with %s", async (_title, given) => {
+    const { token, providedId } = await newGroup();
+    const wanted = { user_group_id: providedId, ...given };
+    if (given["viewer_id"] !== undefined) Object.assign(wanted, { viewer_id: token });
+    expect(await failureOf(made(wanted))).toEqual({ code: "InvalidArgument", reason: "VALIDATION_FAILED" });
+  });
 
-    it("end with the rotation of their group's token, and no later than its grace where they were made by it", async () => {
-      const { token, providedId } = await newGroup();
-      const { session } = await made({ token });
-      const group = { case: "userGroupId", value: providedId } as const;
-      await groups().rotateUserGroupToken({ group, previousTokenTtl: { seconds: 120n } });
-      expect(await viewers.resolve(session)).toBeDefined();
-      const graced = await made({ token });
-      expect(graced.expireTime).toBeLessThanOrEqual(Date.now() / 1000 + 121);
-      await groups().rotateUserGroupToken({ group });
-      for (const text of [session, graced.session]) expect(await viewers.resolve(text)).toBeUndefined();
-    });
+  it("are refused where they would be too long", async () => {
+    const { providedId } = await newGroup({ long: "x".repeat(7000) });
+    await made({ user_group_id: providedId });
+    const refused = await failureOf(made({ user_group_id: providedId, property_keys: ["long"] }));
+    expect(refused).toEqual({ code: "InvalidArgument", reason: "VIEWER_SESSION_TOO_LARGE" });
+  });
 
-    it("of one viewer end without those of the others, and then all of their group", async () => {
-      const { providedId } = await newGroup();
-      const [bob, alice, nobody] = await Promise.all(
-        ["bob", "alice", ""].map((viewer_id) => made({ user_group_id: providedId, viewer_id })),
-      );
-      const group = { environment: customerOf(server), userGroupId: providedId };
-      await adminOf(server.url).revokeViewerSessions({ ...group, viewerId: "bob" });
-      expect(await viewers.resolve(bob?.session ?? "")).toBeUndefined();
-      for (const other of [alice, nobody]) expect(await viewers.resolve(other?.session ?? "")).toBeDefined();
-      await adminOf(server.url).revokeViewerSessions(group);
-      for (const other of [alice, nobody]) expect(await viewers.resolve(other?.session ?? "")).toBeUndefined();
-    });
+  it("are taken for their audience alone, and by their environment's API tokens alone", async () => {
+    const { token } = await newGroup();
+    const { session } = await made({ token });
+    expect(await viewers.resolve(session)).toBeDefined();
+    expect(await viewers.resolve(session, "another page")).toBeUndefined();
+    for (const other of [server.tokens.testing, server.tokens.untagged])
+      expect(await viewers.resolve(session, "", other)).toBeUndefined();
+    // Nor is any a credential.
+    const answer = await http1(server.url, "/api/user", { method: "GET", headers: bearer(session) });
+    expect([answer.status, answer.body.toString().includes(session)]).toEqual([401, false]);
+  });
 
-    it("are not taken when anything of them is changed", async () => {
-      const { token } = await newGroup();
-      const { session } = await made({ token });
-      const [head = "", payload = "", signature = ""] = session.split(".");
-      const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
-      const header = decodeProtectedHeader(session);
-      for (const text of [
-        `${part({ ...header, alg: "none" })}.${payload}.`,
-        `${head}.${part({ sub: "everyone" })}.${signature}`,
-      ])
-        expect(await viewers.resolve(text), text.slice(0, 100)).toBeUndefined();
-    });
-  }),
-]);
+  it("end with the rotation of their group's token, and no later than its grace where they were made by it", async () => {
+    const { token, providedId } = await newGroup();
+    const { session } = await made({ token });
+    const group = { case: "userGroupId", value: providedId } as const;
+    await groups().rotateUserGroupToken({ group, previousTokenTtl: { seconds: 120n } });
+    expect(await viewers.resolve(session)).toBeDefined();
+    const graced = await made({ token });
+    expect(graced.expireTime).toBeLessThanOrEqual(Date.now() / 1000 + 121);
+    await groups().rotateUserGroupToken({ group });
+    for (const text of [session, graced.session]) expect(await viewers.resolve(text)).toBeUndefined();
+  });
+
+  it("of one viewer end without those of the others, and then all of their group", async () => {
+    const { providedId } = await newGroup();
+    const [bob, alice, nobody] = await Promise.all(
+      ["bob", "alice", ""].map((viewer_id) => made({ user_group_id: providedId, viewer_id })),
+    );
+    const group = { environment: customerOf(server), userGroupId: providedId };
+    await adminOf(server.url).revokeViewerSessions({ ...group, viewerId: "bob" });
+    expect(await viewers.resolve(bob?.session ?? "")).toBeUndefined();
+    for (const other of [alice, nobody]) expect(await viewers.resolve(other?.session ?? "")).toBeDefined();
+    await adminOf(server.url).revokeViewerSessions(group);
+    for (const other of [alice, nobody]) expect(await viewers.resolve(other?.session ?? "")).toBeUndefined();
+  });
+
+  it("are not taken when anything of them is changed", async () => {
+    const { token } = await newGroup();
+    const { session } = await made({ token });
+    const [head = "", payload = "", signature = ""] = session.split(".");
+    const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+    const header = decodeProtectedHeader(session);
+    for (const text of [
+      `${part({ ...header, alg: "none" })}.${payload}.`,
+      `${head}.${part({ sub: "everyone" })}.${signature}`,
+    ])
+      expect(await viewers.resolve(text), text.slice(0, 100)).toBeUndefined();
+  });
+});
 
 describeServers((server) => {
   const viewers = overRest(server);

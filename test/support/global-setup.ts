@@ -6,14 +6,11 @@ import type { TestProject } from "vitest/node";
 import { LAYOUT } from "../../src/server/redis-state.ts";
 import { FORMAT_KEY } from "../../src/store/keys.ts";
 import { ask, startRedis } from "./redis.ts";
-import { openSharedServers } from "./shared-servers.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
     /** URL of the real Redis that all tests share; undefined when there is no redis-server. */
     redisUrl: string | undefined;
-    /** Who gives servers that all tests share: see `sharedServer`. */
-    sharedServers: string;
     /** Path of Chromium; undefined when it is not installed. */
     chromiumPath: string | undefined;
   }
@@ -22,17 +19,12 @@ declare module "vitest" {
 /** Builds the server once, makes the certificates that all tests share, and starts the Redis that they share. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   execFileSync(process.execPath, ["scripts/build.js"], { cwd: ROOT, stdio: "inherit" });
-  const shared = await openSharedServers();
-  project.provide("sharedServers", shared.url);
   const certificates = makeCertificates();
   project.provide("certificates", certificates);
   project.provide("chromiumPath", orLeaveOut("chromium", "the tests in a browser are"));
   if (orLeaveOut("redis-server", "everything that needs a real Redis is") === undefined) {
     project.provide("redisUrl", undefined);
-    return async () => {
-      removeCertificates(certificates);
-      await shared.close();
-    };
+    return async () => removeCertificates(certificates);
   }
   const redis = await startRedis();
   // Some tests write to it beneath a server, and servers take what they find without a number for data of another release.
@@ -40,7 +32,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide("redisUrl", redis.url);
   return async () => {
     removeCertificates(certificates);
-    await shared.close();
     await redis.stop();
   };
 }

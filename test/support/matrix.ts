@@ -7,97 +7,73 @@ import type { TestServer } from "./server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Which of the ways to call the service are tried: see `clientCases`. */
+    /** The part of the matrix that a run tests: see `isInRun`. */
     matrixShare: "one client a protocol" | "the rest";
   }
 }
 
-/** Where a case of the matrix runs. */
-export interface Place {
-  readonly server: TestServer;
-  readonly client: ServiceClient;
-  /** A client that tells of every field, to look at what is stored. */
-  readonly reference: ServiceClient;
-  /** The credentials of each environment. */
-  readonly as: { readonly customer: CallHeaders; readonly testing: CallHeaders; readonly untagged: CallHeaders };
+/** A client, and the protocol that it speaks. */
+interface Client {
+  readonly name: string;
+  readonly protocol: string;
 }
 
-let lastId = 0;
-
-/** An id that no other case uses. */
-export function newId(): string {
-  lastId++;
-  return `group ${lastId}/é{x}`;
-}
-
-/** What a server keeps its data in. */
-type StoreName = "embedded store" | "real Redis";
-
-const isRest = inject("matrixShare") === "the rest";
-/** The store that every client is tried on. */
-const MAIN: StoreName = redisUrl === undefined ? "embedded store" : "real Redis";
-const STORES: readonly StoreName[] = ["embedded store", "real Redis"];
-
-/** Cases of a file, or undefined where they are not tried on a store. */
-type Cases = (store: StoreName) => ((server: TestServer) => void) | undefined;
-
-/** Those of the clients that this run takes on the main store: the first of every protocol, or the others. */
-export function clientsOfShare<T extends { readonly protocol: string }>(clients: readonly T[]): readonly T[] {
-  const isFirst = ({ protocol }: T, i: number) => clients.findIndex((one) => one.protocol === protocol) === i;
-  return clients.filter((client, i) => isFirst(client, i) !== isRest);
-}
+const STORES = ["embedded store", "real Redis"] as const;
+const MAIN_STORE = redisUrl === undefined ? "embedded store" : "real Redis";
 
 /**
- * Cases that are tried with every client.
- *
- * No store knows by what protocol a call came, and no protocol knows what store is beneath: the domain is between them.
- * Each client is therefore tried on one store, Redis where there is one, and each store with one client of every
- * protocol. With `FULL_MATRIX=1` every client is tried on every store. `npm test` takes one client of every protocol on
- * one store, `npm run test:all` what that leaves.
- *
- * @param define registers the cases for one of the clients
+ * Whether this run tests a client on a store. `npm test` tests the first client of each protocol on the main store, which
+ * is Redis unless it is not installed. `npm run test:all` adds the other clients on the main store, and the first client
+ * of each protocol on the other store: stores and protocols do not depend on each other. `FULL_MATRIX=1` adds the rest.
  */
-export function clientCases<T extends { readonly name: string; readonly protocol: string }>(
+function isInRun(client: Client, clients: readonly Client[], store: (typeof STORES)[number]): boolean {
+  const isFirst = clients.find(({ protocol }) => protocol === client.protocol) === client;
+  const isOnMain = store === MAIN_STORE;
+  if (inject("matrixShare") !== "the rest") return isFirst && isOnMain;
+  return isFirst !== isOnMain || (!isOnMain && process.env["FULL_MATRIX"] === "1");
+}
+
+/** The clients that this run tests, for a suite on the main store alone. */
+export function clientsOfRun<T extends Client>(clients: readonly T[]): readonly T[] {
+  return clients.filter((client) => isInRun(client, clients, MAIN_STORE));
+}
+
+/** Runs tests with each client, on a server of each runtime and store. */
+export function describeClients<T extends Client>(
   clients: readonly T[],
   define: (server: TestServer, client: T) => void,
-): Cases {
-  const share = clientsOfShare(clients);
-  const onOther = process.env["FULL_MATRIX"] === "1" ? clients : clients.filter((client) => !share.includes(client));
-  return (store) => {
-    const rows = store === MAIN ? share : isRest ? onOther : [];
-    if (rows.length === 0) return undefined;
-    return (server) => describe.each(rows)("$name", (row) => define(server, row));
-  };
-}
-
-/** Cases that no protocol matters to: in `npm test` on one store, as `clientCases` are. */
-export function serverCases(define: (server: TestServer) => void): Cases {
-  return (store) => ((store !== MAIN) === isRest ? define : undefined);
-}
-
-/** Runs cases for every runtime and store, all of them on one server. */
-export function describePlaces(parts: readonly Cases[]): void {
+): void {
   for (const runtime of RUNTIMES) {
     for (const store of STORES) {
-      const here = parts.flatMap((part) => part(store) ?? []);
-      if (here.length === 0) continue;
+      const rows = clients.filter((client) => isInRun(client, clients, store));
       const url = store === "real Redis" ? redisUrl : undefined;
-      describe.skipIf(store === "real Redis" && url === undefined)(`${runtime}, ${store}`, () => {
+      if (rows.length === 0 || (store === "real Redis" && url === undefined)) continue;
+      describe(`${runtime}, ${store}`, () => {
         const server = sharedServer({ runtime, redisUrl: url });
-        for (const define of here) define(server);
+        describe.each(rows)("$name", (client) => define(server, client));
       });
     }
   }
 }
 
-/** Runs nothing but cases that no protocol matters to. */
+/** Runs tests that need no particular client on a server of each runtime and store. */
 export function describeServers(define: (server: TestServer) => void): void {
-  describePlaces([serverCases(define)]);
+  describeClients([{ name: "any client", protocol: "any" }], define);
 }
 
-/** Runs nothing but cases of the service, with every client. @param define the place is there while a case runs */
+/** A server, and a client that calls it. */
+export interface Place {
+  readonly server: TestServer;
+  readonly client: ServiceClient;
+  /** A client that reports every field, to read what is stored. */
+  readonly reference: ServiceClient;
+  /** The credentials of each environment. */
+  readonly as: { readonly customer: CallHeaders; readonly testing: CallHeaders; readonly untagged: CallHeaders };
+}
+
+/** Runs tests with each client of UserGroupService. @param define may use the place only while a test runs */
 export function describeMatrix(define: (place: Place, row: ClientRow) => void): void {
-  const cases = clientCases(CLIENTS, (server, row) => {
+  describeClients(CLIENTS, (server, row) => {
     const place = forSuite(
       () => placeOf(server, row.open(server.url)),
       ({ client, reference }) => {
@@ -107,10 +83,9 @@ export function describeMatrix(define: (place: Place, row: ClientRow) => void): 
     );
     define(place, row);
   });
-  describePlaces([cases]);
 }
 
-/** What a case needs of a server. */
+/** Adds a reference client and credentials to a server and its client. */
 export function placeOf(server: TestServer, client: ServiceClient): Place {
   const bearer = (token: string) => ({ authorization: `Token ${token}` });
   const { customer, testing, untagged } = server.tokens;
@@ -120,4 +95,12 @@ export function placeOf(server: TestServer, client: ServiceClient): Place {
     reference: openReference(server.url),
     as: { customer: bearer(customer), testing: bearer(testing), untagged: bearer(untagged) },
   };
+}
+
+let lastId = 0;
+
+/** A user group id that no other test uses. */
+export function newId(): string {
+  lastId++;
+  return `group ${lastId}/é{x}`;
 }

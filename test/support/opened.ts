@@ -1,5 +1,5 @@
 import { closeLater, forSuite, newProcess } from "@user-group-service/testing/opened";
-import { UNFORESEEN } from "@user-group-service/testing/runtime";
+import { type Runtime, UNFORESEEN } from "@user-group-service/testing/runtime";
 import { Redis } from "ioredis";
 import { describe, expect, inject } from "vitest";
 import type { StoreClient } from "../../src/store/connection/client.ts";
@@ -9,8 +9,17 @@ import { startRedis, type TestRedis } from "./redis.ts";
 import { clusterOperator, startCluster } from "./redis-cluster.ts";
 import { openRedisProxy } from "./redis-proxy.ts";
 import { startSentinels } from "./redis-sentinel.ts";
-import { type LaunchedServer, launch, type ServerOptions, startServer, type TestServer } from "./server.ts";
-import { type SharedOptions, takeShare } from "./shared-servers.ts";
+import {
+  ADMIN_ENV,
+  apiTokensOf,
+  type LaunchedServer,
+  launch,
+  linesOf,
+  newEnvironments,
+  type ServerOptions,
+  startServer,
+  type TestServer,
+} from "./server.ts";
 
 /*
  * What tests open, as packages/testing/src/opened.ts says: `new...` is called in a test, and `suite...` where a suite is
@@ -77,15 +86,45 @@ export function newOperator({ url }: Pick<TestRedis, "url">): Redis {
   return operator;
 }
 
+/** Which server suites share. */
+interface SharedOptions {
+  /** Default `node`. */
+  readonly runtime?: Runtime;
+  /** Undefined: the embedded store. */
+  readonly redisUrl?: string | undefined;
+}
+
+/** Number of suites that share a server. */
+const SUITES_PER_SERVER = 16;
+
+/** Servers that this process has started and no suite has taken yet, by their options. */
+const freeShares = new Map<string, TestServer[]>();
+
 /**
- * A server with `ADMIN_ENV` that suites of other files use at the same time, for a suite that needs nothing else: it has
- * environments of its own there, and reads the log from when it began.
+ * A server with `ADMIN_ENV` for a suite that does not stop it. The files that a test process runs share it, because a start
+ * costs as much as hundreds of calls. Each suite has its own environments there, and its log begins with the suite.
  */
 export function sharedServer(options: SharedOptions = {}): TestServer {
   return forSuite(
-    () => takeShare(inject("sharedServers"), options),
+    async () => {
+      const key = JSON.stringify(options);
+      const free = freeShares.get(key)?.length ? (freeShares.get(key) as TestServer[]) : await startShared(options);
+      freeShares.set(key, free);
+      const server = free.pop() as TestServer;
+      const start = server.output().length;
+      const output = () => server.output().slice(start);
+      return { ...server, output, log: linesOf(output) };
+    },
     (server) => expect(server.output()).not.toMatch(UNFORESEEN),
   );
+}
+
+/** Starts a server for several suites. @returns the server once for each, with environments of its own */
+async function startShared(options: SharedOptions): Promise<TestServer[]> {
+  const all = Array.from({ length: SUITES_PER_SERVER }, newEnvironments);
+  const env = { ...ADMIN_ENV, API_TOKENS: all.map(apiTokensOf).join(",") };
+  const server = await startServer(patient({ ...options, env }));
+  return all.map((environments) => ({ ...server, ...environments }));
 }
 
 /** Has a server wait for its store as long as a busy machine may take, unless a test says how long. */

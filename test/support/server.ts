@@ -56,8 +56,6 @@ export interface ServerOptions {
   readonly env?: { readonly [name: string]: string };
   /** Further permissions for Deno, such as `--allow-read=/path`. Default: what `WORKERS` needs. */
   readonly denoFlags?: readonly string[];
-  /** A file for what it writes, in place of memory. */
-  readonly outputFile?: string;
 }
 
 /** Names environments that nothing else uses. */
@@ -84,9 +82,8 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
 }
 
 /** Starts a server without API tokens of its own, and waits for nothing. */
-export function launch({ redisUrl, tls, env, outputFile, ...options }: ServerOptions): LaunchedServer {
+export function launch({ redisUrl, tls, env, ...options }: ServerOptions): LaunchedServer {
   const server = startProcess(commandOf({ ...options, tls, env }), {
-    outputFile,
     env: {
       NO_COLOR: "1",
       PORT: "0",

@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, existsSync, openSync, readFileSync, readSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { StringDecoder } from "node:string_decoder";
 import { fileURLToPath } from "node:url";
 import { waitFor } from "./wait.ts";
 
@@ -37,47 +36,44 @@ export interface ProcessOptions {
   readonly env?: { readonly [name: string]: string };
   /** Default: the root of the repository. */
   readonly cwd?: string;
-  /** A file for what it writes, which other processes may read. Default: it is kept in memory. */
-  readonly outputFile?: string | undefined;
 }
 
 const running = new Set<ChildProcess>();
 
-// A run that is interrupted closes nothing.
+// Vitest ends the processes of its tests by SIGTERM. Servers that they share, and all of an interrupted run, end with them.
 process.once("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
+process.once("SIGTERM", () => process.exit(143));
 
 /** Starts a process whose environment is what is given here, and nothing of the test's own. */
 export function startProcess(
   [program = "", ...args]: readonly string[],
-  { env, cwd = ROOT, outputFile }: ProcessOptions = {},
+  { env, cwd = ROOT }: ProcessOptions = {},
 ): RunningProcess {
   const { PATH = "", HOME = "" } = process.env;
-  const file = outputFile === undefined ? undefined : openSync(outputFile, "a");
   const child = spawn(program, args, {
     cwd,
     env: { PATH, HOME, ...env },
-    stdio: ["pipe", file ?? "pipe", file ?? "pipe"],
+    stdio: "pipe",
   });
-  if (file !== undefined) closeSync(file);
   running.add(child);
   child.once("exit", () => running.delete(child));
   let text = "";
   for (const stream of [child.stdout, child.stderr]) {
     // A character may come in two pieces.
-    stream?.setEncoding("utf8").on("data", (chunk: string) => {
+    stream.setEncoding("utf8").on("data", (chunk: string) => {
       text += chunk;
     });
   }
-  child.stdin?.on("error", () => {});
+  child.stdin.on("error", () => {});
   const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
   return {
     pid: child.pid ?? 0,
-    output: outputFile === undefined ? () => text : contentOf(outputFile),
+    output: () => text,
     isRunning: () => child.exitCode === null && child.signalCode === null,
-    type: (keys) => void child.stdin?.write(keys),
-    endInput: () => void child.stdin?.end(),
+    type: (keys) => void child.stdin.write(keys),
+    endInput: () => void child.stdin.end(),
     signal: (signal) => void child.kill(signal),
     exited: () => ended,
     stop: async () => {
@@ -96,21 +92,6 @@ export function startProcess(
 export function movableClock(stepMs: number): { readonly [name: string]: string } {
   const script = `${ROOT}/packages/testing/src/move-clock.js`;
   return { NODE_OPTIONS: `--import=${script}`, MOVE_CLOCK_MS: String(stepMs) };
-}
-
-/** What a file that grows holds from a place on. */
-export function contentOf(path: string, from = 0): () => string {
-  const [file, decoder, bytes] = [openSync(path, "r"), new StringDecoder(), Buffer.alloc(65_536)];
-  let text = "";
-  let at = from;
-  return () => {
-    for (;;) {
-      const length = readSync(file, bytes, 0, bytes.byteLength, at);
-      if (length === 0) return text;
-      at += length;
-      text += decoder.write(bytes.subarray(0, length));
-    }
-  };
 }
 
 /** Waits until a process has written what is looked for; ends it when that does not come. @throws when it ends before */
