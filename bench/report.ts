@@ -7,7 +7,6 @@ const PAGES = {
   calls: ["What a call costs, beside its peers", "npm run bench"],
   growth: ["What a group takes, and what many groups cost", "npm run bench -- growth"],
   overload: ["Under more than it can do", "npm run bench -- overload"],
-  peers: ["What a call costs, beside peers that do the same work: the longer run", "npm run bench -- peers"],
 } as const;
 
 /** A page of `bench/results/`. */

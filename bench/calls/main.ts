@@ -14,11 +14,10 @@ const CALLS = [...calls({ apiToken: "", readId: "", writtenId: "", userGroupToke
 
 const USAGE = `Usage: npm run bench -- [what] [options]
   (nothing)             this service beside its peers
-  peers                 this service beside those that do the same work, on Node, in 50 turns
   commits BASE [HEAD]   two commits; without HEAD, a commit and the files here
   growth [--quick]      a million groups in one environment
   overload [--quick]    more calls than a worker can answer
-Options of the first three:
+Options of the first two:
   --calls KEYS          comma list of ${CALLS.join(", ")}
   --runtimes KEYS       comma list of ${RUNTIMES.join(", ")} (default: all that are there)
   --rounds N            how often every server is started anew
@@ -32,9 +31,6 @@ const DURATIONS = { warmUp: 5, turn: 0.9, paced: 2 };
 /** Turns of servers that hardly differ: many short ones, some of which nothing disturbs. */
 const SHORT = { warmUp: 2, turn: 0.3, paced: 0 };
 const QUICK = { warmUp: 0.3, turn: 0.3, paced: 0.5 };
-
-/** The peers that do what the service does with a group, on what it does it. */
-const SAME_WORK = ["service", "grpcJs", "fastify"];
 
 /** What can be measured. */
 interface Kind {
@@ -74,20 +70,17 @@ function optionsOf(args: readonly string[]) {
 
 /** @throws when there is no such kind */
 function kindOf({ positionals: [what, base, head] }: ReturnType<typeof optionsOf>): Kind {
-  const reads = { runtimes: ["node"] as const, calls: [...READS], turns: 10 };
   if (what === "commits" && base !== undefined) {
     return {
-      ...reads,
+      runtimes: ["node"],
+      calls: [...READS],
+      turns: 10,
       rounds: 6,
       durations: SHORT,
       page: undefined,
       rows: () => rowsOfCommits(builtAt(base), head === undefined ? HERE : builtAt(head)),
       tables: [differences],
     };
-  }
-  if (what === "peers") {
-    const rows = (runtimes: readonly Runtime[]) => allRows(runtimes).filter(({ key }) => SAME_WORK.includes(key));
-    return { ...reads, page: "peers", rounds: 5, durations: DURATIONS, rows, tables: [targets, comparison] };
   }
   if (what !== undefined) throw new Error(USAGE);
   const all = { runtimes: RUNTIMES, calls: CALLS, rounds: 2, turns: 5, durations: DURATIONS };
