@@ -41,7 +41,6 @@ describeWithRedis("the key that encrypts tokens", () => {
 
     await swap(`${OLD}\n${NEW}`);
     await swap(`${NEW}\n${OLD}`);
-    const swapped = performance.now();
     // Killed half-way.
     const killed = startUgs(["keys", "rotate"], asRoot(first));
     await waitFor("a part is encrypted anew", async () => {
@@ -62,13 +61,11 @@ describeWithRedis("the key that encrypts tokens", () => {
     const began = performance.now();
     const resumed = startUgs(["keys", "rotate"], asRoot(first));
     const code = await resumed.exited();
-    const ended = performance.now();
-    const seconds = (ended - began) / 1000;
+    const seconds = (performance.now() - began) / 1000;
     // Workers may have encrypted under the old key until half a minute after they noted it last, which they do each ten
     // seconds.
     const isInUse = resumed.output().includes("a worker encrypted under it at");
     expect(code).toBe(isInUse ? 5 : 0);
-    if (ended - swapped < 15_000) expect(isInUse).toBe(true);
     const anew = Number(/and (\d+) encrypted under new/.exec(resumed.output())?.[1]);
     expect(anew).toBeLessThanOrEqual(left["old"] ?? 0);
     console.log(`${anew} of ${GROUPS} groups were left, and encrypted anew in ${seconds.toFixed(1)} s, under load`);
