@@ -51,7 +51,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await alerts("Give it a name");
     await type("Name", "a back end");
     await enter("Expires", "soon");
-    await alerts("Expires is a time such as");
+    await alerts("Expires must be a time such as");
     await type("Expires", "90d");
     await choose("Role", "read");
     await page.getByText("ugs token create --name 'a back end' --role read --expires 90d").waitFor();
@@ -167,7 +167,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await page.getByRole("table", { name: "All events" }).waitFor();
     await picture("audit");
     await enter("Since", "yesterday");
-    await alerts("Since is a time such as");
+    await alerts("Since must be a time such as");
     await type("Since", "1h");
     await type("Method", "RevokeApiToken");
     await enter("Done by", id);

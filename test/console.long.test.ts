@@ -163,7 +163,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await type("Id", "it's acme");
     await type("Properties", '{"plan": "gold",');
     await press("button", "Create");
-    await alerts("The properties are not valid JSON");
+    await alerts("properties is not valid JSON");
     await type("Properties", '{"plan": "gold"}');
     await type("Mapping", "sales=warehouse");
     await press("button", "Create");

@@ -1,3 +1,5 @@
+import { InvalidInput } from "../../operator/src/input.ts";
+
 /** The exit codes, by the kind of failure. docs/cli.md lists them. */
 export const EXIT = {
   ok: 0,
@@ -46,6 +48,15 @@ export class Failure extends Error {
 /** A failure for which the command line, a setting or a file has to be mended. Nothing was done. */
 export function usageFailure(message: string, hint?: string): Failure {
   return new Failure(message, { exitCode: EXIT.usage, hint });
+}
+
+/** Turns an `InvalidInput` of a parser into a failure of the command line. @throws Failure */
+export function inputFailure<T>(parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    throw error instanceof InvalidInput ? usageFailure(error.message.replace(/\.$/, "")) : error;
+  }
 }
 
 /** The reader of standard output has gone, as `head` does once it has enough. */

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { quoted } from "../../operator/src/input.ts";
 import { usageFailure } from "./failures.ts";
 
 /**
@@ -122,9 +123,4 @@ export function unwritable(path: string, error: unknown, then: string): unknown 
   if (typeof code !== "string") return error;
   const [words, hint] = WRITE_ERRORS[code] ?? ["it failed", "look at its folder and its disk"];
   return usageFailure(`cannot write ${path}: ${words} (${code})`, `${hint}; ${then}`);
-}
-
-/** A text as a word of a shell. */
-export function quoted(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

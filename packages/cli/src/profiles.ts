@@ -1,8 +1,10 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { NAME } from "../../operator/src/environment-name.ts";
+import { quoted } from "../../operator/src/input.ts";
 import { usageFailure } from "./failures.ts";
-import { quoted, readSecretFile, writeSecretFile } from "./files.ts";
+import { readSecretFile, writeSecretFile } from "./files.ts";
 import type { Shell } from "./shell.ts";
 
 /** What `ugs login` keeps: where a service is, and the token for it. */
@@ -34,7 +36,7 @@ export class Profiles {
 
   /** The file of a profile. @throws Failure for an invalid name */
   pathOf(name: string): string {
-    if (!/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/.test(name))
+    if (!NAME.test(name))
       throw usageFailure("a profile's name has 1 to 64 letters, digits, '.', '_' or '-', and no dot in front");
     return join(this.#folder, "profiles", `${name}.json`);
   }
@@ -70,8 +72,8 @@ export class Profiles {
   /** The names of all profiles, in order. */
   async names(): Promise<string[]> {
     const files = await readdir(join(this.#folder, "profiles")).catch(() => []);
-    const found = files.map((file) => /^([A-Za-z0-9_-][A-Za-z0-9._-]{0,63})\.json$/.exec(file)?.[1]);
-    return found.filter((name) => name !== undefined).sort();
+    const found = files.filter((file) => file.endsWith(".json")).map((file) => file.slice(0, -".json".length));
+    return found.filter((name) => NAME.test(name)).sort();
   }
 
   /** The profile that was chosen last. */

@@ -1,4 +1,4 @@
-import type { DescService } from "@bufbuild/protobuf";
+import type { DescMessage, DescMethodUnary, DescService, MessageShape } from "@bufbuild/protobuf";
 import { type Client, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import { isRepeatable } from "@user-group-service/client";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
@@ -15,6 +15,11 @@ export interface Clients {
   readonly admin: Client<typeof AdminService>;
   readonly userGroups: Client<typeof UserGroupService>;
   readonly viewers: Client<typeof ViewerService>;
+  /** Makes a call of any of these services. */
+  readonly call: <I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>,
+    request: MessageShape<I>,
+  ) => Promise<MessageShape<O>>;
   /** The URL of the service, for messages. */
   readonly url: string;
 }
@@ -45,6 +50,12 @@ export function clientsOf(connection: Connection, token: string, { signal }: Pic
     admin: client(AdminService),
     userGroups: client(UserGroupService),
     viewers: client(ViewerService),
+    call: async (method, request) => {
+      const methods = client(method.parent) as unknown as {
+        readonly [name: string]: (given: unknown) => Promise<never>;
+      };
+      return methods[method.localName]?.(request) as Promise<never>;
+    },
     url: urlText(connection),
   };
 }

@@ -1,4 +1,4 @@
-import { parseDuration } from "./durations.ts";
+import { parseDuration } from "../../operator/src/times.ts";
 import { usageFailure } from "./failures.ts";
 import { readPlainFile, readSecretFile } from "./files.ts";
 import { type Profile, Profiles } from "./profiles.ts";

@@ -45,14 +45,14 @@ describe("the commands", () => {
     const created = await root(`token create -e ${name} --role resolve --name dashboard --expires 90d`);
     const token = created.stdout.trimEnd();
     expect(token).toMatch(/^ugk_\w{40}$/);
-    const id = /^API token (\S+), "dashboard", of role resolve, expires 20/.exec(created.stderr)?.[1] ?? "";
+    const id = /^API token (\S+), "dashboard", role resolve, expires 20/.exec(created.stderr)?.[1] ?? "";
     expect(created.stderr).not.toContain(token);
     const json = JSON.parse((await admin("token create --role read --name other --json")).stdout) as { token: string };
     expect(json).toMatchObject({ token: expect.stringMatching(/^ugk_/), apiToken: { role: "ROLE_READ" } });
 
     const list = await admin("token list");
-    expect(list.stdout).toMatch(/^TOKEN +NAME +ROLE +LAST USED +EXPIRES +CREATED BY$/m);
-    expect(list.stdout).toMatch(new RegExp(`^${id} +dashboard +resolve +not yet +${TIME} +root$`, "m"));
+    expect(list.stdout).toMatch(/^API TOKEN +NAME +ROLE +LAST USED +EXPIRES +CREATED BY$/m);
+    expect(list.stdout).toMatch(new RegExp(`^${id} +dashboard +resolve +never +${TIME} +root$`, "m"));
     expect(list.stdout).not.toMatch(/ugk_/);
     expect(linesIn((await admin("token list --role resolve")).stdout)).toHaveLength(2);
     const ofRoot = await admin("token list --creator root --json --limit 1");
@@ -66,16 +66,16 @@ describe("the commands", () => {
     const rotated = await admin(`token rotate ${id} --grace 1h`);
     expect(rotated.stdout).toMatch(/^ugk_\w{40}\n$/);
     expect(rotated.stdout.trim()).not.toBe(token);
-    expect(rotated.stderr).toMatch(new RegExp(`The text before is valid until ${TIME}`));
+    expect(rotated.stderr).toMatch(new RegExp(`The old secret is valid until ${TIME}`));
     const looked = await admin("token lookup", { input: `${token}\n` });
-    expect(looked.stdout).toMatch(new RegExp(`^source +issued\ntoken +${id}\n`));
-    expect(looked.stdout).toMatch(/^replaced +yes/m);
-    expect(looked.stderr).toBe(`To end it: ugs token revoke ${id} --issued --env ${name}\n`);
+    expect(looked.stdout).toMatch(new RegExp(`^API token +${id}\n`));
+    expect(looked.stdout).toMatch(/^source +issued\nreplaced +yes$/m);
+    expect(looked.stderr).toBe(`To revoke it: ugs token revoke ${id} --issued --env ${name}\n`);
     const ofAdmin = await root("token lookup", { input: (await newEnvironment()).token });
     expect(ofAdmin.stderr).toMatch(/^Its bearer could read .*: ugs group revoke --all --env \w+\/Testing$/m);
     for (const input of [ADMIN_TOKEN, JWT_TOKEN]) {
       const ofSettings = await root("token lookup", { input });
-      expect(ofSettings.stdout).toMatch(/^source +the setting ADMIN_TOKEN$/m);
+      expect(ofSettings.stdout).toMatch(/^source +admin_token$/m);
       expect(ofSettings.stderr).toMatch(/^Its bearer could read .* --all --env NAME\/TAG\n$/);
     }
     expect(await admin("token lookup", { input: "no such token at all" })).toMatchObject({ code: 2 });
@@ -88,7 +88,7 @@ describe("the commands", () => {
     expect(await admin(`token revoke ${id}`)).toMatchObject({ code: 2, stderr: expect.stringContaining("give --yes") });
     expect(await admin(`token revoke ${id} --yes`)).toMatchObject({
       code: 0,
-      stderr: expect.stringMatching(/^1 API token ended\.\n.*ugs group revoke --all$/m),
+      stderr: expect.stringMatching(/^Revoked 1 API token\.\n.*ugs group revoke --all$/m),
     });
     expect(await admin(`token revoke ${id} --yes`)).toMatchObject({
       code: 3,
@@ -125,12 +125,12 @@ describe("the commands", () => {
     for (const by of [admin, root]) {
       const ofGroup = await by("token lookup", { input: group });
       expect(ofGroup.stdout).toMatch(
-        new RegExp(`^source +a user group token\ngroup +acme\nname +Acme\nenvironment +${name}\n$`),
+        new RegExp(`^source +a user group token\ngroup +acme\nname +Acme\n(.*\n)*environment +${name}\n$`),
       );
-      expect(ofGroup.stderr).toBe(`To end it: ugs group revoke --env ${name} -- acme\n`);
+      expect(ofGroup.stderr).toBe(`To revoke it: ugs group revoke --env ${name} -- acme\n`);
       const ofViewer = await by("token lookup", { input: viewer });
       expect(ofViewer.stdout).toMatch(/^source +a viewer session\ngroup +acme\n(.*\n)*viewer +bob$/m);
-      expect(ofViewer.stderr).toBe(`To end it: ugs viewer session revoke --env ${name} -- acme\n`);
+      expect(ofViewer.stderr).toBe(`To revoke it: ugs viewer session revoke --env ${name} -- acme\n`);
     }
     // Two environments have it.
     expect((await root("token lookup", { input: foreign })).stdout.match(/^group +globex$/gm)).toHaveLength(2);
@@ -155,7 +155,7 @@ describe("the commands", () => {
     expect([made.code, made.stdout, made.stderr]).toEqual([
       0,
       "",
-      expect.stringContaining(`Its text is written to ${file}.`),
+      expect.stringContaining(`Its secret is written to ${file}.`),
     ]);
     const token = readFileSync(file, "utf8");
     expect(token).toMatch(/^ugk_\w{40}\n$/);
@@ -205,9 +205,9 @@ describe("the commands", () => {
     const created = await admin(`group create acme --name Acme --mapping a=1 b=2=3 --properties ${properties}`);
     const token = created.stdout.trimEnd();
     expect(token).toMatch(/^ugt_\w{38}$/);
-    expect(created.stderr).toBe("The user group acme is created. Its token is written to standard output.\n");
+    expect(created.stderr).toBe("Created the user group acme. Its token is written to standard output.\n");
     const again = await admin("group create acme --name Else");
-    expect([again.stdout.trimEnd(), again.stderr]).toEqual([token, expect.stringContaining("was left as it is")]);
+    expect([again.stdout.trimEnd(), again.stderr]).toEqual([token, expect.stringContaining("exists already")]);
 
     const found = await admin("group get acme");
     expect(found.stdout).toMatch(/^group +acme\nname +Acme\n.*^mapping +a=1, b=2=3\nproperties +\{"plan":"gold"\}$/ms);
@@ -241,10 +241,10 @@ describe("the commands", () => {
     const rotated = await admin(`group rotate --current-token-file ${file} --grace 1h`);
     const second = rotated.stdout.trimEnd();
     expect([rotated.stderr, second === token]).toEqual([
-      expect.stringContaining("The token of the user group acme is replaced"),
+      expect.stringContaining("Replaced the token of the user group acme"),
       false,
     ]);
-    expect((await admin(`viewer resolve --from-file ${file}`)).stdout).toMatch(/^token ends +20/m);
+    expect((await admin(`viewer resolve --from-file ${file}`)).stdout).toMatch(/^token expires +20/m);
     const once = await admin("group rotate acme --request-id r1");
     expect((await admin("group rotate acme --request-id r1")).stdout).toBe(once.stdout);
     expect(await admin("viewer resolve", { input: second })).toMatchObject({ code: 3 });
@@ -292,7 +292,10 @@ describe("the commands", () => {
       expect((await admin("group get acme")).code).toBe(0);
     }
     const deleted = await admin("group delete acme", { keys: "acme\r" });
-    expect([deleted.code, deleted.stderr]).toEqual([0, expect.stringContaining("for good, and ends its tokens.\n")]);
+    expect([deleted.code, deleted.stderr]).toEqual([
+      0,
+      expect.stringContaining("This permanently deletes the user group acme"),
+    ]);
     expect((await admin("group get acme")).code).toBe(3);
   });
 

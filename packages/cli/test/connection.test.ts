@@ -17,7 +17,7 @@ describe("ugs, of a service", () => {
   it("tells whose the token is", async () => {
     const { code, stdout, stderr } = await ugsBuilt(["whoami"], { env: env() });
     expect([code, stderr]).toEqual([0, ""]);
-    expect(stdout).toMatch(new RegExp(`^service +${server.url}\ntoken +root\n`));
+    expect(stdout).toMatch(new RegExp(`^service +${server.url}\nAPI token +root\n`));
     const customer = { UGS_URL: server.url, UGS_TOKEN: server.tokens.customer };
     expect((await ugs(["whoami"], { env: customer })).stdout).toContain(
       `environment  ${server.environment}/Customer\n`,
@@ -29,7 +29,7 @@ describe("ugs, of a service", () => {
   it("lists environments, all or some, as a table or as JSON", async () => {
     const table = await ugs(["env", "list"], { env: env() });
     const [head = "", ...rows] = linesIn(table.stdout);
-    expect(head).toMatch(/^ENVIRONMENT +CREATED +STATE$/);
+    expect(head).toMatch(/^ENVIRONMENT +CREATED +BEING DELETED SINCE$/);
     expect(rows.map((row) => row.split(/ {2,}/)[0])).toEqual(
       ["", "/Customer", "/Testing"].map((tag) => `${server.environment}${tag}`),
     );

@@ -169,7 +169,7 @@ it("deleting an environment goes on until it is gone, and takes that for done wh
   expect(await steps.run("env delete e --force --yes")).toMatchObject({
     code: 0,
     calls: 3,
-    stderr: "5 user groups are left\n5 user groups are left\nThe environment e is deleted.\n",
+    stderr: "5 user groups left\n5 user groups left\nThe environment e is deleted.\n",
   });
   const never = await newFailing([late]);
   expect(await never.run("env delete e --force --yes")).toMatchObject({ code: 3, calls: 1 });

@@ -112,7 +112,7 @@ describe("ugs, built", () => {
     it("warns that it keeps the token that it shows", async () => {
       const session = terminal("token create --role read --name shown", env());
       expect(await session.exited()).toBe(0);
-      expect(session.screen()).toMatch(/cannot be shown again. Its text:\nugk_\w{40}\nThis terminal may keep it/);
+      expect(session.screen()).toMatch(/cannot be shown again. Its secret:\nugk_\w{40}\nThis terminal may keep it/);
     });
 
     it("deletes nothing at Ctrl-C in place of the id", async () => {

@@ -36,13 +36,13 @@ describe("viewer sessions and the keys that sign them", () => {
     const session = made.stdout.trim();
     expect(made.stderr).toMatch(
       new RegExp(
-        `^Viewer session [\\w-]+, for dashboards\\. It ends ${TIME}; make the next one at ${TIME}\\. It cannot be shown again\\. Its text is written to standard output\\.\n$`,
+        `^Created the viewer session [\\w-]+ for dashboards\\. It expires at ${TIME}; create the next one at ${TIME}\\. .*\n$`,
       ),
     );
     const resolved = await admin("viewer resolve", { input: session });
     expect(resolved.stdout).toMatch(
       new RegExp(
-        `^group +acme\n[^]*^audience +dashboards\nviewer +bob\norigin +https://app\\.example\\.com\nclaims +\\{"theme":"dark"\\}\nsession since +${TIME}\nsession ends +${TIME}\n$`,
+        `^group +acme\n[^]*^audience +dashboards\nviewer +bob\norigin +https://app\\.example\\.com\nclaims +\\{"theme":"dark"\\}\nsession since +${TIME}\nsession expires +${TIME}\n$`,
         "m",
       ),
     );
@@ -87,7 +87,7 @@ describe("viewer sessions and the keys that sign them", () => {
       [" --group acme --ttl 2h", "ttl"],
       [" --group acme --viewer ", "--viewer must not be empty"],
       [" --group acme --origin app.example.com", "origin"],
-      [" --group acme --claims {theme:dark}", "--claims is not a JSON object"],
+      [" --group acme --claims {theme:dark}", "--claims is not valid JSON"],
       [" --group acme --claims [1]", "--claims is not a JSON object"],
       [` --group acme --claims ${list}`, `${list} is not a JSON object`],
       [" --group acme --claims /nowhere.json", "there is no such file"],
@@ -124,7 +124,10 @@ describe("viewer sessions and the keys that sign them", () => {
     expect(await admin("viewer session revoke acme --viewer bob", { keys: "acme\r" })).toMatchObject({ code: 2 });
     expect(await codes()).toEqual([0, 0, 0]);
     const ofBob = await admin("viewer session revoke acme --viewer bob", { keys: "bob\r" });
-    expect(ofBob).toMatchObject({ code: 0, stderr: expect.stringContaining("the viewer bob of acme have ended") });
+    expect(ofBob).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("Revoked the viewer sessions of the viewer bob of acme"),
+    });
     expect(await codes()).toEqual([3, 0, 0]);
     const ended = await admin("viewer resolve", { input: bob });
     expect(ended.stderr).toMatch(/ugs viewer session create makes another one.*\n.*VIEWER_SESSION_ENDED/);
@@ -138,7 +141,7 @@ describe("viewer sessions and the keys that sign them", () => {
   it("signing-key: list and rotate; sessions end where that is asked for, once it is confirmed", async () => {
     const { env, admin } = await newEnvironment();
     const none = await admin("signing-key list");
-    expect([none.code, none.stdout, none.stderr]).toEqual([0, "", expect.stringContaining("There are none yet")]);
+    expect([none.code, none.stdout, none.stderr]).toEqual([0, "", expect.stringContaining("There are no keys yet")]);
     const session = await newSession(admin);
     const resolve = async () => (await admin("viewer resolve", { input: session })).code;
     const first = await admin("signing-key list");
@@ -157,10 +160,7 @@ describe("viewer sessions and the keys that sign them", () => {
     expect(await root(ask, { keys: "\r" })).toMatchObject({ code: 2 });
     expect(await resolve()).toBe(0);
     const ended = await root(ask, { keys: `${env}\r` });
-    expect([ended.code, ended.stderr]).toEqual([
-      0,
-      expect.stringContaining(`The viewer sessions of ${env} have ended.`),
-    ]);
+    expect([ended.code, ended.stderr]).toEqual([0, expect.stringContaining(`Revoked the viewer sessions of ${env}.`)]);
     expect(await resolve()).toBe(3);
     const after = idsOf((await root(`${ask} --yes --json`)).stdout);
     expect(after.filter((id) => before.includes(id))).toEqual([]);

@@ -1,3 +1,4 @@
+import { formatEnvironmentName } from "../../operator/src/environment-name.ts";
 import { PAGES } from "./pages/all.ts";
 import { Dialog } from "./parts/dialog.tsx";
 import { focusHeading } from "./parts/focus.ts";
@@ -7,7 +8,7 @@ import { leave, leaving } from "./parts/unsaved.ts";
 import { ENVIRONMENT_PARAM, hrefOf, pageOf, route, stay } from "./routes.ts";
 import { environmentOf, environmentParamOf, isAskingAgain, type Session, session, signOut } from "./session/session.ts";
 import { SignIn, SignInAgain } from "./sign-in.tsx";
-import { formatEnvironmentName, timeText } from "./words.ts";
+import { timeText } from "./words.ts";
 
 /** The frame around every page. */
 export function Shell() {

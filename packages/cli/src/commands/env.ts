@@ -1,76 +1,64 @@
-import { GetEnvironmentResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { type Environment, EnvironmentSchema } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
-import { formatEnvironmentName, parseEnvironmentName } from "../environment-name.ts";
+import type { MessageShape } from "@bufbuild/protobuf";
+import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { EXIT, Failure } from "../failures.ts";
-import type { Facts } from "../output/output.ts";
-import type { Column } from "../output/table.ts";
-import { timeText } from "../output/words.ts";
-import { pagesOf } from "../pages.ts";
 import { confirm } from "../questions.ts";
 import { type Clients, connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
-import { environmentOf, limitOption, type YesOption, yesOption } from "./options.ts";
+import { parseEnvironment, type YesOption, yesOption } from "./options.ts";
+import { rpcCommand } from "./rpc-command.ts";
+
+const { createEnvironment, deleteEnvironment, getEnvironment, listEnvironments } = AdminService.method;
+
+const NAMED = "NAME, NAME/Customer or NAME/Testing";
 
 /** `ugs env ...` */
 export const envCommands: DefineCommand = (env, shell) => {
-  const create = env
-    .command("create")
-    .description("make an environment; for ADMIN_TOKEN")
-    .argument("<name>", "NAME, NAME/Customer or NAME/Testing");
-  runs(create, shell, async (session, name: string) => {
-    const environment = parseEnvironmentName(name);
-    const { admin } = await connect(session);
-    const { environment: made } = await admin.createEnvironment({ environment });
-    if (made) await session.out.record(EnvironmentSchema, made, facts(made));
+  rpcCommand(env, shell, {
+    name: "create",
+    description: `create an environment: ${NAMED}; needs ADMIN_TOKEN`,
+    method: createEnvironment,
+    fields: { environment: "<name>" },
   });
-
-  const list = env.command("list").description("list all environments; for ADMIN_TOKEN").addOption(limitOption());
-  runs(list, shell, async (session, { limit }: { readonly limit?: number }) => {
-    const { admin } = await connect(session);
-    const pages = pagesOf(limit, async (page) => {
-      const { environments, nextPageToken } = await admin.listEnvironments(page);
-      return { items: environments, nextPageToken };
-    });
-    await session.out.list(EnvironmentSchema, COLUMNS, pages);
+  rpcCommand(env, shell, {
+    name: "list",
+    description: "list all environments; needs ADMIN_TOKEN",
+    method: listEnvironments,
+    columns: ["name", "create_time", "delete_time"],
   });
-
-  const get = env
-    .command("get")
-    .description("show an environment, and how much it has")
-    .argument("[name]", "that of the token by default");
-  runs(get, shell, async (session, name: string | undefined) => {
-    const environment = environmentOf(session, { env: name });
-    const { admin } = await connect(session);
-    const found = await admin.getEnvironment({ environment });
-    await session.out.record(GetEnvironmentResponseSchema, found, [
-      ...(found.environment ? facts(found.environment) : []),
-      ["user groups", String(found.userGroupCount)],
-      ["API tokens", String(found.apiTokenCount)],
-    ]);
+  rpcCommand(env, shell, {
+    name: "get",
+    description: "show an environment, by default that of the token, and how many groups and tokens it has",
+    method: getEnvironment,
+    fields: { environment: "[name]" },
   });
 
   const remove = env
     .command("delete")
-    .description("delete an environment; for ADMIN_TOKEN")
-    .argument("<name>", "NAME, NAME/Customer or NAME/Testing")
-    .option("--force", "with all of its user groups")
+    .description("delete an environment; needs ADMIN_TOKEN")
+    .argument("<name>", NAMED)
+    .option("--force", "also delete its user groups")
     .addOption(yesOption());
-  runs(remove, shell, async (session, name: string, { force, yes }: YesOption & { readonly force?: boolean }) => {
-    const environment = parseEnvironmentName(name);
-    const clients = await connect(session);
-    const id = formatEnvironmentName(environment);
-    const groups = force ? "its user groups, " : "";
-    const consequence = `This ends the environment ${id} for good: ${groups}its API tokens and its user group tokens`;
-    await confirm(shell, { what: `the environment ${id}`, id, consequence }, yes);
-    await deleteAll(clients, { environment, force }, (left) => session.out.note(`${left} user groups are left`));
-    await session.out.done(`The environment ${id} is deleted.`);
-  });
+  runs(
+    remove,
+    shell,
+    async (session, name: string, { force = false, yes }: YesOption & { readonly force?: boolean }) => {
+      const environment = parseEnvironment(name);
+      const clients = await connect(session);
+      const id = formatEnvironmentName(environment);
+      const groups = force ? "its user groups, " : "";
+      const consequence = `This permanently deletes the environment ${id}: ${groups}its API tokens and its user group tokens`;
+      await confirm(shell, { what: `the environment ${id}`, id, consequence }, yes);
+      await deleteAll(clients, { environment, force }, (left) => session.out.note(`${left} user groups left`));
+      await session.out.done(`The environment ${id} is deleted.`);
+    },
+  );
 };
 
-/** Deletes an environment, call by call. @param progress is told how many user groups are left */
+/** Deletes an environment in as many calls as it takes. @param progress called with the number of user groups left */
 async function deleteAll(
   { admin }: Clients,
-  request: Parameters<Clients["admin"]["deleteEnvironment"]>[0],
+  request: Omit<MessageShape<typeof deleteEnvironment.input>, "$typeName">,
   progress: (left: bigint) => void,
 ): Promise<void> {
   for (let calls = 1; ; calls++) {
@@ -79,23 +67,9 @@ async function deleteAll(
       if (done) return;
       progress(remainingUserGroups);
     } catch (error) {
-      // The environment is gone: the answer that it is done was lost.
+      // If the last answer was lost, the environment no longer exists.
       if (calls > 1 && error instanceof Failure && error.detail.exitCode === EXIT.notFound) return;
       throw error;
     }
   }
 }
-
-function facts({ createTime, deleteTime, ...name }: Environment): Facts {
-  return [
-    ["environment", formatEnvironmentName(name)],
-    ["created", timeText(createTime)],
-    ["deleting since", timeText(deleteTime)],
-  ];
-}
-
-const COLUMNS: readonly Column<Environment>[] = [
-  { name: "ENVIRONMENT", of: formatEnvironmentName, isFree: true },
-  { name: "CREATED", of: ({ createTime }) => timeText(createTime) },
-  { name: "STATE", of: ({ deleteTime }) => (deleteTime ? `deleting since ${timeText(deleteTime)}` : "active") },
-];

@@ -2,8 +2,8 @@ import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { GetCallerResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { factsOf } from "../../../operator/src/fields.ts";
 import { usageFailure } from "../failures.ts";
-import { callerFacts } from "../output/caller.ts";
 import type { Profile } from "../profiles.ts";
 import { ask, canAsk, confirm } from "../questions.ts";
 import { readToken } from "../secret-input.ts";
@@ -37,9 +37,9 @@ a file that you alone can read.`,
     await settings.profiles.write(name, profile);
     await settings.profiles.choose(name);
     await out.record(GetCallerResponseSchema, caller, [
-      ["profile", name],
-      ["service", urlText(connection)],
-      ...callerFacts(caller),
+      { label: "profile", text: name },
+      { label: "service", text: urlText(connection) },
+      ...factsOf(GetCallerResponseSchema, caller),
     ]);
     if (url.protocol === "http:" && !isLoopback(url))
       out.note("The token goes over the network unencrypted: http:// is for this machine and networks that you trust.");

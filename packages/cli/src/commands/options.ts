@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
-import { parseEnvironmentName } from "../environment-name.ts";
+import { parseEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { usageFailure } from "../failures.ts";
 import { requireWritable } from "../files.ts";
 import type { Session } from "../session.ts";
@@ -33,7 +33,16 @@ export interface EnvironmentOption {
 /** The environment that the option names; undefined: that of the token. @throws Failure for an invalid name */
 export function environmentOf({ shell }: Session, { env }: EnvironmentOption): EnvironmentName | undefined {
   const name = env ?? (shell.env["UGS_ENV"] || undefined);
-  return name === undefined ? undefined : parseEnvironmentName(name);
+  return name === undefined ? undefined : parseEnvironment(name);
+}
+
+/** Parses `NAME`, `NAME/Customer` or `NAME/Testing`. @throws Failure for any other text */
+export function parseEnvironment(text: string): EnvironmentName {
+  const environment = parseEnvironmentName(text);
+  if (environment) return environment;
+  throw usageFailure(
+    "an environment is written NAME, NAME/Customer or NAME/Testing; NAME has 1 to 64 letters, digits, '.', '_' or '-', and does not start with a dot",
+  );
 }
 
 /** The option of every command that ends something for good. */

@@ -1,12 +1,11 @@
 import { LookupUserGroupTokenResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
-import { formatEnvironmentName } from "../environment-name.ts";
+import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { factsOf } from "../../../operator/src/fields.ts";
+import { quoted } from "../../../operator/src/input.ts";
 import { EXIT, Failure } from "../failures.ts";
-import { quoted } from "../files.ts";
-import { timeText } from "../output/words.ts";
 import { pagesOf } from "../pages.ts";
 import { type Clients, connect, type Session } from "../session.ts";
-import { sessionFacts } from "./viewer.ts";
 
 /** How many environments are asked at once. */
 const AT_ONCE = 8;
@@ -34,18 +33,14 @@ export async function showGroupsOf(session: Session, token: string): Promise<voi
   for (let i = 0; i < environments.length; i += AT_ONCE) {
     for (const found of await Promise.all(environments.slice(i, i + AT_ONCE).map(lookUp))) {
       if (!found?.userGroup || !found.environment) continue;
-      const { userGroup, environment, tokenExpireTime, session: viewerSession } = found;
+      const { userGroup, environment, session: viewerSession } = found;
       const env = formatEnvironmentName(environment);
       await session.out.record(LookupUserGroupTokenResponseSchema, found, [
-        ["source", viewerSession ? "a viewer session" : "a user group token"],
-        ["group", userGroup.providedId],
-        ["name", userGroup.name],
-        ["environment", env],
-        ["token ends", timeText(tokenExpireTime)],
-        ...(viewerSession ? sessionFacts(viewerSession) : []),
+        { label: "source", text: viewerSession ? "a viewer session" : "a user group token" },
+        ...factsOf(LookupUserGroupTokenResponseSchema, found),
       ]);
       const command = viewerSession ? "viewer session revoke" : "group revoke";
-      session.out.note(`To end it: ugs ${command} --env ${env} -- ${quoted(userGroup.providedId)}`);
+      session.out.note(`To revoke it: ugs ${command} --env ${env} -- ${quoted(userGroup.providedId)}`);
     }
   }
   if (refusals.length < environments.length) return;

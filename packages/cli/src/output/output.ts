@@ -1,5 +1,6 @@
 import type { Writable } from "node:stream";
 import { type DescMessage, type MessageShape, toJson } from "@bufbuild/protobuf";
+import type { Fact as FieldFact } from "../../../operator/src/fields.ts";
 import { EXIT, Failure, OutputClosed } from "../failures.ts";
 import { writeSecretFile } from "../files.ts";
 import type { Shell } from "../shell.ts";
@@ -17,8 +18,8 @@ export interface Secret {
   readonly file: string | undefined;
 }
 
-/** Facts about one thing: labels and texts. A fact without a text is left out. */
-export type Facts = readonly (readonly [label: string, text: string | undefined])[];
+/** A line about a thing. */
+export type Fact = Pick<FieldFact, "label" | "text">;
 
 /** Writes what a command has to say: results to standard output, all else to standard error. */
 export class Output {
@@ -34,15 +35,17 @@ export class Output {
     this.isTerminal = shell.stdout.isTTY === true;
   }
 
-  /** Writes a list, page by page: a table, or by `--json` each message as the API has it. */
+  /** Writes a list page by page: as a table, or with `--json` each message on a line. @returns whether it has items */
   async list<S extends DescMessage>(
     schema: S,
     columns: readonly Column<MessageShape<S>>[],
     pages: AsyncIterable<readonly MessageShape<S>[]>,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const table = new Table(columns, this.width);
     let isFirst = true;
+    let hasItems = false;
     for await (const page of pages) {
+      hasItems ||= page.length > 0;
       if (this.isJson) for (const message of page) await this.message(schema, message);
       else if (page.length > 0) {
         const lines = table.lines(page);
@@ -51,14 +54,14 @@ export class Output {
         await this.line(lines.join("\n"));
       }
     }
+    return hasItems;
   }
 
-  /** Writes one thing: a line each of its facts, or by `--json` its message as the API has it. */
-  async record<S extends DescMessage>(schema: S, message: MessageShape<S>, facts: Facts): Promise<void> {
+  /** Writes one thing: a line for each fact, or with `--json` its message. */
+  async record<S extends DescMessage>(schema: S, message: MessageShape<S>, facts: readonly Fact[]): Promise<void> {
     if (this.isJson) return this.message(schema, message);
-    const told = facts.filter(([, text]) => text !== undefined);
-    const width = Math.max(...told.map(([label]) => label.length));
-    await this.line(told.map(([label, text]) => `${label.padEnd(width)}  ${printable(text ?? "")}`).join("\n"));
+    const width = Math.max(...facts.map(({ label }) => label.length));
+    await this.line(facts.map(({ label, text }) => `${label.padEnd(width)}  ${printable(text)}`).join("\n"));
   }
 
   /** Writes a message as the JSON of the API, on a line. */

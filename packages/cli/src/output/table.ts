@@ -1,4 +1,6 @@
+import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import truncatedWidth from "fast-string-truncated-width";
+import { cellOf, fieldOf, labelOf } from "../../../operator/src/fields.ts";
 import { printable } from "./printable.ts";
 
 /** A column of a table. */
@@ -8,6 +10,26 @@ export interface Column<T> {
   readonly of: (value: T) => string | undefined;
   /** Whether the column is cut before others, such as names before ids. Default: no. */
   readonly isFree?: boolean;
+}
+
+/** A column of a table of messages: the name of a field, or a column of its own. */
+export type ColumnOf<S extends DescMessage = DescMessage> = string | Column<MessageShape<S>>;
+
+/** The columns for a message. The labels of the fields are their names. */
+export function columnsOf<S extends DescMessage>(
+  schema: S,
+  columns: readonly ColumnOf<S>[],
+): Column<MessageShape<S>>[] {
+  return columns.map((column) => {
+    if (typeof column !== "string") return column;
+    const field = fieldOf(schema, column);
+    const isEnvironment = column === "name" && schema.fields.some(({ name }) => name === "tag");
+    return {
+      name: (isEnvironment ? "environment" : labelOf(field)).toUpperCase(),
+      of: (message) => cellOf(schema, message, column),
+      isFree: field.fieldKind !== "message" && !/(^|_)id$/.test(column),
+    };
+  });
 }
 
 const GAP = "  ";

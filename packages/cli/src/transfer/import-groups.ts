@@ -1,10 +1,11 @@
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { ImportMode } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { parseTime } from "../../../operator/src/times.ts";
 import { environmentOf } from "../commands/options.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Session } from "../session.ts";
-import { parseTime, ttlOf } from "../times.ts";
+import { ttlOf } from "../times.ts";
 import { type ExploFlags, openExplo } from "./explo-source.ts";
 import type { Done } from "./importer.ts";
 import { type InputFile, openInputFile } from "./input-file.ts";

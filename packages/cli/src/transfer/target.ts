@@ -1,9 +1,9 @@
 import { type Client, ConnectError, createClient } from "@connectrpc/connect";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { callFailure } from "../connection/call-failure.ts";
 import { openTransport } from "../connection/transport.ts";
-import { formatEnvironmentName } from "../environment-name.ts";
 import { EXIT, Failure } from "../failures.ts";
 import { connect, type Session } from "../session.ts";
 import type { Connection } from "../settings.ts";

@@ -1,11 +1,14 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { AuditEvent } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
+import { AuditFollower, type FollowerOptions } from "../../../operator/src/audit-follower.ts";
 import { announce } from "../parts/live.tsx";
 import { watch } from "../parts/watch.ts";
 import { failureOf } from "../session/failures.ts";
 import { countText } from "../words.ts";
-import { AuditFollower, type AuditReader, MAX_READ } from "./follower.ts";
+
+/** The most events that a page shows. There may be hundreds of thousands since the page was last visible. */
+const MAX_EVENTS = 500;
 
 /** The pause between two looks for new events, in milliseconds. */
 const INTERVAL_MS = 2000;
@@ -26,21 +29,20 @@ interface Following {
  * Follows an audit trail while the component is mounted. Looks for new events while the page is visible. While the
  * service is away it waits, and leaves out no event.
  */
-export function useFollowing(reader: AuditReader): Following {
+export function useFollowing(optionsFor: () => FollowerOptions): Following {
   const [state, setState] = useState<Following>({
     events: undefined,
     isPaused: false,
     error: undefined,
     hasEnded: false,
   });
-  // `reader` is a new object each time, but reads the same.
-  const first = useRef(reader);
+  const [follower] = useState(() => new AuditFollower({ ...optionsFor(), maxEvents: MAX_EVENTS }));
   useEffect(() => {
     const leaving = new AbortController();
     const change = (changed: Partial<Following>) => {
       if (!leaving.signal.aborted) setState((before) => ({ ...before, ...changed }));
     };
-    void follow(new AuditFollower(first.current), change, leaving.signal);
+    void follow(follower, change, leaving.signal);
     return () => leaving.abort();
   }, []);
   return state;
@@ -60,7 +62,7 @@ async function follow(
       if (failures > 0) announce("The service is back.");
       failures = 0;
       if (events && found.length > 0) announce(countText(found.length, "new event"));
-      events = [...found, ...(events ?? [])].slice(0, MAX_READ);
+      events = [...found, ...(events ?? [])].slice(0, MAX_EVENTS);
       change({ events, error: undefined });
       return INTERVAL_MS;
     } catch (error) {

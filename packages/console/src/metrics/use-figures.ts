@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
+import { InvalidInput } from "../../../operator/src/input.ts";
 import { watch } from "../parts/watch.ts";
-import { NotRight } from "../session/failures.ts";
 import { type Figures, figuresOf, isSameProcess } from "./figures.ts";
 import { parseScrape, type Scrape } from "./scrape.ts";
 
@@ -59,7 +59,7 @@ export function useFigures(): Watched {
   return state;
 }
 
-/** Reads `/metrics`, which needs no token. @throws NotRight when it is not there */
+/** Reads `/metrics`, which needs no token. @throws InvalidInput when it is not there */
 async function read(signal: AbortSignal): Promise<Scrape> {
   const url = new URL("../metrics", document.baseURI);
   let answer: Response;
@@ -67,14 +67,14 @@ async function read(signal: AbortSignal): Promise<Scrape> {
     const headers = { accept: "text/plain" };
     answer = await fetch(url, { headers, signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]) });
   } catch {
-    throw new NotRight(`${url.pathname} did not answer: the service may be away.`);
+    throw new InvalidInput(`${url.pathname} did not answer: the service may be away.`);
   }
   if (!answer.ok)
-    throw new NotRight(
+    throw new InvalidInput(
       `${url.pathname} answered ${answer.status}: the service could not collect its metrics, or a proxy before it keeps them from here.`,
     );
   const scrape = parseScrape(await answer.text(), performance.now());
   if (![...scrape.series.values()].some(({ name }) => name === "grpc_server_handled_total"))
-    throw new NotRight(`${url.pathname} did not return the metrics of the service. A proxy may have answered.`);
+    throw new InvalidInput(`${url.pathname} did not return the metrics of the service. A proxy may have answered.`);
   return scrape;
 }

@@ -1,19 +1,21 @@
 import { useState } from "preact/hooks";
-import type { ApiToken } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
+import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { type ApiToken, ApiTokenSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
+import { limitOf } from "../../../operator/src/fields.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { Secret } from "../parts/copy.tsx";
 import { ConfirmDialog } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField, Form, TextField } from "../parts/field.tsx";
+import { MessageFacts } from "../parts/message.tsx";
 import { NotOffered, Page, Section } from "../parts/page.tsx";
 import { RotationForm } from "../parts/rotation.tsx";
 import { go, hrefOf } from "../routes.ts";
-import { NotRight } from "../session/failures.ts";
 import { environmentOf, environmentParamOf, type Session, signOut } from "../session/session.ts";
-import { ApiTokenFacts, LeakNote, readApiTokens } from "../tokens/parts.tsx";
-import { parseWhen } from "../when.ts";
-import { countText, timeText } from "../words.ts";
+import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
+import { countText, timeIn, timeText } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
 /** One API token: its facts, and what can be done with it. */
@@ -68,7 +70,7 @@ function OneApiToken({ session, params }: PageProps) {
           {id === session.caller.apiTokenId && (
             <p class="note">You are signed in with this API token. After you rotate or revoke it, sign in again.</p>
           )}
-          <ApiTokenFacts apiToken={acting.apiToken} />
+          <MessageFacts schema={ApiTokenSchema} message={acting.apiToken} />
           <CommandLine command="token list" {...env} />
           <Update {...acting} />
           <Rotate {...acting} onToken={setToken} />
@@ -91,13 +93,13 @@ function Update({ session, apiToken, again }: Acting) {
   const isRenamed = name !== present.name;
   const isMoved = expires.trim() !== present.expires;
   const updating = useAction(async () => {
-    if (!isRenamed && !isMoved) throw new NotRight("Nothing to save: no field was changed.");
+    if (!isRenamed && !isMoved) throw new InvalidInput("Nothing to save: no field was changed.");
     const isEndless = expires.trim() === NEVER || expires.trim() === "";
     await session.admin.updateApiToken({
       environment: environmentOf(session),
       apiTokenId: id,
       displayName: name,
-      expireTime: isEndless ? undefined : parseWhen("Expires", expires, 1),
+      expireTime: isEndless ? undefined : timeIn("Expires", expires, 1),
       updateMask: { paths: [...(isRenamed ? ["display_name"] : []), ...(isMoved ? ["expire_time"] : [])] },
     });
     setTouched({});
@@ -121,7 +123,7 @@ function Update({ session, apiToken, again }: Acting) {
           label="Name"
           value={name}
           onValue={(value) => setTouched({ ...touched, name: value })}
-          maxLength={128}
+          maxLength={limitOf(AdminService.method.updateApiToken, "display_name")}
         />
         <TextField
           label="Expires"

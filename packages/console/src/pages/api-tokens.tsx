@@ -1,22 +1,27 @@
 import { useState } from "preact/hooks";
 import {
+  AdminService,
   type LookupApiTokenResponse,
+  LookupApiTokenResponseSchema,
   LookupApiTokenResponse_Source as Source,
 } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { ApiTokenSchema, RoleSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
+import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { enumNames, enumValue, limitOf } from "../../../operator/src/fields.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { Secret } from "../parts/copy.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Form, SelectField, TextField } from "../parts/field.tsx";
+import { columnsFor, MessageFacts } from "../parts/message.tsx";
 import { NotOffered, Page, Section } from "../parts/page.tsx";
 import { Table } from "../parts/table.tsx";
 import { go, hrefOf } from "../routes.ts";
-import { NotRight } from "../session/failures.ts";
 import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
-import { inOrder, ORDERS, ROLES, roleOf, roleText, SOURCES, summaryOf } from "../tokens/api-tokens.ts";
-import { ApiTokenFacts, LeakNote, readApiTokens } from "../tokens/parts.tsx";
-import { parseWhen } from "../when.ts";
-import { formatEnvironmentName, timeText } from "../words.ts";
+import { inOrder, ORDERS, ROLES, summaryOf } from "../tokens/api-tokens.ts";
+import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
+import { timeIn } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
 /** The API tokens of an environment, and a look-up of the API token that a text is, which needs no environment. */
@@ -48,7 +53,7 @@ function OfEnvironment({ session, params }: PageProps) {
   const [made, setMade] = useState<{ readonly id: string; readonly name: string; readonly token: string }>();
   const env = environmentParamOf(session);
   const answer = useAnswer(`tokens ${role}`, (signal) =>
-    readApiTokens(session, { environment: environmentOf(session), role: roleOf(role) }, signal),
+    readApiTokens(session, { environment: environmentOf(session), role: enumValue(RoleSchema, role) }, signal),
   );
   const { value: tokens = [], error, again } = answer;
   const sorted = inOrder(tokens, order);
@@ -74,7 +79,7 @@ function OfEnvironment({ session, params }: PageProps) {
         label="Filter by role"
         value={role}
         onValue={(value) => lookThrough({ role: value })}
-        options={[["", "all roles"], ...Object.keys(ROLES).map((each) => [each, each] as const)]}
+        options={[["", "all roles"], ...enumNames(RoleSchema).map((each) => [each, each] as const)]}
       />
       <FailureBox error={error} again={again} />
       {!answer.value && answer.isBusy && <p>Reading …</p>}
@@ -96,10 +101,7 @@ function OfEnvironment({ session, params }: PageProps) {
                   </a>
                 ),
               },
-              { name: "Role", of: (each) => roleText(each.role) },
-              { name: "Expires", of: ({ expireTime }) => timeText(expireTime, "never") },
-              { name: "Last used", of: ({ lastUseTime }) => timeText(lastUseTime, "never") },
-              { name: "Created", of: ({ createTime }) => timeText(createTime) },
+              ...columnsFor(ApiTokenSchema, ["role", "expire_time", "last_use_time", "create_time"]),
             ]}
           />
           {!isWhole && sorted.length > SHOWN && (
@@ -133,12 +135,12 @@ function Create({
   const [expires, setExpires] = useState("");
   const env = environmentParamOf(session);
   const creating = useAction(async () => {
-    if (name.trim() === "") throw new NotRight("Give it a name, such as the back end that will use it.");
+    if (name.trim() === "") throw new InvalidInput("Give it a name, such as the back end that will use it.");
     const { apiToken, token } = await session.admin.createApiToken({
       environment: environmentOf(session),
       displayName: name,
-      role: roleOf(role),
-      expireTime: expires.trim() === "" ? undefined : parseWhen("Expires", expires, 1),
+      role: enumValue(RoleSchema, role),
+      expireTime: expires.trim() === "" ? undefined : timeIn("Expires", expires, 1),
     });
     setName("");
     onMade({ id: apiToken?.id ?? "", name, token });
@@ -158,13 +160,13 @@ function Create({
           hint="A name for people, such as the back end that will use it."
           value={name}
           onValue={setName}
-          maxLength={128}
+          maxLength={limitOf(AdminService.method.createApiToken, "display_name")}
         />
         <SelectField
           label="Role"
           value={role}
           onValue={setRole}
-          options={Object.entries(ROLES).map(([each, { may }]) => [each, `${each}: may ${may}`])}
+          options={enumNames(RoleSchema).map((each) => [each, ROLES[each] ? `${each}: may ${ROLES[each]}` : each])}
         />
         <TextField
           label="Expires"
@@ -189,7 +191,7 @@ function Lookup({ session }: { readonly session: Session }) {
   const looking = useAction(async () => {
     setFound(undefined);
     const given = text.trim();
-    if (given === "") throw new NotRight("Paste an API token, or its id.");
+    if (given === "") throw new InvalidInput("Paste an API token, or its id.");
     // An id is not a token: it is looked up in the list, and not sent as a token.
     const environment = environmentOf(session);
     const ids = environment ? await readApiTokens(session, { environment }, new AbortController().signal) : [];
@@ -211,7 +213,7 @@ function Lookup({ session }: { readonly session: Session }) {
           type="password"
           value={text}
           onValue={setText}
-          maxLength={512}
+          maxLength={limitOf(AdminService.method.lookupApiToken, "token")}
         />
       </Form>
       {found && <Found session={session} found={found} />}
@@ -221,20 +223,12 @@ function Lookup({ session }: { readonly session: Session }) {
 }
 
 function Found({ session, found }: { readonly session: Session; readonly found: LookupApiTokenResponse }) {
-  const { apiToken, environment, source, replaced } = found;
+  const { apiToken, environment, source } = found;
   const env = session.isRoot && environment ? { env: formatEnvironmentName(environment) } : {};
-  if (!apiToken) return <p>It is {SOURCES[source]}.</p>;
   return (
     <>
-      <ApiTokenFacts
-        apiToken={apiToken}
-        before={[
-          ["Source", SOURCES[source]],
-          ["Environment", environment ? formatEnvironmentName(environment) : "all"],
-          ["Replaced", replaced ? "yes: it is in its grace period" : undefined],
-        ]}
-      />
-      {source === Source.ISSUED ? (
+      <MessageFacts schema={LookupApiTokenResponseSchema} message={found} />
+      {apiToken && source === Source.ISSUED ? (
         <p>
           <a href={hrefOf("token", { ...env, id: apiToken.id })}>Rotate or revoke {apiToken.id}</a>
         </p>
@@ -243,7 +237,7 @@ function Found({ session, found }: { readonly session: Session; readonly found: 
           Remove it from the settings of the service. The service reloads a settings file; a variable needs a restart.
         </NotOffered>
       )}
-      <LeakNote role={apiToken.role} {...env} />
+      {apiToken && <LeakNote role={apiToken.role} {...env} />}
     </>
   );
 }

@@ -1,19 +1,19 @@
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { useRef, useState } from "preact/hooks";
-import type { AuditEvent } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
-import { type AuditReader, MAX_READ } from "../audit/follower.ts";
+import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { type AuditEvent, AuditEventSchema } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
+import { limitOf } from "../../../operator/src/fields.ts";
 import { useFollowing } from "../audit/use-following.ts";
 import { useAction, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Form, TextField } from "../parts/field.tsx";
+import { columnsFor } from "../parts/message.tsx";
 import { Page } from "../parts/page.tsx";
 import { type Column, ListTable, Table } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
-import { parseWhen } from "../when.ts";
-import { countText, timeText } from "../words.ts";
+import { countText, timeIn } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
 /** The audit trail of an environment, looked through or followed. */
@@ -21,11 +21,11 @@ export const auditPage: PageOfConsole = { path: "audit", link: "Audit", isOfEnvi
 
 /** The filters, by their names in the address, which are those of the options of `ugs audit`. */
 const FILTERS = {
-  group: { label: "User group", hint: "Its id. It may be deleted." },
-  actor: { label: "Done by", hint: "The id of an API token, root, or service." },
-  method: { label: "Method", hint: "The RPC, such as UpdateUserGroup." },
-  since: { label: "Since", hint: "A time, a date, or a duration ago such as 1h." },
-  until: { label: "Until", hint: "As for Since. Not used while following." },
+  group: { field: "user_group_id", label: "User group", hint: "Its id. It may be deleted." },
+  actor: { field: "actor_id", label: "Done by", hint: "The id of an API token, root, or service." },
+  method: { field: "method", label: "Method", hint: "The RPC, such as UpdateUserGroup." },
+  since: { field: "start_time", label: "Since", hint: "A time, a date, or a duration ago such as 1h." },
+  until: { field: "end_time", label: "Until", hint: "As for Since. Not used while following." },
 } as const;
 
 type FilterName = keyof typeof FILTERS;
@@ -38,15 +38,15 @@ function filtersIn(params: Params): Filters {
   return Object.fromEntries(NAMES.map((name) => [name, params[name] ?? ""])) as Filters;
 }
 
-/** The request for the filters. @throws NotRight for an invalid time */
+/** The request for the filters. @throws InvalidInput for an invalid time */
 function requestOf(session: Session, { group, actor, method, since, until }: Filters) {
   return {
     environment: environmentOf(session),
     userGroupId: group,
     actorId: actor,
     method,
-    startTime: since === "" ? undefined : parseWhen(FILTERS.since.label, since, -1),
-    endTime: until === "" ? undefined : parseWhen(FILTERS.until.label, until, -1),
+    startTime: since === "" ? undefined : timeIn(FILTERS.since.label, since, -1),
+    endTime: until === "" ? undefined : timeIn(FILTERS.until.label, until, -1),
   };
 }
 
@@ -79,10 +79,11 @@ function Audit({ session, params }: PageProps) {
           {NAMES.map((name) => (
             <TextField
               key={name}
-              {...FILTERS[name]}
+              label={FILTERS[name].label}
+              hint={FILTERS[name].hint}
               value={typed[name]}
               onValue={(value) => setTyped({ ...typed, [name]: value })}
-              maxLength={256}
+              maxLength={limitOf(AdminService.method.listAuditEvents, FILTERS[name].field)}
             />
           ))}
         </div>
@@ -133,39 +134,11 @@ function Trail({ session, filters }: TrailProps) {
 
 /** How many of the present events are shown first when a trail is followed. */
 const FIRST = 10;
-/** The largest page that the service gives. */
-const PAGE_SIZE = 1000;
-
-/** The reader of an environment's audit trail, for `useFollowing`. */
-function readerOf({ admin }: Session, { endTime: _, ...request }: ReturnType<typeof requestOf>): AuditReader {
-  const { environment } = request;
-  return {
-    newest: async (signal) => (await admin.listAuditEvents({ environment, pageSize: 1 }, { signal })).auditEvents[0],
-    last: async (signal) => (await admin.listAuditEvents({ ...request, pageSize: FIRST }, { signal })).auditEvents,
-    since: async (startTime, signal) => {
-      const found: AuditEvent[] = [];
-      const from = later(startTime, request.startTime);
-      let pageToken = "";
-      do {
-        const page = await admin.listAuditEvents(
-          { ...request, startTime: from, pageSize: PAGE_SIZE, pageToken },
-          { signal },
-        );
-        found.push(...page.auditEvents);
-        pageToken = page.nextPageToken;
-      } while (pageToken !== "" && found.length < MAX_READ);
-      return found;
-    },
-  };
-}
-
-function later(a: Timestamp, b: Timestamp | undefined): Timestamp {
-  return b && (b.seconds > a.seconds || (b.seconds === a.seconds && b.nanos > a.nanos)) ? b : a;
-}
-
 function Followed({ session, filters }: TrailProps) {
-  const [reader] = useState(() => readerOf(session, requestOf(session, filters)));
-  const { events, isPaused, error, hasEnded } = useFollowing(reader);
+  const { events, isPaused, error, hasEnded } = useFollowing(() => {
+    const { endTime: _, ...filter } = requestOf(session, filters);
+    return { list: (request, signal) => session.admin.listAuditEvents(request, { signal }), filter, shownFirst: FIRST };
+  });
   return (
     <>
       <p class="small">
@@ -194,8 +167,7 @@ function Followed({ session, filters }: TrailProps) {
 function columnsOf(session: Session): readonly Column<AuditEvent>[] {
   const env = environmentParamOf(session);
   return [
-    { name: "Time", isHeading: true, of: ({ createTime }) => timeText(createTime) },
-    { name: "Method", of: ({ method }) => method },
+    ...columnsFor(AuditEventSchema, ["create_time", "method"]),
     {
       name: "Subject",
       of: ({ userGroupId, apiTokenId, apiTokenDisplayName, apiTokenRole, exported }) => {
@@ -212,7 +184,7 @@ function columnsOf(session: Session): readonly Column<AuditEvent>[] {
         return `${countText(exported.count, "user group")}${prefix && `, ids starting with ${prefix}`}`;
       },
     },
-    { name: "Changed", of: ({ changedFields }) => changedFields.join(", ") },
+    ...columnsFor(AuditEventSchema, ["changed_fields"]),
     {
       name: "By",
       of: ({ actorId, actorDisplayName, role }) =>

@@ -1,17 +1,20 @@
 import { useState } from "preact/hooks";
-import type { Environment } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { GetEnvironmentResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { type Environment, EnvironmentSchema } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { formatEnvironmentName, parseEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAction, useAnswer, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ConfirmDialog } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField, Form, SelectField, TextField } from "../parts/field.tsx";
 import { announce } from "../parts/live.tsx";
+import { columnsFor, MessageFacts } from "../parts/message.tsx";
 import { NotOffered, Page, Section } from "../parts/page.tsx";
-import { Facts, ListTable } from "../parts/table.tsx";
+import { ListTable } from "../parts/table.tsx";
 import { hrefOf } from "../routes.ts";
-import { NotRight } from "../session/failures.ts";
 import type { Session } from "../session/session.ts";
-import { countText, formatEnvironmentName, parseEnvironmentName, timeText } from "../words.ts";
+import { countText } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
 /** The environments: all of them for `ADMIN_TOKEN`, its own for an API token. */
@@ -46,11 +49,7 @@ function All({ session }: { readonly session: Session }) {
               return environment.deleteTime ? name : <a href={hrefOf("environments", { env: name })}>{name}</a>;
             },
           },
-          { name: "Created", of: ({ createTime }) => timeText(createTime) },
-          {
-            name: "State",
-            of: ({ deleteTime }) => (deleteTime ? `being deleted since ${timeText(deleteTime)}` : "active"),
-          },
+          ...columnsFor(EnvironmentSchema, ["create_time", "delete_time"]),
           {
             name: "Delete",
             of: (environment) => (
@@ -79,20 +78,10 @@ function All({ session }: { readonly session: Session }) {
 
 function Own({ session }: { readonly session: Session }) {
   const answer = useAnswer("own", (signal) => session.admin.getEnvironment({}, { signal }));
-  const { environment, userGroupCount = 0n, apiTokenCount = 0 } = answer.value ?? {};
   return (
     <>
       <FailureBox error={answer.error} again={answer.again} />
-      {environment && (
-        <Facts
-          facts={[
-            ["Environment", formatEnvironmentName(environment)],
-            ["User groups", countText(userGroupCount, "user group")],
-            ["API tokens", countText(apiTokenCount, "API token")],
-            ["Created", timeText(environment.createTime)],
-          ]}
-        />
-      )}
+      {answer.value && <MessageFacts schema={GetEnvironmentResponseSchema} message={answer.value} />}
       <CommandLine command="env get" />
       <NotOffered>
         This API token may act on its own environment only. ADMIN_TOKEN can list, create and delete environments.
@@ -113,7 +102,7 @@ function Create({ session, onDone }: { readonly session: Session; readonly onDon
   const whole = tag ? `${name}/${tag}` : name;
   const creating = useAction(async () => {
     const environment = parseEnvironmentName(whole);
-    if (!environment) throw new NotRight("A name has 1 to 64 characters: ASCII letters, digits, '.', '_' or '-'.");
+    if (!environment) throw new InvalidInput("A name has 1 to 64 characters: ASCII letters, digits, '.', '_' or '-'.");
     await session.admin.createEnvironment({ environment });
     setName("");
     onDone();

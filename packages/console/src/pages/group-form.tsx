@@ -1,48 +1,115 @@
-import type { GroupTexts } from "../group-fields.ts";
+import type { DescField } from "@bufbuild/protobuf";
+import { UpdateUserGroupRequestSchema } from "../../../../gen/usergroup/v1/user_group_service_pb.ts";
+import {
+  entriesOf,
+  groupFieldsOf,
+  isJsonField,
+  isObject,
+  labelOf,
+  maxLengthOf,
+  valueIn,
+} from "../../../operator/src/fields.ts";
+import { formatField, parseField } from "../../../operator/src/input.ts";
 import { AreaField, TextField } from "../parts/field.tsx";
+import { capitalized } from "../parts/message.tsx";
 import { NotOffered } from "../parts/page.tsx";
 
-/** The fields of a user group that a person writes. */
+/** The fields of a user group that callers set, by the request that changes them. */
+const FIELDS = groupFieldsOf(UpdateUserGroupRequestSchema);
+
+/** The texts of the form, by the names of the fields. */
+export type GroupTexts = { readonly [field: string]: string };
+
+/** The names of the fields of the form. */
+export const FIELD_NAMES: readonly string[] = FIELDS.map(({ name }) => name);
+
+/** An empty form. */
+export const NO_TEXTS: GroupTexts = Object.fromEntries(FIELD_NAMES.map((name) => [name, ""]));
+
+/** Writes the fields of a user group for a person to edit. */
+export function textsOf(group: object): GroupTexts {
+  return Object.fromEntries(FIELDS.map((field) => [field.name, formatField(field, valueIn(group, field))]));
+}
+
+/** Parses the texts to the fields of a request. @throws InvalidInput */
+export function fieldsIn(texts: GroupTexts): { readonly [field: string]: unknown } {
+  return Object.fromEntries(FIELDS.map((field) => [field.localName, parseField(field, texts[field.name] ?? "")]));
+}
+
+/** The options of `ugs` that set fields. A text that cannot be parsed yet becomes a placeholder. */
+export function optionsFor(texts: GroupTexts, names: readonly string[]): string[] {
+  // Options with entries come first, because the next option ends the entries.
+  const chosen = FIELDS.filter(({ name }) => names.includes(name));
+  const ordered = [
+    ...chosen.filter(({ fieldKind }) => fieldKind === "map"),
+    ...chosen.filter(({ fieldKind }) => fieldKind !== "map"),
+  ];
+  return ordered.flatMap((field) => optionOf(field, texts[field.name] ?? ""));
+}
+
+function optionOf(field: DescField, text: string): string[] {
+  const flag = `--${field.name.replaceAll("_", "-")}`;
+  try {
+    const value = parseField(field, text);
+    if (!isObject(value)) return [flag, text];
+    if (field.fieldKind !== "map") return [flag, JSON.stringify(value)];
+    // An option cannot express a key that contains `=`.
+    if (Object.keys(value).every((key) => !key.includes("=")))
+      return [flag, ...entriesOf(value as { [key: string]: string })];
+  } catch {
+    // The person is still typing.
+  }
+  return [flag, field.fieldKind === "map" ? "SCHEMA=SOURCE" : "FILE"];
+}
+
+/** The input fields for a user group. */
 export function GroupFieldset({
   texts,
-  nameHint,
+  hints = {},
   onText,
 }: {
   readonly texts: GroupTexts;
-  readonly nameHint?: string;
-  readonly onText: (field: keyof GroupTexts, text: string) => void;
+  /** Further hints, by the name of the field. */
+  readonly hints?: { readonly [field: string]: string };
+  readonly onText: (field: string, text: string) => void;
 }) {
   return (
     <>
-      <TextField label="Name" hint={nameHint} value={texts.name} onValue={(text) => onText("name", text)} />
-      <AreaField
-        label="Mapping"
-        hint={
-          <>
-            The data source of each schema, one per line: <code>SCHEMA=SOURCE</code>. Or a JSON object. Empty: no
-            mapping.
-          </>
-        }
-        rows={3}
-        value={texts.mapping}
-        onValue={(text) => onText("mapping", text)}
-      />
-      <AreaField
-        label="Properties"
-        hint={
-          <>
-            A JSON object, such as <code>{'{"plan": "gold"}'}</code>. Empty: no properties.
-          </>
-        }
-        rows={8}
-        value={texts.properties}
-        onValue={(text) => onText("properties", text)}
-      />
+      {FIELDS.map((field) => {
+        const { name, fieldKind } = field;
+        const input = {
+          label: capitalized(labelOf(field)),
+          value: texts[name] ?? "",
+          onValue: (text: string) => onText(name, text),
+        };
+        if (!isJsonField(field))
+          return <TextField key={name} {...input} hint={hints[name]} maxLength={maxLengthOf(field)} />;
+        return (
+          <AreaField
+            key={name}
+            {...input}
+            hint={fieldKind === "map" ? MAP_HINT : JSON_HINT}
+            rows={fieldKind === "map" ? 3 : 8}
+          />
+        );
+      })}
     </>
   );
 }
 
-/** Explains why something is not offered to `ADMIN_TOKEN`. @param what such as `create a user group` */
+const MAP_HINT = (
+  <>
+    One entry per line: <code>SCHEMA=SOURCE</code>. Or a JSON object. Empty: no entries.
+  </>
+);
+
+const JSON_HINT = (
+  <>
+    A JSON object, such as <code>{'{"plan": "gold"}'}</code>. Empty: none.
+  </>
+);
+
+/** Explains why `ADMIN_TOKEN` cannot do something. @param what such as `create a user group` */
 export function NeedsEnvironmentToken({ what }: { readonly what: string }) {
   return (
     <NotOffered>

@@ -1,16 +1,19 @@
 import { useState } from "preact/hooks";
-import { type SigningKey, SigningKey_State as State } from "../../../../gen/usergroup/admin/v1/signing_key_pb.ts";
+import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { type SigningKey, SigningKeySchema } from "../../../../gen/usergroup/admin/v1/signing_key_pb.ts";
+import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { limitOf } from "../../../operator/src/fields.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { ConfirmDialog } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Form, TextField } from "../parts/field.tsx";
+import { columnsFor } from "../parts/message.tsx";
 import { NotOffered, Page, Section } from "../parts/page.tsx";
 import { Table } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
-import { NotRight } from "../session/failures.ts";
 import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
-import { formatEnvironmentName, timeText } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
 /** Revokes viewer sessions of an environment, and shows the keys that sign them. */
@@ -40,7 +43,7 @@ function Ending({ session, params }: PageProps) {
     ...environmentParamOf(session),
   };
   const asking = useAction(async () => {
-    if (group === "") throw new NotRight("Give the id of the user group.");
+    if (group === "") throw new InvalidInput("Give the id of the user group.");
     setEnding(true);
     return undefined;
   });
@@ -63,13 +66,19 @@ function Ending({ session, params }: PageProps) {
         action={asking}
         onSubmit={() => void asking.run()}
       >
-        <TextField label="User group" hint="Its id." value={group} onValue={setGroup} maxLength={256} />
+        <TextField
+          label="User group"
+          hint="Its id."
+          value={group}
+          onValue={setGroup}
+          maxLength={limitOf(AdminService.method.revokeViewerSessions, "user_group_id")}
+        />
         <TextField
           label="Viewer"
           hint="The viewer_id of the sessions. Empty: all sessions of the user group."
           value={viewer}
           onValue={setViewer}
-          maxLength={256}
+          maxLength={limitOf(AdminService.method.revokeViewerSessions, "viewer_id")}
         />
       </Form>
       <CommandLine {...command} />
@@ -87,13 +96,6 @@ function Ending({ session, params }: PageProps) {
     </Section>
   );
 }
-
-const STATES: { readonly [state in State]: string } = {
-  [State.UNSPECIFIED]: "unknown",
-  [State.STANDBY]: "standby",
-  [State.ACTIVE]: "active",
-  [State.RETIRED]: "retired",
-};
 
 function SigningKeys({ session }: { readonly session: Session }) {
   const env = environmentParamOf(session);
@@ -114,10 +116,7 @@ function SigningKeys({ session }: { readonly session: Session }) {
           keyOf={({ id }) => id}
           columns={[
             { name: "Key", isHeading: true, of: ({ id }) => <span class="id">{id}</span> },
-            { name: "State", of: ({ state }) => STATES[state] },
-            { name: "Signs from", of: ({ activeTime }) => timeText(activeTime) },
-            { name: "Signs until", of: ({ retireTime }) => timeText(retireTime) },
-            { name: "Published until", of: ({ expireTime, retireTime }) => timeText(expireTime ?? retireTime) },
+            ...columnsFor(SigningKeySchema, ["state", "active_time", "retire_time", "expire_time"]),
           ]}
         />
       )}

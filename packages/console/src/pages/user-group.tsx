@@ -1,22 +1,29 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { useRef, useState } from "preact/hooks";
-import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
-import { type GroupTexts, mappingOptions, parseMapping, parseProperties, textsOf } from "../group-fields.ts";
+import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
+import { durationText } from "../../../operator/src/times.ts";
 import { type Answer, useAction, useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { Secret } from "../parts/copy.tsx";
 import { ConfirmDialog } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Form } from "../parts/field.tsx";
+import { MessageFacts } from "../parts/message.tsx";
 import { Page, Section } from "../parts/page.tsx";
 import { RotationForm } from "../parts/rotation.tsx";
-import { Facts } from "../parts/table.tsx";
 import { go, hrefOf } from "../routes.ts";
-import { NotRight } from "../session/failures.ts";
 import { newRequestId } from "../session/request-id.ts";
 import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
-import { durationText, timeText } from "../words.ts";
-import { GroupFieldset, NeedsEnvironmentToken } from "./group-form.tsx";
+import {
+  FIELD_NAMES,
+  fieldsIn,
+  GroupFieldset,
+  type GroupTexts,
+  NeedsEnvironmentToken,
+  optionsFor,
+  textsOf,
+} from "./group-form.tsx";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
 /** One user group: its facts, and what can be done with it. */
@@ -56,7 +63,7 @@ function UserGroup({ session, params }: PageProps) {
       <FailureBox error={answer.error} again={answer.again} />
       {group && (
         <>
-          <Look group={group} />
+          <MessageFacts schema={UserGroupInfoSchema} message={group} />
           <CommandLine command="group get" args={[id]} {...env} />
           <Section title="Change">
             {session.isRoot ? (
@@ -88,27 +95,6 @@ function UserGroup({ session, params }: PageProps) {
   );
 }
 
-function Look({ group }: { readonly group: UserGroupInfo }) {
-  const { mapping, properties } = textsOf(group);
-  return (
-    <Facts
-      facts={[
-        ["Name", group.name],
-        ["Team id", String(group.teamId)],
-        ["Mapping", mapping ? <pre>{mapping}</pre> : "none"],
-        ["Properties", properties ? <pre>{properties}</pre> : "none"],
-        ["Created", timeText(group.createTime)],
-        ["Updated", timeText(group.updateTime)],
-        ["Token since", timeText(group.tokenCreateTime)],
-        ["Last rotation", group.lastRotationTime && timeText(group.lastRotationTime)],
-        ["Old token valid until", group.graceExpireTime && timeText(group.graceExpireTime)],
-        ["Token imported", group.importedToken ? "yes" : undefined],
-        ["Etag", <code key="etag">{group.etag}</code>],
-      ]}
-    />
-  );
-}
-
 /**
  * A form for the fields. A field that was not touched follows the group. A field that was touched keeps the typed text
  * until it is saved, and replaces a change that somebody else made in the meantime only after a warning.
@@ -122,31 +108,27 @@ function Change({
   readonly answer: Pick<Answer<unknown>, "again">;
   readonly group: UserGroupInfo;
 }) {
-  const [touched, setTouched] = useState<Partial<GroupTexts>>({});
+  const [touched, setTouched] = useState<GroupTexts>({});
   /** The fields' texts when they were first touched. */
-  const [replaced, setReplaced] = useState<Partial<GroupTexts>>({});
+  const [replaced, setReplaced] = useState<GroupTexts>({});
   const present = textsOf(group);
-  const texts = { ...present, ...touched };
-  const paths = (Object.keys(present) as (keyof GroupTexts)[]).filter((field) => texts[field] !== present[field]);
+  const texts: GroupTexts = { ...present, ...touched };
+  const paths = FIELD_NAMES.filter((field) => texts[field] !== present[field]);
   const id = group.providedId;
   const reread = () => {
     setReplaced({});
     return answer.again();
   };
   const changing = useAction(async () => {
-    if (paths.length === 0) throw new NotRight("Nothing to save: no field was changed.");
+    if (paths.length === 0) throw new InvalidInput("Nothing to save: no field was changed.");
     const others = paths.filter((field) => (replaced[field] ?? present[field]) !== present[field]);
     if (others.length > 0) {
       setReplaced(present);
-      throw new NotRight(
+      throw new InvalidInput(
         `Somebody else changed ${others.join(", ")} in the meantime. Check the new values above. Saving again replaces them.`,
       );
     }
-    const fields = {
-      name: texts.name,
-      mapping: parseMapping(texts.mapping),
-      properties: parseProperties(texts.properties),
-    };
+    const fields = fieldsIn(texts);
     try {
       await session.userGroups.updateUserGroup({
         userGroupId: id,
@@ -163,15 +145,13 @@ function Change({
     await reread();
     return `Saved the user group ${id}: ${paths.join(", ")}.`;
   });
-  const onText = (field: keyof GroupTexts, text: string) => {
+  const onText = (field: string, text: string) => {
     setTouched({ ...touched, [field]: text });
-    setReplaced({ [field]: present[field], ...replaced });
+    setReplaced({ [field]: present[field] ?? "", ...replaced });
   };
-  const options = paths.flatMap((field) => {
-    if (texts[field].trim() === "") return ["--clear", field];
-    if (field === "properties") return ["--properties", "FILE"];
-    return field === "mapping" ? mappingOptions(texts.mapping) : ["--name", texts.name];
-  });
+  const cleared = paths.filter((field) => texts[field]?.trim() === "");
+  const set = paths.filter((field) => !cleared.includes(field));
+  const options = [...optionsFor(texts, set), ...cleared.flatMap((field) => ["--clear", field])];
   return (
     <>
       <Form
@@ -218,7 +198,7 @@ function Rotate({
     <RotationForm
       label="Rotate the token"
       id={id}
-      grace={durationText(Number(session.caller.rotationGrace?.seconds ?? 0n))}
+      grace={durationText(Number(session.caller.rotationGrace?.seconds ?? 0n) * 1000)}
       consequence={`This revokes the old token of the user group ${id} at once. Dashboards that use it show nothing until they have the new token.`}
       command="group rotate"
       onRotate={rotate}

@@ -1,17 +1,19 @@
 import { useState } from "preact/hooks";
-import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
-import { type GroupTexts, mappingOptions, parseMapping, parseProperties } from "../group-fields.ts";
+import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
+import { UserGroupService } from "../../../../gen/usergroup/v1/user_group_service_pb.ts";
+import { limitOf } from "../../../operator/src/fields.ts";
 import { useAction, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { Secret } from "../parts/copy.tsx";
 import { Form, TextField } from "../parts/field.tsx";
+import { columnsFor } from "../parts/message.tsx";
 import { Page, Section } from "../parts/page.tsx";
 import { ListTable } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
 import { go, hrefOf } from "../routes.ts";
 import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
-import { timeText } from "../words.ts";
-import { GroupFieldset, NeedsEnvironmentToken } from "./group-form.tsx";
+import { FIELD_NAMES, fieldsIn, GroupFieldset, NeedsEnvironmentToken, NO_TEXTS, optionsFor } from "./group-form.tsx";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
 /** The user groups of an environment, by the prefix of their ids. */
@@ -44,7 +46,12 @@ function UserGroups({ session, params }: PageProps) {
         />
       )}
       <Form label="Search user groups" submit="Search" onSubmit={() => go(hrefOf("groups", { ...env, prefix: typed }))}>
-        <TextField label="Prefix of the id" value={typed} onValue={setTyped} maxLength={256} />
+        <TextField
+          label="Prefix of the id"
+          value={typed}
+          onValue={setTyped}
+          maxLength={limitOf(AdminService.method.listUserGroups, "provided_id_prefix")}
+        />
       </Form>
       <ListTable
         list={list}
@@ -61,9 +68,7 @@ function UserGroups({ session, params }: PageProps) {
               </a>
             ),
           },
-          { name: "Name", of: ({ name }) => name },
-          { name: "Updated", of: ({ updateTime }) => timeText(updateTime) },
-          { name: "Token since", of: ({ tokenCreateTime }) => timeText(tokenCreateTime) },
+          ...columnsFor(UserGroupInfoSchema, ["name", "update_time", "token_create_time"]),
         ]}
       />
       <CommandLine command="group list" options={prefix ? ["--prefix", prefix] : []} {...env} />
@@ -78,8 +83,6 @@ function UserGroups({ session, params }: PageProps) {
   );
 }
 
-const NOTHING: GroupTexts = { name: "", mapping: "", properties: "" };
-
 function Create({
   session,
   onMade,
@@ -88,17 +91,17 @@ function Create({
   readonly onMade: (id: string, token: string) => void;
 }) {
   const [id, setId] = useState("");
-  const [texts, setTexts] = useState(NOTHING);
+  const [texts, setTexts] = useState(NO_TEXTS);
   const creating = useAction(async () => {
     const { userGroup, newUserGroup } = await session.userGroups.getUserGroup({
       userGroupId: id,
-      name: texts.name || undefined,
-      mapping: parseMapping(texts.mapping),
-      properties: parseProperties(texts.properties),
+      ...fieldsIn(texts),
+      // An empty name is the id.
+      name: texts["name"] || undefined,
     });
     if (!newUserGroup || !userGroup) return `The user group ${id} exists already. It was not changed.`;
     setId("");
-    setTexts(NOTHING);
+    setTexts(NO_TEXTS);
     onMade(id, userGroup.token);
     return `Created the user group ${id}.`;
   });
@@ -120,22 +123,20 @@ function Create({
               hint="The id of the user group in your back end. It cannot be changed."
               value={id}
               onValue={setId}
-              maxLength={256}
+              maxLength={limitOf(UserGroupService.method.getUserGroup, "user_group_id")}
             />
             <GroupFieldset
               texts={texts}
-              nameHint="Empty: the id."
+              hints={{ name: "Empty: the id." }}
               onText={(field, text) => setTexts({ ...texts, [field]: text })}
             />
           </Form>
           <CommandLine
             command="group create"
-            options={[
-              ...(texts.mapping.trim() ? mappingOptions(texts.mapping) : []),
-              ...(texts.properties.trim() ? ["--properties", "FILE"] : []),
-              // After a mapping comes an option: it ends the entries.
-              ...(texts.name || texts.mapping.trim() ? ["--name", texts.name || id] : []),
-            ]}
+            options={optionsFor(
+              texts,
+              FIELD_NAMES.filter((name) => texts[name]?.trim()),
+            )}
             args={[id || "ID"]}
           />
         </>

@@ -1,3 +1,5 @@
+import { quoted } from "../../../operator/src/input.ts";
+
 /** A command of `ugs`. */
 export interface CommandProps {
   /** Its words, such as `group rotate`. */
@@ -22,8 +24,4 @@ export function commandText({ command, options = [], args = [], env }: CommandPr
     ...given,
   ];
   return ["ugs", ...words.map(quoted)].join(" ");
-}
-
-function quoted(word: string): string {
-  return /^[\w./:@%+,=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

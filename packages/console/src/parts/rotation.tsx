@@ -1,12 +1,14 @@
 import { useState } from "preact/hooks";
-import { parseDuration } from "../words.ts";
+import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { fieldOf, maxDurationOf } from "../../../operator/src/fields.ts";
+import { parseDuration } from "../../../operator/src/times.ts";
 import { useAction } from "./calls.ts";
 import { CommandLine } from "./command.tsx";
 import { ConfirmDialog } from "./dialog.tsx";
 import { Form, TextField } from "./field.tsx";
 
-/** The longest grace period, in seconds. */
-const MAX_GRACE = 30 * 86_400;
+/** The longest grace period, in milliseconds. */
+const MAX_GRACE_MS = maxDurationOf(fieldOf(AdminService.method.rotateApiToken.input, "previous_token_ttl")) ?? 0;
 
 /** A form that rotates a token. It shows the grace period, and asks first if the old token is to be revoked at once. */
 export function RotationForm({
@@ -35,17 +37,17 @@ export function RotationForm({
   const [fault, setFault] = useState<string>();
   const [isAsking, setAsking] = useState(false);
   const rotating = useAction(onRotate);
-  const seconds = parseDuration(typed);
+  const graceMs = parseDuration(typed);
   const line = { command, options: ["--grace", typed.trim()], args: [id], env };
   const submit = () => {
-    const isValid = seconds !== undefined && seconds <= MAX_GRACE;
+    const isValid = graceMs !== undefined && graceMs <= MAX_GRACE_MS && graceMs % 1000 === 0;
     setFault(isValid ? undefined : "Write the grace period as 0s, 30s, 5m, 1h or 30d. 30d is the longest.");
-    if (isValid && seconds > 0) void rotating.run(seconds);
+    if (isValid && graceMs > 0) void rotating.run(graceMs / 1000);
     else setAsking(isValid);
   };
   return (
     <>
-      <Form label={label} submit={seconds === 0 ? "Rotate …" : "Rotate"} action={rotating} onSubmit={submit}>
+      <Form label={label} submit={graceMs === 0 ? "Rotate …" : "Rotate"} action={rotating} onSubmit={submit}>
         <TextField
           label="Grace period"
           hint="How long the old token stays valid, such as 1h. 0s: the old token is revoked at once."

@@ -1,7 +1,8 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, it } from "vitest";
 import { ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
-import { failureOf, NotRight } from "./failures.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
+import { failureOf } from "./failures.ts";
 
 /** An error of the service. */
 function answered(code: Code, reason: string, { outcome, retryAfter }: { outcome?: string; retryAfter?: string } = {}) {
@@ -48,5 +49,5 @@ it("says of a change that nobody answered, or that the service did not finish, t
 });
 
 it("says what the console itself found as it is", () => {
-  expect(failureOf(new NotRight("Give it a name."))).toMatchObject({ message: "Give it a name.", hint: undefined });
+  expect(failureOf(new InvalidInput("Give it a name."))).toMatchObject({ message: "Give it a name.", hint: undefined });
 });

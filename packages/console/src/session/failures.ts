@@ -1,6 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { type FailureDetails, failureDetails, requestIdOf } from "../../../client/src/failure.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
 import { countText } from "../words.ts";
 
 /** Why something failed, in words for a person. */
@@ -18,9 +19,6 @@ export interface Failure {
   /** What is wrong with which field of the request, by its name in the API. */
   readonly violations: FailureDetails["violations"];
 }
-
-/** Invalid input that the console itself found: the service was not asked. */
-export class NotRight extends Error {}
 
 /** What to do, by the reason of the service's error. */
 const HINTS: { readonly [reason: string]: string } = {
@@ -50,7 +48,7 @@ const LATER: ReadonlySet<string> = new Set(["OVERLOADED", "RATE_LIMITED", "TOO_M
 
 /** Describes an error. */
 export function failureOf(error: unknown): Failure {
-  if (error instanceof NotRight)
+  if (error instanceof InvalidInput)
     return { message: error.message, hint: undefined, kind: undefined, requestId: undefined, violations: [] };
   const known = ConnectError.from(error);
   const details = failureDetails(known);

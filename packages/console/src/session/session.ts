@@ -1,10 +1,10 @@
 import { signal } from "@preact/signals";
 import type { GetCallerResponse } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { formatEnvironmentName, parseEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
 import { ENVIRONMENT_PARAM, route, stay } from "../routes.ts";
-import { formatEnvironmentName, parseEnvironmentName } from "../words.ts";
 import { type Clients, openClients } from "./clients.ts";
-import { NotRight } from "./failures.ts";
 
 /** Who is signed in, and clients that call the service with their token. The token itself is in the clients alone. */
 export interface Session extends Clients {
@@ -42,11 +42,11 @@ export const IDLE_MS = 15 * 60_000;
 /**
  * Signs in with a token that the service knows, in place of the one that is signed in.
  *
- * @throws ConnectError of the call that asks whose it is; NotRight when its role is too low for everything here
+ * @throws ConnectError of the call that asks whose it is; InvalidInput when its role is too low for everything here
  */
 export async function signIn(token: string): Promise<void> {
   // No token has other characters, and a header would refuse them.
-  if (!/^[\x21-\x7e]+$/.test(token)) throw new NotRight("A token has no spaces, and ASCII characters only.");
+  if (!/^[\x21-\x7e]+$/.test(token)) throw new InvalidInput("A token has no spaces, and ASCII characters only.");
   const mine = new AbortController();
   ending = mine;
   const clients = openClients(token, mine.signal);
@@ -54,7 +54,7 @@ export async function signIn(token: string): Promise<void> {
   // The page may have been left meanwhile.
   mine.signal.throwIfAborted();
   if (caller.role !== "root" && caller.role !== "admin")
-    throw new NotRight(
+    throw new InvalidInput(
       `This API token has the role ${caller.role}, which may not use the console. Sign in with an API token of role admin, or with ADMIN_TOKEN.`,
     );
   endedBecause.value = "";

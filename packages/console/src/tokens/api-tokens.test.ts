@@ -1,8 +1,8 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
-import { ApiTokenSchema, Role } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
-import { inOrder, roleOf, roleText, summaryOf } from "./api-tokens.ts";
+import { ApiTokenSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
+import { inOrder, summaryOf } from "./api-tokens.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -39,11 +39,4 @@ it("says what expires first and how many were never used", () => {
     "4 API tokens; the first expires at 1970-01-31 00:00:00Z: name of d; 2 of them never used.",
   );
   expect(summaryOf([token("a", 1, { used: 2 })])).toBe("1 API token; none expires; all were used.");
-});
-
-it("names the roles of API tokens alone", () => {
-  expect(roleText(Role.MANAGE)).toBe("manage");
-  expect(roleText(Role.UNSPECIFIED)).toBe("–");
-  expect(roleOf("admin")).toBe(Role.ADMIN);
-  expect(roleOf("root")).toBe(Role.UNSPECIFIED);
 });

@@ -1,32 +1,13 @@
 import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
-import { LookupApiTokenResponse_Source as Source } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { type ApiToken, Role } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
+import type { ApiToken } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { countText, timeText } from "../words.ts";
 
-/** The roles of API tokens, as people write them, and what each may do. */
-export const ROLES = {
-  resolve: { value: Role.RESOLVE, may: "resolve user group tokens and viewer sessions" },
-  read: { value: Role.READ, may: "also read user groups and their tokens" },
-  manage: { value: Role.MANAGE, may: "also create and change user groups and viewer sessions. For back ends" },
-  admin: { value: Role.ADMIN, may: "also administer its environment" },
-} as const;
-
-/** The name of a role; a dash for what is no role of API tokens. */
-export function roleText(role: Role): string {
-  return Object.entries(ROLES).find(([, { value }]) => value === role)?.[0] ?? "–";
-}
-
-/** The value of a role by its name; unspecified for any other text. */
-export function roleOf(name: string): Role {
-  return Object.entries(ROLES).find(([each]) => each === name)?.[1].value ?? Role.UNSPECIFIED;
-}
-
-/** Where a credential comes from. */
-export const SOURCES: { readonly [source in Source]: string } = {
-  [Source.UNSPECIFIED]: "unknown",
-  [Source.ISSUED]: "issued",
-  [Source.API_TOKENS]: "the setting API_TOKENS",
-  [Source.ADMIN_TOKEN]: "the setting ADMIN_TOKEN",
+/** What each role may do. */
+export const ROLES: { readonly [role: string]: string } = {
+  resolve: "resolve user group tokens and viewer sessions",
+  read: "also read user groups and their tokens",
+  manage: "also create and change user groups and viewer sessions. For back ends",
+  admin: "also administer its environment",
 };
 
 /** In milliseconds; `none` where there is no time. */

@@ -1,15 +1,14 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { NotRight } from "./session/failures.ts";
-import { parseWhen } from "./when.ts";
+import { durationText, parseDuration, parseWhen } from "./times.ts";
 
 beforeEach(() => void vi.useFakeTimers({ now: Date.UTC(2027, 0, 31) }));
 afterEach(() => void vi.useRealTimers());
 
-it("reads a time, a date in UTC and a duration from now, or ago", () => {
-  const ms = (text: string, sign: 1 | -1 = 1) => timestampMs(parseWhen("Expires", text, sign));
+it("parses a time, a date in UTC, and a duration from now or ago", () => {
+  const ms = (text: string, sign: 1 | -1 = 1) => timestampMs(parseWhen(text, sign) ?? (undefined as never));
   expect(ms("2027-02-01T12:00:00+02:00")).toBe(Date.UTC(2027, 1, 1, 10));
-  // As the console itself shows a time.
+  // The format that the console and ugs show.
   expect(ms(" 2027-02-01 12:00:00Z ")).toBe(Date.UTC(2027, 1, 1, 12));
   expect(ms("2027-02-01")).toBe(Date.UTC(2027, 1, 1));
   expect(ms("1d")).toBe(Date.UTC(2027, 1, 1));
@@ -19,7 +18,10 @@ it("reads a time, a date in UTC and a duration from now, or ago", () => {
 it.each([
   ...["", "tomorrow", "2027-02-30x", "2027-13-01", "01.02.2027", "30", "2027-02-01T12:00:00"],
   ...["2027-02-30", "2027-02-29T00:00:00Z", "2027-04-31 12:00:00Z", "2027-02-28T24:00:00Z"],
-])("says how to write what it does not read: %j", (text) => {
-  expect(() => parseWhen("Expires", text, 1)).toThrow(NotRight);
-  expect(() => parseWhen("Expires", text, 1)).toThrow("Expires is a time such as");
+])("refuses a text that is no time: %j", (text) => {
+  expect(parseWhen(text, 1)).toBeUndefined();
+});
+
+it.each(["0s", "90s", "1h", "30d", "500ms"])("formats a duration as it parses it: %s", (text) => {
+  expect(durationText(parseDuration(text) ?? -1)).toBe(text);
 });

@@ -1,0 +1,296 @@
+import { randomUUID } from "node:crypto";
+import type { DescField, DescMessage, DescMethodUnary, MessageShape } from "@bufbuild/protobuf";
+import { type Command, Option } from "commander";
+import {
+  enumNames,
+  enumValue,
+  factsOf,
+  fieldOf,
+  groupFieldsOf,
+  isRequiredField,
+  valueIn,
+} from "../../../operator/src/fields.ts";
+import { entryOf, parseObject } from "../../../operator/src/input.ts";
+import { EXIT, Failure, inputFailure, usageFailure } from "../failures.ts";
+import { readPlainFile } from "../files.ts";
+import type { Secret } from "../output/output.ts";
+import { type ColumnOf, columnsOf } from "../output/table.ts";
+import { pagesOf } from "../pages.ts";
+import { confirm, type Ending } from "../questions.ts";
+import { readToken } from "../secret-input.ts";
+import { connect, type Session } from "../session.ts";
+import type { Shell } from "../shell.ts";
+import { timeOf, ttlOf } from "../times.ts";
+import { runs } from "./command.ts";
+import {
+  environmentOf,
+  environmentOption,
+  limitOption,
+  type OutOptions,
+  outFileOf,
+  withOut,
+  yesOption,
+} from "./options.ts";
+
+/** How a field of a request is given on the command line. */
+export interface FieldInput {
+  /** An argument such as `<id>`, or the flags of an option such as `--grace <duration>`. */
+  readonly flags: string;
+  readonly description?: string;
+  readonly isRequired?: boolean;
+  /** Whether an empty text is refused. Default: no. */
+  readonly isFilled?: boolean;
+  /** Whether a duration in place of a time is in the future (1) or in the past (-1). Default: 1. */
+  readonly sign?: 1 | -1;
+  /** For a credential: its name in the question. The option names a file with it; `-` is standard input. */
+  readonly secret?: string;
+  /** Whether the credential is read from the terminal or standard input if nothing else is given. Default: no. */
+  readonly isAsked?: boolean;
+}
+
+/** The inputs of a request, by the names of its fields. A text is an argument. */
+export type FieldInputs = { readonly [field: string]: FieldInput | string };
+
+/** A command that makes one call. Its arguments and options are fields of the request. */
+export interface RpcCommand<I extends DescMessage, O extends DescMessage> {
+  readonly name: string;
+  readonly description: string;
+  readonly method: DescMethodUnary<I, O>;
+  readonly fields?: FieldInputs;
+  /** For a list: the columns of its table. */
+  readonly columns?: readonly ColumnOf[];
+  /** What is reported for an empty list. Default: nothing. */
+  readonly none?: string;
+  /** For a call that destroys something: what the user confirms; undefined: nothing. */
+  readonly confirm?: (request: MessageShape<I>) => Ending | undefined;
+  /** For a call that returns a credential. */
+  readonly secret?: (response: MessageShape<O>, request: MessageShape<I>) => Omit<Secret, "file">;
+  /** For a call without a result: the sentence that says what was done. */
+  readonly done?: (request: MessageShape<I>) => string;
+  /** What is reported beside the result; undefined: nothing. */
+  readonly note?: (response: MessageShape<O>, request: MessageShape<I>) => string | undefined;
+  /** Whether the note replaces the result, except with `--json`. Default: no. */
+  readonly isQuiet?: boolean;
+  /** The field of the response that is the result. Default: its only field, or the whole response. */
+  readonly part?: string;
+}
+
+/** The options of a command, as commander parses them. */
+export interface Options extends OutOptions {
+  readonly [option: string]: unknown;
+  readonly limit?: number;
+  readonly yes?: boolean;
+}
+
+/** Adds a command that makes a call. */
+export function rpcCommand<I extends DescMessage, O extends DescMessage>(
+  parent: Command,
+  shell: Shell,
+  spec: RpcCommand<I, O>,
+): void {
+  const { method, columns, fields = {} } = spec;
+  const command = parent.command(spec.name).description(spec.description);
+  addInputs(command, method.input, fields);
+  if (hasField(method.input, "page_token")) command.addOption(limitOption());
+  if (spec.confirm) command.addOption(yesOption());
+  if (spec.secret) withOut(command);
+  runs(command, shell, async (session, ...given) => {
+    const options = given.at(-1) as Options;
+    const inputs = inputsOf(method.input, fields, options, given.slice(0, -1));
+    const request = (await requestOf(session, method.input, inputs)) as MessageShape<I> & {
+      readonly requestId?: string;
+    };
+    const file = spec.secret && (await outFileOf(options));
+    // This checks the settings before anything is asked.
+    const { call } = await connect(session);
+    await readSecrets(session, request, inputs);
+    const ending = spec.confirm?.(request);
+    if (ending) await confirm(shell, ending, options.yes);
+    const { out } = session;
+    const note = (response: MessageShape<O>) => {
+      for (const line of spec.note?.(response, request)?.split("\n") ?? []) out.note(line);
+    };
+    if (columns) {
+      const list = method.output.fields.find(({ fieldKind }) => fieldKind === "list") as DescField;
+      const items = list.message as DescMessage;
+      const pages = pagesOf(options.limit, async (page) => {
+        const response = await call(method, { ...request, ...page });
+        note(response);
+        const { nextPageToken = "" } = response as { readonly nextPageToken?: string };
+        return { items: valueIn(response, list) as MessageShape<DescMessage>[], nextPageToken };
+      });
+      if (!(await out.list(items, columnsOf(items, columns), pages)) && spec.none) out.note(spec.none);
+      return;
+    }
+    const response = await repeatable(request, () => call(method, request));
+    if (spec.done) return out.done(spec.done(request));
+    const [schema, message] = partOf(method.output, response, spec.part);
+    if (spec.secret) return out.secret(schema, message, { ...spec.secret(response, request), file });
+    const shown = "token" in message ? { ...message, token: "" } : message;
+    if (!spec.isQuiet || out.isJson) await out.record(schema, shown, factsOf(schema, shown));
+    note(response);
+  });
+}
+
+/** Adds the arguments and options for fields of a request. */
+export function addInputs(command: Command, schema: DescMessage, fields: FieldInputs): void {
+  for (const [name, input] of Object.entries(fields)) {
+    if (typeof input === "string") command.argument(input);
+    else command.addOption(optionOf(fieldOf(schema, name), input));
+  }
+  if (hasField(schema, "environment") && !("environment" in fields)) command.addOption(environmentOption());
+  if (isGroupUpdate(schema))
+    command.addOption(
+      new Option("--clear <field...>", "fields to clear").choices(groupFieldsOf(schema).map(({ name }) => name)),
+    );
+}
+
+function optionOf(field: DescField, { flags, description, isRequired = false }: FieldInput): Option {
+  const option = new Option(flags, description).makeOptionMandatory(isRequired);
+  return field.enum ? option.choices(enumNames(field.enum)) : option;
+}
+
+/** A field of a request, and what the user gave for it. */
+interface Input extends FieldInput {
+  readonly field: DescField;
+  /** How the user names it, such as `--grace` or `ID`. */
+  readonly label: string;
+  /** Undefined: nothing; null: the field is cleared. */
+  readonly value: unknown;
+}
+
+/** Pairs the fields of a request with the arguments and options. */
+export function inputsOf(
+  schema: DescMessage,
+  fields: FieldInputs,
+  options: Options,
+  args: readonly unknown[] = [],
+): Input[] {
+  const left = [...args];
+  const cleared = (options["clear"] as readonly string[] | undefined) ?? [];
+  const all: FieldInputs = {
+    ...(hasField(schema, "environment") && { environment: { flags: "--env <name>" } }),
+    ...fields,
+  };
+  return Object.entries(all).map(([name, given]) => {
+    const field = fieldOf(schema, name);
+    if (typeof given === "string")
+      return { field, flags: given, label: given.slice(1, -1).toUpperCase(), value: left.shift() };
+    const option = new Option(given.flags);
+    const value = options[option.attributeName()];
+    const input = { ...given, field, label: option.long ?? "" };
+    if (!cleared.includes(name)) return { ...input, value };
+    if (value !== undefined) throw usageFailure(`${input.label} and --clear ${name} exclude each other`);
+    return { ...input, value: null };
+  });
+}
+
+/** The request that the inputs describe, without credentials. @throws Failure if an input is not valid */
+export async function requestOf(session: Session, schema: DescMessage, inputs: readonly Input[]): Promise<object> {
+  const request: { [field: string]: unknown } = {};
+  for (const input of inputs) if (input.secret === undefined) set(request, input.field, await parse(session, input));
+  for (const oneof of schema.oneofs) {
+    const choice = inputs.filter(({ field }) => field.oneof === oneof);
+    const given = choice.filter(({ value }) => value !== undefined);
+    if (given.length > 1 || (given.length === 0 && !choice.some(({ isAsked }) => isAsked)))
+      throw usageFailure(`give one of ${choice.map(({ label }) => label).join(" and ")}`);
+  }
+  if (hasField(schema, "update_mask")) request["updateMask"] = { paths: pathsOf(inputs) };
+  return request;
+}
+
+function set(request: object, { localName, oneof }: DescField, value: unknown): void {
+  if (value === undefined) return;
+  Object.assign(request, oneof ? { [oneof.localName]: { case: localName, value } } : { [localName]: value });
+}
+
+/** The fields that an update changes. @throws Failure if there are none */
+function pathsOf(inputs: readonly Input[]): string[] {
+  const changes = inputs.filter(
+    ({ field: { name }, label }) => label.startsWith("--") && name !== "etag" && name !== "environment",
+  );
+  const paths = changes.filter(({ value }) => value !== undefined).map(({ field }) => field.name);
+  if (paths.length === 0)
+    throw usageFailure("nothing to change", `give one of ${changes.map(({ label }) => label).join(", ")}`);
+  return paths;
+}
+
+/** Parses the value of a field. @throws Failure that names the option */
+async function parse(session: Session, { field, label, value, isFilled, sign = 1 }: Input): Promise<unknown> {
+  if (field.name === "environment") {
+    const environment = environmentOf(session, { env: value as string | undefined });
+    if (environment || !isRequiredField(field)) return environment;
+    throw usageFailure("no environment is named", "give --env NAME, NAME/Customer or NAME/Testing");
+  }
+  if (field.name === "request_id") return value ?? randomUUID();
+  if (value === null) return undefined;
+  if (field.fieldKind === "map" && Array.isArray(value))
+    return Object.fromEntries(value.map((text) => entryIn(label, text)));
+  if (typeof value !== "string") return value;
+  if (isFilled && value.trim() === "") throw usageFailure(`${label} must not be empty`);
+  if (field.enum) return enumValue(field.enum, value);
+  const type = field.message?.typeName;
+  if (type === "google.protobuf.Duration") return ttlOf(label, value);
+  if (type === "google.protobuf.Timestamp") return value === "never" ? undefined : timeOf(label, value, sign);
+  return type === "google.protobuf.Struct" ? objectIn(label, value) : value;
+}
+
+function entryIn(label: string, text: string): [string, string] {
+  const entry = entryOf(text);
+  if (!entry) throw usageFailure(`${label} takes entries of the form SCHEMA=SOURCE`);
+  return entry;
+}
+
+/** A JSON object, given as text or as a file with it. */
+async function objectIn(label: string, given: string) {
+  const isJson = /^\s*[{[]/.test(given);
+  const text = isJson ? given : await readPlainFile(given);
+  return inputFailure(() => parseObject(text, isJson ? label : given));
+}
+
+/** Reads the credentials of a request from files, the terminal or standard input. @throws Failure */
+async function readSecrets({ shell }: Session, request: object, inputs: readonly Input[]): Promise<void> {
+  for (const { field, secret, isAsked, value } of inputs) {
+    if (secret === undefined) continue;
+    const isReplaced = inputs.some(
+      (other) => field.oneof && other.field.oneof === field.oneof && other.value !== undefined,
+    );
+    if (value !== undefined || (isAsked && !isReplaced))
+      set(request, field, await readToken(shell, secret, value as string | undefined));
+  }
+}
+
+/** Makes a call. If its outcome is unknown, the failure says how to repeat it with the same request id. */
+export async function repeatable<T>(
+  { requestId }: { readonly requestId?: string },
+  call: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    if (requestId === undefined || !(error instanceof Failure) || error.detail.exitCode !== EXIT.unavailable)
+      throw error;
+    const hint = [error.detail.hint, againWith(requestId)].filter(Boolean).join("; ");
+    throw new Failure(error.message, { ...error.detail, hint });
+  }
+}
+
+/** How to repeat a call that has a request id. */
+export function againWith(requestId: string): string {
+  return `run it again with --request-id ${requestId}: the service carries it out once`;
+}
+
+function hasField(schema: DescMessage, name: string): boolean {
+  return schema.fields.some((field) => field.name === name);
+}
+
+function isGroupUpdate(schema: DescMessage): boolean {
+  return hasField(schema, "update_mask") && hasField(schema, "user_group_id");
+}
+
+/** The message of a response that is shown: a named field, its only field, or the whole response. */
+function partOf(schema: DescMessage, response: object, name?: string): [DescMessage, MessageShape<DescMessage>] {
+  const field = name ? fieldOf(schema, name) : schema.fields.length === 1 ? schema.fields[0] : undefined;
+  const value = field?.message && valueIn(response, field);
+  return [field?.message ?? schema, (value ?? response) as MessageShape<DescMessage>];
+}

@@ -1,0 +1,223 @@
+import {
+  type DescEnum,
+  type DescField,
+  type DescMessage,
+  getOption,
+  hasOption,
+  type JsonValue,
+  type MessageShape,
+} from "@bufbuild/protobuf";
+import type { GenEnum } from "@bufbuild/protobuf/codegenv2";
+import { type Duration, durationMs, type Timestamp } from "@bufbuild/protobuf/wkt";
+import { field as rulesOption } from "../../../gen/buf/validate/validate_pb.ts";
+import { type EnvironmentName, EnvironmentNameSchema } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
+import { formatEnvironmentName } from "./environment-name.ts";
+import { durationText, timeText } from "./times.ts";
+
+/*
+ * How the command line and the console show the messages of the API. Everything comes from the descriptors, so a new
+ * field of a message is shown without a change here.
+ */
+
+/** Labels of fields, by `Message.field` or by the name of the field, where the name itself is not the label. */
+const LABELS: { readonly [field: string]: string } = {
+  "ApiToken.grace_expire_time": "old secret valid until",
+  "ApiToken.id": "API token",
+  "ApiToken.token_create_time": "secret since",
+  "SigningKey.expire_time": "published until",
+  "SigningKey.id": "key",
+  "ViewerSession.id": "session",
+  "ViewerSession.create_time": "session since",
+  "ViewerSession.expire_time": "session expires",
+  active_time: "signs from",
+  api_token_count: "API tokens",
+  api_token_id: "API token",
+  create_time: "created",
+  creator: "created by",
+  delete_time: "being deleted since",
+  display_name: "name",
+  expire_time: "expires",
+  grace_expire_time: "old token valid until",
+  imported_token: "token imported",
+  last_rotation_time: "last rotation",
+  last_use_time: "last used",
+  provided_id: "group",
+  retire_time: "signs until",
+  rotator: "rotated by",
+  token_create_time: "token since",
+  token_expire_time: "token expires",
+  update_time: "updated",
+  user_group_count: "user groups",
+  viewer_id: "viewer",
+};
+
+/** What is shown for fields that are unset. Other unset fields are left out. */
+const UNSET: { readonly [field: string]: string } = {
+  "ApiToken.expire_time": "never",
+  "ApiToken.last_use_time": "never",
+  "GetCallerResponse.environment": "all",
+  "GetCallerResponse.expire_time": "never",
+};
+
+/** Fields that facts leave out: credentials, and what another field shows as well. */
+const HIDDEN: ReadonlySet<string> = new Set(["token", "api_environment_tag", "rotation_grace", "reencrypt_start_time"]);
+
+/** The fields that name a thing. They come first among its facts. */
+const NAMING = ["provided_id", "id", "api_token_id", "name", "display_name"];
+
+/** A field of a message as people see it. */
+export interface Fact {
+  readonly field: DescField;
+  readonly label: string;
+  readonly value: unknown;
+  readonly text: string;
+}
+
+/** The facts of a message. It includes those of the messages in it, and leaves out unset fields. */
+export function factsOf<S extends DescMessage>(schema: S, message: MessageShape<S>): Fact[] {
+  if (isEnvironment(schema)) return environmentFacts(schema, message);
+  const rank = ({ name }: DescField) => (NAMING.includes(name) ? NAMING.indexOf(name) : NAMING.length);
+  return schema.fields
+    .filter(({ name }) => !HIDDEN.has(name))
+    .sort((a, b) => rank(a) - rank(b))
+    .flatMap((field) => {
+      const value = valueIn(message, field);
+      if (field.message && value !== undefined && !isText(field.message)) return factsOf(field.message, value as never);
+      return factOf(field, value);
+    });
+}
+
+/** An environment has its name in two fields. */
+function environmentFacts(schema: DescMessage, message: unknown): Fact[] {
+  const text = formatEnvironmentName(message as EnvironmentName);
+  const name = { field: fieldOf(schema, "name"), label: "environment", value: text, text };
+  const others = schema.fields.filter((field) => field.name !== "name" && field.name !== "tag");
+  return [name, ...others.flatMap((field) => factOf(field, valueIn(message, field)))];
+}
+
+function isEnvironment({ typeName }: DescMessage): boolean {
+  return typeName === "usergroup.admin.v1.Environment" || typeName === EnvironmentNameSchema.typeName;
+}
+
+function factOf(field: DescField, value: unknown): Fact[] {
+  const text = textOf(field, value) ?? UNSET[qualified(field)];
+  return text === undefined ? [] : [{ field, label: labelOf(field), value, text }];
+}
+
+/** The label of a field, such as `created` for `create_time`. */
+export function labelOf(field: DescField): string {
+  return LABELS[qualified(field)] ?? LABELS[field.name] ?? field.name.replaceAll("_", " ");
+}
+
+function qualified({ parent, name }: DescField): string {
+  return `${parent.name}.${name}`;
+}
+
+/** The field of a message with a name. @throws Error if there is none */
+export function fieldOf(schema: DescMessage, name: string): DescField {
+  const field = schema.fields.find((each) => each.name === name);
+  if (!field) throw new Error(`${schema.typeName} has no field ${name}`);
+  return field;
+}
+
+/** The value of a field; of a oneof, undefined when another field is set. */
+export function valueIn(message: unknown, { localName }: DescField): unknown {
+  return (message as { readonly [name: string]: unknown })[localName];
+}
+
+/** The text of a column: the value of a field, or what is shown where it is unset. */
+export function cellOf(schema: DescMessage, message: unknown, name: string): string | undefined {
+  if (isEnvironment(schema) && name === "name") return formatEnvironmentName(message as EnvironmentName);
+  const field = fieldOf(schema, name);
+  return textOf(field, valueIn(message, field)) ?? UNSET[qualified(field)];
+}
+
+/** The text of a value; undefined when it is unset or empty. */
+export function textOf(field: DescField, value: unknown): string | undefined {
+  if (value === undefined || value === "" || value === false) return undefined;
+  if (value === true) return "yes";
+  if (field.enum) return enumText(field.enum, value as number);
+  if (field.fieldKind === "map") return mapText(value as { readonly [key: string]: string }) || undefined;
+  if (field.fieldKind === "list") return (value as unknown[]).join(", ") || undefined;
+  if (field.message) return messageText(field.message, value);
+  return String(value);
+}
+
+/** The messages that are one text. */
+function isText({ typeName }: DescMessage): boolean {
+  return typeName.startsWith("google.protobuf.") || typeName === EnvironmentNameSchema.typeName;
+}
+
+function messageText({ typeName }: DescMessage, value: unknown): string | undefined {
+  if (typeName === "google.protobuf.Timestamp") return timeText(value as Timestamp);
+  if (typeName === "google.protobuf.Duration") return durationText(durationMs(value as Duration));
+  if (typeName === EnvironmentNameSchema.typeName) return formatEnvironmentName(value as EnvironmentName);
+  return JSON.stringify(value);
+}
+
+/** A map as people read it: `a=1, b=2`. */
+function mapText(map: { readonly [key: string]: string }): string {
+  return entriesOf(map).join(", ");
+}
+
+/** The entries of a map as people write them: `a=1`. */
+export function entriesOf(map: { readonly [key: string]: string }): string[] {
+  return Object.entries(map).map(([key, value]) => `${key}=${value}`);
+}
+
+/** The name of a value of an enum, such as `admin` for `ROLE_ADMIN`; undefined for the unspecified value. */
+export function enumText(desc: DescEnum, number: number): string | undefined {
+  return number === 0 ? undefined : desc.value[number]?.name.slice(desc.sharedPrefix?.length).toLowerCase();
+}
+
+/** The names of the values of an enum, without the unspecified one. */
+export function enumNames(desc: DescEnum): string[] {
+  return desc.values.flatMap(({ number }) => enumText(desc, number) ?? []);
+}
+
+/** The value of an enum with a name; 0 for any other text. */
+export function enumValue<Value extends number>(desc: DescEnum | GenEnum<Value>, name: string): Value {
+  return (desc.values.find(({ number }) => enumText(desc, number) === name)?.number ?? 0) as Value;
+}
+
+/** The most characters that a text field may have by its rules in the proto; undefined: any number. */
+export function maxLengthOf(field: DescField): number | undefined {
+  if (!hasOption(field, rulesOption)) return undefined;
+  const { type } = getOption(field, rulesOption);
+  return type.case === "string" && type.value.maxLen > 0n ? Number(type.value.maxLen) : undefined;
+}
+
+/** The most characters of a text field of a method's request. */
+export function limitOf({ input }: { readonly input: DescMessage }, field: string): number | undefined {
+  return maxLengthOf(fieldOf(input, field));
+}
+
+/** The longest duration that a field may have by its rules in the proto, in milliseconds; undefined: any duration. */
+export function maxDurationOf(field: DescField): number | undefined {
+  if (!hasOption(field, rulesOption)) return undefined;
+  const { type } = getOption(field, rulesOption);
+  if (type.case !== "duration" || type.value.lessThan.case !== "lte") return undefined;
+  return durationMs(type.value.lessThan.value);
+}
+
+/** Whether the rules in the proto require a field. */
+export function isRequiredField(field: DescField): boolean {
+  return hasOption(field, rulesOption) && getOption(field, rulesOption).required;
+}
+
+/** The fields that callers set on a group: those of the request that changes one, without its id, mask and etag. */
+export function groupFieldsOf(schema: DescMessage): readonly DescField[] {
+  return schema.fields.filter(
+    ({ name }) => !["user_group_id", "provided_id", "update_mask", "etag", "token"].includes(name),
+  );
+}
+
+/** Whether a field holds JSON: an object of texts, or any object. */
+export function isJsonField({ fieldKind, message }: DescField): boolean {
+  return fieldKind === "map" || message?.typeName === "google.protobuf.Struct";
+}
+
+/** Whether a JSON value is an object. */
+export function isObject(value: unknown): value is { [key: string]: JsonValue } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,78 @@
+import type { DescField, JsonObject } from "@bufbuild/protobuf";
+import { entriesOf, isObject } from "./fields.ts";
+
+/** A person wrote something that cannot be used. The message says what, and how to write it. */
+export class InvalidInput extends Error {}
+
+/** Formats the value of a group's field for a person to edit: a map as `KEY=VALUE` lines, other objects as JSON. */
+export function formatField(field: DescField, value: unknown): string {
+  if (!isObject(value)) return (value as string | undefined) ?? "";
+  const json = JSON.stringify(value, null, 2);
+  if (field.fieldKind !== "map") return json;
+  const lines = entriesOf(value as { [key: string]: string }).join("\n");
+  // A key with `=`, for example, would be read as another key.
+  return isFormOf(lines, field, value) ? lines : json;
+}
+
+function isFormOf(text: string, field: DescField, value: unknown): boolean {
+  try {
+    return JSON.stringify(parseField(field, text)) === JSON.stringify(value);
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Parses what `formatField` formats, or JSON. An empty text is an unset field.
+ *
+ * @throws InvalidInput that names the line at fault, or says why the text is not a JSON object
+ */
+export function parseField(field: DescField, text: string): string | JsonObject | undefined {
+  if (field.fieldKind === "scalar") return text;
+  const isMap = field.fieldKind === "map";
+  if (text.trim() === "") return isMap ? {} : undefined;
+  if (isMap && !/^\s*\{.*\}\s*$/s.test(text)) return parseLines(field.name, text);
+  const value = parseObject(text, `The field ${field.name}`);
+  const bad = isMap && Object.keys(value).find((key) => typeof value[key] !== "string");
+  if (bad) throw new InvalidInput(`The value of ${bad} in the field ${field.name} is not a JSON string.`);
+  return value;
+}
+
+function parseLines(name: string, text: string): { [key: string]: string } {
+  const map = new Map<string, string>();
+  for (const [i, line] of text.split("\n").entries()) {
+    if (line.trim() === "") continue;
+    const [key, value] = entryOf(line) ?? [];
+    if (key === undefined || value === undefined)
+      throw new InvalidInput(`Line ${i + 1} of the field ${name} does not have the form KEY=VALUE.`);
+    if (map.has(key.trim()))
+      throw new InvalidInput(`Line ${i + 1} of the field ${name} repeats the key ${key.trim()}.`);
+    map.set(key.trim(), value.trim());
+  }
+  return Object.fromEntries(map);
+}
+
+/** Splits `KEY=VALUE` at the first `=`. @returns undefined without a key */
+export function entryOf(text: string): [key: string, value: string] | undefined {
+  const end = text.indexOf("=");
+  return end < 1 ? undefined : [text.slice(0, end), text.slice(end + 1)];
+}
+
+/** Parses a JSON object. @param what names the text in the message @throws InvalidInput with none of the text */
+export function parseObject(text: string, what: string): JsonObject {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    // The rest of the parser's message quotes the text.
+    const [position] = /line \d+ column \d+|position \d+/.exec((error as Error).message) ?? [];
+    throw new InvalidInput(`${what} is not valid JSON${position ? `: see ${position}` : ""}.`);
+  }
+  if (!isObject(value)) throw new InvalidInput(`${what} is not a JSON object, such as {"plan":"gold"}.`);
+  return value;
+}
+
+/** A word as it is typed into a shell. */
+export function quoted(word: string): string {
+  return /^[\w./:@%+,=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}

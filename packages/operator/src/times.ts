@@ -1,0 +1,50 @@
+import { type Timestamp, timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
+
+const UNITS: { readonly [unit: string]: number } = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Parses `500ms`, `5s`, `2m`, `1h` or `30d` to milliseconds. @returns undefined for any other text */
+export function parseDuration(text: string): number | undefined {
+  const [, digits = "", unit = ""] = /^(\d{1,9})(ms|[smhd])$/.exec(text.trim()) ?? [];
+  const factor = UNITS[unit];
+  return factor === undefined ? undefined : Number(digits) * factor;
+}
+
+/** Formats milliseconds as `parseDuration` reads them, in the largest unit that divides them. */
+export function durationText(ms: number): string {
+  const [unit = "ms", factor = 1] = Object.entries(UNITS).findLast(([, each]) => ms > 0 && ms % each === 0) ?? [];
+  return ms === 0 ? "0s" : `${ms / factor}${unit}`;
+}
+
+const TIME = /^(\d{4}-\d\d-(\d\d))(?:[T ](?!24)\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/i;
+
+/** Parses a time of RFC 3339, or a date: the beginning of that day in UTC. @returns undefined for any other text */
+export function parseTime(text: string): Timestamp | undefined {
+  const [, date, day] = TIME.exec(text) ?? [];
+  // Date.parse reads February 30 as March 2.
+  if (new Date(`${date}T00:00:00Z`).getUTCDate() !== Number(day)) return undefined;
+  const ms = Date.parse(text.replace(" ", "T"));
+  return Number.isNaN(ms) ? undefined : timestampFromMs(ms);
+}
+
+/**
+ * Parses a time, a date, or a duration relative to now.
+ *
+ * @param sign 1: the duration is in the future; -1: in the past
+ * @returns undefined for any other text
+ */
+export function parseWhen(text: string, sign: 1 | -1): Timestamp | undefined {
+  const given = text.trim();
+  const duration = parseDuration(given);
+  return duration === undefined ? parseTime(given) : timestampFromMs(Date.now() + sign * duration);
+}
+
+/** Describes what `parseWhen` accepts. */
+export function whenText(sign: 1 | -1): string {
+  const from = sign > 0 ? "from now" : "ago";
+  return `a time such as 2027-01-31T12:00:00Z, an existing date such as 2027-01-31, or a duration ${from} such as 30d`;
+}
+
+/** Formats a time for people: to the second, in UTC. */
+export function timeText(timestamp: Timestamp | undefined): string | undefined {
+  return timestamp && timestampDate(timestamp).toISOString().replace("T", " ").replace(/\.\d+/, "");
+}
