@@ -60,12 +60,12 @@ it("is off where it is said, and METRICS_PORT then has no calls", async () => {
 it("is warned of on METRICS_PORT where others reach that, which no TLS of the main port protects", async () => {
   const tls = inject("certificates");
   for (const [HOST, CONSOLE, expected] of [
-    ["0.0.0.0", "on", [expect.stringMatching(/^HOST can be reached.*METRICS_PORT.*neither TLS.*CONSOLE=off/)]],
+    ["0.0.0.0", "on", [expect.stringContaining("CONSOLE=off")]],
     ["0.0.0.0", "off", []],
     ["127.0.0.1", "on", []],
   ] as const) {
     const server = await newServer({ tls, env: { ...ADMIN_ENV, METRICS_PORT: "0", HOST, CONSOLE } });
-    const warnings = server.log().flatMap(({ level, msg }) => (level === "warn" && /^HOST/.test(msg) ? [msg] : []));
+    const warnings = server.log().flatMap(({ level, host, msg }) => (level === "warn" && host === HOST ? [msg] : []));
     expect(warnings).toEqual(expected);
   }
 });

@@ -14,8 +14,8 @@ import { open } from "../../src/server/run.ts";
  * port of its own.
  */
 const config = await loadConfig(process.env);
-const { app, start } = await open(config);
-await start();
+const { app, service: opened } = await open(config);
+await opened.start();
 const { authorize, interceptors = [], ...service } = app.service;
 /** As the transport asks for it, by the headers. */
 const authorized: Interceptor = (next) => async (req) => {

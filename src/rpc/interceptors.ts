@@ -62,7 +62,7 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
         const hasDeadline = req.header.get("grpc-timeout") !== null || req.header.get("connect-timeout-ms") !== null;
         const answer = () => (hasDeadline ? beforeDeadline(run, req) : run(req));
         const { trace } = call;
-        const attempt = () => (trace ? trace.run(answer) : answer());
+        const attempt = trace ? () => trace.run(answer) : answer;
         try {
           response = await attempt();
         } catch (failure) {

@@ -8,7 +8,7 @@ import type { Metrics } from "../observability/metrics.ts";
 import type { Readiness } from "../rpc/readiness.ts";
 import type { StoreClient } from "../store/connection/client.ts";
 import { memoryOf, type NodeMemory } from "../store/connection/memory.ts";
-import type { RingKey } from "../store/encryption.ts";
+import type { TokenCipher } from "../store/encryption.ts";
 import type { StoreIdentity } from "../store/identity.ts";
 
 /** What the gauges are read from. */
@@ -19,7 +19,7 @@ interface GaugeSources {
   readonly client: StoreClient;
   /** Undefined: the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;
-  readonly ring: () => readonly RingKey[];
+  readonly cipher: Pick<TokenCipher, "ring">;
   readonly issued: Pick<IssuedTokens, "endingFirst">;
   readonly readiness: Pick<Readiness, "is">;
 }
@@ -30,7 +30,7 @@ const MEMORY_KEPT_MS = 5000;
 /** Adds the gauges of expiry times (API tokens, certificates), of the keys in use, and of Redis. */
 export function addGauges(
   metrics: Metrics,
-  { settings, client, identity, ring, issued, readiness }: GaugeSources,
+  { settings, client, identity, cipher, issued, readiness }: GaugeSources,
 ): void {
   // Without METRICS_PORT unauthenticated clients read the metrics. They must not learn about customers or machines.
   const isOpen = () => settings().metricsPort === undefined;
@@ -50,7 +50,8 @@ export function addGauges(
     name: "ugs_token_key_workers",
     help: "Processes that have a key of TOKEN_KEYS, by what they use it for: encrypt (and decrypt), or decrypt alone",
     ofWorkers: "sum",
-    read: () => ring().map(({ id }, i) => ({ labels: { key_id: id, use: i === 0 ? "encrypt" : "decrypt" }, value: 1 })),
+    read: () =>
+      cipher.ring.map(({ id }, i) => ({ labels: { key_id: id, use: i === 0 ? "encrypt" : "decrypt" }, value: 1 })),
   });
   const ends = new Map<string, number>();
   const endOf = (pem: string) => {

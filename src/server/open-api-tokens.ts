@@ -11,12 +11,24 @@ import { deriveKey } from "../store/encryption.ts";
 import type { OpenDeps } from "./open-sessions.ts";
 import type { RedisState } from "./redis-state.ts";
 
-/** Generates API tokens for development. They last as long as the process. */
-export function generateDevelopmentTokens(): ApiTokenSetting[] {
-  return (["Customer", "Testing"] as const).map((tag) => ({
-    environment: { name: "dev", tag },
-    token: newApiToken(),
-  }));
+/** The settings that hold tokens. */
+export type TokenSettings = Pick<Config, "adminTokens" | "apiTokens">;
+
+/** Tokens that the service generates for development, to be announced. They last as long as the process. */
+export interface DevelopmentTokens {
+  readonly apiTokens: readonly ApiTokenSetting[];
+  /** None, or one for the console. */
+  readonly adminTokens: readonly string[];
+}
+
+/** Generates tokens for the embedded store if the settings have no API token. */
+export function generateTokens({ redisUrl, apiTokens, adminTokens }: Config, hasConsole: boolean): DevelopmentTokens {
+  if (redisUrl !== undefined || apiTokens.length > 0) return { apiTokens: [], adminTokens: [] };
+  const tags = ["Customer", "Testing"] as const;
+  return {
+    apiTokens: tags.map((tag) => ({ environment: { name: "dev", tag }, token: newApiToken() })),
+    adminTokens: hasConsole && adminTokens.length === 0 ? [newApiToken()] : [],
+  };
 }
 
 /** Opens the authentication of issued API tokens, and the subscription to revocations by other workers. */
@@ -68,7 +80,7 @@ const STATIC_ID_DIGITS = 10;
  * @param secret of a key of the ring: the last one, which changes least
  */
 export async function staticTokens(
-  { adminTokens, apiTokens }: Pick<Config, "adminTokens" | "apiTokens">,
+  { adminTokens, apiTokens }: TokenSettings,
   state: RedisState,
   secret: Uint8Array,
 ): Promise<StaticToken[]> {

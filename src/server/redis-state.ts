@@ -8,7 +8,7 @@ import { errorFields, type Logger } from "../observability/log.ts";
 import type { StoreClient } from "../store/connection/client.ts";
 import { StoreMisconfigured } from "../store/connection/errors.ts";
 import { durabilityWarnings, memoryAdvice } from "../store/connection/requirements.ts";
-import type { RingKey } from "../store/encryption.ts";
+import type { TokenCipher } from "../store/encryption.ts";
 import type { StoreIdentity } from "../store/identity.ts";
 import { FORMAT_KEY } from "../store/keys.ts";
 import { checkTokenKeys, NOTE_INTERVAL_MS, noteKeyUse } from "../store/secret-keys/ring.ts";
@@ -30,8 +30,7 @@ const IDENTITY_MS = 1000;
 /** What the state of Redis is kept with. */
 interface RedisStateDeps {
   readonly config: Pick<Config, "apiTokenCacheMs" | "minReplicasAck" | "redisUrl">;
-  /** The ring that is in use. */
-  readonly ring: () => readonly RingKey[];
+  readonly cipher: Pick<TokenCipher, "ring">;
   readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded">;
   readonly client: StoreClient;
   /** Undefined: the embedded store, which nothing else serves. */
@@ -133,8 +132,8 @@ export class RedisState {
 
   /** Notes under which key this process encrypts; when that fails, the next time does it. */
   async noteKeyUse(): Promise<void> {
-    const { client, config, ring } = this.#deps;
-    const [current] = ring();
+    const { client, config, cipher } = this.#deps;
+    const [current] = cipher.ring;
     // The embedded store serves this process alone.
     if (config.redisUrl !== undefined && current) await noteKeyUse(client, current).catch(() => {});
   }
@@ -158,6 +157,8 @@ export class RedisState {
 
   /** Checks and restores what Redis may have lost; to be called whenever Redis is back. */
   restore(): void {
+    // The start makes the first check.
+    if (this.#timers.length === 0) return;
     // Each connection tells when it is ready. The last one is waited for, unless it does not come.
     if (this.#deps.client.nodes.isReady() && !this.#isRunning) void this.#run();
     else this.#later();
@@ -169,13 +170,13 @@ export class RedisState {
    * @throws StoreUnavailable, TooFewReplicas; DataNotAcceptable when it has another layout, or other keys
    */
   async accept(): Promise<void> {
-    const { client, identity, ring } = this.#deps;
+    const { client, identity, cipher } = this.#deps;
     // Nothing but this process writes to the embedded store.
     if (!identity) return;
     try {
       const unguarded = client.unguarded();
       requireLayout((await unguarded.run("format", "get", [FORMAT_KEY])) ?? LAYOUT);
-      await checkTokenKeys(unguarded, ring());
+      await checkTokenKeys(unguarded, cipher.ring);
     } catch (error) {
       throw error instanceof StoreMisconfigured ? new DataNotAcceptable(error.message) : error;
     }
@@ -222,9 +223,9 @@ export class RedisState {
   }
 
   async #check(): Promise<void> {
-    const { client, identity, ring, tokenKeys } = this.#deps;
+    const { client, identity, cipher, tokenKeys } = this.#deps;
     await checkFormat(client, identity, this.#isChecked);
-    const missing = await checkTokenKeys(client, ring());
+    const missing = await checkTokenKeys(client, cipher.ring);
     // Looking for groups takes time, and a process that serves has looked.
     if (!this.#isChecked) await tokenKeys.requireUnneeded(missing);
     this.#isChecked = true;

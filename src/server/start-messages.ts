@@ -1,36 +1,34 @@
 import packageJson from "../../package.json" with { type: "json" };
-import { ConfigError } from "../config/config.ts";
-import type { ApiTokenSetting } from "../config/parse.ts";
+import { type Config, ConfigError } from "../config/config.ts";
 import { SETTINGS } from "../config/settings.ts";
 import { RecordUnreadable, StoreUnavailable, TooFewReplicas } from "../domain/errors.ts";
-import type { Log } from "../observability/log.ts";
+import type { Log, Logger } from "../observability/log.ts";
 import { StoreMisconfigured } from "../store/connection/errors.ts";
+import type { DevelopmentTokens } from "./open-api-tokens.ts";
+import { isLoopback } from "./open-sessions.ts";
 import { NotAllowed } from "./permissions.ts";
 import { notifySupervisor, WorkersFailed, worker } from "./worker.ts";
 
-/** The tokens that a start makes for development, where none are set. */
-export interface ForDevelopment {
-  /** The API tokens that were generated because none were set. */
-  readonly generatedTokens: readonly ApiTokenSetting[];
-  /** The ADMIN_TOKEN that was generated for the console; undefined: none was. */
-  readonly adminToken?: string | undefined;
-}
-
-/** What is announced once the service listens. */
-export interface Listening extends ForDevelopment {
+/** A listening service, for its announcement. */
+export interface Listening {
   /** The URL of the service, such as `http://127.0.0.1:8080`. */
   readonly url: string;
   /** The URL of health and metrics; undefined when they have no port of their own. */
   readonly metricsUrl: string | undefined;
   /** How many processes share the port; undefined for a single process. */
   readonly workers?: number;
+  /** Default: none. */
+  readonly development?: DevelopmentTokens;
 }
 
 /** Announces where the service listens, and how to try it: as plain lines on a terminal, as log lines elsewhere. */
 export function announce({ logger, logUnredacted, print }: Log, listening: Listening): void {
-  const { url, metricsUrl, workers, generatedTokens, adminToken } = listening;
+  const { url, metricsUrl, workers, development } = listening;
+  const [adminToken] = development?.adminTokens ?? [];
   const consoleUrl = `${metricsUrl ?? url}/console/`;
-  const tokens = generatedTokens.map(({ environment: { name, tag }, token }) => [`${name}/${tag}`, token] as const);
+  const tokens = (development?.apiTokens ?? []).map(
+    ({ environment: { name, tag }, token }) => [`${name}/${tag}`, token] as const,
+  );
   const example = tokens[0] && curl(url, tokens[0][1]);
   if (print && (example !== undefined || logger.isLevelEnabled("info"))) {
     const processes = workers === undefined ? "" : ` with ${workers} workers`;
@@ -53,6 +51,35 @@ export function announce({ logger, logUnredacted, print }: Log, listening: Liste
     { url, ...(metricsUrl !== undefined && { metrics_url: metricsUrl }), ...(workers !== undefined && { workers }) },
     "listening",
   );
+}
+
+/** Warns of settings that are probably mistakes, and of settings that let other machines read tokens. */
+export function warnOfSettings(
+  { misspelled, host, tls, metricsPort, apiTokens, adminTokens }: Config,
+  {
+    logger,
+    hasConsole,
+    development,
+  }: { readonly logger: Logger; readonly hasConsole: boolean; readonly development: DevelopmentTokens },
+): void {
+  if (apiTokens.length + adminTokens.length + development.apiTokens.length === 0)
+    logger.warn(
+      "neither API_TOKENS nor ADMIN_TOKEN is set: the service accepts only API tokens that were issued before",
+    );
+  for (const { name, setting } of misspelled) {
+    logger.warn({ name, setting }, "an environment variable resembles a setting but is none: is it misspelled?");
+  }
+  if (isLoopback(host)) return;
+  if (!tls)
+    logger.warn(
+      { host },
+      "other machines can reach HOST without TLS, so the network can read every token: set TLS_CERT_FILE and TLS_KEY_FILE, or let only a proxy with TLS reach this port",
+    );
+  else if (hasConsole && metricsPort !== undefined)
+    logger.warn(
+      { host },
+      "other machines can reach METRICS_PORT, which has no TLS but takes the tokens of the console: let only operators reach it, over an encrypted network, or set CONSOLE=off",
+    );
 }
 
 /** A curl command to paste into a shell. */

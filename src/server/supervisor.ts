@@ -157,7 +157,7 @@ export class Supervisor {
     this.#listening.add(worker);
     const { workers } = this.#config;
     if (!this.#start || this.#listening.size < workers) return;
-    this.#start.resolve({ url, metricsUrl, workers, generatedTokens: [] });
+    this.#start.resolve({ url, metricsUrl, workers });
     this.#start = undefined;
   }
 

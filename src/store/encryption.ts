@@ -115,6 +115,11 @@ export class TokenCipher {
     this.#environments = new WeakMap();
   }
 
+  /** The keys in use. The first key encrypts. */
+  get ring(): readonly RingKey[] {
+    return this.#ring;
+  }
+
   /** The ids of the ring, the one first that encrypts. */
   get keyIds(): readonly string[] {
     return this.#ring.map(({ id }) => id);

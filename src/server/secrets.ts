@@ -1,0 +1,20 @@
+import type { Config } from "../config/config.ts";
+import { readRedisUrl } from "../store/connection/url.ts";
+
+/** The minimum length of a redacted secret. Shorter secrets occur in ordinary words. */
+const MIN_LENGTH = 8;
+
+/** The credentials in the settings. The log redacts them. */
+export function secretsOf(config: Config): string[] {
+  const { apiTokens, adminTokens, tokenKeys, redisUrl = "", redisPassword, redisSentinelPassword } = config;
+  const redis = readRedisUrl(redisUrl, { password: redisPassword });
+  const secrets = [
+    ...apiTokens.map(({ token }) => token),
+    ...tokenKeys.map(({ secret }) => Buffer.from(secret).toString("base64")),
+    ...adminTokens,
+    redisSentinelPassword,
+    ...Object.values(config.otlpHeaders),
+    "target" in redis ? redis.target.secrets.password : undefined,
+  ];
+  return secrets.filter((secret) => secret !== undefined && secret.length >= MIN_LENGTH) as string[];
+}

@@ -1,0 +1,101 @@
+import type { ApiTokens } from "../auth/api-tokens.ts";
+import type { Config } from "../config/config.ts";
+import type { FileSetting } from "../config/settings.ts";
+import type { Log } from "../observability/log.ts";
+import type { Traces } from "../observability/traces/traces.ts";
+import type { StoreClient } from "../store/connection/client.ts";
+import type { RingKey, TokenCipher } from "../store/encryption.ts";
+import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
+import { type DevelopmentTokens, staticTokens, type TokenSettings } from "./open-api-tokens.ts";
+import { collectorTlsOf } from "./open-traces.ts";
+import type { RedisState } from "./redis-state.ts";
+import { requireSuccessor } from "./reload.ts";
+import { secretsOf } from "./secrets.ts";
+
+/** The parts that start, and that use changed settings. */
+interface ServiceParts {
+  readonly log: Log;
+  readonly client: StoreClient;
+  /** Resolves when Redis has answered. */
+  readonly opened: Promise<void>;
+  readonly state: RedisState;
+  readonly cipher: TokenCipher;
+  readonly tokenKeys: RedisTokenKeys;
+  readonly authenticator: ApiTokens;
+  readonly traces: Traces | undefined;
+}
+
+/** What changes while a process serves: its settings, and whether it has started. */
+export class Service {
+  #settings: Config;
+  #isStarted = false;
+  readonly #development: DevelopmentTokens;
+  readonly #parts: ServiceParts;
+
+  constructor(settings: Config, { development, ...parts }: ServiceParts & { readonly development: DevelopmentTokens }) {
+    this.#settings = settings;
+    this.#development = development;
+    this.#parts = parts;
+  }
+
+  /** The settings in use. */
+  get settings(): Config {
+    return this.#settings;
+  }
+
+  get isStarted(): boolean {
+    return this.#isStarted;
+  }
+
+  /** Waits for Redis, checks its data, and begins to serve. @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas */
+  async start(): Promise<void> {
+    const { opened, state } = this.#parts;
+    await opened;
+    if (this.#settings.redisUrl !== undefined) await state.check();
+    // The files of settings may change in the meantime.
+    for (let used: Config | undefined; used !== this.#settings; ) {
+      used = this.#settings;
+      await this.#useTokens({
+        apiTokens: [...used.apiTokens, ...this.#development.apiTokens],
+        adminTokens: [...used.adminTokens, ...this.#development.adminTokens],
+      });
+    }
+    state.watch();
+    this.#isStarted = true;
+  }
+
+  /** Uses settings whose files have changed, except the certificates of a port. Rejects if it cannot use them. */
+  async reload(next: Config, changed: ReadonlySet<FileSetting>): Promise<void> {
+    const { log, client, state, traces } = this.#parts;
+    log.redact(secretsOf(next));
+    if (changed.has("TOKEN_KEYS_FILE")) await this.#useRing(next.tokenKeys);
+    await client.changeSecrets({
+      ...(changed.has("REDIS_PASSWORD_FILE") && { password: next.redisPassword }),
+      ...(changed.has("REDIS_SENTINEL_PASSWORD_FILE") && { sentinelPassword: next.redisSentinelPassword }),
+      ...(changed.has("REDIS_CA_FILE") && { ca: next.redisCa }),
+    });
+    if ([...changed].some((setting) => setting.startsWith("OTEL_"))) traces?.useTls(collectorTlsOf(next));
+    if (changed.has("API_TOKENS_FILE") || changed.has("ADMIN_TOKEN_FILE")) {
+      if (this.#isStarted) await this.#useTokens(next);
+      state.useOnly(next.apiTokens.map(({ environment }) => environment));
+    }
+    this.#settings = next;
+  }
+
+  async #useRing(ring: readonly RingKey[]): Promise<void> {
+    const { client, cipher, state, tokenKeys } = this.#parts;
+    await requireSuccessor(
+      cipher.ring,
+      ring,
+      this.#settings.redisUrl === undefined ? undefined : { client, tokenKeys },
+    );
+    cipher.use(ring);
+    await state.noteKeyUse();
+  }
+
+  async #useTokens(tokens: TokenSettings): Promise<void> {
+    const { authenticator, cipher, state } = this.#parts;
+    // The last key of the ring changes least often.
+    authenticator.use(await staticTokens(tokens, state, (cipher.ring.at(-1) as RingKey).secret));
+  }
+}
