@@ -7,7 +7,7 @@ import { ADMIN_ENV, ADMIN_TOKEN } from "../../../test/support/admin.ts";
 import { suiteServer } from "../../../test/support/opened.ts";
 import { jsonLinesIn, linesIn, TIME, ugs, usersOf } from "./support/ugs.ts";
 
-/** A credential of the settings may have the form of a viewer session. */
+/** A setting's credential may have the form of a viewer session. */
 const JWT_TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJhIjoxfQ.c2lnbmF0dXJl";
 
 describe("the commands", () => {
@@ -132,7 +132,7 @@ describe("the commands", () => {
       expect(ofViewer.stdout).toMatch(/^source +a viewer session\ngroup +acme\n(.*\n)*viewer +bob$/m);
       expect(ofViewer.stderr).toBe(`To revoke it: ugs viewer session revoke --env ${name} -- acme\n`);
     }
-    // Two environments have it.
+    // Two environments have this token.
     expect((await root("token lookup", { input: foreign })).stdout.match(/^group +globex$/gm)).toHaveLength(2);
     expect((await other("token lookup", { input: foreign })).stdout.match(/^group +globex$/gm)).toHaveLength(1);
     expect((await other("token lookup", { input: group })).code).toBe(3);
@@ -147,7 +147,7 @@ describe("the commands", () => {
     });
   });
 
-  it("--out writes a secret to a new file that only its owner can read, and makes none if it cannot", async () => {
+  it("--out writes a secret to a new file that only its owner can read, and creates no token if it cannot", async () => {
     const { admin } = await newEnvironment();
     const folder = newFolder();
     const [file, groupFile] = [join(folder, "x.token"), join(folder, "group token")];
@@ -162,7 +162,7 @@ describe("the commands", () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
     const bearer = as(token.trim());
     expect((await bearer("whoami")).stdout).toMatch(/^role +manage$/m);
-    // A file that is there is kept, and the token in it stays valid.
+    // An existing file stays, and the token in it stays valid.
     const count = async () => linesIn((await admin("token list")).stdout).length;
     const before = await count();
     const id = /API token (\S+),/.exec(made.stderr)?.[1] ?? "";
@@ -183,7 +183,7 @@ describe("the commands", () => {
     expect((await admin(`token rotate ${id} --grace 1h --out ${file} --force`)).code).toBe(0);
     expect(readFileSync(file, "utf8")).not.toBe(token);
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    // As standard output would have it.
+    // The bytes that standard output would get.
     const json = await ugs(["group", "create", "acme", "--json", "--out", groupFile], {
       env: { UGS_URL: server.url, UGS_TOKEN: token.trim() },
     });
@@ -278,7 +278,7 @@ describe("the commands", () => {
     expect(adminToken).toMatch(/^ugk_/);
   });
 
-  it("deletes what is typed to be deleted, and nothing else", async () => {
+  it("deletes a group only after its id is typed", async () => {
     const { admin } = await newEnvironment();
     await admin("group create acme");
     for (const [keys, code, words] of [
@@ -299,14 +299,14 @@ describe("the commands", () => {
     expect((await admin("group get acme")).code).toBe(3);
   });
 
-  it("is interrupted while it waits for a token on standard input", async () => {
+  it("stops at Ctrl-C while it waits for a token on standard input", async () => {
     const controller = new AbortController();
     const waiting = root("viewer resolve", { isInputOpen: true, interrupt: controller.signal });
     controller.abort();
     expect(await waiting).toMatchObject({ code: 130, stderr: "ugs: interrupted\n" });
   });
 
-  it("shows nothing raw of what people named", async () => {
+  it("escapes control characters in names", async () => {
     const { admin } = await newEnvironment();
     await ugs(["group", "create", "hostile", "--name", "a\u001b[2Jb\u202ec\u009b31m"], {
       env: { UGS_URL: server.url, UGS_TOKEN: (await admin("token create --role manage --name x")).stdout.trim() },
@@ -319,7 +319,7 @@ describe("the commands", () => {
     }
   });
 
-  it("audit: the newest first, by filters; and as it happens, until it is interrupted", async () => {
+  it("audit: lists the newest events first, filters them, and follows new ones until Ctrl-C", async () => {
     const { admin } = await newEnvironment();
     await admin("group create a --name A");
     await admin("group update a --name B");
@@ -356,10 +356,10 @@ describe("the commands", () => {
       },
     });
     const told = () => (seen === "" ? [] : jsonLinesIn<{ readonly userGroupId: string }>(seen));
-    await waitFor("the event before is there", () => told().length === 1);
+    await waitFor("the earlier event is printed", () => told().length === 1);
     await admin("group create b");
     await admin("group update b --name B");
-    await waitFor("the new event comes", () => told().length === 2);
+    await waitFor("the new event is printed", () => told().length === 2);
     expect(told().map(({ userGroupId }) => userGroupId)).toEqual(["a", "b"]);
     controller.abort();
     expect((await following).code).toBe(130);

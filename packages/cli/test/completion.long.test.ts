@@ -7,27 +7,27 @@ import { describe, expect, it } from "vitest";
 import { newTerminal } from "../../../test/support/terminal.ts";
 import { UGS } from "./support/ugs.ts";
 
-/** How each shell is started without its settings, and loads completion. */
+/** How each shell starts without its settings and loads completion. */
 const SHELLS = {
   bash: ["bash --norc", "source <(ugs completion bash)"],
-  // By default, Tab in zsh first expands the word at the cursor, whatever the command is.
+  // By default, Tab in zsh first expands the word at the cursor, for every command.
   zsh: ["zsh -f", "autoload -U compinit; compinit -u; source <(ugs completion zsh); bindkey '^I' complete-word"],
   fish: ["fish --no-config", "ugs completion fish | source"],
 } as const;
 
-/** Ctrl-U. Ctrl-C would discard keys that are typed behind it. */
+/** Ctrl-U. Ctrl-C would discard the keys typed after it. */
 const KILL_LINE = "\u0015";
 
 type ShellName = keyof typeof SHELLS;
 
 const NAMES = Object.keys(SHELLS) as ShellName[];
 
-/** Records its words in a file, one a line, and offers one option. */
+/** Writes its arguments to a file, one per line, and offers one option. */
 const RECORDING = `printf '%s\\n' "$@" >> "$HOME/asked"
 case "$*" in *--en) printf '%s\\t%s\\n' --env 'an environment';; esac`;
 
 /**
- * A shell on a terminal, with completion loaded; undefined if the shell is not installed.
+ * A shell on a terminal with completion loaded, or undefined if the shell is not installed.
  *
  * @param answer a script that answers `ugs complete`
  */
@@ -49,7 +49,7 @@ async function newShell(name: ShellName, answer = `exec '${UGS}' "$@"`) {
     session.type(`${line}; echo step''-${steps}-done\r`);
     await waitFor(`${name} has run ${line}`, () => session.screen().includes(`step-${steps}-done`));
   };
-  /** Types keys, and waits until the screen shows a text. What is typed appears there in pieces. */
+  /** Types keys and waits until the screen shows a text. The screen may show typed keys in pieces. */
   const typeUntil = async (keys: string, shown: string) => {
     const seen = session.screen().length;
     session.type(keys);
@@ -78,26 +78,26 @@ describe.each(NAMES)("completion in %s", (name) => {
     }
   });
 
-  it("runs nothing of the command line and writes no file", async () => {
+  it("runs no part of the command line and writes no file", async () => {
     const shell = await newShell(name, RECORDING);
     if (!shell) return;
     writeFileSync(join(shell.cwd, "precious"), "precious\n");
     for (const word of HOSTILE) {
       for (const end of [" ", " --en", " --env=$(:>hit)="]) {
-        // The shell has answered Tab once it shows the next key; an answer to a question comes first.
+        // When the shell shows the next key, it has handled Tab. If it asked a question, the first key answers it.
         await shell.typeUntil(`${KILL_LINE}ugs group get ${word}${end}\t\tnQ`, "Q");
         expect(readdirSync(shell.cwd), `Tab behind ${word}${end}`).toEqual(["precious"]);
         expect(readFileSync(join(shell.cwd, "precious"), "utf8"), `Tab behind ${word}${end}`).toBe("precious\n");
       }
     }
-    // The shell asks for the rest of the command, and completes the second line alone.
+    // The shell waits for the rest of the command, and completes the second line alone.
     await shell.typeUntil(`${KILL_LINE}ugs group get 'a\rb;touch hit' \t\tnQ`, "Q");
     expect(readdirSync(shell.cwd), "Tab in the second line").toEqual(["precious"]);
     expect(shell.asked()).toMatch(/^group\nget\n\$\(touch hit\)\n--en$/m);
   });
 });
 
-/** Words that a shell would run, or for which it would write a file, if a script evaluated them. */
+/** Words that would run a command or write a file if the shell evaluated them. */
 const HOSTILE = [
   "$(touch hit)",
   "`touch hit`",

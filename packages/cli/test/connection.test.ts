@@ -10,11 +10,11 @@ import { asRoot, jsonLinesIn, linesIn, ugs, ugsBuilt } from "./support/ugs.ts";
 
 const REQUEST = /request [0-9a-f-]{36}/;
 
-describe("ugs, of a service", () => {
+describe("ugs with a service", () => {
   const server = suiteServer({ env: ADMIN_ENV });
   const env = () => asRoot(server);
 
-  it("tells whose the token is", async () => {
+  it("whoami shows the owner of the token", async () => {
     const { code, stdout, stderr } = await ugsBuilt(["whoami"], { env: env() });
     expect([code, stderr]).toEqual([0, ""]);
     expect(stdout).toMatch(new RegExp(`^service +${server.url}\nAPI token +root\n`));
@@ -39,7 +39,7 @@ describe("ugs, of a service", () => {
     expect(objects[0]).toMatchObject({ name: server.environment });
   });
 
-  it("refuses an unknown token, and one whose role is too low, with exit code 4 and the request", async () => {
+  it("exits with 4 for an unknown token or a role that is too low, and names the request", async () => {
     const unknown = await ugsBuilt(["whoami"], { env: { ...env(), UGS_TOKEN: "nobody-has-this-token" } });
     expect([unknown.code, unknown.stdout]).toEqual([4, ""]);
     expect(unknown.stderr).toMatch(/^ugs: the API token is unknown/);
@@ -53,12 +53,12 @@ describe("ugs, of a service", () => {
     });
   });
 
-  it("says when it does not speak TLS and the URL does", async () => {
+  it("reports that the service does not use TLS if the URL is https", async () => {
     const { stderr } = await ugs(["ping", "--url", server.url.replace("http", "https")]);
     expect(stderr).toMatch(/does not speak TLS\n {2}.*write http:/);
   });
 
-  it("is ready, which needs no token", async () => {
+  it("ping needs no token and reports that the service is ready", async () => {
     const { code, stdout } = await ugsBuilt(["ping", "--url", server.url]);
     expect(code).toBe(0);
     expect(stdout).toMatch(new RegExp(`^${server.url} is ready \\(\\d+ ms\\)\n$`));
@@ -69,14 +69,14 @@ describe("ugs, of a service", () => {
   });
 });
 
-describe("ugs, of a service with TLS,", () => {
+describe("ugs with a TLS service", () => {
   const { ca, server, client, stranger } = inject("certificates");
   const tls = { TLS_CERT_FILE: server.certFile, TLS_KEY_FILE: server.keyFile };
   const mutual = suiteServer({ env: { ...tls, TLS_CLIENT_CA_FILE: ca.certFile } });
   const ping = (url: string, ...args: string[]) => ugs(["ping", "--url", url, ...args]);
   const shown = ["--cert-file", client.certFile, "--key-file", client.keyFile];
 
-  it("trusts the authority that it is told of, and shows its own certificate", async () => {
+  it("trusts the given CA and presents its client certificate", async () => {
     expect((await ping(mutual.url, "--ca-file", ca.certFile, ...shown)).code).toBe(0);
     for (const [args, words] of [
       [shown, /authority that is not trusted here\n {2}give --ca-file FILE/],
@@ -93,12 +93,12 @@ describe("ugs, of a service with TLS,", () => {
     }
   });
 
-  it("says when it speaks TLS and the URL does not", async () => {
+  it("reports that the service uses TLS if the URL is http", async () => {
     expect((await ping(mutual.url.replace("https", "http"))).stderr).toMatch(/write https:/);
   });
 });
 
-describe("ugs, by the settings of a service beside it,", () => {
+describe("ugs with the settings of a local service", () => {
   const { ca, server } = inject("certificates");
   const tls = { TLS_CERT_FILE: server.certFile, TLS_KEY_FILE: server.keyFile };
   const mutual = { ...tls, TLS_CLIENT_CA_FILE: ca.certFile };
@@ -108,7 +108,7 @@ describe("ugs, by the settings of a service beside it,", () => {
   const here = (env: { readonly [name: string]: string }, ...args: string[]) =>
     ugs(["ping", "--local", ...args], { env });
 
-  it("asks on the port that they name, with TLS where they have it", async () => {
+  it("calls the port in the settings, over TLS if they enable it", async () => {
     const { stdout } = await here({ PORT: portOf(servers.plain.url), HOST: "0.0.0.0" });
     expect(stdout).toMatch(new RegExp(`^${servers.plain.url} is ready \\(\\d+ ms\\)\n$`));
     expect((await here({ ...tls, PORT: portOf(servers.tls.url), HOST: "127.0.0.1" })).code).toBe(0);
@@ -120,7 +120,7 @@ describe("ugs, by the settings of a service beside it,", () => {
     });
   });
 
-  it("says what is wrong where it is not answered, or they do not tell the port", async () => {
+  it("explains what is wrong if nothing answers or the settings name no port", async () => {
     for (const [env, code, words] of [
       [{ PORT: String(await freePort()) }, 6, /does not answer: ECONNREFUSED\n.*METRICS_PORT/],
       [{ PORT: portOf(servers.tls.url) }, 6, /does not answer/],
@@ -134,14 +134,14 @@ describe("ugs, by the settings of a service beside it,", () => {
     }
   });
 
-  it("says that it is not ready", async () => {
+  it("reports that the service is not ready", async () => {
     const busy = createServer((_, response) => void response.writeHead(503).end());
     const { port } = new URL(await newListener(busy));
     const { code, stderr } = await here({ PORT: port });
     expect([code, stderr]).toEqual([6, expect.stringContaining("is not ready: reads fail")]);
   });
 
-  it("says that only changes fail", async () => {
+  it("reports that only changes fail", async () => {
     const full = createServer(
       ({ url }, response) => void response.writeHead(url === "/readyz?changes" ? 503 : 200).end(),
     );
@@ -152,8 +152,8 @@ describe("ugs, by the settings of a service beside it,", () => {
   });
 });
 
-describe("ugs, where the service is not,", () => {
-  it("says what it tried: nothing listens, the name is unknown, no answer in time, no HTTP, somebody else", async () => {
+describe("ugs without a service", () => {
+  it("names the cause: connection refused, unknown host, timeout, not HTTP, another service", async () => {
     const silent = createTcpServer(() => {});
     const gibberish = createTcpServer((socket) => void socket.on("error", () => {}).end("220 ready\r\n"));
     const page = createServer(
@@ -179,7 +179,7 @@ describe("ugs, where the service is not,", () => {
     );
   });
 
-  it("names a proxy that it does not use", async () => {
+  it("reports a configured proxy that it does not use", async () => {
     const url = `http://127.0.0.1:${await freePort()}`;
     const ping = (env: { readonly [name: string]: string }) => ugs(["ping", "--url", url, "--timeout", "60s"], { env });
     const proxy = "http://user:secret-word@proxy.invalid";
@@ -188,14 +188,14 @@ describe("ugs, where the service is not,", () => {
       ping({ HTTPS_PROXY: proxy, NODE_USE_ENV_PROXY: "1" }),
     ]);
     expect([set.code, set.stderr]).toEqual([6, expect.stringMatching(/the proxy of HTTPS_PROXY is not used: Node/)]);
-    // Older ones than Node 24.5 do not know the setting.
+    // Node before 24.5 ignores the setting.
     const isKnown = process.allowedNodeEnvironmentFlags.has("--use-env-proxy");
     expect(used.stderr.includes("HTTPS_PROXY is not used")).toBe(!isKnown);
     expect(set.stderr).not.toContain("secret-word");
   });
 });
 
-describe("ugs, of a command line that is not right,", () => {
+describe("ugs with an invalid command line", () => {
   it.each([
     [["whoami"], {}, /no service is known\n {2}run: ugs login --url URL/],
     [["whoami", "--url", "http://127.0.0.1:1"], {}, /no token is known/],
@@ -212,7 +212,7 @@ describe("ugs, of a command line that is not right,", () => {
     [["whoami", "more"], {}, /too many arguments/],
     [["whoami", "--token=secret-word"], {}, /a token is never an argument/],
     [["whoami", "--token", "secret-word"], {}, /a token is never an argument/],
-  ])("%j says what to do, with exit code 2", async (args, env, words) => {
+  ])("exits with 2 and explains the mistake: %j", async (args, env, words) => {
     const { code, stdout, stderr } = await ugs(args, { env });
     expect([code, stdout]).toEqual([2, ""]);
     expect(stderr).toMatch(words);

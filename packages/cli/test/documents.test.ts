@@ -7,7 +7,7 @@ import { EXIT } from "../src/failures.ts";
 import { createProgram, loadCommands } from "../src/program.ts";
 import { Interrupted } from "../src/shell.ts";
 
-/** The program with all of its commands. */
+/** The program with all its commands. */
 async function loaded(): Promise<Command> {
   const streams = { stdin: new PassThrough(), stdout: new PassThrough(), stderr: new PassThrough() };
   const shell = { env: {}, ...streams, signal: new AbortController().signal };
@@ -16,7 +16,7 @@ async function loaded(): Promise<Command> {
   return program;
 }
 
-/** The commands that do something, as they are called, and what their help says of them. */
+/** Every command without subcommands, with the description from its help. */
 function commandsOf(command: Command, path: string): string[][] {
   const below = command.commands.flatMap((child) => commandsOf(child, `${path} ${child.name()}`));
   if (below.length > 0) return below;
@@ -26,18 +26,18 @@ function commandsOf(command: Command, path: string): string[][] {
   return [[path + args.join(""), command.description().replaceAll("`", "")]];
 }
 
-it("the table of commands has every command with the words of its help, and no other", async () => {
+it("the table of commands lists every command with its description, and no other", async () => {
   const documented = rowsOf("docs/cli.md", "Commands");
   expect(documented.map(([name, words]) => [name, words])).toEqual(commandsOf(await loaded(), "ugs"));
 });
 
-it("the table of settings has every option of all commands", async () => {
+it("the table of settings lists every option of all commands", async () => {
   const options = (await loaded()).options.map(({ long }) => long).filter((long) => long !== "--version");
   const documented = rowsOf("docs/cli.md", "Settings").flatMap(([names = ""]) => names.match(/--[\w-]+/g) ?? []);
   expect([...documented].sort()).toEqual([...options].sort());
 });
 
-it("the table of settings has every variable that is read", () => {
+it("the table of settings lists every environment variable that ugs reads", () => {
   const sources = readdirSync(new URL("../src/", import.meta.url), { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
     .map((name) => readFileSync(new URL(`../src/${name}`, import.meta.url), "utf8"));
@@ -46,13 +46,13 @@ it("the table of settings has every variable that is read", () => {
   expect(documented.sort()).toEqual([...read].sort());
 });
 
-it("the table of exit codes has every one, and no other", () => {
+it("the table of exit codes lists every code, and no other", () => {
   const codes = [...Object.values(EXIT), new Interrupted("SIGINT").exitCode, new Interrupted("SIGTERM").exitCode];
   const documented = rowsOf("docs/cli.md", "Exit codes").flatMap(([names = ""]) => names.split(", ").map(Number));
   expect(documented).toEqual(codes);
 });
 
-it("commands that issue an API token name it, and say what it may do", () => {
+it("commands that issue an API token give it a name and a role", () => {
   const docs = new URL("../../../docs/", import.meta.url);
   const texts = readdirSync(docs)
     .filter((name) => name.endsWith(".md"))

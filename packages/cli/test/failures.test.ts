@@ -18,7 +18,7 @@ function failing(code: Code, reason: string, outcome?: string): ConnectError {
   return error;
 }
 
-/** A service whose calls fail one after the other as they are told, and then succeed; and `ugs` of it. */
+/** A service that answers its first calls with the given failures and then succeeds, and `ugs` that calls it. */
 async function newFailing(failures: (ConnectError | "break" | "succeed")[] = []) {
   const requestIds: string[] = [];
   let response: ServerResponse | undefined;
@@ -28,7 +28,7 @@ async function newFailing(failures: (ConnectError | "break" | "succeed")[] = [])
     if (failure === "break") response?.destroy();
     else if (failure instanceof ConnectError) throw failure;
   };
-  /** Fails, or gives an answer. */
+  /** Fails or answers one call. */
   const answering =
     <T>(answer: T) =>
     (request: object): T => {
@@ -62,18 +62,18 @@ async function newFailing(failures: (ConnectError | "break" | "succeed")[] = [])
 }
 
 const unknown = () => failing(Code.Unavailable, "STORE_UNAVAILABLE", "unknown");
-/** A refusal that says when to come back, as all do that the service makes before it has done anything. */
+/** A refusal with a time to retry after. The service sends it before it changes anything. */
 const later = (reason: string) => {
   const error = failing(Code.ResourceExhausted, reason);
   error.metadata.set("retry-after", "0");
   return error;
 };
-/** What a proxy answers that has passed the call on, and has no answer of the service. */
+/** The answer of a proxy that forwarded the call and got no answer from the service. */
 const ofProxy = () => new ConnectError("HTTP 504", Code.Unavailable);
 const notMade = () => failing(Code.Unavailable, "STORE_UNAVAILABLE", "not_made");
 
-describe("a call that fails", () => {
-  it("is tried again where it changes nothing, surely was not made, or has a request id", async () => {
+describe("a failed call", () => {
+  it("is retried if it changes nothing, was surely not made, or has a request id", async () => {
     const cases: [args: string, failures: (ConnectError | "break")[]][] = [
       ["group list", [unknown(), "break"]],
       ["group update g --name x", [notMade(), notMade()]],
@@ -84,13 +84,13 @@ describe("a call that fails", () => {
     const runs = cases.map(async ([args, failures]) => {
       const { run, requestIds } = await newFailing(failures);
       expect([args, await run(args)]).toEqual([args, expect.objectContaining({ code: 0, calls: 3 })]);
-      // All with the same request id.
+      // All attempts have the same request id.
       expect(new Set(requestIds).size).toBe(1);
     });
     await Promise.all(runs);
   });
 
-  it("is not tried again where it may have been made, and says so", async () => {
+  it("is not retried if the change may have been made, and ugs reports that", async () => {
     for (const args of ["group update g --name x", "group delete g --yes", "env delete e --yes"]) {
       for (const failure of [unknown(), ofProxy(), "break" as const]) {
         const { run } = await newFailing([failure]);
@@ -114,7 +114,7 @@ describe("a call that fails", () => {
     });
   });
 
-  it("that is interrupted says so as well", async () => {
+  it("reports a change that may have been made if it is interrupted", async () => {
     const silent = createServer(() => {});
     const env = { UGS_URL: await newListener(silent), UGS_TOKEN: "a-token" };
     for (const [args, words] of [
@@ -129,14 +129,14 @@ describe("a call that fails", () => {
     }
   });
 
-  it("says nothing of a change where it makes none", async () => {
+  it("reports no change if the command only reads", async () => {
     const { run } = await newFailing(["break", "break", "break", "break"]);
     const { code, stderr } = await run("group list");
     expect([code, stderr]).toEqual([6, expect.stringContaining("closed the connection before it answered")]);
     expect(stderr).not.toContain("may have been made");
   });
 
-  it("says how a rotation is repeated that goes on failing, so that it is made once", async () => {
+  it("names the request id that makes a repeated rotation safe", async () => {
     const { run, requestIds } = await newFailing(Array.from({ length: 8 }, unknown));
     const { code, stderr } = await run("group rotate g");
     expect([code, stderr]).toEqual([6, expect.stringContaining(`with --request-id ${requestIds[0]}`)]);
@@ -144,7 +144,7 @@ describe("a call that fails", () => {
     expect([revoked.code, revoked.stderr]).toEqual([6, expect.stringContaining(`with --request-id ${requestIds[0]}`)]);
   });
 
-  it("says what was not made, and whom to ask where the service is at fault", async () => {
+  it("reports changes that were not made, and the request id for the service's log", async () => {
     const { run } = await newFailing(Array.from({ length: 4 }, notMade));
     expect(await run("group delete g --yes")).toMatchObject({
       code: 6,
@@ -163,7 +163,7 @@ describe("a call that fails", () => {
   });
 });
 
-it("deleting an environment goes on until it is gone, and takes that for done where the answer was lost", async () => {
+it("env delete continues until the environment is gone, and treats a missing environment as deleted", async () => {
   const late = failing(Code.NotFound, "ENVIRONMENT_NOT_FOUND");
   const steps = await newFailing(["succeed", "succeed", late]);
   expect(await steps.run("env delete e --force --yes")).toMatchObject({
@@ -175,7 +175,7 @@ it("deleting an environment goes on until it is gone, and takes that for done wh
   expect(await never.run("env delete e --force --yes")).toMatchObject({ code: 3, calls: 1 });
 });
 
-it("a service that is not ready ends ping with 6, unless only life is asked for", async () => {
+it("ping exits with 6 if the service is not ready, unless only liveness is checked", async () => {
   const { run, url } = await newFailing();
   expect(await run("ping")).toMatchObject({ code: 6, stdout: "", stderr: expect.stringContaining("is not ready") });
   expect(await run("ping --live")).toMatchObject({

@@ -11,7 +11,7 @@ import { summaryOf } from "./support/ugs.ts";
 
 const server = sharedServer();
 
-/** A hosted service with so many customers, and what imports them into a fresh environment. */
+/** A hosted service with this many customers, and an import from it into a new environment. */
 async function newMigration(count: number) {
   const hosted = await newHosted(count);
   const { environment, folder, run } = await newPlace(server);
@@ -23,7 +23,7 @@ async function newMigration(count: number) {
 }
 
 describe("ugs import --from-explo", () => {
-  it("keeps every token, can be repeated, and compares both sides", async () => {
+  it("keeps every token, can be repeated, and verifies both sides", async () => {
     const { hosted, environment, run } = await newMigration(46);
     const mapping = { "1": "own", "2": "of the parent" };
     hosted.customers[7] = customer(7, {
@@ -50,7 +50,7 @@ describe("ugs import --from-explo", () => {
       userGroupId: "customer-7",
     });
     expect(userGroup).toMatchObject({ mapping, properties: { own: 1, inherited: 2 } });
-    // The same list, by what each customer has itself.
+    // The same list with each customer's own values, without those of its parents.
     expect(summaryOf(await run("--dry-run", "--upsert", "--explo-values", "own", "--json"))).toMatchObject({
       updated: 1,
     });
@@ -68,26 +68,26 @@ describe("ugs import --from-explo", () => {
     }
   });
 
-  it("brings all though the list changes while it is read", async () => {
+  it("imports every customer even if the list changes while it is read", async () => {
     const { hosted, run } = await newMigration(50);
     let reads = 0;
     hosted.before = (page) => {
       reads += 1;
       if (page !== 2 || reads > 2) return false;
-      // What is added in front comes twice at the border of a page; what is removed draws another over it.
+      // A customer added to the front appears twice at a page border. A removed customer moves another one across it.
       hosted.customers.unshift(customer(9001), customer(9002));
       hosted.customers.splice(10, 3);
       return false;
     };
     const imported = summaryOf(await run("--json"));
-    // Those that were removed were there when the first page was read.
+    // The removed customers were in the list when the first page was read.
     expect(imported).toMatchObject({ created: 52, rejected: 0 });
     hosted.before = () => false;
     const { stdout } = await run("--verify");
     expect(stdout).toMatch(/ 0 {2}missing here\n *0 {2}different\n49 {2}equal\n(.*\n)* 3 {2}only here/);
   });
 
-  it("waits where it is told to, and asks again for what failed for the moment", async () => {
+  it("waits as long as Retry-After says, and retries temporary failures", async () => {
     const { hosted, run } = await newMigration(30);
     const answers: readonly [status: number, fields: { readonly [name: string]: string }][] = [
       [429, { "retry-after": "1" }],
@@ -102,7 +102,7 @@ describe("ugs import --from-explo", () => {
       const next = page === 2 ? answers[i++] : undefined;
       if (!next) return false;
       response.writeHead(next[0], next[1]);
-      // One breaks off in the middle of its answer.
+      // One answer breaks off in the middle.
       if (next[0] === 200) response.write("{", () => response.destroy());
       else response.end("{}");
       return true;
@@ -113,7 +113,7 @@ describe("ugs import --from-explo", () => {
     expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(990);
   });
 
-  it("reads a page again that was another one, and says when pages repeat for ever", async () => {
+  it("reads a page again if it has another number, and stops if pages repeat endlessly", async () => {
     const { hosted, run } = await newMigration(50);
     const pageOne = (response: Parameters<Hosted["before"]>[1]) => {
       const customers = hosted.customers.slice(0, 20);
@@ -133,7 +133,7 @@ describe("ugs import --from-explo", () => {
     expect(stderr).toMatch(/says that it has 50 customers, and lists 20\n {2}its pages repeat/);
   });
 
-  it("rejects customers that it cannot keep as they are", async () => {
+  it("rejects customers that it cannot import unchanged", async () => {
     const { hosted, run } = await newMigration(5);
     hosted.customers[1] = { ...customer(1), token: undefined } as unknown as (typeof hosted.customers)[number];
     hosted.customers[2] = customer(2, { name: null as unknown as string });
@@ -182,13 +182,13 @@ describe("ugs import --from-explo", () => {
       6,
       /something else than a list of customers/,
     ],
-  ])("says what to do about %s", async (_, change, code, words) => {
+  ])("explains what to do about %s", async (_, change, code, words) => {
     const { hosted, run } = await newMigration(1);
     change(hosted);
     const ended = await run();
     expect([ended.code, ended.stdout]).toEqual([code, ""]);
     expect(ended.stderr).toMatch(words);
-    // It is not asked again and again where it surely is not.
+    // Permanent failures are not retried.
     const nowhere = await run("--explo-url", `http://127.0.0.1:${await freePort()}`);
     expect([nowhere.code, nowhere.stderr]).toEqual([
       6,

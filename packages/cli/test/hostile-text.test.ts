@@ -10,15 +10,15 @@ import { linesIn, type RunOptions, UGS, ugs, usersOf } from "./support/ugs.ts";
 /** ESC, BEL, CR, C1, bidirectional, zero-width, ignorable and tag characters, and a line separator. */
 const HOSTILE = "a\u001b]0;x\u0007\r\n\t\u009b31m\u202e\u200b\u200d\u2060\u00ad\ufe0f\u{e0041}\u2028b";
 
-/** Everything but line breaks that must not reach a terminal. */
+/** Every character that must not reach a terminal, except line breaks. */
 const RAW = /[^\n\P{Cc}]|[\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
 
 const GROUPS = "groups.jsonl";
 
-describe("texts that a terminal would execute or not show", () => {
+describe("text that a terminal would execute or hide", () => {
   const server = sharedServer();
 
-  /** An environment with a group of hostile texts, and `ugs` for it in a folder with `groups.jsonl`. */
+  /** An environment with a group of hostile names, and `ugs` in a folder with `groups.jsonl`. */
   async function newPlace() {
     const folder = newFolder();
     const { token } = await usersOf(server).newEnvironment();
@@ -59,7 +59,7 @@ describe("texts that a terminal would execute or not show", () => {
     (args) => [printable(args.join(" ")), args] as const,
   );
 
-  it.each(TITLED)("are escaped on a terminal: ugs %s", async (_, args) => {
+  it.each(TITLED)("is escaped on a terminal: ugs %s", async (_, args) => {
     const { run } = await newPlace();
     const { stdout, stderr } = await run(args, { columns: 80, keys: "" });
     expect(stdout).not.toMatch(RAW);
@@ -67,7 +67,7 @@ describe("texts that a terminal would execute or not show", () => {
     expect(stdout + stderr).not.toBe("");
   });
 
-  it("are exported raw where standard output is not a terminal", async () => {
+  it("is exported unchanged if standard output is not a terminal", async () => {
     const { run, folder } = await newPlace();
     const [jsonl, csv] = [await run(["export"]), await run(["export", "--format", "csv"])];
     const [, line = ""] = linesIn(jsonl.stdout);
@@ -79,7 +79,7 @@ describe("texts that a terminal would execute or not show", () => {
     expect(readFileSync(file, "utf8")).toContain(`one,"${HOSTILE}",`);
   });
 
-  it("are escaped by the built ugs on a pseudo-terminal", async () => {
+  it("is escaped by the built ugs on a pseudo-terminal", async () => {
     const { env } = await newPlace();
     const session = newTerminal(`${UGS} export - --format csv`, { env: { ...env, XDG_CONFIG_HOME: newFolder() } });
     expect(await session.exited()).toBe(0);

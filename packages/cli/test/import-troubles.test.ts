@@ -13,7 +13,7 @@ import { jsonLinesIn, linesIn } from "./support/ugs.ts";
 describe("ugs import", () => {
   const server = sharedServer();
 
-  it("reads of a file that grows what was there, and says so", async () => {
+  it("imports the groups that a growing file had at the start, and reports the growth", async () => {
     const { gate, folder, run, counts } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 20));
     const held = hold(gate, "ImportUserGroups", 1);
@@ -33,7 +33,7 @@ describe("ugs import", () => {
     ["x.csv.gz", gzipSync("provided_id\na\n"), /is compressed\n {2}unpack it: gunzip -c FILE \| ugs import -/],
     ["x.csv", Buffer.from("\ufeffprovided_id\na\n", "utf16le"), /line 1 is not UTF-8\n {2}save the file as UTF-8/],
     ["x.csv", "provided_id,name,name\na,b,c\n", /names the column name twice/],
-  ])("says what to do about %s with %j", async (name, content, words) => {
+  ])("explains what to do about %s with %j", async (name, content, words) => {
     const { folder, run } = await newPlace(server);
     await writeFile(join(folder, name), content);
     const { code, stderr } = await run(["import", join(folder, name)]);
@@ -41,7 +41,7 @@ describe("ugs import", () => {
     expect(readdirSync(folder)).toEqual([name]);
   });
 
-  it("takes columns in any order, lines that end as on Windows, and leaves out columns where it is told to", async () => {
+  it("accepts columns in any order and Windows line ends, and ignores columns on request", async () => {
     const { folder, run } = await newPlace(server);
     const file = join(folder, "export.csv");
     await writeFile(file, '\ufeffcolour,mapping,name,provided_id\r\nred,"{""40"":""1""}","A ""q"",\r\nB",a\r\n');
@@ -54,7 +54,7 @@ describe("ugs import", () => {
     expect(JSON.parse(stdout)).toMatchObject({ providedId: "a", name: 'A "q",\r\nB', mapping: { "40": "1" } });
   });
 
-  it("says of a service that is older than it, which lacks the call, what that may be", async () => {
+  it("explains a missing RPC by an older service", async () => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 1));
     gate.before = ({ rpc, response }) => {
@@ -68,7 +68,7 @@ describe("ugs import", () => {
     expect(callsOf(gate, "ImportUserGroups")).toHaveLength(1);
   });
 
-  it("leaves nothing behind where nothing was done", async () => {
+  it("leaves no files behind if it imported nothing", async () => {
     const { folder, run } = await newPlace(server);
     const file = await fileOf(folder, [{ provided_id: "a", token: "foreign.token" }]);
     expect((await run(["import", file])).code).toBe(2);
@@ -80,7 +80,7 @@ describe("ugs import", () => {
     expect([empty.code, empty.stderr]).toEqual([0, "warning: what was given has no groups\n"]);
   });
 
-  it("waits as long as the service asks for when it is asked too often or has too much to do", async () => {
+  it("waits as long as the service asks when it is rate limited or overloaded", async () => {
     const { gate, folder, counts } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 10));
     const times: number[] = [];
@@ -96,7 +96,7 @@ describe("ugs import", () => {
     expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(690);
   });
 
-  it("ends when the service does not answer for every group, in place of asking for ever", async () => {
+  it("stops if the service does not answer for every group, instead of asking endlessly", async () => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 10));
     gate.before = ({ rpc, response }) => {
@@ -111,7 +111,7 @@ describe("ugs import", () => {
     expect(callsOf(gate, "ImportUserGroups")).toHaveLength(1);
   });
 
-  it("says by --dry-run --json what would become of each group, and changes nothing", async () => {
+  it("--dry-run --json reports the outcome for each group and changes nothing", async () => {
     const { environment, folder, run } = await newPlace(server, GROUPS.slice(0, 2));
     const [same, other] = GROUPS as [(typeof GROUPS)[number], (typeof GROUPS)[number]];
     const file = await fileOf(folder, [same, { ...other, name: "Other" }, { provided_id: "new" }, { provided_id: "" }]);

@@ -9,7 +9,7 @@ import { asRoot, jsonLinesIn, ugs, ugsBuilt } from "./support/ugs.ts";
 
 const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];
 
-it("ugs keys generate makes a key for TOKEN_KEYS, each time another one, and asks no service", async () => {
+it("ugs keys generate creates a random key for TOKEN_KEYS without a service", async () => {
   const made = await Promise.all([ugsBuilt(["keys", "generate"]), ugs(["keys", "generate", "--id", "k2"])]);
   expect(made.map(({ code, stderr }) => [code, stderr])).toEqual([
     [0, ""],
@@ -23,7 +23,7 @@ it("ugs keys generate makes a key for TOKEN_KEYS, each time another one, and ask
 });
 
 describeWithRedis("ugs keys", () => {
-  it("tell which groups need which key, change it, and say when the old one may be retired", async () => {
+  it("reports which groups need which key, re-encrypts them, and says when the old key may be removed", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const start = (keys: string, like?: TestServer) =>
@@ -45,7 +45,7 @@ describeWithRedis("ugs keys", () => {
       ["new", "0", "first: encrypts"],
       [""],
     ]);
-    // A worker that encrypts under the old key may have just written.
+    // A worker that encrypts with the old key may have written just now.
     await operator.hset("ug:{ug:token-keys}:uses", "old", String(Date.now()));
     const early = await ugs(["keys", "rotate"], { env });
     expect(early.stdout).toBe("30 user groups were looked at, and 30 encrypted under new.\n");
@@ -72,7 +72,7 @@ describeWithRedis("ugs keys", () => {
       ["root", ["token"]],
     ]);
 
-    // The service has too much to do for a moment, and breaks a connection.
+    // The service is overloaded for a moment and then breaks a connection.
     const gate = await newGate(server);
     let calls = 0;
     gate.before = (call) => {
@@ -90,7 +90,7 @@ describeWithRedis("ugs keys", () => {
     expect(answers.map(({ userGroup }) => userGroup)).toEqual(tokens);
   });
 
-  it("are told by a start that lacks a key how many groups need it", async () => {
+  it("a start without a needed key reports how many groups need it", async () => {
     const redis = await newRedis();
     const first = await newServer({ redisUrl: redis.url, env: { TOKEN_KEYS: OLD } });
     for (const userGroupId of ["a", "b", "c"]) await grpcClients(first).groups.getUserGroup({ userGroupId });

@@ -9,7 +9,7 @@ import { ugs } from "./support/ugs.ts";
 describe("profiles", () => {
   const server = sharedServer();
 
-  /** `ugs` with an empty folder for profiles of its own. */
+  /** `ugs` with an empty profile folder. */
   function newUser() {
     const config = newFolder();
     const run = (args: string, input = "", env: { readonly [name: string]: string } = {}) =>
@@ -17,7 +17,7 @@ describe("profiles", () => {
     return { run, fileOf: (name: string) => join(config, "ugs/profiles", `${name}.json`), config };
   }
 
-  it("are kept by login once the service knows the token, for their owner alone", async () => {
+  it("login stores a profile, readable by its owner alone, after the service has accepted the token", async () => {
     const { run, fileOf, config } = newUser();
     const kept = await run(`login --url ${server.url}`, `${ADMIN_TOKEN}\n`);
     expect(kept.code).toBe(0);
@@ -33,7 +33,7 @@ describe("profiles", () => {
     expect(readdirSync(join(config, "ugs/profiles"))).toEqual(["default.json"]);
   });
 
-  it("are chosen by --profile, UGS_PROFILE, or for good; logout forgets one", async () => {
+  it("--profile, UGS_PROFILE or `profile use` select a profile; logout removes one", async () => {
     const { run, fileOf } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     await run(`login --url ${server.url} --profile customer`, server.tokens.customer);
@@ -56,11 +56,11 @@ describe("profiles", () => {
     expect(await run("whoami --profile customer")).toMatchObject({ code: 2 });
   });
 
-  it("are replaced by another token or URL only if that is confirmed", async () => {
+  it("login asks before it replaces the token or URL of a profile", async () => {
     const { run, fileOf, config } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     const before = readFileSync(fileOf("default"), "utf8");
-    // The same again replaces nothing.
+    // The same token and URL replace nothing.
     expect((await run(`login --url ${server.url}`, ADMIN_TOKEN)).code).toBe(0);
     const unasked = await run("login", server.tokens.customer);
     expect([unasked.code, unasked.stderr]).toEqual([2, expect.stringMatching(/the profile default.*\n {2}give --yes/)]);
@@ -77,7 +77,7 @@ describe("profiles", () => {
     expect((await run("whoami")).stdout).toMatch(/^role +root$/m);
   });
 
-  it("give their token to no other service", async () => {
+  it("a profile's token is sent to its own service only", async () => {
     const { run } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     const other = await run("whoami --url http://127.0.0.1:1");
@@ -88,7 +88,7 @@ describe("profiles", () => {
     expect((await run(`whoami --url ${server.url}/`)).code).toBe(0);
   });
 
-  it("are refused where others can read them, or they are broken, with what to do", async () => {
+  it("a profile that others can read, or that is broken, is refused with what to do", async () => {
     const { run, fileOf } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     const file = fileOf("default");
@@ -110,7 +110,7 @@ describe("profiles", () => {
     expect((await run("whoami")).code).toBe(0);
   });
 
-  it("need a URL and a token that are right", async () => {
+  it("login requires a valid URL and token", async () => {
     const { run, config } = newUser();
     for (const [args, input, words] of [
       ["login", ADMIN_TOKEN, "ugs login --url URL"],
@@ -128,7 +128,7 @@ describe("profiles", () => {
     expect([full.code, full.stderr]).toEqual([2, expect.stringContaining("nothing was changed")]);
   });
 
-  it("are shown by ugs alone, which says what to do next", async () => {
+  it("ugs without arguments shows the profile and the next step", async () => {
     const { run, config } = newUser();
     const alone = () => ugs([], { env: { XDG_CONFIG_HOME: config } });
     expect(await alone()).toMatchObject({ code: 0, stdout: expect.stringContaining("ugs login --url") });

@@ -13,13 +13,13 @@ import { customer, newHosted } from "./support/hosted.ts";
 const DOCUMENT = "docs/migrate-from-explo.md";
 const COUNT = 40;
 
-/** What was said on a terminal, and the exit code of the last command. */
+/** The output on a terminal, and the exit code of the last command. */
 interface Said {
   readonly text: string;
   readonly code: number;
 }
 
-/** A bash on a terminal, in an empty folder, with `ugs` on its PATH. */
+/** bash on a terminal in an empty folder, with `ugs` on its PATH. */
 async function openBash() {
   const [folder, bin] = [newFolder(), newFolder()];
   symlinkSync(`${ROOT}/dist/ugs.js`, join(bin, "ugs"));
@@ -33,7 +33,7 @@ async function openBash() {
   return {
     folder,
     screen: bash.screen,
-    /** Types a line, and then an answer to each question. */
+    /** Types a line, then an answer to each question. */
     async type(line: string, ...answers: readonly (readonly [question: string, keys: string])[]): Promise<Said> {
       const from = bash.screen().length;
       bash.type(`${line}\n`);
@@ -44,12 +44,12 @@ async function openBash() {
             .slice(from + line.length)
             .includes(question),
         );
-        // Until a command has the terminal, bash takes for itself what is typed.
+        // Before a command takes the terminal, bash reads the typed keys itself.
         await waitFor(`${line} runs`, () => descendants(bash.pid).length > processes);
         bash.type(keys);
       }
-      const [, code] = await waitFor(`this ends: ${line}`, () => {
-        // The line itself is shown first.
+      const [, code] = await waitFor(`the command exits: ${line}`, () => {
+        // The terminal shows the line itself first.
         return bash.screen().length > from + line.length ? ready(from + line.length) : null;
       });
       return { text: bash.screen().slice(from), code: Number(code) };
@@ -57,18 +57,18 @@ async function openBash() {
   };
 }
 
-it("the way from the hosted service works as it is written, there and back", async () => {
+it("the documented migration from the hosted service works, in both directions", async () => {
   const server = await newServer({ env: ADMIN_ENV });
   const hosted = await newHosted(COUNT);
   const inherited = { properties: { own: 1 }, computed_properties: { own: 1, inherited: 2 } };
   hosted.customers[7] = customer(7, inherited);
   const bash = await openBash();
-  /** A line as it is typed here. */
+  /** A documented line with this test's values. */
   const here = (line: string) =>
     line
       .replace("https://groups.example.com", server.url)
       .replace("--from-explo ", `--from-explo --explo-url ${hosted.url} `);
-  /** Types the lines of a section; gives what each says. */
+  /** Types the lines of a section and returns the output of each. */
   async function walk(section: string, answers: { readonly [line: string]: readonly [string, string] }) {
     const lines = blocksOf(DOCUMENT, section).flatMap(({ code }) => code.trimEnd().split("\n"));
     const said: { [line: string]: Said } = {};
@@ -79,7 +79,7 @@ it("the way from the hosted service works as it is written, there and back", asy
     }
     return said;
   }
-  /** Asks for a group as a back end does. */
+  /** Gets a group like a back end. */
   async function ask(base: string, header: string, id: string): Promise<unknown> {
     const token = readFileSync(join(bash.folder, "back-ends.token"), "utf8").trim();
     const url = `${base}/api/user?user_group_id=${encodeURIComponent(id)}`;
@@ -108,7 +108,7 @@ it("the way from the hosted service works as it is written, there and back", asy
   expect(compared["ugs import --verify"]).toMatchObject({ code: 0, text: expect.stringMatching(/\n40 {2}equal\n/) });
   expect(compared["ugs viewer resolve"]).toMatchObject({ code: 0, text: expect.stringMatching(/group +customer-3\n/) });
 
-  // What has changed there until the switch is brought by another import.
+  // A second import brings the changes made until the switch.
   hosted.customers[5] = customer(5, { name: "Renamed" });
   expect((await walk(load, {}))["ugs import --upsert"]?.text).toMatch(/ 1 {2}updated\n39 {2}unchanged\n/);
   expect((await bash.type(here("ugs import --from-explo --explo-token-file explo.token --verify"))).code).toBe(0);

@@ -18,7 +18,7 @@ describe("ugs, built", () => {
   const env = () => ({ ...asRoot(server), UGS_ENV: server.environment });
 
   beforeAll(async () => {
-    // More than a pipe holds.
+    // More than a pipe buffers.
     const userGroups = Array.from({ length: 300 }, (_, i) => ({
       providedId: `group-${String(i).padStart(4, "0")}`,
       name: `\u6f22${ESCAPE}[31m${"long ".repeat(50)}`,
@@ -27,13 +27,13 @@ describe("ugs, built", () => {
     await adminOf(server.url).importUserGroups(request);
   });
 
-  /** Runs a command line of bash, with `ugs` for the one that is built. */
+  /** Runs a bash command line in which `ugs` is the built program. */
   function bash(command: string) {
     const functions = `ugs() { '${process.execPath}' '${UGS}' "$@"; }; set -o pipefail; `;
     return runProgram(["bash", "--norc", "-c", functions + command], { env: env() });
   }
 
-  it("ends quietly when the reader of its output has enough", async () => {
+  it("exits quietly when the reader of its output closes the pipe", async () => {
     const { code, stdout, stderr } = await bash("ugs group list | head -n 2");
     expect(stdout.split("\n")).toHaveLength(3);
     expect([code, stderr]).toEqual([0, ""]);
@@ -41,10 +41,10 @@ describe("ugs, built", () => {
     expect(linesIn(whole.stdout)).toHaveLength(301);
   });
 
-  it("says when a token that it made could not be written, and what to do", async () => {
+  it("explains what to do if it could not write a token that it created", async () => {
     const { code, stderr } = await bash("ugs token create --role read --name lost > /dev/full");
     expect([code, stderr]).toEqual([1, expect.stringMatching(/ENOSPC.*is lost\n {2}run: ugs token rotate \w+/)]);
-    // No token is made here, and it can be shown again.
+    // This command creates no token, and the group's token can be shown again.
     const shown = await bash(
       `unset UGS_ENV; UGS_TOKEN=${server.tokens.customer} ugs group create group-0001 > /dev/full`,
     );
@@ -55,13 +55,13 @@ describe("ugs, built", () => {
       code: 2,
       stderr: expect.stringMatching(/standard output: its disk is full \(ENOSPC\)/),
     });
-    // It begins when nobody reads any longer.
+    // Runs when the reader has closed the pipe.
     const waiting = "trap '' PIPE; while echo; do sleep 0.01; done 2> /dev/null";
     const closed = await bash(`{ ${waiting}; ugs token create --role read --name lost; } | true`);
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringMatching(/is lost\n {2}run: ugs token rotate/)]);
   });
 
-  it("writes a token alone to standard output, so that a shell can keep it", async () => {
+  it("writes only the token to standard output, so that a shell can store it", async () => {
     const file = join(newFolder(), "token");
     const { code, stdout } = await bash(
       `umask 077; ugs token create --role manage --name x > ${file} && UGS_TOKEN= UGS_ENV= ugs whoami --token-file ${file}`,
@@ -70,7 +70,7 @@ describe("ugs, built", () => {
     expect(readFileSync(file, "utf8")).toMatch(/^ugk_\w{40}\n$/);
   });
 
-  it("ends at Ctrl-C with 130 while it calls", async () => {
+  it("exits with 130 at Ctrl-C during a call", async () => {
     const silent = createServer(() => {});
     const url = await newListener(silent);
     const connected = once(silent, "connection");
@@ -84,7 +84,7 @@ describe("ugs, built", () => {
     const terminal = (args: string, given: { readonly [name: string]: string } = {}) =>
       newTerminal(`${UGS} ${args}`, { env: { XDG_CONFIG_HOME: newFolder(), ...given } });
 
-    it("asks for URL and token, and shows neither the token nor anything of it", async () => {
+    it("login asks for URL and token, and does not show the token", async () => {
       const session = terminal("login");
       await waitFor("it asks for the URL", () => session.screen().includes("URL of the service: "));
       session.type(`${server.url}\r`);
@@ -96,7 +96,7 @@ describe("ugs, built", () => {
       expect(session.screen()).not.toContain("*");
     });
 
-    it("cuts tables to its width, shows nothing raw, and takes NO_COLOR for an answer", async () => {
+    it("truncates tables at the terminal's width, escapes control characters, and respects NO_COLOR", async () => {
       const bold = terminal("group list --limit 3", env());
       const plain = terminal("group list --limit 3", { ...env(), NO_COLOR: "1" });
       expect([await bold.exited(), await plain.exited()]).toEqual([0, 0]);
@@ -104,18 +104,18 @@ describe("ugs, built", () => {
       expect(plain.screen()).not.toContain(ESCAPE);
       const lines = linesIn(plain.screen());
       expect(lines).toHaveLength(4);
-      // The character of two cells is one of the line.
+      // A character of two cells counts as one character of the line.
       for (const line of lines) expect(line.length).toBeLessThan(80);
       expect(lines[1]).toMatch(/^group-0000 +\u6f22\\x1b\[31mlo.*\u2026.*long +20/);
     });
 
-    it("warns that it keeps the token that it shows", async () => {
+    it("warns that the terminal keeps the token that it shows", async () => {
       const session = terminal("token create --role read --name shown", env());
       expect(await session.exited()).toBe(0);
       expect(session.screen()).toMatch(/cannot be shown again. Its secret:\nugk_\w{40}\nThis terminal may keep it/);
     });
 
-    it("deletes nothing at Ctrl-C in place of the id", async () => {
+    it("deletes nothing if Ctrl-C is typed instead of the id", async () => {
       const session = terminal("group delete group-0007", env());
       await waitFor("it asks", () => session.screen().includes("To go on, type group-0007: "));
       session.type("\u0003");

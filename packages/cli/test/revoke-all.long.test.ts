@@ -8,7 +8,7 @@ import { jsonLinesIn } from "./support/ugs.ts";
 
 const REVOKE = "RevokeUserGroupTokens";
 
-describe("ugs group revoke of many groups", () => {
+describe("ugs group revoke for many groups", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
   /** The token of each group. */
@@ -20,16 +20,16 @@ describe("ugs group revoke of many groups", () => {
     return new Map(groups.flatMap(({ provided_id: id, token }) => (id === undefined ? [] : [[id, token]])));
   }
 
-  /** The groups that have another token than before. */
+  /** The groups whose token has changed. */
   function changedIn(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): string[] {
     return [...after].flatMap(([id, token]) => (before.get(id) === token ? [] : [id]));
   }
 
-  it("replaces each token once, however often it is cut off and run again", async () => {
+  it("replaces each token once, even if it is interrupted and run again", async () => {
     const place = await newPlace(server, GROUPS.slice(0, 40));
     const { gate, run, environment } = place;
     const original = await tokensOf(place);
-    // From the third eight on, no call reaches the service.
+    // From the third batch of eight on, no call reaches the service.
     gate.before = ({ rpc }) => rpc === REVOKE && callsOf(gate, REVOKE).length > 16;
     const controller = new AbortController();
     const running = run(["group", "revoke", "--all", "--yes"], { interrupt: controller.signal });
@@ -43,7 +43,7 @@ describe("ugs group revoke of many groups", () => {
     const done = changedIn(original, half);
     expect(done).toHaveLength(16);
 
-    // What may have been made is not made twice: these answers are lost.
+    // These answers are lost. A change that may have been made is not made twice.
     gate.before = ({ rpc, response }) => {
       if (rpc !== REVOKE || ![3, 12].includes(callsOf(gate, REVOKE).length)) return;
       response.writeHead = () => response.destroy() as never;
@@ -61,7 +61,7 @@ describe("ugs group revoke of many groups", () => {
     expect(new Set(ids).size).toBe(24);
     expect(ids).toHaveLength(26);
 
-    // A group that is made later keeps its token.
+    // A group created later keeps its token.
     gate.before = () => false;
     await adminOf(server.url).importUserGroups({
       environment: { name: environment },
@@ -72,7 +72,7 @@ describe("ugs group revoke of many groups", () => {
     );
   });
 
-  it("revokes those with a prefix, with a grace period, which a later run ends", async () => {
+  it("revokes groups by prefix with a grace period, which a later run ends", async () => {
     const place = await newPlace(server, GROUPS.slice(0, 12));
     const { run } = place;
     const original = await tokensOf(place);
@@ -93,7 +93,7 @@ describe("ugs group revoke of many groups", () => {
     expect(await stateOf(original.get("group-0000"))).toBe(0);
   });
 
-  it("revokes nothing unless it is clear which, and that is confirmed", async () => {
+  it("revokes nothing unless the groups are named and the user confirms", async () => {
     const place = await newPlace(server, GROUPS.slice(0, 2));
     const { run, gate, environment } = place;
     for (const [args, words] of [

@@ -11,13 +11,13 @@ import { newTerminal } from "../../../test/support/terminal.ts";
 import { bodyOf, callsOf, fileOf, GROUPS, hold, newPlace, type Place, stateOf } from "./support/place.ts";
 import { linesIn, summaryOf, UGS } from "./support/ugs.ts";
 
-/** What is said at Ctrl-C, behind how far it was where that took long. */
+/** The message at Ctrl-C, after the progress if the run took long. */
 const INTERRUPTED = /^(\w+ported .*\n)*run the same command again to go on where it was cut off\nugs: interrupted\n$/;
 
-describe("ugs export that is cut off", () => {
+describe("an interrupted ugs export", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
-  it("goes on behind its last page after kill -9, and says what to do once only its state is left", async () => {
+  it("resumes after its last page if it is killed, and explains what to do if only its state is left", async () => {
     const { gate, folder, run, start } = await newPlace(server, GROUPS);
     const [file, whole] = [join(folder, "out.jsonl"), join(folder, "whole.jsonl")];
     expect((await run(["export", whole, "--include-tokens"])).code).toBe(0);
@@ -25,11 +25,11 @@ describe("ugs export that is cut off", () => {
 
     const held = hold(gate, "ExportUserGroups", 2);
     const killed = start(["export", file, "--include-tokens"]);
-    await waitFor("its first page is kept", () => held.isReached() && stateOf(`${file}.export-state`)?.["groups"]);
+    await waitFor("its first page is stored", () => held.isReached() && stateOf(`${file}.export-state`)?.["groups"]);
     killed.signal("SIGKILL");
     expect(await killed.exited()).toBe(null);
     expect([existsSync(file), existsSync(`${file}.part`)]).toEqual([false, true]);
-    // What was written behind the last state does not count.
+    // Lines written after the last state are discarded.
     await appendFile(`${file}.part`, '{"provided_id":"half');
     const left = join(folder, "left.export-state");
     await copyFile(`${file}.export-state`, left);
@@ -44,7 +44,7 @@ describe("ugs export that is cut off", () => {
     expect([existsSync(`${file}.part`), existsSync(`${file}.export-state`)]).toEqual([false, false]);
     expect((await run(["import", file, "--verify"])).code).toBe(0);
 
-    // Killed between the name and the end of the state.
+    // As if killed while it writes the state.
     await copyFile(left, `${file}.export-state`);
     const again = await run(["export", file, "--include-tokens", "--force"]);
     expect([again.code, again.stderr]).toEqual([
@@ -55,13 +55,13 @@ describe("ugs export that is cut off", () => {
     expect(await bodyOf(file)).toBe(await bodyOf(whole));
   });
 
-  it("keeps what it has at Ctrl-C, says how to go on, and goes on", async () => {
+  it("keeps its pages at Ctrl-C, explains how to resume, and resumes", async () => {
     const { gate, folder, run } = await newPlace(server, GROUPS);
     const file = join(folder, "out.csv");
     const held = hold(gate, "ExportUserGroups", 2);
     const controller = new AbortController();
     const running = run(["export", file], { interrupt: controller.signal });
-    await waitFor("its first page is kept", () => held.isReached() && stateOf(`${file}.export-state`)?.["groups"]);
+    await waitFor("its first page is stored", () => held.isReached() && stateOf(`${file}.export-state`)?.["groups"]);
     controller.abort();
     expect(await running).toEqual({
       code: 130,
@@ -75,12 +75,12 @@ describe("ugs export that is cut off", () => {
     expect((await run(["import", file, "--verify", "--json"])).code).toBe(0);
   });
 
-  it("stops when another one writes the same file, which that one then has whole", async () => {
+  it("stops if another export writes the same file, which then completes", async () => {
     const { gate, folder, run } = await newPlace(server, GROUPS);
     const file = join(folder, "out.jsonl");
     const held = hold(gate, "ExportUserGroups", 1);
     const first = run(["export", file]);
-    await waitFor("the first one asks", held.isReached);
+    await waitFor("the first export sends a request", held.isReached);
     gate.before = () => false;
     expect((await run(["export", file])).code).toBe(0);
     const written = await bodyOf(file);
@@ -96,14 +96,14 @@ describe("ugs export that is cut off", () => {
   });
 });
 
-describeWithRedis("ugs, while the service's Redis is away,", () => {
-  it("waits, and then goes on with an export and an import", async () => {
+describeWithRedis("ugs while the service's Redis is down", () => {
+  it("waits, then resumes an export and an import", async () => {
     const redis = await newRedis();
     const proxy = await newProxy(redis);
     const server = await newServer({ redisUrl: proxy.url, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "500ms" } });
     const { gate, folder, run } = await newPlace(server, GROUPS);
     const file = join(folder, "out.jsonl");
-    /** Takes Redis away at the second call of an RPC, until it has failed twice, and breaks a connection besides. */
+    /** Stops Redis at the second call of an RPC until two calls have failed, and breaks a connection too. */
     const disturb = (name: string) => {
       gate.calls.length = 0;
       gate.before = ({ rpc, response }) => {
@@ -126,16 +126,16 @@ describeWithRedis("ugs, while the service's Redis is away,", () => {
   });
 });
 
-describe("ugs import that is cut off", () => {
+describe("an interrupted ugs import", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
-  it("keeps what it has at Ctrl-C, says how to go on, and goes on", async () => {
+  it("keeps its progress at Ctrl-C, explains how to resume, and resumes", async () => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, [...GROUPS.slice(0, 3), { provided_id: 7 }, ...GROUPS.slice(3)]);
     const held = hold(gate, "ImportUserGroups", 2);
     const controller = new AbortController();
     const running = run(["import", file], { interrupt: controller.signal });
-    await waitFor("its first request is kept", () => stateOf(`${file}.import-state`)?.["records"] === 500);
+    await waitFor("its first request is stored", () => stateOf(`${file}.import-state`)?.["records"] === 500);
     controller.abort();
     expect(await running).toEqual({
       code: 130,
@@ -149,12 +149,12 @@ describe("ugs import that is cut off", () => {
     expect(existsSync(`${file}.import-state`)).toBe(false);
   });
 
-  it("stops when another one imports the same file, and each group is there once", async () => {
+  it("stops if another import reads the same file, and each group is imported once", async () => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, [{ provided_id: 7 }, ...GROUPS]);
     const held = hold(gate, "ImportUserGroups", 1);
     const first = run(["import", file]);
-    await waitFor("the first one sends", () => callsOf(gate, "ImportUserGroups").length === 3);
+    await waitFor("the first import sends a request", () => callsOf(gate, "ImportUserGroups").length === 3);
     gate.before = () => false;
     const second = await run(["import", file, "--json"]);
     expect(summaryOf(second)).toMatchObject({ created: GROUPS.length, rejected: 1 });
@@ -169,7 +169,7 @@ describe("ugs import that is cut off", () => {
     expect((await run(["import", file, "--verify"])).code).toBe(0);
   });
 
-  it("shows on a terminal how far it is in one line, which is gone at its end", async () => {
+  it("shows its progress on a terminal in one line, and clears it at the end", async () => {
     const { gate, env, folder } = await newPlace(server);
     const file = await fileOf(folder, GROUPS);
     gate.before = async ({ rpc }) => {
@@ -184,10 +184,10 @@ describe("ugs import that is cut off", () => {
   });
 });
 
-describe("ugs, on a disk that is full,", () => {
+describe("ugs on a full disk", () => {
   const server = suiteServer({ env: ADMIN_ENV });
 
-  /** Runs lines of a shell in a disk of so many KiB, where `ugs` is the one that is built and `more` enlarges the disk. */
+  /** Runs shell lines on a disk of this many KiB. `ugs` is the built program, and `more` enlarges the disk. */
   async function onDisk({ env, folder }: Place, kib: number, lines: readonly string[]): Promise<string[]> {
     const disk = newFolder();
     const script = [
@@ -202,7 +202,7 @@ describe("ugs, on a disk that is full,", () => {
     return run.output().split("end of line\n");
   }
 
-  it("says so, and goes on with an export once there is room", async () => {
+  it("reports the full disk, and resumes an export when there is space", async () => {
     const place = await newPlace(server, GROUPS);
     const [full, , again, written = ""] = await onDisk(place, 112, [
       "ugs export out.jsonl",
@@ -215,7 +215,7 @@ describe("ugs, on a disk that is full,", () => {
     );
     expect(full).toContain("\ncode 2\n");
     expect(again).toBe(`exported 1,200 groups of ${place.environment} to out.jsonl\ncode 0\n`);
-    // The second page alone was asked for again.
+    // Only the second page was requested again.
     const asked = callsOf(place.gate, "ExportUserGroups").map(({ message }) => Boolean(message["pageToken"]));
     expect(asked).toEqual([false, true, true]);
     const whole = join(place.folder, "whole.jsonl");
@@ -224,7 +224,7 @@ describe("ugs, on a disk that is full,", () => {
     expect(groups).toEqual([...linesIn(await bodyOf(whole)), "out.jsonl"]);
   });
 
-  it("says so, and goes on with an import once there is room, with each reject once", async () => {
+  it("reports the full disk, and resumes an import when there is space, with each reject once", async () => {
     const place = await newPlace(server);
     const file = await fileOf(
       place.folder,
@@ -244,7 +244,7 @@ describe("ugs, on a disk that is full,", () => {
     expect(rejects.split("\n").slice(-3)).toEqual(["in.jsonl", "in.rejects.jsonl", ""]);
   });
 
-  it("keeps the profile that there is", async () => {
+  it("keeps the existing profile", async () => {
     const place = await newPlace(server);
     const [kept, , full, after] = await onDisk(place, 64, [
       `export XDG_CONFIG_HOME=$PWD; umask 077; echo "$UGS_TOKEN" > token; unset UGS_TOKEN; ugs login --token-file token`,

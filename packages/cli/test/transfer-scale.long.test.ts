@@ -12,26 +12,30 @@ import { describeWithRedis, newRedis, newServer } from "../../../test/support/op
 import { newGate } from "./support/gate.ts";
 import { asRoot, linesIn, startUgs } from "./support/ugs.ts";
 
-/** How many groups are moved, `TRANSFER_GROUPS=100000` for what a migration may have, and how often the import is killed. */
+/** Number of groups, and how often the test kills the import. A migration may have `TRANSFER_GROUPS=100000`. */
 const COUNT = Number(process.env["TRANSFER_GROUPS"] ?? 10_000);
 const KILLS = 5;
 
-/** How many groups `ugs` sends at once. */
+/** Number of groups in one request of `ugs`. */
 const GROUPS_A_REQUEST = 500;
 
-/** The most memory that a move may take, in MiB, however many groups there are. */
+/** Memory limit of a transfer in MiB, for any number of groups. */
 const MAX_RSS_MIB = 250;
 
-/** What a run of `ugs` came to. */
+/** Outcome of a run of `ugs`. */
 interface Ended {
   readonly code: number | null;
   readonly output: string;
   readonly seconds: number;
-  /** The most memory that it had, in MiB. */
+  /** Peak memory in MiB. */
   readonly rssMib: number;
 }
 
-/** Runs the `ugs` that is built. @param onStart is given the process, which it may end */
+/**
+ * Runs the built `ugs`.
+ *
+ * @param onStart receives the process, and may end it
+ */
 async function run(args: readonly string[], url: string, onStart = (_: RunningProcess) => {}): Promise<Ended> {
   const begun = performance.now();
   const child = startUgs(args, asRoot({ url }));
@@ -55,13 +59,13 @@ function statusOf(pid: number): string {
   }
 }
 
-/** What an unfinished import has dealt with, as its file says. */
+/** Number of groups that an unfinished import has processed, from its state file. */
 function recordsOf(state: string): number {
   return existsSync(state) ? (JSON.parse(readFileSync(state, "utf8")) as { records: number }).records : 0;
 }
 
 describeWithRedis("many groups", () => {
-  it(`are imported though the import is killed, and exported again`, { timeout: 1_200_000 }, async () => {
+  it(`are imported although the import is killed, and exported again`, { timeout: 1_200_000 }, async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const folder = newFolder();
@@ -83,7 +87,7 @@ describeWithRedis("many groups", () => {
     let killed = 0;
     for (let i = 1; i <= KILLS; i++) {
       const part = (COUNT * i) / (KILLS + 2);
-      // What is behind the part comes so slowly that its state is written, and seen, before the end.
+      // Lines after this part arrive slowly, so the import writes its state before the end.
       let sent = recordsOf(state);
       gate.before = async ({ rpc }) => {
         if (rpc !== "ImportUserGroups") return;
@@ -91,7 +95,7 @@ describeWithRedis("many groups", () => {
         if (sent > part) await pause(300);
       };
       const ended = await run(["import", file, "--env", "killed"], gate.url, (child) => {
-        // Each gets a part of the way, then ends as by the kernel.
+        // Each run processes a part, then the kernel kills it.
         void waitFor(`the import is at part ${i}`, () => recordsOf(state) >= part).then(() => child.signal("SIGKILL"));
       });
       if (ended.code === null) killed += 1;
@@ -103,7 +107,8 @@ describeWithRedis("many groups", () => {
     expect(resumed.code).toBe(0);
     const { summary } = JSON.parse(linesIn(resumed.output).at(-1) ?? "") as { summary: { [name: string]: number } };
     expect(summary).toMatchObject({ updated: 0, tokenNewer: 0, rejected: 0, resumed: records });
-    // What was under way when it was killed is sent again, and is there: four requests, and what the state lacks.
+    // Requests in flight at a kill are sent again and find their groups: four requests, and groups missing from the
+    // state.
     expect((summary["created"] ?? 0) + (summary["unchanged"] ?? 0)).toBe(COUNT);
     expect(records).toBeGreaterThanOrEqual((COUNT * KILLS) / (KILLS + 2));
     expect(existsSync(state)).toBe(false);
@@ -115,7 +120,7 @@ describeWithRedis("many groups", () => {
     const exported = await run(["export", one, "--env", "killed", "--include-tokens"], server.url);
     await run(["export", other, "--env", "whole", "--include-tokens"], server.url);
     expect(exported.code).toBe(0);
-    // Both environments, and what they came from, are equal.
+    // Both environments and the source file are equal.
     const back = await run(["import", other, "--env", "killed", "--verify", "--json"], server.url);
     expect([back.code, back.output]).toEqual([0, expect.stringContaining(`"unchanged":${COUNT}`)]);
     const bodyOf = async (path: string) => (await readFile(path, "utf8")).split("\n").slice(1).sort();

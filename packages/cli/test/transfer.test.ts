@@ -10,7 +10,7 @@ import { newPlace } from "./support/place.ts";
 
 const server = sharedServer();
 
-/** A client that reads every text as it is: protobuf-es drops U+FEFF at the beginning of those in binary messages. */
+/** A client that reads every string unchanged. protobuf-es drops a leading U+FEFF from strings in binary messages. */
 function readingJson() {
   const transport = createConnectTransport({ baseUrl: server.url, httpVersion: "1.1", useBinaryFormat: false });
   return createClient(AdminService, presenting(transport, ADMIN_TOKEN));
@@ -25,7 +25,7 @@ interface Row {
   readonly token: string;
 }
 
-/** Groups that are hard to write down. */
+/** Groups whose values are hard to encode. */
 const HOSTILE: readonly Row[] = [
   {
     provided_id: "plain",
@@ -74,7 +74,7 @@ const HOSTILE: readonly Row[] = [
 ];
 
 describe.each(["jsonl", "csv"])("ugs export and import of %s", (format) => {
-  it("bring everything back, to the byte", async () => {
+  it("round-trips every byte", async () => {
     const { folder, run, counts } = await newPlace(server);
     const { environment: copy, ...other } = await newPlace(server);
     const first = join(folder, "first.jsonl");
@@ -105,7 +105,7 @@ describe.each(["jsonl", "csv"])("ugs export and import of %s", (format) => {
 });
 
 describe("ugs import", () => {
-  it("tells why groups are rejected, in a file that can be mended and imported", async () => {
+  it("writes rejected groups and the reasons to a file that can be corrected and imported", async () => {
     const { folder, run, counts } = await newPlace(server);
     const file = join(folder, "groups.jsonl");
     const lines = [
@@ -175,11 +175,11 @@ describe("ugs import", () => {
       unchanged: 1,
       rejected: 16,
     });
-    // A file of an import before is kept.
+    // A file of an earlier import stays.
     expect(await readFile(`${rejects}.old`, "utf8")).toContain("token.m");
   });
 
-  it("goes on behind what is not CSV", async () => {
+  it("continues after lines that are not CSV", async () => {
     const { environment, folder, counts } = await newPlace(server);
     const file = join(folder, "groups.csv");
     const rows = [
@@ -216,8 +216,8 @@ describe("ugs import", () => {
   });
 });
 
-describe("ugs import that stops", () => {
-  it("goes on with the same file and options only, unless it is told to start over", async () => {
+describe("an ugs import that stops", () => {
+  it("resumes with the same file and options only, unless --restart is given", async () => {
     const { folder, run, counts } = await newPlace(server);
     const file = join(folder, "groups.jsonl");
     await writeFile(file, '{"provided_id":"a"}\nnone\n');
@@ -237,7 +237,7 @@ describe("ugs import that stops", () => {
 
   it.each([
     [
-      "a token of no time",
+      "a token without a time",
       "x.jsonl",
       '{"provided_id":"a","token":"foreign.1"}\n',
       /it is not known of when it is\n {2}give --snapshot/,
@@ -280,7 +280,7 @@ describe("ugs import that stops", () => {
       /no column provided_id: acme,Acme Corporation,\{\},\{\},foreign-…\n/,
     ],
     ["no file", "/nowhere.csv", "", /there is no such file/],
-  ])("says what to do about %s", async (_, name, text, words) => {
+  ])("explains what to do about %s", async (_, name, text, words) => {
     const { folder, run } = await newPlace(server);
     const file = name.startsWith("/") ? name : join(folder, name);
     if (text !== "") await writeFile(file, text);
@@ -288,7 +288,7 @@ describe("ugs import that stops", () => {
     expect([code, stderr]).toEqual([2, expect.stringMatching(words)]);
   });
 
-  it("reads standard input, and says of an export what is in its way", async () => {
+  it("reads standard input, and names what prevents an export", async () => {
     const { folder, run, counts } = await newPlace(server);
     expect(await counts(["import", "-"], { input: "provided_id\na\nb\n" })).toMatchObject({ created: 2 });
     const { stdout } = await run(["export", "--prefix", "b"]);
@@ -300,7 +300,7 @@ describe("ugs import that stops", () => {
     expect((await run(["export", file, "--force"])).code).toBe(0);
   });
 
-  it("leaves alone what is no file of rejects, and no other file than its own", async () => {
+  it("does not overwrite a file that is not its own", async () => {
     const { folder, run } = await newPlace(server);
     const file = join(folder, "groups.csv");
     await writeFile(file, "provided_id\na\n\u0007\n");

@@ -9,7 +9,7 @@ describe("viewer sessions and the keys that sign them", () => {
   const server = sharedServer();
   const { as, root, ...users } = usersOf(server);
 
-  /** A new environment with the group `acme`, its token, and a token of role `admin`. */
+  /** A new environment with the group `acme`, its token, and an `admin` token. */
   async function newEnvironment() {
     const { name, admin } = await users.newEnvironment();
     const properties = join(newFolder(), "properties.json");
@@ -18,14 +18,14 @@ describe("viewer sessions and the keys that sign them", () => {
     return { env: name, admin, token };
   }
 
-  /** Makes a session. */
+  /** Creates a session. */
   async function newSession(run: ReturnType<typeof as>, args = ""): Promise<string> {
     const made = await run(`viewer session create --group acme --audience dashboards${args}`);
     expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+\n$/) });
     return made.stdout.trim();
   }
 
-  it("create: by the id of a group or by its token, and resolve tells what it says", async () => {
+  it("create: takes the id of a group or its token, and resolve shows the claims", async () => {
     const { env, admin, token } = await newEnvironment();
     const folder = newFolder();
     const create = (args: string, options?: RunOptions) =>
@@ -104,7 +104,7 @@ describe("viewer sessions and the keys that sign them", () => {
     expect(await admin("viewer session")).toMatchObject({ code: 2, stderr: expect.stringContaining("revoke") });
   });
 
-  it("revoke: the sessions of one viewer or of the whole group, once it is confirmed", async () => {
+  it("revoke: revokes the sessions of one viewer or of the whole group after confirmation", async () => {
     const { env, admin, token } = await newEnvironment();
     const [bob, eve, nobody] = [
       await newSession(admin, " --viewer bob"),
@@ -119,7 +119,7 @@ describe("viewer sessions and the keys that sign them", () => {
       code: 2,
       stderr: expect.stringContaining("give --yes"),
     });
-    // What a script has whose variable is not set ends nothing.
+    // A script whose variable is unset revokes nothing.
     expect(await admin("viewer session revoke acme --yes --viewer ")).toMatchObject({ code: 2 });
     expect(await admin("viewer session revoke acme --viewer bob", { keys: "acme\r" })).toMatchObject({ code: 2 });
     expect(await codes()).toEqual([0, 0, 0]);
@@ -138,7 +138,7 @@ describe("viewer sessions and the keys that sign them", () => {
     expect(await admin("viewer session revoke nobody --yes")).toMatchObject({ code: 3 });
   });
 
-  it("signing-key: list and rotate; sessions end where that is asked for, once it is confirmed", async () => {
+  it("signing-key: lists and rotates keys, and ends sessions on request after confirmation", async () => {
     const { env, admin } = await newEnvironment();
     const none = await admin("signing-key list");
     expect([none.code, none.stdout, none.stderr]).toEqual([0, "", expect.stringContaining("There are no keys yet")]);

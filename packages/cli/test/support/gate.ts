@@ -6,30 +6,30 @@ import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol
 import { newListener } from "@user-group-service/testing/opened";
 import { ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.ts";
 
-/** A call on its way. */
+/** A call from `ugs` to the service. */
 export interface GateCall {
   readonly rpc: string;
-  /** What was sent, where it was JSON. */
+  /** The request body, if it was JSON. */
   readonly message: { readonly [field: string]: unknown };
   readonly response: ServerResponse;
 }
 
-/** Stands between `ugs` and the service, and decides what passes. */
+/** A proxy between `ugs` and the service that decides which calls pass. */
 export interface Gate {
   readonly url: string;
-  /** Every call that came, in their order. */
+  /** Every call, in order. */
   readonly calls: GateCall[];
-  /** Is told of each call before it passes; true: it is answered already. */
+  /** Called for each call before it passes. Returns true if it has answered the call. */
   before: (call: GateCall) => unknown;
 }
 
-/** Opens a gate to a service. */
+/** Opens a gate in front of a service. */
 export async function newGate({ url }: { readonly url: string }): Promise<Gate> {
   const calls: GateCall[] = [];
   const gate = { calls, before: (_: GateCall): unknown => false };
   const server = createServer(async (incoming, response) => {
     const body = await buffer(incoming).catch(() => undefined);
-    // Whoever calls may be gone before all of the call is here.
+    // The caller may disconnect before the whole call has arrived.
     if (!body) return;
     const isJson = incoming.headers["content-type"] === "application/json";
     const message = isJson ? (JSON.parse(body.toString()) as GateCall["message"]) : {};
@@ -49,12 +49,16 @@ function pass(
     response.writeHead(answer.statusCode ?? 502, answer.headers);
     answer.pipe(response);
   });
-  // Whoever called may be gone already.
+  // The caller may have disconnected.
   passing.on("error", () => response.destroy());
   passing.end(body);
 }
 
-/** Answers a call as the service does when it fails. @param retryMs after which the call may be made again */
+/**
+ * Answers a call with an error of the service.
+ *
+ * @param retryMs delay before a retry, in milliseconds
+ */
 export function refuse(
   { response }: GateCall,
   { code, reason, retryMs }: { readonly code: Code; readonly reason: string; readonly retryMs?: number },
@@ -70,7 +74,7 @@ export function refuse(
   return true;
 }
 
-/** A refusal because there were too many calls. */
+/** The refusal of a rate-limited call. */
 export function refuseRate(call: GateCall, reason: "RATE_LIMITED" | "OVERLOADED", retryMs: number): true {
   return refuse(call, { code: Code.ResourceExhausted, reason, retryMs });
 }

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { newListener } from "@user-group-service/testing/opened";
 
-/** A customer as the hosted service lists it. */
+/** A customer in the list of the hosted service. */
 export interface Customer {
   readonly token: string;
   readonly name: string;
@@ -11,22 +11,22 @@ export interface Customer {
   readonly [field: string]: unknown;
 }
 
-/** What answers in place of a page, or undefined: the page. */
+/** An answer instead of a page. Undefined: the page. */
 export type Answer = (page: number, response: ServerResponse) => boolean;
 
-/** A server that answers as the documentation of the hosted service says. */
+/** A server that behaves as the documentation of the hosted service says. */
 export interface Hosted {
   readonly url: string;
   readonly token: string;
-  /** The list, which tests may change while it is read. */
+  /** The list of customers. Tests may change it while it is read. */
   readonly customers: Customer[];
-  /** The pages that were asked for with the token, in their order. */
+  /** The pages requested with the token, in order. */
   readonly asked: number[];
-  /** What is done before a page is answered; true: it is answered already. */
+  /** Called before a page is answered. Returns true if it has answered the request. */
   before: Answer;
 }
 
-/** A customer with a token of 64 characters. */
+/** A customer with a 64-character token. */
 export function customer(i: number, given: Partial<Customer> = {}): Customer {
   const mapping = { "40": "213", "134": i };
   const properties = i % 2 === 0 ? { region: `r${i % 7}` } : null;
@@ -47,7 +47,7 @@ export function customer(i: number, given: Partial<Customer> = {}): Customer {
   };
 }
 
-/** Starts one with so many customers. */
+/** Starts a hosted service with this many customers. */
 export async function newHosted(count: number): Promise<Hosted> {
   const customers = Array.from({ length: count }, (_, i) => customer(i));
   const asked: number[] = [];
@@ -61,7 +61,7 @@ function answer(hosted: Omit<Hosted, "url">, request: IncomingMessage, response:
   const json = (status: number, value: object) => {
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
   };
-  // Without the slash at the end it says so.
+  // Without the slash at the end of the path, the hosted service answers with this error.
   if (request.method !== "GET" || url.pathname !== "/v2/api/customers/") {
     json(405, { detail: "Method not allowed" });
   } else if (request.headers["explo-authorization"] !== `Token ${hosted.token}`) {

@@ -8,7 +8,7 @@ import { adminOf, newName } from "../../../../test/support/admin.ts";
 import { type Gate, type GateCall, newGate } from "./gate.ts";
 import { asRoot, type Run, type RunOptions, startUgs, summaryOf, ugs } from "./ugs.ts";
 
-/** Groups for two pages of an export, and three requests of an import. */
+/** Enough groups for two pages of an export and three requests of an import. */
 export const GROUPS = Array.from({ length: 1_200 }, (_, i) => ({
   provided_id: `group-${String(i).padStart(4, "0")}`,
   name: `Group ${i}`,
@@ -16,16 +16,16 @@ export const GROUPS = Array.from({ length: 1_200 }, (_, i) => ({
   properties: { seats: i },
 }));
 
-/** A gate, an environment behind it, and `ugs` that reaches it through the gate. */
+/** A gate, an environment behind it, and `ugs` that calls it through the gate. */
 export interface Place {
   readonly gate: Gate;
   readonly env: { readonly [name: string]: string };
   readonly environment: string;
   readonly folder: string;
   run(args: readonly string[], options?: RunOptions): Promise<Run>;
-  /** Runs it with `--json`, and gives what an import or a comparison has counted. */
+  /** Runs `ugs` with `--json`, and returns the counts of an import or a verification. */
   counts(args: readonly string[], options?: RunOptions): Promise<{ readonly [name: string]: unknown }>;
-  /** Starts the `ugs` that is built. */
+  /** Starts the built `ugs`. */
   start(args: readonly string[]): RunningProcess;
 }
 
@@ -47,12 +47,12 @@ export async function fileOf(folder: string, groups: readonly object[]): Promise
   return file;
 }
 
-/** The calls of an RPC that came to a gate. */
+/** The calls of an RPC that reached the gate. */
 export function callsOf({ calls }: Gate, name: string): GateCall[] {
   return calls.filter(({ rpc }) => rpc === name);
 }
 
-/** Has calls of an RPC wait from the `nth` on, until they are let go. */
+/** Holds calls of an RPC back, from the `nth` on, until they are released. */
 export function hold(gate: Gate, name: string, nth: number) {
   let letGo = () => {};
   const free = new Promise<void>((resolve) => {
@@ -64,13 +64,13 @@ export function hold(gate: Gate, name: string, nth: number) {
   return { letGo, isReached: () => callsOf(gate, name).length >= nth };
 }
 
-/** The groups in a file, without its first line. */
+/** The groups in a file, without the first line. */
 export async function bodyOf(path: string): Promise<string> {
   const text = await readFile(path, "utf8");
   return text.slice(text.indexOf("\n") + 1);
 }
 
-/** A state that is written, as JSON; undefined: none is. */
+/** The stored state as JSON, or undefined if there is none. */
 export function stateOf(path: string): { readonly [name: string]: unknown } | undefined {
   return existsSync(path)
     ? (JSON.parse(readFileSync(path, "utf8")) as { readonly [name: string]: unknown })

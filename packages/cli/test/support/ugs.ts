@@ -9,31 +9,31 @@ import { ADMIN_TOKEN, newName } from "../../../../test/support/admin.ts";
 import { runUgs } from "../../src/run.ts";
 import { Interrupted } from "../../src/shell.ts";
 
-/** The `ugs` that is built. */
+/** The built `ugs`. */
 export const UGS = `${ROOT}/dist/ugs.js`;
 
-/** What a run of `ugs` left. */
+/** Output and exit code of a run of `ugs`. */
 export interface Run {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** How `ugs` is run. */
+/** How to run `ugs`. */
 export interface RunOptions {
-  /** The environment, beside an empty folder for profiles. */
+  /** Environment variables, in addition to an empty profile folder. */
   readonly env?: { readonly [name: string]: string };
-  /** What standard input has. Default: nothing. */
+  /** Standard input. Default: empty. */
   readonly input?: string;
-  /** What is typed on a terminal, in place of `input`. */
+  /** Keys typed on a terminal, instead of `input`. */
   readonly keys?: string;
-  /** The width of standard output as a terminal. Default: it is not a terminal. */
+  /** Width of standard output as a terminal. Default: not a terminal. */
   readonly columns?: number;
-  /** Whether standard input stays open. Default: it ends. */
+  /** Keeps standard input open. Default: it ends. */
   readonly isInputOpen?: boolean;
-  /** Interrupts the run, as Ctrl-C does. */
+  /** Interrupts the run like Ctrl-C. */
   readonly interrupt?: AbortSignal;
-  /** Is told what standard output gets, as it comes. */
+  /** Receives standard output while `ugs` runs. */
   readonly onOutput?: (text: string) => void;
 }
 
@@ -59,12 +59,12 @@ export async function ugs(
   return { code, stdout: out, stderr: err };
 }
 
-/** Runs the `ugs` that is built, in a process of its own. */
+/** Runs the built `ugs` in a separate process. */
 export function ugsBuilt(args: readonly string[], options?: RunOptions): Promise<Run> {
   return runProgram([UGS, ...args], options);
 }
 
-/** Runs a program in a process of its own, with an empty folder for profiles. */
+/** Runs a program in a separate process with an empty profile folder. */
 export async function runProgram(
   [program = "", ...args]: readonly string[],
   { env, input = "" }: RunOptions = {},
@@ -77,21 +77,19 @@ export async function runProgram(
   return { code: child.exitCode, stdout, stderr };
 }
 
-/** Starts the `ugs` that is built, likewise; it ends with the test. */
+/** Starts the built `ugs` in a separate process, which ends with the test. */
 export function startUgs(args: readonly string[], env: RunOptions["env"]): RunningProcess {
   return newProcess(startProcess([UGS, ...args], { env: { XDG_CONFIG_HOME: newFolder(), ...env } }));
 }
 
-/**
- * Who runs `ugs` of a server: the bearer of a token, and root. They are given a command line whose words have no spaces.
- */
+/** `ugs` with a token of a server, and `ugs` as root. Both take a command line whose words contain no spaces. */
 export function usersOf(server: { readonly url: string }) {
   const as =
     (token: string) =>
     (args: string, options: RunOptions = {}) =>
       ugs(args.split(" "), { ...options, env: { UGS_URL: server.url, UGS_TOKEN: token, ...options.env } });
   const root = as(ADMIN_TOKEN);
-  /** A new environment, with a token of role `admin`, whose bearer is called `operator`. */
+  /** A new environment, with an `admin` token named `operator`. */
   async function newEnvironment() {
     const name = `${newName()}/Testing`;
     expect((await root(`env create ${name}`)).code).toBe(0);
@@ -101,25 +99,25 @@ export function usersOf(server: { readonly url: string }) {
   return { as, root, newEnvironment };
 }
 
-/** The environment for root of a server. */
+/** Creates the environment as root of a server. */
 export function asRoot({ url }: { readonly url: string }) {
   return { UGS_URL: url, UGS_TOKEN: ADMIN_TOKEN };
 }
 
-/** The lines of what was said. */
+/** Splits output into lines. */
 export function linesIn(said: string): string[] {
   return said.trimEnd().split("\n");
 }
 
-/** Lines of JSON, read. */
+/** Parses lines of JSON. */
 export function jsonLinesIn<T = unknown>(said: string): T[] {
   return linesIn(said).map((line) => JSON.parse(line) as T);
 }
 
-/** A time as `ugs` writes it. */
+/** A time in the format of `ugs`. */
 export const TIME = "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ";
 
-/** What `--json` says at its end. */
+/** The last line of `--json` output. */
 export function summaryOf({ stdout, stderr }: Run): { readonly [name: string]: unknown } {
   const last = linesIn(stdout).at(-1) ?? "";
   expect(last, stderr).toMatch(/^\{"summary"/);
