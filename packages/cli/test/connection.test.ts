@@ -79,10 +79,10 @@ describe("ugs with a TLS service", () => {
   it("trusts the given CA and presents its client certificate", async () => {
     expect((await ping(mutual.url, "--ca-file", ca.certFile, ...shown)).code).toBe(0);
     for (const [args, words] of [
-      [shown, /authority that is not trusted here\n {2}give --ca-file FILE/],
-      [["--ca-file", ca.certFile], /wants a certificate of the caller\n {2}give --cert-file/],
-      [["--ca-file", stranger.certFile, ...shown], /authority that is not trusted here/],
-      [["--ca-file", ca.certFile, ...shown, "--server-name", "else.example"], /for another name\n.*--server-name/],
+      [shown, /\n {2}give --ca-file FILE/],
+      [["--ca-file", ca.certFile], /\n {2}give --cert-file/],
+      [["--ca-file", stranger.certFile, ...shown], /\n {2}give --ca-file FILE/],
+      [["--ca-file", ca.certFile, ...shown, "--server-name", "else.example"], /\n.*--server-name/],
       [["--ca-file", ca.certFile, "--cert-file", client.certFile], /--cert-file and --key-file go together/],
       [["--ca-file", "/nowhere.pem"], /cannot read \/nowhere.pem: there is no such file/],
       [["--ca-file", client.keyFile], /has no certificate in PEM/],
@@ -166,10 +166,10 @@ describe("ugs without a service", () => {
     const runs = await Promise.all(pings.map((args) => ugs(args)));
     expect(runs.map(({ code }) => code)).toEqual([6, 6, 6, 6, 6]);
     for (const [i, words] of [
-      /cannot reach http:\/\/ugs.invalid: the name ugs.invalid is not known/,
+      /cannot reach http:\/\/ugs\.invalid: .*\n.*DNS/,
       /nothing listens at 127/,
       /did not answer within 200 ms/,
-      /what it answers is no HTTP/,
+      /cannot reach .* HTTP\n/,
       /is not the User Group Service/,
     ].entries()) {
       expect(runs[i]?.stderr).toMatch(words);
