@@ -7,10 +7,10 @@ import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
-import { describeWithRedis, newLaunched, newOperator, newProxy, newRedis } from "./support/opened.ts";
+import { describeWithRedis, newOperator, newProxy, newRedis, newServerProcess } from "./support/opened.ts";
 import { healthOf, metricsOf, waitUntilReady } from "./support/operations.ts";
 import { grpcClients, succeeds } from "./support/rpc.ts";
-import { type LaunchedServer, tokenKey } from "./support/server.ts";
+import { type ServerProcess, tokenKey } from "./support/server.ts";
 
 const TOKEN = "0123456789abcdef";
 
@@ -18,12 +18,12 @@ describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it sta
   const launched = async (redisUrl: string, env: { [name: string]: string } = {}) => {
     const port = await freePort();
     const settings = { PORT: String(port), API_TOKENS: `e=${TOKEN}`, LOG_LEVEL: "debug", REDIS_TIMEOUT: "1s" };
-    const server = newLaunched({ runtime, redisUrl, env: { ...settings, ...env } });
+    const server = newServerProcess({ runtime, redisUrl, env: { ...settings, ...env } });
     const tokens = { customer: TOKEN, testing: "", untagged: "" };
     return { ...server, tokens, url: `http://127.0.0.1:${port}` };
   };
-  const says = (server: LaunchedServer, text: string) => server.log().filter(({ msg }) => msg.startsWith(text));
-  const isAlive = (server: LaunchedServer & { url: string }) =>
+  const says = (server: ServerProcess, text: string) => server.log().filter(({ msg }) => msg.startsWith(text));
+  const isAlive = (server: ServerProcess & { url: string }) =>
     waitFor("it is alive", async () => (await http1(server.url, "/healthz").catch(() => undefined))?.status === 200);
   /** A Redis that was there, and is not any more. */
   const absentRedis = async () => {

@@ -4,7 +4,7 @@ import { candidateOf } from "../src/store/environments.ts";
 import { FIELD } from "../src/store/groups/group-record.ts";
 import { ENVIRONMENTS_KEY, environmentKey } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf } from "./support/admin.ts";
-import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
+import { describeWithRedis, newOperator, newRedis, newServer, newServerProcess } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { groupKeyOf, numberOfEnvironment } from "./support/stored-keys.ts";
@@ -61,7 +61,7 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     await adminOf(server.url).acceptStoreData({});
     await waitFor("all is told again", async () => JSON.stringify(await told()) === JSON.stringify(before));
     expect(await operator.zcard(ENVIRONMENTS_KEY)).toBe(3);
-    const wrong = newLaunched({ redisUrl: redis.url, env: { TOKEN_KEYS: `other:${OTHER_KEY}`, API_TOKENS: "" } });
+    const wrong = newServerProcess({ redisUrl: redis.url, env: { TOKEN_KEYS: `other:${OTHER_KEY}`, API_TOKENS: "" } });
     expect(await wrong.exited()).toBe(1);
     expect(wrong.output()).toContain("TOKEN_KEYS holds none of the keys");
   });

@@ -8,11 +8,11 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { HealthCheckResponse_ServingStatus as Status } from "../gen/grpc/health/v1/health_pb.ts";
 import { adminOf } from "./support/admin.ts";
-import { newLaunched, newProxy, newRedis, newServer, redisUrl, sharedServer } from "./support/opened.ts";
+import { newProxy, newRedis, newServer, newServerProcess, redisUrl, sharedServer } from "./support/opened.ts";
 import { healthOf, metricOf } from "./support/operations.ts";
 import type { RedisProxy } from "./support/redis-proxy.ts";
 import { grpcClients } from "./support/rpc.ts";
-import type { LaunchedServer, TestServer } from "./support/server.ts";
+import type { ServerProcess, TestServer } from "./support/server.ts";
 
 const GOAWAY_FRAME = 7;
 const HTTP1_GET = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -55,7 +55,7 @@ async function isRefused({ url }: TestServer): Promise<boolean> {
   return raw.received().length === 0;
 }
 
-const says = (server: LaunchedServer, text: string) => server.log().some(({ msg }) => msg === text);
+const says = (server: ServerProcess, text: string) => server.log().some(({ msg }) => msg === text);
 
 /** Ends a server that has calls under way, a watcher of its health, and connections without a call; gives what each saw. */
 async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
@@ -172,7 +172,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   const first = sharedServer({ runtime });
   it("says that its port is taken, and ends with 1", async () => {
     const { port } = new URL(first.url);
-    const second = newLaunched({ runtime, env: { PORT: port, API_TOKENS: "e=0123456789abcdef" } });
+    const second = newServerProcess({ runtime, env: { PORT: port, API_TOKENS: "e=0123456789abcdef" } });
     expect(await second.exited()).toBe(1);
     expect(second.output()).toContain(port);
     expect(second.output()).toMatch(/in use|taken/i);
@@ -182,7 +182,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 
   it("makes two API tokens when it has none, and shows a command that works when pasted", async () => {
-    const server = newLaunched({ runtime });
+    const server = newServerProcess({ runtime });
     const url = await waitFor("it listens", () => server.log().find(({ msg }) => msg === "listening")?.["url"]);
     const line = server.log().find((each) => "api_tokens" in each);
     const tokens = line?.["api_tokens"] as { [environment: string]: string };

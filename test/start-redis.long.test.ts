@@ -1,7 +1,7 @@
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { expect, inject, it } from "vitest";
-import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "./support/opened.ts";
+import { describeWithRedis, newOperator, newRedis, newServer, newServerProcess } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
 import type { TestRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
@@ -12,7 +12,7 @@ const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
 describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => {
   /** Starts a server that is to end by itself with 1; all that it wrote. */
   const refused = async (env: { [name: string]: string }) => {
-    const server = newLaunched({ runtime, env: { TOKEN_KEYS, API_TOKENS: "e=0123456789abcdef", ...env } });
+    const server = newServerProcess({ runtime, env: { TOKEN_KEYS, API_TOKENS: "e=0123456789abcdef", ...env } });
     expect(await server.exited()).toBe(1);
     const output = server.output();
     expect(output).not.toMatch(/\n\s+at /);

@@ -7,7 +7,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, inject, it } from "vitest";
 import type { Log } from "../src/observability/log.ts";
 import { Supervisor } from "../src/server/supervisor.ts";
-import { describeWithRedis, newLaunched } from "./support/opened.ts";
+import { describeWithRedis, newServerProcess } from "./support/opened.ts";
 
 const redisUrl = inject("redisUrl");
 const WORKER = fileURLToPath(new URL("fixtures/supervisor/worker.js", import.meta.url));
@@ -57,7 +57,7 @@ describe("a supervisor", () => {
 describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
   const env = { WORKERS: "3", LOG_LEVEL: "debug", API_TOKENS: "e=0123456789abcdef" };
   const start = (settings: { [name: string]: string } = {}) => {
-    const server = newLaunched({ runtime, redisUrl, env: { ...env, ...settings } });
+    const server = newServerProcess({ runtime, redisUrl, env: { ...env, ...settings } });
     const says = (text: string) => server.log().filter(({ msg }) => msg === text);
     return { ...server, says, workers: () => descendants(server.pid).filter(isWorker) };
   };

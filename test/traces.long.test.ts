@@ -8,7 +8,7 @@ import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, inject, it } from "vitest";
 import { bearer } from "./support/admin.ts";
-import { describeWithRedis, newLaunched, newRedis, newServer, patient } from "./support/opened.ts";
+import { describeWithRedis, newRedis, newServer, newServerProcess, patient } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
 import { mountSecrets } from "./support/secret-files.ts";
 import type { TestServer } from "./support/server.ts";
@@ -133,7 +133,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
 describe("traces", () => {
   it("are not started on Deno when it may not connect to the collector", async () => {
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://192.0.2.1:4318" };
-    const server = newLaunched(patient({ runtime: "deno", env }));
+    const server = newServerProcess(patient({ runtime: "deno", env }));
     expect(await server.exited()).toBe(1);
     expect(server.output()).toContain(
       'Deno does not allow 192.0.2.1:4318; add "192.0.2.1:4318" to permissions.default.net in deno.json',

@@ -7,10 +7,10 @@ import { RUNTIMES, type Runtime } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { adminOf } from "./support/admin.ts";
-import { newLaunched, newServer } from "./support/opened.ts";
+import { newServer, newServerProcess } from "./support/opened.ts";
 import { metricOf } from "./support/operations.ts";
 import { grpcClients, succeeds } from "./support/rpc.ts";
-import type { LaunchedServer } from "./support/server.ts";
+import type { ServerProcess } from "./support/server.ts";
 
 const PRELOAD = join(ROOT, "test/fixtures/hanging-file/preload.mjs");
 const ROOT_TOKEN = `root-${crypto.randomUUID()}`;
@@ -52,7 +52,7 @@ async function startWith({ folder, files }: ReturnType<typeof newFiles>, runtime
 }
 
 /** Ends a server. It must be gone within seconds of its last line. @returns its exit code */
-async function end(server: LaunchedServer): Promise<number | null> {
+async function end(server: ServerProcess): Promise<number | null> {
   server.signal("SIGTERM");
   await waitFor("it says that it has closed", () => server.log().some(({ msg }) => msg === "closed"));
   await waitFor("its process is gone", () => !server.isRunning(), 15_000);
@@ -92,7 +92,7 @@ describe.each(RUNTIMES)("a file of a setting that cannot be read, on %s", (runti
     const { folder, pathOf, files } = newFiles();
     makePipe(pathOf("pipe"));
     const env = { ...files, API_TOKENS: "", API_TOKENS_FILE: pathOf("pipe") };
-    const server = newLaunched({ runtime, env, denoFlags: [`--allow-read=${folder}`] });
+    const server = newServerProcess({ runtime, env, denoFlags: [`--allow-read=${folder}`] });
     expect(await server.exited()).toBe(1);
     expect(server.output()).toContain(`API_TOKENS_FILE cannot be read: no regular file at ${pathOf("pipe")}`);
   });
@@ -121,7 +121,7 @@ describe("a file of a setting whose mount does not answer", () => {
   it("ends the start with its name", async () => {
     const files = newFiles();
     makePipe(files.pathOf("pipe"));
-    const server = newLaunched({ env: { ...files.files, ...hanging(files) } });
+    const server = newServerProcess({ env: { ...files.files, ...hanging(files) } });
     await waitFor("its process is gone", () => !server.isRunning(), 15_000);
     expect(await server.exited()).not.toBe(0);
     expect(server.output()).toContain("ADMIN_TOKEN_FILE cannot be read: no answer from the file system");

@@ -9,7 +9,7 @@ import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, inject, it } from "vitest";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
-import { describeWithRedis, newLaunched, newServer, redisUrl } from "./support/opened.ts";
+import { describeWithRedis, newServer, newServerProcess, redisUrl } from "./support/opened.ts";
 import { metricsUrlOf } from "./support/operations.ts";
 import type { TestServer } from "./support/server.ts";
 
@@ -154,7 +154,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
 describeWithRedis("several workers on Deno", () => {
   it("need the permission to run Deno, and say how to give it", async () => {
     const env = { WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
-    const failing = newLaunched({ runtime: "deno", redisUrl, env, denoFlags: [] });
+    const failing = newServerProcess({ runtime: "deno", redisUrl, env, denoFlags: [] });
     expect(await failing.exited()).toBe(1);
     const lines = failing.output().split("\n");
     expect(lines.filter((line) => line.startsWith("WORKERS above 1"))).toEqual([

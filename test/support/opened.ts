@@ -12,12 +12,12 @@ import { startSentinels } from "./redis-sentinel.ts";
 import {
   ADMIN_ENV,
   apiTokensOf,
-  type LaunchedServer,
-  launch,
   linesOf,
   newEnvironments,
   type ServerOptions,
+  type ServerProcess,
   startServer,
+  startServerProcess,
   type TestServer,
 } from "./server.ts";
 
@@ -65,8 +65,8 @@ export const [newMonitor] = opening(openMonitor, (monitor) => monitor.close());
 export const [, suiteClusterOperator] = opening(clusterOperator, (operator) => operator.disconnect());
 
 /** A server that may not come to listen. */
-export function newLaunched(options: ServerOptions): LaunchedServer {
-  return newProcess(launch(options));
+export function newServerProcess(options: ServerOptions): ServerProcess {
+  return newProcess(startServerProcess(options));
 }
 
 /** A connection to Redis as the service has it. Default: one that is patient. */

@@ -23,7 +23,7 @@ export interface LogLine {
 }
 
 /** A server in a process of its own, which may not have come to listen. */
-export interface LaunchedServer extends RunningProcess {
+export interface ServerProcess extends RunningProcess {
   /** The lines of its log so far. */
   log(): LogLine[];
 }
@@ -36,7 +36,7 @@ export interface ServerEnvironments {
 }
 
 /** A server in a process of its own, which listens. */
-export interface TestServer extends LaunchedServer, ServerEnvironments {
+export interface TestServer extends ServerProcess, ServerEnvironments {
   readonly url: string;
 }
 
@@ -73,7 +73,7 @@ export function apiTokensOf({ environment, tokens }: ServerEnvironments): string
 /** Starts a server on a free port and waits until it serves. */
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
   const environments = options.like ?? newEnvironments();
-  const server = launch({ ...options, env: { API_TOKENS: apiTokensOf(environments), ...options.env } });
+  const server = startServerProcess({ ...options, env: { API_TOKENS: apiTokensOf(environments), ...options.env } });
   const url = await waitUntilSaid(server, "the server listens", () => {
     return server.log().find(({ msg }) => msg === "listening")?.["url"] as string | undefined;
   });
@@ -82,7 +82,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
 }
 
 /** Starts a server without API tokens of its own, and waits for nothing. */
-export function launch({ redisUrl, tls, env, ...options }: ServerOptions): LaunchedServer {
+export function startServerProcess({ redisUrl, tls, env, ...options }: ServerOptions): ServerProcess {
   const server = startProcess(commandOf({ ...options, tls, env }), {
     env: {
       NO_COLOR: "1",

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { ADMIN_ENV, adminOf, customerOf } from "../../../test/support/admin.ts";
-import { describeWithRedis, newLaunched, newOperator, newRedis, newServer } from "../../../test/support/opened.ts";
+import { describeWithRedis, newOperator, newRedis, newServer, newServerProcess } from "../../../test/support/opened.ts";
 import { grpcClients } from "../../../test/support/rpc.ts";
 import type { TestServer } from "../../../test/support/server.ts";
 import { tokenKey } from "../../../test/support/server.ts";
@@ -97,7 +97,7 @@ describeWithRedis("ugs keys", () => {
     const second = await newServer({ redisUrl: redis.url, env: { TOKEN_KEYS: `${NEW},${OLD}` }, like: first });
     await first.stop();
     await second.stop();
-    const lacking = newLaunched({ redisUrl: redis.url, env: { TOKEN_KEYS: NEW } });
+    const lacking = newServerProcess({ redisUrl: redis.url, env: { TOKEN_KEYS: NEW } });
     expect(await lacking.exited()).toBe(1);
     expect(lacking.output()).toContain(
       "cannot use Redis: TOKEN_KEYS lacks old, which 3 user groups need; add it behind the others",
