@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes the secrets of compose.yaml in the folder `secrets` beside this script, once. Keep them: without token-keys the stored
-# tokens cannot be read. The containers' users have to read the files, and nobody else gets into the folder.
+# Creates the secrets of compose.yaml in the folder `secrets` next to this script, once. Keep them: without token-keys, the stored
+# tokens cannot be decrypted. The files are readable for the users of the containers, and the folder only for its owner.
 set -eu
 cd "$(dirname "$0")"
 if [ -e secrets ]; then
-  echo "deploy/compose/secrets is there already: nothing was changed" >&2
+  echo "deploy/compose/secrets already exists. Nothing was changed." >&2
   exit 1
 fi
 new=$(mktemp -d ./new-secrets.XXXXXX)
@@ -22,4 +22,4 @@ END
 chmod 444 "$new"/*
 mv "$new" secrets
 trap - EXIT
-echo "made deploy/compose/secrets: the token of AdminService is in admin-token"
+echo "Created deploy/compose/secrets. The ADMIN_TOKEN is in the file admin-token."
