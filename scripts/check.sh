@@ -37,6 +37,7 @@ if ! lint=$(REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true \
 fi
 buf breaking --against proto/released.binpb
 biome check --error-on-warnings .
+node scripts/check-imports.js
 listed=$(NO_COLOR=1 vitest list --filesOnly | sed 's/^\[[a-z]*\] //' | LC_ALL=C sort -u)
 written=$(find src packages scripts test -name '*.test.ts' -not -path '*/node_modules/*' | LC_ALL=C sort)
 if lost=$(LC_ALL=C comm -13 <(echo "$listed") <(echo "$written") | grep .); then
