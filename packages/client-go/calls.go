@@ -13,7 +13,7 @@ import (
 	usergroupv1 "example.com/user-group-service/client-go/gen/usergroup/v1"
 )
 
-// calls is what every call passes: it presents the API token, and is tried again where that is safe.
+// calls is the interceptor of all calls. It sends the API token, and repeats failed calls if that is safe.
 type calls struct {
 	token   TokenSource
 	timeout time.Duration
@@ -45,7 +45,7 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			if err == nil {
 				return response, nil
 			}
-			// The answer has the id that the service took; without an answer, the one that was sent may be in its log.
+			// The response has the id that the service uses. Without a response, its log may contain the id that was sent.
 			var failed *connect.Error
 			if errors.As(err, &failed) && failed.Meta().Get(requestIDHeader) == "" {
 				failed.Meta().Set(requestIDHeader, id)
@@ -66,7 +66,7 @@ func (c *calls) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingClient implements [connect.Interceptor]; the service's methods are unary.
+// WrapStreamingClient implements [connect.Interceptor]. All methods of the service are unary.
 func (*calls) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
@@ -89,7 +89,7 @@ func (c *calls) present(ctx context.Context, request connect.AnyRequest) error {
 	return nil
 }
 
-// currentToken returns the API token, or an error once the context is done, even if the source goes on.
+// currentToken returns the API token. It fails when the context is done, even if the source has not returned.
 func (c *calls) currentToken(ctx context.Context) (string, error) {
 	if static, ok := c.token.(staticToken); ok {
 		return string(static), nil
@@ -114,12 +114,12 @@ func (c *calls) currentToken(ctx context.Context) (string, error) {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			code = connect.CodeDeadlineExceeded
 		}
-		return "", connect.NewError(code, fmt.Errorf("the source of the API token has not returned one: %w", ctx.Err()))
+		return "", connect.NewError(code, fmt.Errorf("the source of the API token has not returned: %w", ctx.Err()))
 	}
 }
 
-// addRequestID gives a change that takes a request id one, which makes it safe to repeat. The caller's own message stays as
-// it is.
+// addRequestID sets the request id of changes that accept one, which makes them safe to repeat. It does not change the
+// message of the caller.
 func addRequestID(request connect.AnyRequest) {
 	switch request := request.(type) {
 	case *connect.Request[usergroupv1.RotateUserGroupTokenRequest]:

@@ -1,4 +1,4 @@
-// Package usergroups is a client of the User Group Service: user groups, their tokens, and viewer sessions.
+// Package usergroups is a client of the User Group Service. It manages user groups, and creates and verifies viewer sessions.
 package usergroups
 
 import (
@@ -15,31 +15,31 @@ import (
 	"example.com/user-group-service/client-go/gen/usergroup/v1/usergroupv1connect"
 )
 
-// Client calls the service. It may be used by many goroutines; keep one for the whole process.
+// Client calls the service. It is safe for concurrent use. Use one per process.
 type Client struct {
-	// UserGroups gets, changes and creates user groups, and rotates their tokens.
+	// UserGroups creates, gets and changes user groups, and rotates their tokens.
 	UserGroups usergroupv1connect.UserGroupServiceClient
-	// Viewers makes viewer sessions, and tells whose a token or a session is.
+	// Viewers creates viewer sessions, and resolves tokens and sessions to user groups.
 	Viewers usergroupv1connect.ViewerServiceClient
-	// Admin is AdminService, for API tokens of the role `admin`, and ADMIN_TOKEN.
+	// Admin is AdminService. It needs an API token of role `admin`, or ADMIN_TOKEN.
 	Admin adminv1connect.AdminServiceClient
 }
 
-// Options of a client. The zero value has the defaults.
+// Options of a client. The zero value means the defaults.
 type Options struct {
-	// HTTPClient sends the requests, such as one that trusts an authority of your own. Let it follow no redirects, lest
-	// another host sees the token. Default: one like [http.DefaultClient] that follows none.
+	// HTTPClient sends the requests. Set it to trust a CA of your own, for example. It must not follow redirects, because
+	// another host would receive the token. Default: like [http.DefaultClient], but without redirects.
 	HTTPClient connect.HTTPClient
-	// Timeout is how long a call may take, its retries included, when its context has no deadline. Default: 10 seconds.
+	// Timeout is the time limit of a call with its retries, if its context has no deadline. Default: 10 seconds.
 	Timeout time.Duration
-	// Interceptors are called around each try of a call, such as to count, log or trace it. The first one is the outermost.
+	// Interceptors run for each attempt of a call, such as for logs or traces. The first one is the outermost.
 	Interceptors []connect.Interceptor
 }
 
-// New makes a client, which connects with the first call.
+// New creates a client. It connects at the first call.
 //
-// baseURL is where the service is, such as https://groups.example.com, perhaps with a path. New returns an error if the
-// URL, the timeout, or the token of [StaticToken] is invalid.
+// baseURL is the URL of the service, such as https://groups.example.com. It may have a path. New fails if the URL, the
+// timeout or the token of [StaticToken] is invalid.
 func New(baseURL string, token TokenSource, options Options) (*Client, error) {
 	if err := checkURL(baseURL); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func New(baseURL string, token TokenSource, options Options) (*Client, error) {
 		return nil, fmt.Errorf("Options.Timeout is %v: it must be positive, or 0 for the default", options.Timeout)
 	}
 	if token == nil {
-		return nil, errors.New("the client has no API token: give it StaticToken(token), or a function")
+		return nil, errors.New("the client has no API token: pass StaticToken(token) or a TokenFunc")
 	}
 	if static, ok := token.(staticToken); ok {
 		if _, err := authorization(string(static)); err != nil {
@@ -65,7 +65,7 @@ func New(baseURL string, token TokenSource, options Options) (*Client, error) {
 	interceptors := []connect.Interceptor{&calls{token: token, timeout: options.Timeout}}
 	common := connect.WithClientOptions(
 		connect.WithInterceptors(append(interceptors, options.Interceptors...)...),
-		// net/http decompresses answers, so that their limit counts decompressed bytes.
+		// net/http decompresses responses, so that the size limit counts decompressed bytes.
 		connect.WithAcceptCompression("gzip", nil, nil),
 	)
 	baseURL = strings.TrimRight(baseURL, "/")
@@ -76,14 +76,14 @@ func New(baseURL string, token TokenSource, options Options) (*Client, error) {
 	}, nil
 }
 
-// checkURL returns an error, without the URL's credentials, if the service cannot be reached at a URL.
+// checkURL fails if the URL cannot be that of a service. The error does not contain credentials of the URL.
 func checkURL(text string) error {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
 		return errors.New("the URL of the service must be like https://groups.example.com")
 	}
 	if parsed.User != nil || parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "" {
-		return errors.New("the URL of the service must have no password, query or fragment; give the API token as token")
+		return errors.New("the URL of the service must have no password, query or fragment; pass the API token as token")
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ type asked struct {
 	body   []byte
 }
 
-// answering serves the given answers, the last one repeatedly. The function that it returns gives the requests so far.
+// answering starts a server with the given responses. The last one repeats. The returned function lists the requests so far.
 func answering(t *testing.T, answers ...http.HandlerFunc) (*httptest.Server, func() []asked) {
 	handler, requests := recording(answers...)
 	server := httptest.NewServer(handler)
@@ -89,10 +89,10 @@ func failing(status int, code, retryAfter string, details ...proto.Message) http
 	}
 }
 
-// lost ends the connection before the answer.
+// lost closes the connection before the response.
 func lost(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// reset resets the connection before the answer, or the stream over HTTP/2.
+// reset resets the connection, or over HTTP/2 the stream, before the response.
 func reset(response http.ResponseWriter, _ *http.Request) {
 	connection, _, err := http.NewResponseController(response).Hijack()
 	if err != nil {
@@ -103,7 +103,7 @@ func reset(response http.ResponseWriter, _ *http.Request) {
 	beneath.Close()
 }
 
-// cut ends the connection within an answer of a status.
+// cut closes the connection within a response with a status.
 func cut(status int, header http.Header) http.HandlerFunc {
 	return func(response http.ResponseWriter, _ *http.Request) {
 		response.Header().Set("Content-Type", "application/proto")
@@ -138,7 +138,7 @@ func newClient(t *testing.T, url string) *Client {
 	return client
 }
 
-func TestWhichCallsAreTriedAgain(t *testing.T) {
+func TestRepeatsCallsThatAreSafeToRepeat(t *testing.T) {
 	get := func(ctx context.Context, client *Client) error {
 		_, err := client.UserGroups.GetUserGroup(ctx, &usergroupv1.GetUserGroupRequest{UserGroupId: "acme"})
 		return err
@@ -147,7 +147,7 @@ func TestWhichCallsAreTriedAgain(t *testing.T) {
 		_, err := client.UserGroups.UpdateUserGroup(ctx, &usergroupv1.UpdateUserGroupRequest{UserGroupId: "acme", Name: "Acme"})
 		return err
 	}
-	// The first pause ends within this time, and the second does not.
+	// The first pause ends before this deadline, and the second does not.
 	soon := func(call func(context.Context, *Client) error) func(context.Context, *Client) error {
 		return func(ctx context.Context, client *Client) error {
 			ctx, cancel := context.WithTimeout(ctx, firstPause+firstPause/2)
@@ -190,13 +190,13 @@ func TestWhichCallsAreTriedAgain(t *testing.T) {
 				t.Errorf("%d tries, then %v", len(requests()), err)
 			}
 			if time.Since(began) > 9*time.Second {
-				t.Error("it waited for the deadline")
+				t.Error("it waited until the deadline")
 			}
 		})
 	}
 }
 
-func TestWhatWasNeverSentIsTriedAgain(t *testing.T) {
+func TestRepeatsCallsThatWereNotSent(t *testing.T) {
 	t.Parallel()
 	server, _ := answering(t, done)
 	server.Close()
@@ -213,7 +213,7 @@ func TestWhatWasNeverSentIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestChangesWithARequestIDAreRepeatedWithOneAndTheMessageStaysAsItIs(t *testing.T) {
+func TestRepeatsChangesWithOneRequestIDAndKeepsTheMessageUnchanged(t *testing.T) {
 	rotation := &usergroupv1.RotateUserGroupTokenRequest{
 		Group: &usergroupv1.RotateUserGroupTokenRequest_UserGroupId{UserGroupId: "acme"},
 	}
@@ -253,7 +253,7 @@ func TestChangesWithARequestIDAreRepeatedWithOneAndTheMessageStaysAsItIs(t *test
 	}
 }
 
-func TestPagesAreCalledForOneAfterTheOther(t *testing.T) {
+func TestRequestsPagesOneByOne(t *testing.T) {
 	page := func(next string) http.HandlerFunc { return ok(&adminv1.ListUserGroupsResponse{NextPageToken: next}) }
 	server, requests := answering(t, page("two"), page("three"), page(""), page("two"), failing(404, "not_found", ""))
 	client := newClient(t, server.URL)
@@ -282,8 +282,8 @@ func TestPagesAreCalledForOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestEachTrySaysHowMuchTimeIsLeftAndPresentsTheTokenOfNow(t *testing.T) {
-	// The time that is left is told in whole milliseconds, and a pause may be shorter than one.
+func TestSendsTheRemainingTimeAndTheCurrentTokenWithEachAttempt(t *testing.T) {
+	// The remaining time is sent in whole milliseconds, and a pause can be shorter than one.
 	slow := func(response http.ResponseWriter, request *http.Request) {
 		time.Sleep(2 * time.Millisecond)
 		unknown(response, request)
@@ -308,7 +308,7 @@ func TestEachTrySaysHowMuchTimeIsLeftAndPresentsTheTokenOfNow(t *testing.T) {
 	}
 }
 
-func TestARedirectIsNotFollowed(t *testing.T) {
+func TestDoesNotFollowRedirects(t *testing.T) {
 	other, requests := answering(t, created)
 	server, _ := answering(t, func(response http.ResponseWriter, request *http.Request) {
 		http.Redirect(response, request, other.URL, http.StatusTemporaryRedirect)
@@ -319,8 +319,8 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestInputsThatCanBeNoneAreRefusedWithoutShowingTheToken(t *testing.T) {
-	for token, says := range map[string]string{"": "empty", " \n": "empty", "se cret": "copied whole", "s€cret": "copied whole"} {
+func TestRejectsInvalidOptionsWithoutShowingTheToken(t *testing.T) {
+	for token, says := range map[string]string{"": "empty", " \n": "empty", "se cret": "invalid characters", "s€cret": "invalid characters"} {
 		_, err := New("http://127.0.0.1:1", StaticToken(token), Options{})
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "cret") {
 			t.Errorf("%q: %v", token, err)
@@ -337,14 +337,14 @@ func TestInputsThatCanBeNoneAreRefusedWithoutShowingTheToken(t *testing.T) {
 		}
 	}
 	if _, err := New("http://127.0.0.1:1", StaticToken(testToken), Options{Timeout: -time.Second}); err == nil {
-		t.Error("a client with a negative timeout was made")
+		t.Error("New accepted a negative timeout")
 	}
 	if _, err := New("http://127.0.0.1:1", nil, Options{}); err == nil {
-		t.Error("a client without a token was made")
+		t.Error("New accepted a nil token")
 	}
 }
 
-func TestReasonsAndViolationsAreRead(t *testing.T) {
+func TestReadsReasonsAndViolations(t *testing.T) {
 	violation := &errdetails.BadRequest_FieldViolation{Field: "name", Description: "is long"}
 	violations := &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{violation}}
 	server, _ := answering(t, failing(400, "invalid_argument", "", info("VALIDATION_FAILED", errorDomain, ""), violations))
@@ -361,7 +361,7 @@ func TestReasonsAndViolationsAreRead(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreCutOffAreUnavailableAndRetriedWhereThatIsSafe(t *testing.T) {
+func TestReportsBrokenResponsesAsUnavailableAndRepeatsSafeCalls(t *testing.T) {
 	answers := map[string]http.HandlerFunc{
 		"before the answer":          lost,
 		"by a reset":                 reset,
@@ -384,7 +384,7 @@ func TestAnswersThatAreCutOffAreUnavailableAndRetriedWhereThatIsSafe(t *testing.
 					t.Fatal(err)
 				}
 				if _, err := client.UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{}); err != nil || len(requests()) != 2 {
-					t.Errorf("a call that may be repeated: %d requests, then %v", len(requests()), err)
+					t.Errorf("a call that is safe to repeat: %d requests, then %v", len(requests()), err)
 				}
 				_, err = client.UserGroups.UpdateUserGroup(t.Context(), &usergroupv1.UpdateUserGroupRequest{})
 				if connect.CodeOf(err) != connect.CodeUnavailable || len(requests()) != 3 {
@@ -395,7 +395,7 @@ func TestAnswersThatAreCutOffAreUnavailableAndRetriedWhereThatIsSafe(t *testing.
 	}
 }
 
-func TestAnswersHaveALimit(t *testing.T) {
+func TestLimitsTheSizeOfResponses(t *testing.T) {
 	zeros := make([]byte, 1<<20)
 	var compressed bytes.Buffer
 	writer := gzip.NewWriter(&compressed)
@@ -436,7 +436,7 @@ func TestAnswersHaveALimit(t *testing.T) {
 	}
 }
 
-func TestACallEndsInTimeThoughTheSourceOfItsTokenHangs(t *testing.T) {
+func TestEndsACallAtItsDeadlineIfTheTokenSourceHangs(t *testing.T) {
 	server, requests := answering(t, created)
 	released := make(chan struct{})
 	defer close(released)
@@ -461,14 +461,14 @@ func TestACallEndsInTimeThoughTheSourceOfItsTokenHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := client.UserGroups.GetUserGroup(t.Context(), &usergroupv1.GetUserGroupRequest{}); err == nil {
-		t.Error("there was a token")
+		t.Error("the source returned a token")
 	}
 	if len(requests()) != 0 {
-		t.Error("it was called without a token")
+		t.Error("the client sent a call without a token")
 	}
 }
 
-func TestCallsHaveAnIDAndInterceptorsSeeEachTry(t *testing.T) {
+func TestSendsARequestIDAndCallsInterceptorsForEachAttempt(t *testing.T) {
 	server, requests := answering(t, unknown, created, failing(404, "not_found", ""))
 	seen := []string{}
 	noting := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {

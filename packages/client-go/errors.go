@@ -8,19 +8,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The ErrorInfo.domain of the service's reasons; proxies send reasons of their own.
+// ErrorInfo.domain of the service. Proxies send errors with other domains.
 const errorDomain = "user-group-service"
 
-// The header with the id by which the service's log has a call.
+// The header with the request id, which the log of the service contains.
 const requestIDHeader = "X-Request-Id"
 
-// ReasonOf is why a call failed: a stable name, such as USER_GROUP_NOT_FOUND, of the table of errors in docs/api.md. It is
-// empty when the error is not one of the service, such as a connection that was refused.
+// ReasonOf returns the reason of an error, such as USER_GROUP_NOT_FOUND, from the table of errors in docs/api.md. It is
+// empty if the service did not return the error, such as for a refused connection.
 func ReasonOf(err error) string {
 	return InfoOf(err).GetReason()
 }
 
-// ViolationsOf has the invalid fields of a request, by their names in the proto files, and what is wrong with each.
+// ViolationsOf returns the invalid fields of a request, by their names in the proto files, with a description.
 func ViolationsOf(err error) map[string]string {
 	violations := map[string]string{}
 	for _, each := range detailOf[*errdetails.BadRequest](err).GetFieldViolations() {
@@ -29,7 +29,7 @@ func ViolationsOf(err error) map[string]string {
 	return violations
 }
 
-// InfoOf is the service's ErrorInfo of an error; nil when it has none.
+// InfoOf returns the ErrorInfo of the service in an error. It is nil if the service did not return the error.
 func InfoOf(err error) *errdetails.ErrorInfo {
 	if info := detailOf[*errdetails.ErrorInfo](err); info.GetDomain() == errorDomain {
 		return info
@@ -37,7 +37,8 @@ func InfoOf(err error) *errdetails.ErrorInfo {
 	return nil
 }
 
-// RequestIDOf returns the id by which the service's log has a failed call; "" if the error is not that of a call.
+// RequestIDOf returns the request id of a failed call, which the log of the service contains. It is empty if the error is
+// not of a call.
 func RequestIDOf(err error) string {
 	var failed *connect.Error
 	if !errors.As(err, &failed) {

@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// How long keys are kept: what the service's Cache-Control allows.
+	// How long keys are cached: the Cache-Control of the service.
 	keysLife = 10 * time.Minute
-	// The shortest time between two reads, for a key that is not among them, or because they could not be read.
+	// Minimum time between two reads, for an unknown key or after a failed read.
 	keysPause = time.Second
-	// How long reading them may take, to the end of the answer, and how much is read.
+	// Time limit of a read, and maximum size of the response.
 	keysTimeout  = 5 * time.Second
 	maxKeysBytes = 1 << 20
 )
 
-var errUnknownKey = errors.New("it is signed by a key that its issuer does not publish")
+var errUnknownKey = errors.New("its issuer does not publish its key")
 
-// publishedKeys are the keys of an issuer, read when they are needed.
+// publishedKeys reads and caches the keys of an issuer on demand.
 type publishedKeys struct {
 	url    string
 	client *http.Client
 	now    func() time.Time
 
-	// Not held while keys are read.
+	// Not locked during a read.
 	mutex sync.Mutex
 	keys  map[string]*ecdsa.PublicKey
-	// When they were read; when reading them was last tried, and why it failed.
+	// Time of the last successful read, and time and error of the last read.
 	readAt, triedAt time.Time
 	failure         error
-	// Closed once the keys are read, for which all wait whose key is not known. Nil: nobody reads them.
+	// Closed at the end of the read in flight. Calls with an unknown key wait for it. Nil: no read is in flight.
 	reading chan struct{}
 }
 
@@ -48,7 +48,7 @@ func newPublishedKeys(url string) *publishedKeys {
 	return &publishedKeys{url: url, client: client, now: time.Now}
 }
 
-// key is the key with an id. Who asks for one that is not known waits while the keys are read, as long as its context lasts.
+// key returns the key with an id. For an unknown id, it waits until the keys are read or the context is done.
 func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, error) {
 	found, reading, err := p.known(kid)
 	if reading == nil {
@@ -64,7 +64,7 @@ func (p *publishedKeys) key(ctx context.Context, kid string) (*ecdsa.PublicKey, 
 	return p.current(kid)
 }
 
-// known is a key, or what to wait for until it may be known.
+// known returns a cached key, or a channel that is closed when the keys are read.
 func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -78,13 +78,13 @@ func (p *publishedKeys) known(kid string) (*ecdsa.PublicKey, <-chan struct{}, er
 	}
 	if p.reading == nil {
 		p.reading = make(chan struct{})
-		// What one caller gives up is read for the others all the same.
+		// The read continues if one caller gives up, because others wait for it.
 		go p.update(p.reading)
 	}
 	return nil, p.reading, nil
 }
 
-// current is the key by what was read last.
+// current returns a key of the last read.
 func (p *publishedKeys) current(kid string) (*ecdsa.PublicKey, error) {
 	if found := p.keys[kid]; found != nil {
 		return found, nil
@@ -101,7 +101,7 @@ func (p *publishedKeys) update(done chan<- struct{}) {
 	defer p.mutex.Unlock()
 	p.triedAt, p.failure, p.reading = p.now(), nil, nil
 	if err != nil {
-		p.failure = fmt.Errorf("%w; is the issuer right? %w", ErrKeysUnavailable, err)
+		p.failure = fmt.Errorf("%w: check the issuer: %w", ErrKeysUnavailable, err)
 	} else {
 		p.keys, p.readAt = keys, p.triedAt
 	}
@@ -115,31 +115,31 @@ func (p *publishedKeys) read() (map[string]*ecdsa.PublicKey, error) {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", p.url, answer.Status)
+		return nil, fmt.Errorf("%s responds with %s", p.url, answer.Status)
 	}
 	var published struct{ Keys []jwk }
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxKeysBytes)).Decode(&published); err != nil {
-		return nil, fmt.Errorf("%s answers no keys: %w", p.url, err)
+		return nil, fmt.Errorf("%s returns no keys: %w", p.url, err)
 	}
 	keys := map[string]*ecdsa.PublicKey{}
 	for _, each := range published.Keys {
-		// Keys of other kinds are for others.
+		// Ignore keys of other types.
 		if key, err := each.publicKey(); err == nil && each.Kid != "" {
 			keys[each.Kid] = key
 		}
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%s answers no keys", p.url)
+		return nil, fmt.Errorf("%s returns no keys", p.url)
 	}
 	return keys, nil
 }
 
-// jwk is a key as RFC 7517 writes it.
+// jwk is a JSON Web Key (RFC 7517).
 type jwk struct{ Kid, Kty, Crv, X, Y string }
 
 func (k jwk) publicKey() (*ecdsa.PublicKey, error) {
 	if k.Kty != "EC" || k.Crv != "P-256" {
-		return nil, errors.New("not a key of ES256")
+		return nil, errors.New("not an ES256 key")
 	}
 	x, err := base64.RawURLEncoding.DecodeString(k.X)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Pages returns the pages of a list, each of which is called for when the one before was used:
+// Pages returns the pages of a list. It requests each page after the previous one was processed:
 //
 //	for page, err := range usergroups.Pages(ctx, client.Admin.ListUserGroups, &adminv1.ListUserGroupsRequest{}) {
 //
-// The first error is the last element. The request stays as it is.
+// The first error is the last element. Pages does not change the request.
 func Pages[Request interface {
 	proto.Message
 	GetPageToken() string

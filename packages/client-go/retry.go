@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// The longest pause before the second try. It doubles with each further try, up to maxPause.
+	// Maximum pause before the second attempt. It doubles with each further attempt, up to maxPause.
 	firstPause = 250 * time.Millisecond
 	maxPause   = 2 * time.Second
 )
 
-// pauseAfter says how long to wait before a call that failed is tried again; false: it must not be.
+// pauseAfter returns the pause before the next attempt, and whether the call may be repeated.
 func pauseAfter(err error, tries int, mayRepeat bool) (time.Duration, bool) {
 	var failed *connect.Error
 	if !errors.As(err, &failed) {
 		return 0, false
 	}
 	wait, again := leastWait(failed, mayRepeat)
-	// Half of it is random, so that callers that failed together do not return together.
+	// Half of the pause is random, so that clients do not retry at the same time.
 	half := min(firstPause<<min(tries-1, 10), maxPause) / 2
 	return wait + half + mathrand.N(half), again
 }
 
-// leastWait says how long to wait at least; false: the call must not be tried again.
+// leastWait returns the minimum pause, and whether the call may be repeated.
 func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
 	switch failed.Code() {
 	case connect.CodeResourceExhausted:
-		// With a time to wait nothing was done; without it another try would be refused just the same.
+		// A server that requests a pause has not executed the call. Without a pause, another attempt would fail too.
 		return retryAfter(failed)
 	case connect.CodeUnavailable:
 		if errors.As(failed, new(*tls.CertificateVerificationError)) {
@@ -49,18 +49,18 @@ func leastWait(failed *connect.Error, mayRepeat bool) (time.Duration, bool) {
 	}
 }
 
-// isNeverSent tells whether no connection came about.
+// isNeverSent returns whether the connection attempt failed.
 func isNeverSent(failed *connect.Error) bool {
 	var network *net.OpError
 	return errors.As(failed, &network) && network.Op == "dial"
 }
 
-// retryAfter is how long the service asks to wait; false: it does not ask for it.
+// retryAfter returns the pause that the service requests, and whether it requests one.
 func retryAfter(failed *connect.Error) (time.Duration, bool) {
 	if info := detailOf[*errdetails.RetryInfo](failed); info.GetRetryDelay() != nil {
 		return info.GetRetryDelay().AsDuration(), true
 	}
-	// The service sends no date here, the other form of the header (RFC 9110, 10.2.3).
+	// The header can also be a date (RFC 9110, 10.2.3), but the service sends seconds.
 	seconds, err := strconv.ParseUint(failed.Meta().Get("Retry-After"), 10, 31)
 	return time.Duration(seconds) * time.Second, err == nil
 }

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// The longest session that the service makes, and the longest header of one.
+	// Maximum length of a session, and of its header.
 	maxSessionLength = 8192
 	maxHeaderLength  = 256
-	// The longest that any session lasts, in seconds.
+	// Maximum lifetime of a session, in seconds.
 	maxLife = 3600
-	// The deepest nesting of objects and lists in a claim.
+	// Maximum nesting depth of objects and lists in a claim.
 	maxClaimDepth = 32
-	// Up to here every whole number is one of JSON's too.
+	// Maximum integer that JSON represents exactly.
 	maxWhole = 1<<53 - 1
 )
 
 var (
-	errNoSession   = errors.New("it is no viewer session, but some other text")
+	errNoSession   = errors.New("it is not a viewer session")
 	errOtherKind   = errors.New("it is another kind of JWT")
 	errOtherClaims = errors.New("its claims are not those of a viewer session")
-	errNoJSON      = errors.New("not an object of JSON that can be read in one way alone")
+	errNoJSON      = errors.New("not an unambiguous JSON object")
 )
 
-// unverifiedSession is a session whose signature is still to be verified.
+// unverifiedSession is a session whose signature is not verified yet.
 type unverifiedSession struct {
 	kid       string
 	claims    map[string]any
@@ -39,10 +39,10 @@ type unverifiedSession struct {
 	signature []byte
 }
 
-// readSession reads a session. Its header may have nothing but the id of a key, the type and the one algorithm (RFC 8725).
+// readSession parses a session. Its header must contain exactly the key id, the type and the algorithm (RFC 8725).
 func readSession(session string) (*unverifiedSession, error) {
 	if len(session) > maxSessionLength {
-		return nil, errors.New("it is longer than any")
+		return nil, errors.New("it is too long")
 	}
 	parts := strings.Split(session, ".")
 	if len(parts) != 3 || len(parts[0]) > maxHeaderLength {
@@ -67,8 +67,8 @@ func readSession(session string) (*unverifiedSession, error) {
 	return &unverifiedSession{kid, claims, parts[0] + "." + parts[1], signature}, nil
 }
 
-// viewerSessionOf is what verified claims say, and whom the session was made for. The key may be stolen, so the types of all
-// claims are checked.
+// viewerSessionOf returns the session and the audience of verified claims. It checks the types of all claims, because the
+// key may be stolen.
 func viewerSessionOf(claims map[string]any) (*ViewerSession, string, error) {
 	ok := true
 	text := func(name string, required bool) string {
@@ -109,7 +109,7 @@ func viewerSessionOf(claims map[string]any) (*ViewerSession, string, error) {
 	return verified, audience, nil
 }
 
-// decode decodes base64url without padding, line breaks or spare bits.
+// decode decodes base64url. It fails for padding, line breaks and unused bits.
 func decode(part string) ([]byte, error) {
 	decoded, err := base64.RawURLEncoding.DecodeString(part)
 	if err == nil && base64.RawURLEncoding.EncodeToString(decoded) != part {
@@ -119,13 +119,12 @@ func decode(part string) ([]byte, error) {
 }
 
 var (
-	// A backslash, or a character beyond the basic plane.
+	// An escaped backslash, or a surrogate pair.
 	wholeEscapes = regexp.MustCompile(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 	halfEscape   = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
 )
 
-// readObject reads an object of JSON. [encoding/json] alone takes the last of two members with one name, and replaces what is
-// not UTF-8.
+// readObject parses a JSON object. [encoding/json] alone accepts duplicate names, and replaces invalid UTF-8.
 func readObject(part string) (map[string]any, error) {
 	text, err := decode(part)
 	if err != nil {
@@ -146,7 +145,7 @@ func readObject(part string) (map[string]any, error) {
 }
 
 func readValue(decoder *json.Decoder, depth int) (any, error) {
-	// Fails also for a number that is too large.
+	// Also fails for a number that is too large.
 	token, err := decoder.Token()
 	if err != nil {
 		return nil, err

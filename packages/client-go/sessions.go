@@ -10,41 +10,42 @@ import (
 	"time"
 )
 
-// By how much clocks may differ.
+// Maximum clock difference.
 const leeway = 5 * time.Second
 
 var (
-	// ErrInvalidViewerSession is of a text that is not a viewer session that may be taken; the error says why. Answer it with
-	// HTTP 401.
+	// ErrInvalidViewerSession means that the viewer session must not be accepted. The error says why. Respond with HTTP 401.
 	ErrInvalidViewerSession = errors.New("invalid viewer session")
-	// ErrKeysUnavailable is of keys that could not be read, so that nothing can be said of a session. Answer it with HTTP 503.
+	// ErrKeysUnavailable means that the keys cannot be read, so the session cannot be verified. Respond with HTTP 503.
 	ErrKeysUnavailable = errors.New("the keys of viewer sessions are not available")
 )
 
-// ViewerSession is what a verified viewer session says.
+// ViewerSession contains the claims of a verified viewer session.
 type ViewerSession struct {
-	// ID is the claim jti.
+	// ID is unique: the claim jti.
 	ID string
-	// UserGroupID is the id that you gave the group: the claim sub.
+	// UserGroupID is the id of the user group: the claim sub.
 	UserGroupID string
-	// TeamID is the claim tid.
+	// TeamID is the internal id of the user group: the claim tid.
 	TeamID int64
-	// ViewerID is the person within the group, the claim vid; empty: nobody was named.
+	// ViewerID is the person within the group: the claim vid. Empty if the session names nobody.
 	ViewerID string
-	// Origin is that of the page that the session was made for, if it was named.
+	// Origin is the origin of the page. Empty if the session names none.
 	Origin string
-	// Properties are those of the group that were asked for, as they were when the session was made.
+	// Properties are the requested properties of the group at the creation of the session.
 	Properties map[string]any
-	// Claims are what its maker added: the claim ext.
-	Claims     map[string]any
+	// Claims are additional claims: the claim ext.
+	Claims map[string]any
+	// CreateTime is the claim iat.
 	CreateTime time.Time
+	// ExpireTime is the claim exp.
 	ExpireTime time.Time
 }
 
-// Verifier verifies viewer sessions of one issuer by the keys that it publishes, without asking the service. It may be used
-// by many goroutines; keep one for the whole process, for it keeps the keys.
+// Verifier verifies viewer sessions of one issuer with its published keys, without a call to the service. It is safe for
+// concurrent use. Use one per process, because it caches the keys.
 //
-// Who verifies alone does not see that a session was ended before its time: ResolveViewer tells.
+// A Verifier accepts a revoked session until it expires. ResolveViewer rejects it at once.
 type Verifier struct {
 	issuer   string
 	audience string
@@ -52,10 +53,10 @@ type Verifier struct {
 	now      func() time.Time
 }
 
-// NewVerifier makes a verifier.
+// NewVerifier creates a verifier.
 //
-// issuer is who makes your sessions, such as https://groups.example.com/e/acme/Customer: never take it from a session.
-// audience is whom they are made for, the audience of CreateViewerSession.
+// issuer is the issuer of your sessions, such as https://groups.example.com/e/acme/Customer. Never take it from a session.
+// audience is the audience of CreateViewerSession.
 func NewVerifier(issuer, audience string) *Verifier {
 	keys := newPublishedKeys(issuer + "/.well-known/jwks.json")
 	return &Verifier{issuer: issuer, audience: audience, keys: keys, now: time.Now}
@@ -72,15 +73,15 @@ func (v *Verifier) VerifyViewerSession(ctx context.Context, session string) (*Vi
 
 func (v *Verifier) verify(ctx context.Context, session string) (*ViewerSession, error) {
 	if v.issuer == "" || v.audience == "" {
-		return nil, errors.New("the verifier has no issuer or no audience: sessions of others would be taken")
+		return nil, errors.New("the verifier has no issuer or no audience: set both, otherwise it would accept foreign sessions")
 	}
 	read, err := readSession(session)
 	if err != nil {
 		return nil, err
 	}
-	// Before anything is asked of the issuer.
+	// Check this before any request to the issuer.
 	if issuer, ok := read.claims["iss"].(string); ok && issuer != v.issuer {
-		return nil, fmt.Errorf("it is of the issuer %.300q, not %q", issuer, v.issuer)
+		return nil, fmt.Errorf("its issuer is %.300q, not %q", issuer, v.issuer)
 	}
 	key, err := v.keys.key(ctx, read.kid)
 	if err != nil {
@@ -96,11 +97,11 @@ func (v *Verifier) verify(ctx context.Context, session string) (*ViewerSession, 
 	case err != nil:
 		return nil, err
 	case audience != v.audience:
-		return nil, fmt.Errorf("it was made for the audience %.300q, not %q", audience, v.audience)
+		return nil, fmt.Errorf("its audience is %.300q, not %q", audience, v.audience)
 	case !now.Before(verified.ExpireTime.Add(leeway)):
 		return nil, errors.New("it has expired")
 	case now.Before(verified.CreateTime.Add(-leeway)):
-		return nil, errors.New("it is from the future: check the clocks")
+		return nil, errors.New("its creation time is in the future: check the clocks")
 	}
 	return verified, nil
 }

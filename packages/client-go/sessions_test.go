@@ -36,7 +36,7 @@ func published(kid string, key *ecdsa.PrivateKey) http.HandlerFunc {
 	}
 }
 
-// signed makes a session by a key with an id.
+// signed returns a session that a key signs.
 func signed(t *testing.T, issuer, kid string, key *ecdsa.PrivateKey) string {
 	now := time.Now().Unix()
 	encode := func(value any) string {
@@ -59,7 +59,7 @@ func signed(t *testing.T, issuer, kid string, key *ecdsa.PrivateKey) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-func TestAGoodSessionSaysWhoIsLooking(t *testing.T) {
+func TestReturnsTheClaimsOfAValidSession(t *testing.T) {
 	key := newKey(t)
 	server, _ := answering(t, published("k1", key))
 	verifier := NewVerifier(server.URL, "dashboards")
@@ -75,17 +75,17 @@ func TestAGoodSessionSaysWhoIsLooking(t *testing.T) {
 	if found.ExpireTime.Sub(found.CreateTime) != 10*time.Minute {
 		t.Error(found.CreateTime, found.ExpireTime)
 	}
-	for seconds, says := range map[time.Duration]string{-6: "from the future", -5: "", 604: "", 605: "expired"} {
+	for seconds, says := range map[time.Duration]string{-6: "in the future", -5: "", 604: "", 605: "expired"} {
 		verifier.now = func() time.Time { return found.CreateTime.Add(seconds * time.Second) }
 		_, err := verifier.VerifyViewerSession(t.Context(), good)
 		if (err == nil) != (says == "") || (err != nil && !strings.Contains(err.Error(), says)) {
-			t.Errorf("clocks may differ by five seconds; %d seconds after it was made: %v", seconds, err)
+			t.Errorf("%d seconds after the creation: %v", seconds, err)
 		}
 	}
 }
 
-// What every verifier of viewer sessions has to take and to refuse.
-func TestWhichSessionsAreTaken(t *testing.T) {
+// The cases that every verifier must accept or reject.
+func TestAcceptsAndRejectsTheCasesOfViewerSessions(t *testing.T) {
 	file, err := os.ReadFile("../../test/fixtures/viewer-sessions.json")
 	if err != nil {
 		t.Fatal(err)
@@ -106,8 +106,8 @@ func TestWhichSessionsAreTaken(t *testing.T) {
 		fmt.Fprintf(response, `{"keys":%s}`, suite.Keys)
 	})
 	says := map[string]string{
-		"wrong-issuer": "of the issuer", "wrong-audience": "the audience", "unknown-key": "does not publish",
-		"wrong-signature": "signature", "expired": "expired", "too-early": "from the future",
+		"wrong-issuer": "issuer is", "wrong-audience": "audience is", "unknown-key": "does not publish",
+		"wrong-signature": "signature", "expired": "expired", "too-early": "in the future",
 	}
 	for _, each := range suite.Cases {
 		t.Run(each.Name, func(t *testing.T) {
@@ -116,23 +116,23 @@ func TestWhichSessionsAreTaken(t *testing.T) {
 			verifier.now = func() time.Time { return time.Unix(cmp.Or(each.At, suite.Now), 0) }
 			_, err := verifier.VerifyViewerSession(t.Context(), each.Session)
 			if (each.Refused == "") != (err == nil) || (err != nil && !errors.Is(err, ErrInvalidViewerSession)) {
-				t.Fatalf("it was to be %q: %v", each.Refused, err)
+				t.Fatalf("want %q, got %v", each.Refused, err)
 			}
 			if err != nil && !strings.Contains(err.Error(), says[each.Refused]) {
-				t.Errorf("%q was to be in: %v", says[each.Refused], err)
+				t.Errorf("want %q in %v", says[each.Refused], err)
 			}
 		})
 	}
 	if len(suite.Cases) < 200 {
-		t.Error("there are few cases:", len(suite.Cases))
+		t.Error("too few cases:", len(suite.Cases))
 	}
 }
 
-func TestKeysAreReadWhenTheyAreNeeded(t *testing.T) {
+func TestReadsKeysOnDemand(t *testing.T) {
 	key, next := newKey(t), newKey(t)
-	away := func(response http.ResponseWriter, _ *http.Request) { http.Error(response, "away", 503) }
+	unavailable := func(response http.ResponseWriter, _ *http.Request) { http.Error(response, "unavailable", 503) }
 	server, requests := answering(t,
-		published("k1", key), published("k2", next), away, lost, func(http.ResponseWriter, *http.Request) {}, published("k1", key))
+		published("k1", key), published("k2", next), unavailable, lost, func(http.ResponseWriter, *http.Request) {}, published("k1", key))
 	verifier := NewVerifier(server.URL, "dashboards")
 	now := time.Now()
 	verifier.keys.now = func() time.Time { return now }
@@ -161,7 +161,7 @@ func TestKeysAreReadWhenTheyAreNeeded(t *testing.T) {
 	expect(old, nil, 6)
 }
 
-func TestWhoseKeyIsKnownWaitsForNobody(t *testing.T) {
+func TestDoesNotWaitForAReadIfTheKeyIsCached(t *testing.T) {
 	key := newKey(t)
 	asked, answered := make(chan struct{}), make(chan struct{})
 	slow := func(response http.ResponseWriter, request *http.Request) {
@@ -180,7 +180,7 @@ func TestWhoseKeyIsKnownWaitsForNobody(t *testing.T) {
 	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := verifier.VerifyViewerSession(soon, unknown); !errors.Is(err, ErrKeysUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Error("it is to wait as long as its context lasts:", err)
+		t.Error("it must wait until its context is done:", err)
 	}
 	ended := make(chan error, 2)
 	verify := func(session string) {
@@ -196,7 +196,7 @@ func TestWhoseKeyIsKnownWaitsForNobody(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(keysTimeout / 2):
-		t.Error("it waits for the keys, which are read for another session")
+		t.Error("it waits for a read for another session")
 	}
 	close(answered)
 	if err := <-ended; err != nil {
@@ -204,7 +204,7 @@ func TestWhoseKeyIsKnownWaitsForNobody(t *testing.T) {
 	}
 }
 
-func TestAnIssuerThatDripsIsWaitedForAsLongAsItMayTake(t *testing.T) {
+func TestWaitsForASlowIssuerUntilTheTimeLimit(t *testing.T) {
 	drip := func(response http.ResponseWriter, request *http.Request) {
 		for request.Context().Err() == nil {
 			fmt.Fprint(response, " ")

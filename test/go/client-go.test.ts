@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const hasGo = orLeaveOut("go", "the client in Go is") !== undefined;
 
 describe.skipIf(!hasGo)("the client in Go", () => {
-  it("is generated from the protos as they are", async () => {
+  it("contains code generated from the current protos", async () => {
     const made = newFolder();
     const PATH = `${ROOT}/node_modules/.bin:${process.env["PATH"]}`;
     const args = ["generate", "--template", join(PACKAGE, "buf.gen.yaml"), "--output", made];
@@ -24,7 +24,7 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     await run("cmp", ["LICENSE", join(PACKAGE, "LICENSE")], { cwd: ROOT });
   });
 
-  it("takes its module path from go.mod, so that a release sets it in one place", async () => {
+  it("takes its module path from go.mod, so that a release changes one line", async () => {
     const made = newFolder();
     for (const path of [
       "packages/client-go",
@@ -44,11 +44,11 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     await run("bash", ["-ec", rename], { cwd: made, env: { ...process.env, PATH } });
   });
 
-  it("tries again, reads errors and verifies sessions, without a data race", async () => {
+  it("passes its Go tests without a data race", async () => {
     expect((await run("gofmt", ["-l", "."], { cwd: PACKAGE })).stdout).toBe("");
     await run("go", ["mod", "tidy", "-diff"], { cwd: PACKAGE });
     await run("go", ["vet", "./..."], { cwd: PACKAGE });
-    // By standard error, which a failure shows.
+    // Redirect to standard error, which a failure shows.
     await run("sh", ["-c", "go test -race -count=1 . >&2"], { cwd: PACKAGE });
   });
 
@@ -80,7 +80,7 @@ describe.skipIf(!hasGo)("the client in Go", () => {
   );
 
   it.each(RUNTIMES)(
-    "does what its README shows, in a module outside of the repository, with a service on %s",
+    "runs the programs of its README in another module, with a service on %s",
     async (runtime) => {
       const server = await newServer({ runtime });
       const folder = newFolder();

@@ -17,7 +17,7 @@ const read = (name: string) => readFileSync(join(PACKAGE, name), "utf8");
 const run = promisify(execFile);
 const programs = pythonPrograms("client-python", join(PACKAGE, "requirements.txt"), "the client in Python is") ?? "";
 
-/** The README's blocks of code in a language. Those of `python` are one program; those of `py` are for themselves. */
+/** Code blocks of the README in a language. Blocks of `python` form one program; blocks of `py` are separate programs. */
 const blocks = (language: string) =>
   [...read("README.md").matchAll(/^```(\w+)\n(.*?)^```$/gms)].flatMap(([, its, code = ""]) =>
     its === language ? [code] : [],
@@ -31,7 +31,7 @@ const answers = (url: string) =>
   );
 
 describe.skipIf(programs === "")("the client in Python", () => {
-  // The wheel, installed in an environment of its own outside of the repository.
+  // The wheel is installed in a virtual environment outside of the repository.
   const folder = mkdtempSync(join(tmpdir(), "ugs-python-"));
   const python = join(folder, "installed/bin/python");
 
@@ -45,7 +45,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it("is generated from the protos as they are", async () => {
+  it("contains code generated from the current protos", async () => {
     const made = newFolder();
     const PATH = `${programs}:${ROOT}/node_modules/.bin:${process.env["PATH"]}`;
     const args = ["generate", "--template", join(PACKAGE, "buf.gen.yaml"), "--output", made];
@@ -54,12 +54,12 @@ describe.skipIf(programs === "")("the client in Python", () => {
     await run("diff", ["--recursive", "--exclude=__pycache__", join(ROOT, path), join(made, path)]);
   });
 
-  it("tries again, reads errors and verifies sessions", async () => {
+  it("passes its Python tests", async () => {
     const args = ["-W", "error", "-m", "unittest", "discover", "--start-directory", join(PACKAGE, "test")];
     await run(python, args, { cwd: folder, env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1" } });
   });
 
-  it.each(RUNTIMES)("does what its README shows, with a service on %s", async (runtime) => {
+  it.each(RUNTIMES)("runs the program of its README, with a service on %s", async (runtime) => {
     const server = await newServer({ runtime });
     const issuer = `${server.url}/e/${server.environment}/Customer`;
     const program = readme
@@ -79,7 +79,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
     ]);
   });
 
-  it("shows a session in a page by the program of its README", async () => {
+  it("shows a session in a page with the program of its README", async () => {
     const server = await newServer();
     const port = await freePort();
     const [code = ""] = blocks("py").filter((block) => block.includes("make_server("));
@@ -102,37 +102,40 @@ describe.skipIf(programs === "")("the client in Python", () => {
     expect((await shown(`${session}A`))[0]).toBe(401);
   });
 
-  it.each(["sync", "gthread", "gevent"])("is there before gunicorn forks workers of kind %s", async (kind) => {
-    const server = await newServer();
-    const env = {
-      ...process.env,
-      PATH: `${programs}:${process.env["PATH"]}`,
-      PYTHONPATH: `${join(PACKAGE, "src")}:${join(PACKAGE, "test")}`,
-      PYTHONDONTWRITEBYTECODE: "1",
-      URL: server.url,
-      ISSUER: `${server.url}/e/${server.environment}/Customer`,
-      API_TOKEN: server.tokens.customer,
-    };
-    const group = { headers: { authorization: `Token ${server.tokens.customer}` } };
-    await fetch(`${server.url}/api/user?user_group_id=acme`, group);
-    for (const more of [{}, { args: ["--preload"] }, { args: ["--preload"], env: { CALLS_BEFORE_FORK: "1" } }]) {
-      const port = await freePort();
-      const args = ["-k", kind, "-w", "2", "--threads", "4", "--no-control-socket", "-b", `127.0.0.1:${port}`];
-      const gunicorn = newProcess(
-        startProcess([join(programs, "gunicorn"), ...args, ...(more.args ?? []), "preloaded:application"], {
-          cwd: folder,
-          env: { ...env, ...more.env },
-        }),
-      );
-      const url = `http://127.0.0.1:${port}/`;
-      await waitFor("a worker answers", () => answers(url));
-      const shown = Array.from({ length: 40 }, async () => (await fetch(url)).text());
-      expect(new Set(await Promise.all(shown)), JSON.stringify(more)).toEqual(new Set(["bob"]));
-      await gunicorn.stop();
-    }
-  });
+  it.each(["sync", "gthread", "gevent"])(
+    "works in %s workers of gunicorn that fork after its creation",
+    async (kind) => {
+      const server = await newServer();
+      const env = {
+        ...process.env,
+        PATH: `${programs}:${process.env["PATH"]}`,
+        PYTHONPATH: `${join(PACKAGE, "src")}:${join(PACKAGE, "test")}`,
+        PYTHONDONTWRITEBYTECODE: "1",
+        URL: server.url,
+        ISSUER: `${server.url}/e/${server.environment}/Customer`,
+        API_TOKEN: server.tokens.customer,
+      };
+      const group = { headers: { authorization: `Token ${server.tokens.customer}` } };
+      await fetch(`${server.url}/api/user?user_group_id=acme`, group);
+      for (const more of [{}, { args: ["--preload"] }, { args: ["--preload"], env: { CALLS_BEFORE_FORK: "1" } }]) {
+        const port = await freePort();
+        const args = ["-k", kind, "-w", "2", "--threads", "4", "--no-control-socket", "-b", `127.0.0.1:${port}`];
+        const gunicorn = newProcess(
+          startProcess([join(programs, "gunicorn"), ...args, ...(more.args ?? []), "preloaded:application"], {
+            cwd: folder,
+            env: { ...env, ...more.env },
+          }),
+        );
+        const url = `http://127.0.0.1:${port}/`;
+        await waitFor("a worker answers", () => answers(url));
+        const shown = Array.from({ length: 40 }, async () => (await fetch(url)).text());
+        expect(new Set(await Promise.all(shown)), JSON.stringify(more)).toEqual(new Set(["bob"]));
+        await gunicorn.stop();
+      }
+    },
+  );
 
-  it("ends well each time its program with asyncio ends", async () => {
+  it("exits cleanly with asyncio", async () => {
     const server = await newServer();
     const program = join(folder, "with_asyncio.py");
     const imports = "import os\nfrom user_group_service import GetUserGroupRequest\n";
@@ -142,7 +145,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
     for (let i = 0; i < 30; i++) await run(python, ["-W", "error", program], { cwd: folder, env });
   });
 
-  it.skipIf(redisUrl === undefined)(`loses none of ${CALLS} calls to restarts of the service`, async () => {
+  it.skipIf(redisUrl === undefined)(`loses none of ${CALLS} calls while the service restarts`, async () => {
     const failures = await restartUnder(({ url, token }) => {
       const args = [python, join(PACKAGE, "test/steady.py"), url, String(TIMEOUT_MS)];
       const calls = newProcess(startProcess(args, { env: { ...process.env, API_TOKEN: token } }));
@@ -158,11 +161,11 @@ describe.skipIf(programs === "")("the client in Python", () => {
     expect(failures).toEqual([]);
   });
 
-  it("has types", async () => {
+  it("has types for mypy and pyright", async () => {
     const mypy = join(programs, "mypy");
-    // Other tests copy the packages meanwhile: what comes and goes there would be gone before they have it.
+    // Other tests copy the packages at the same time, so do not create temporary files there.
     const own = run(mypy, ["--cache-dir", join(folder, "own-cache"), "src"], { cwd: PACKAGE });
-    // Those of the wheel, for which its users' checkers look: the README is right by them, and a mistake is not.
+    // Check the types of the wheel: the README passes, and a wrong call fails.
     writeFileSync(
       join(folder, "checked.py"),
       `${[readme, ...blocks("py")].join("\n")}\nClient("http://a.example", 1)\n`,
@@ -172,7 +175,7 @@ describe.skipIf(programs === "")("the client in Python", () => {
       stdout: expect.stringMatching(/^checked.py:\d+: error: Argument 2 to "Client" .*\nFound 1 error /),
     });
     await own;
-    // What is right for mypy may be wrong for pyright.
+    // Code that passes mypy can fail in pyright.
     const byPyright = ["--pythonpath", python, join(folder, "checked.py")];
     await expect(run(join(programs, "pyright"), byPyright, { cwd: folder })).rejects.toMatchObject({
       stdout: expect.stringMatching(/checked.py:\d+:\d+ - error: Argument of type .*(?:\n.*)*\n1 error, /),

@@ -1,4 +1,4 @@
-"""Servers in this process that answer as they are told, and note what they are asked."""
+"""Servers in this process with given responses. They record requests."""
 
 import base64
 import contextlib
@@ -10,21 +10,21 @@ import threading
 
 
 class Reset:
-    """The answer of a server whose connection is reset."""
+    """The response of a server that resets the connection."""
 
 
 class Answers:
-    """Answers each request by the next of what it was given; the last one is given again and again."""
+    """Answers each request with the next given response. The last one repeats."""
 
     def __init__(self, *answers, port=0, tls=None):
         self.answers = list(answers)
         self.requests = []
         self.peers = set()
-        # Clients that give up are what is tried.
+        # Tests close connections, so errors are expected.
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.handle_error = lambda *_: None
         if tls:
-            # The handshake is made by the thread of a connection.
+            # The thread of a connection does the handshake.
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -50,7 +50,7 @@ class Answers:
                 outer.peers.add(self.client_address)
                 answer = outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0]
                 if answer is None or answer is Reset:
-                    # The connection breaks before the answer.
+                    # The connection breaks before the response.
                     self.close_connection = True
                     if answer is Reset:
                         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

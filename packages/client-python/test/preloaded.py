@@ -1,4 +1,4 @@
-"""A WSGI application whose client and keys are there before its server forks."""
+"""A WSGI application that creates its client and reads keys before the server forks."""
 
 import os
 import threading
@@ -32,7 +32,7 @@ def call_for_ever():
 if "CALLS_BEFORE_FORK" in os.environ:
     client.user_groups.get_user_group(GetUserGroupRequest(user_group_id="acme"))
     seen()
-    # Some call is in flight when the server forks.
+    # A call is in flight when the server forks.
     threading.Thread(target=call_for_ever, daemon=True).start()
 
 

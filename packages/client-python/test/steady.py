@@ -1,4 +1,4 @@
-"""Makes calls that may be repeated until its standard input ends. It prints "ok" or an error for each.
+"""Sends calls that are safe to repeat until its standard input ends. Prints "ok" or an error for each.
 
 Arguments: the URL of the service, and how long a call may take, in milliseconds. API_TOKEN is the token.
 """

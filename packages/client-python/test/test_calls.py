@@ -1,4 +1,4 @@
-"""Which calls are tried again, with what, and how errors are read."""
+"""Tests retries, headers and errors of calls."""
 
 import asyncio
 import gzip
@@ -51,17 +51,17 @@ OVERLOADED = error(429, "resource_exhausted", info("OVERLOADED"), headers={"retr
 FULL = error(429, "resource_exhausted", info("ENVIRONMENT_FULL"))
 PROXY = error(503, "unavailable")
 BROKEN = None
-# The connection is reset before the answer, and closed within it.
+# The connection is reset before the response, and closed within it.
 RESET = Reset
 CUT = 200, {"content-type": "application/proto", "content-length": "100"}, b"\x08"
 OF_GET, OF_UPDATE, OF_ROTATE = ok(GetUserGroupResponse(new_user_group=True)), ok(UpdateUserGroupResponse()), ok(RotateUserGroupTokenResponse())
 
 
 class Retries(unittest.TestCase):
-    """Each by both clients."""
+    """Each test uses both clients."""
 
     def tried(self, method, request, *answers, token="t0ken-of-the-tests", **options):
-        """What the server was asked by each client; the error of the call, if it failed."""
+        """Returns the requests of each client, and the error of the call."""
         all_asked = []
         for call in (self.by_client, self.by_async_client):
             failed = None
@@ -92,7 +92,7 @@ class Retries(unittest.TestCase):
         headers, _, failed = self.tried(method, request, *answers)
         return len(headers), failed and failed.code
 
-    def test_what_reads_or_creates_is_tried_until_its_deadline(self):
+    def test_repeats_safe_calls_until_their_deadline(self):
         answers = (UNKNOWN, PROXY, BROKEN, RESET, CUT, UNKNOWN, OF_GET)
         with mock.patch("random.random", return_value=-0.9):
             self.assertEqual(self.times("get_user_group", GROUP, *answers), (7, None))
@@ -100,28 +100,28 @@ class Retries(unittest.TestCase):
         self.assertEqual((failed.code, reason_of(failed)), (Code.UNAVAILABLE, "STORE_UNAVAILABLE"))
         self.assertGreaterEqual(len(headers), 2)
 
-    def test_a_change_whose_outcome_is_unknown_is_not_tried_again(self):
+    def test_does_not_repeat_a_change_with_unknown_outcome(self):
         for answer in (UNKNOWN, PROXY, BROKEN, RESET, CUT, error(503, "unavailable", info("UNAVAILABLE"))):
             self.assertEqual(self.times("update_user_group", UPDATE, answer, OF_UPDATE), (1, Code.UNAVAILABLE))
 
-    def test_a_change_that_was_not_made_is_tried_again(self):
+    def test_repeats_a_change_that_was_not_made(self):
         self.assertEqual(self.times("update_user_group", UPDATE, NOT_MADE, OVERLOADED, OF_UPDATE), (3, None))
 
-    def test_what_another_service_says_of_a_change_is_not_believed(self):
+    def test_ignores_the_outcome_of_another_domain(self):
         told = error(503, "unavailable", info("X", "a-proxy", outcome="not_made"))
         self.assertEqual(self.times("update_user_group", UPDATE, told, OF_UPDATE), (1, Code.UNAVAILABLE))
 
-    def test_a_refusal_without_a_time_to_wait_is_not_tried_again(self):
+    def test_does_not_repeat_resource_exhausted_without_retry_after(self):
         self.assertEqual(self.times("get_user_group", GROUP, FULL, OF_GET), (1, Code.RESOURCE_EXHAUSTED))
         for when in ("Fri, 31 Dec 1999 23:59:59 GMT", "9" * 20, "-1"):
             refused = error(429, "resource_exhausted", headers={"retry-after": when})
             self.assertEqual(self.times("get_user_group", GROUP, refused, OF_GET), (1, Code.RESOURCE_EXHAUSTED))
 
-    def test_other_errors_are_not_tried_again(self):
+    def test_does_not_repeat_after_other_errors(self):
         for code in ("not_found", "aborted", "internal", "deadline_exceeded"):
             self.assertEqual(self.times("get_user_group", GROUP, error(500, code), OF_GET)[0], 1)
 
-    def test_a_rotation_is_repeated_with_one_request_id_and_the_message_stays_as_it_is(self):
+    def test_repeats_a_rotation_with_one_request_id_and_keeps_the_message_unchanged(self):
         _, bodies, failed = self.tried("rotate_user_group_token", ROTATE, UNKNOWN, BROKEN, OF_ROTATE)
         self.assertIsNone(failed)
         ids = {RotateUserGroupTokenRequest.from_binary(gzip.decompress(body)).request_id for body in bodies}
@@ -129,7 +129,7 @@ class Retries(unittest.TestCase):
         self.assertRegex(ids.pop(), r"^[\x21-\x7e]{36}$")
         self.assertEqual(ROTATE.request_id, "")
 
-    def test_what_was_never_sent_is_tried_again(self):
+    def test_repeats_calls_that_were_not_sent(self):
         with socket.create_server(("127.0.0.1", 0)) as closed:
             url = f"http://127.0.0.1:{closed.getsockname()[1]}"
         with Client(url, "t0ken-of-the-tests", timeout_ms=700) as client:
@@ -143,7 +143,7 @@ class Retries(unittest.TestCase):
                 client.user_groups.update_user_group(UPDATE)
         self.assertEqual(start.call_count, 1)
 
-    def test_each_try_says_how_much_time_is_left_and_presents_the_token_of_now(self):
+    def test_sends_the_remaining_time_and_the_current_token_with_each_attempt(self):
         tokens = iter(f"t0ken-of-the-tests-{n}" for n in range(10))
         headers, _, _ = self.tried("get_user_group", GROUP, UNKNOWN, UNKNOWN, OF_GET, token=lambda: next(tokens))
         left = [int(one["connect-timeout-ms"]) for one in headers]
@@ -151,13 +151,13 @@ class Retries(unittest.TestCase):
         self.assertLess(left[2], left[0])
         self.assertEqual([one["authorization"] for one in headers], [f"Token t0ken-of-the-tests-{n}" for n in range(3)])
 
-    def test_what_would_pass_the_deadline_is_not_waited_for(self):
+    def test_does_not_wait_beyond_the_deadline(self):
         later = error(429, "resource_exhausted", info("RATE_LIMITED"), headers={"retry-after": "60"})
         began = time.monotonic()
         self.assertEqual(self.times("get_user_group", GROUP, later, OF_GET), (1, Code.RESOURCE_EXHAUSTED))
         self.assertLess(time.monotonic() - began, 10)
 
-    def test_pauses_grow_up_to_a_bound_and_half_of_each_is_random(self):
+    def test_pauses_grow_to_a_maximum_and_are_half_random(self):
         failed = ConnectError(Code.UNAVAILABLE, "so")
 
         def pause(tries, left=60):
@@ -168,14 +168,14 @@ class Retries(unittest.TestCase):
         with mock.patch("random.random", return_value=0.0):
             self.assertEqual([pause(1), pause(1, left=0.125)], [0.125, None])
 
-    def test_a_redirect_is_not_followed(self):
+    def test_does_not_follow_redirects(self):
         with Answers(OF_GET) as other:
             elsewhere = (307, {"location": f"{other.url}/"}, b"")
             _, _, failed = self.tried("get_user_group", GROUP, elsewhere)
         self.assertIsNotNone(failed)
         self.assertEqual(other.requests, [])
 
-    def test_the_function_of_the_asynchronous_client_may_be_a_coroutine(self):
+    def test_accepts_a_coroutine_function_as_token(self):
         async def token():
             return "t0ken-of-the-tests"
 
@@ -184,7 +184,7 @@ class Retries(unittest.TestCase):
         self.assertEqual(server.requests[0][0]["authorization"], "Token t0ken-of-the-tests")
 
 
-    def test_an_answer_that_ends_early_or_never_ends_does_not_outlast_the_deadline(self):
+    def test_ends_a_call_at_its_deadline_if_the_response_is_slow_or_breaks_off(self):
         def drip(handler):
             handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/proto\r\n")
             while True:
@@ -196,7 +196,7 @@ class Retries(unittest.TestCase):
         self.assertEqual(failed.code, Code.DEADLINE_EXCEEDED)
         self.assertLess(time.monotonic() - began, 5)
 
-    def test_an_answer_of_any_size_takes_bounded_memory(self):
+    def test_limits_the_size_of_a_response(self):
         small = mock.patch("user_group_service._http.MAX_ANSWER_BYTES", 1000)
         bomb = gzip.compress(b"\0" * 100_000_000)
         for headers, body in (({}, b"\0" * 1001), ({"content-encoding": "gzip"}, bomb)):
@@ -214,7 +214,7 @@ class Retries(unittest.TestCase):
         whole = 200, {"content-type": "application/proto", "content-encoding": "gzip"}, packed
         self.assertEqual(self.times("get_user_group", GROUP, cut, whole), (2, None))
 
-    def test_a_token_that_does_not_come_does_not_outlast_the_deadline(self):
+    def test_ends_a_call_at_its_deadline_if_the_token_function_hangs(self):
         ended = threading.Event()
         self.addCleanup(ended.set)
 
@@ -222,11 +222,11 @@ class Retries(unittest.TestCase):
             await asyncio.sleep(3600)
 
         for clients, token in ((self.by_client, ended.wait), (self.by_async_client, ended.wait), (self.by_async_client, hangs)):
-            with self.subTest(token=token), self.assertRaisesRegex(ConnectError, "gives the API token") as failed:
+            with self.subTest(token=token), self.assertRaisesRegex(ConnectError, "returns the API token") as failed:
                 clients("http://127.0.0.1:1", token, {"timeout_ms": 50}, "get_user_group", GROUP)
             self.assertEqual(failed.exception.code, Code.DEADLINE_EXCEEDED)
 
-    def test_what_the_function_of_the_token_raises_is_raised(self):
+    def test_raises_the_error_of_the_token_function(self):
         def fails():
             raise TimeoutError("of its own")
 
@@ -234,7 +234,7 @@ class Retries(unittest.TestCase):
             with self.assertRaisesRegex(TimeoutError, "of its own"):
                 call("http://127.0.0.1:1", fails, {}, "get_user_group", GROUP)
 
-    def test_a_cancelled_call_and_one_that_asyncio_gives_up_end_as_asyncio_has_it(self):
+    def test_raises_the_errors_of_asyncio_for_cancelled_and_timed_out_calls(self):
         async def call(how):
             async with AsyncClient(server.url, "t0ken-of-the-tests") as client:
                 return await how(client.user_groups.get_user_group(GROUP))
@@ -262,7 +262,7 @@ class Retries(unittest.TestCase):
                     asyncio.run(call(how))
             ended.set()
 
-    def test_a_request_has_an_id_of_which_its_error_says(self):
+    def test_adds_the_request_id_to_errors(self):
         headers, _, failed = self.tried("get_user_group", GROUP, error(404, "not_found"))
         self.assertEqual(request_id_of(failed), headers[0]["x-request-id"])
         taken = error(404, "not_found", headers={"x-request-id": "of-the-service"})
@@ -271,7 +271,7 @@ class Retries(unittest.TestCase):
         self.assertIn("request id: of-the-service", failed.__notes__)
         self.assertIsNone(request_id_of(ValueError("so")))
 
-    def test_interceptors_see_each_try(self):
+    def test_calls_interceptors_for_each_attempt(self):
         seen = []
 
         class Sees:
@@ -283,7 +283,7 @@ class Retries(unittest.TestCase):
             self.by_client(server.url, "t0ken-of-the-tests", {"interceptors": [Sees()]}, "get_user_group", GROUP)
         self.assertEqual(seen, [("GetUserGroup", "Token t0ken-of-the-tests")] * 2)
 
-    def test_calls_at_once_share_a_bounded_number_of_connections(self):
+    def test_limits_the_number_of_connections(self):
         async def by_async_client(url):
             async with AsyncClient(url, "t0ken-of-the-tests") as client:
                 await asyncio.gather(*(client.user_groups.get_user_group(GROUP) for _ in range(30)))
@@ -298,7 +298,7 @@ class Retries(unittest.TestCase):
             self.assertEqual(len(server.requests), 30)
             self.assertLessEqual(len(server.peers), 3)
 
-    def test_pages_are_read_one_after_the_other(self):
+    def test_reads_pages_one_by_one(self):
         first = ok(ListUserGroupsResponse(user_groups=[UserGroupInfo(provided_id="a")], next_page_token="p"))
         last = ok(ListUserGroupsResponse(user_groups=[UserGroupInfo(provided_id="b")]))
         request = ListUserGroupsRequest(page_size=1)
@@ -319,7 +319,7 @@ class Retries(unittest.TestCase):
             self.assertEqual([(one.page_size, one.page_token) for one in asked], [(1, ""), (1, "p")])
         self.assertEqual(request.page_token, "")
 
-    def test_a_proxy_of_the_environment_or_of_the_client_is_used(self):
+    def test_uses_the_proxy_of_the_environment_or_the_option(self):
         with Answers(OF_GET) as proxy:
             self.by_client("http://groups.example", "t0ken-of-the-tests", {"proxy": proxy.url}, "get_user_group", GROUP)
             named = {"http_proxy": proxy.url.replace("//", "//me:se%20cret@"), "no_proxy": "127.0.0.1"}
@@ -332,8 +332,8 @@ class Retries(unittest.TestCase):
 
 
 class Inputs(unittest.TestCase):
-    def test_a_token_that_can_be_none_is_refused_without_showing_it(self):
-        for token, says in (("", "it is empty"), (" \n", "it is empty"), ("se cret", "copied whole"), ("s€cret", "copied whole")):
+    def test_rejects_an_invalid_token_without_showing_it(self):
+        for token, says in (("", "it is empty"), (" \n", "it is empty"), ("se cret", "invalid characters"), ("s€cret", "invalid characters")):
             for client in (Client, AsyncClient):
                 with self.assertRaisesRegex(ValueError, says) as failed:
                     client("http://127.0.0.1:1", token)
@@ -341,15 +341,15 @@ class Inputs(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "a function that returns it"):
             Client("http://127.0.0.1:1", None)
 
-    def test_a_line_break_behind_the_token_is_none_of_it(self):
+    def test_strips_a_line_break_after_the_token(self):
         with Answers(OF_GET) as server, Client(f"{server.url}/", "t0ken-of-the-tests\n") as client:
             self.assertTrue(client.user_groups.get_user_group(GROUP).new_user_group)
         self.assertEqual(server.requests[0][0]["authorization"], "Token t0ken-of-the-tests")
 
-    def test_a_url_that_can_be_none_is_refused(self):
+    def test_rejects_an_invalid_url(self):
         for client in (Client, AsyncClient):
             for url in ("groups.example.com", "ftp://groups.example.com", "https://"):
-                with self.assertRaisesRegex(ValueError, "begins with http:// or https://"):
+                with self.assertRaisesRegex(ValueError, "begin with http:// or https://"):
                     client(url, "t0ken-of-the-tests")
             for url in ("https://me:secret@groups.example.com", "https://groups.example.com/?a=b", "https://groups.example.com/#a"):
                 with self.assertRaisesRegex(ValueError, "no password, query or fragment") as failed:
@@ -363,14 +363,14 @@ class Inputs(unittest.TestCase):
 
 
 class Errors(unittest.TestCase):
-    def test_reasons_and_violations_are_read(self):
+    def test_reads_reasons_and_violations(self):
         violation = BadRequest.FieldViolation(field="name", description="is long")
         failed = ConnectError(
             Code.INVALID_ARGUMENT, "so", [info("VALIDATION_FAILED"), BadRequest(field_violations=[violation])]
         )
         self.assertEqual((reason_of(failed), violations_of(failed)), ("VALIDATION_FAILED", {"name": "is long"}))
 
-    def test_errors_of_others_have_none(self):
+    def test_errors_of_other_domains_have_no_reason(self):
         for failed in (None, ValueError("so"), ConnectError(Code.INTERNAL, "so"), ConnectError(Code.INTERNAL, "so", [info("X", "a-proxy")])):
             self.assertEqual((reason_of(failed), violations_of(failed)), (None, {}))
 

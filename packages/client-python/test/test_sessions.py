@@ -1,4 +1,4 @@
-"""Which texts are taken for viewer sessions. What a real service makes is tried in test_service.py."""
+"""Tests which viewer sessions are accepted."""
 
 import base64
 import json
@@ -58,7 +58,7 @@ class Sessions(unittest.TestCase):
         if len(session) > 20:
             self.assertNotIn(session[-20:], str(failed.exception))
 
-    def test_a_good_one_says_who_is_looking(self):
+    def test_returns_the_claims_of_a_valid_session(self):
         found = self.verified(
             self.session(vid="bob", origin="https://a.example", properties={"plan": "gold"}, ext={"theme": "dark"})
         )
@@ -67,14 +67,14 @@ class Sessions(unittest.TestCase):
         self.assertEqual((found.expire_time - found.create_time).total_seconds(), 600)
         self.assertEqual(self.verified(self.session()).viewer_id, None)
 
-    def test_what_every_verifier_has_to_take_is_taken_and_the_rest_refused(self):
+    def test_accepts_and_rejects_the_cases_of_viewer_sessions(self):
         suite = json.loads((Path(__file__).parents[3] / "test/fixtures/viewer-sessions.json").read_text())
         self.issuer.answers = [published(suite["keys"])]
         given = {"issuer": suite["issuer"], "audience": suite["audience"], "keys_url": self.issuer.url}
         says = {
-            "wrong-issuer": "of the issuer", "wrong-audience": "for the audience", "unknown-key": "does not publish",
-            "wrong-signature": "signature", "expired": "expired", "too-early": "from the future: check the clocks",
-            "malformed": "no viewer session|another kind|its claims|lasts longer|longer than any",
+            "wrong-issuer": "issuer is", "wrong-audience": "audience is", "unknown-key": "does not publish",
+            "wrong-signature": "signature", "expired": "expired", "too-early": "in the future",
+            "malformed": "not a viewer session|another kind|its claims|too long",
         }
         for case in suite["cases"]:
             now = mock.patch("user_group_service.sessions.time.time", return_value=case.get("at", suite["now"]))
@@ -89,51 +89,51 @@ class Sessions(unittest.TestCase):
         self.assertGreater(len(suite["cases"]), 200)
         self.assertEqual(len(self.issuer.requests), 1)
 
-    def test_what_is_no_text_is_refused(self):
+    def test_rejects_values_that_are_not_strings(self):
         for thing in (None, b"a.b.c", object()):
-            with self.assertRaisesRegex(InvalidViewerSession, "no text but of the type"):
+            with self.assertRaisesRegex(InvalidViewerSession, "not a string"):
                 self.verified(thing)
         with self.assertRaisesRegex(ValueError, "issuer and audience"):
             self.verified(self.session(), audience="")
-        self.refused("\ud800.b.c", "no viewer session")
+        self.refused("\ud800.b.c", "not a viewer session")
 
-    def test_clocks_may_differ_by_five_seconds(self):
+    def test_allows_a_clock_difference_of_five_seconds(self):
         session = self.session()
-        for seconds, says in ((-6, "from the future"), (-5, None), (604, None), (605, "expired")):
+        for seconds, says in ((-6, "in the future"), (-5, None), (604, None), (605, "expired")):
             with mock.patch("user_group_service.sessions.time.time", return_value=self.now + seconds):
                 if says is None:
                     self.verified(session)
                 else:
                     self.refused(session, says)
 
-    def test_keys_are_read_once_however_many_unknown_ones_are_named(self):
+    def test_reads_keys_once_for_many_unknown_keys(self):
         for n in range(20):
             self.refused(self.session(kid=f"k{n + 2}"), "does not publish")
         self.verified(self.session())
         self.assertEqual(len(self.issuer.requests), 1)
 
-    def test_a_key_that_came_since_is_read(self):
+    def test_reads_a_new_key(self):
         self.verified(self.session())
         self.issuer.answers = [published([jwk(OTHER_KEY, "k2")])]
         with mock.patch("time.monotonic", return_value=time.monotonic() + 1):
             self.verified(self.session(key=OTHER_KEY, kid="k2"))
             self.refused(self.session(), "does not publish")
 
-    def test_an_issuer_that_does_not_answer_is_not_the_fault_of_the_session(self):
+    def test_raises_keys_unavailable_if_the_issuer_does_not_respond(self):
         away = (error(503, "unavailable"), error(404, "not_found"), None, (200, {}, b"<html>"), (200, {}, b"[]"), published([]))
         with mock.patch.object(sessions, "_KEYS_PAUSE", 0):
             for answer in away:
                 self.issuer.answers = [answer]
-                with self.assertRaisesRegex(KeysUnavailable, f"{self.issuer.url}.*is the issuer right"):
+                with self.assertRaisesRegex(KeysUnavailable, f"{self.issuer.url}.*check the issuer"):
                     self.verified(self.session())
             self.issuer.answers = [PUBLISHED]
             self.verified(self.session())
         self.issuer.answers = [None]
         with mock.patch("time.monotonic", return_value=time.monotonic() + 1):
-            with self.assertRaisesRegex(KeysUnavailable, "does not answer"):
+            with self.assertRaisesRegex(KeysUnavailable, "returns no keys"):
                 self.verified(self.session(kid="k2"))
 
-    def test_those_whose_key_is_not_known_wait_once_for_an_issuer_that_is_slow_and_the_others_do_not(self):
+    def test_only_sessions_with_unknown_keys_wait_for_a_slow_issuer(self):
         self.verified(self.session())
         good, unknown = self.session(), self.session(kid="k2")
         asked, given_up = threading.Event(), threading.Event()
@@ -150,17 +150,17 @@ class Sessions(unittest.TestCase):
             waiting = [threads.submit(self.verified, unknown) for _ in range(10)]
             asked.wait()
             try:
-                # It waits for nobody; if it did, it would wait for ever.
+                # It does not wait. Otherwise it would wait forever.
                 self.assertEqual(threads.submit(self.verified, good).result(60).user_group_id, "acme")
                 self.assertFalse(any(each.done() for each in waiting))
             finally:
                 given_up.set()
             for each in waiting:
                 self.assertIsInstance(each.exception(), KeysUnavailable)
-            # Not one after the other, each for an attempt of its own.
+            # They share one read.
             self.assertEqual(reads.call_count, 1)
 
-    def test_an_issuer_that_drips_is_waited_for_as_long_as_it_may_take(self):
+    def test_waits_for_a_slow_issuer_until_the_time_limit(self):
         def drip(handler):
             handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
             while True:
@@ -169,10 +169,10 @@ class Sessions(unittest.TestCase):
 
         self.issuer.answers = [drip]
         with mock.patch.object(sessions, "_KEYS_TIMEOUT", 0.3):
-            with self.assertRaisesRegex(KeysUnavailable, "has not answered in time"):
+            with self.assertRaisesRegex(KeysUnavailable, "has not responded in time"):
                 self.verified(self.session())
 
-    def test_an_issuer_whose_answer_does_not_end_takes_bounded_memory(self):
+    def test_limits_the_size_of_a_response_with_keys(self):
         self.issuer.answers = [(200, {}, b" " * (sessions._MAX_KEYS_BYTES + 1))]
         with self.assertRaisesRegex(KeysUnavailable, "more than 1048576 bytes"):
             self.verified(self.session())

@@ -1,4 +1,4 @@
-"""Certificates of authorities of one's own, and of clients."""
+"""Tests own CAs and client certificates."""
 
 import asyncio
 import datetime
@@ -29,7 +29,7 @@ OF_GET = ok(GetUserGroupResponse(new_user_group=True))
 
 
 def certificate(name, path, issuer=None):
-    """Writes a certificate and its key to a file: of an authority, or of what it vouches for."""
+    """Writes a certificate and its key to a file: a CA, or a certificate that the issuer signs."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     issuer_name, issuer_key = issuer or (subject, key)
@@ -68,13 +68,13 @@ class Tls(unittest.TestCase):
         with Client(server.url, "t0ken-of-the-tests", timeout_ms=5000, **options) as client:
             return client.user_groups.get_user_group(GROUP).new_user_group
 
-    def test_the_authority_of_the_service_is_given_as_a_file_or_in_the_environment(self):
+    def test_trusts_a_ca_of_an_option_or_of_the_environment(self):
         with Answers(OF_GET, tls=self.of_server) as server:
             self.assertTrue(self.call(server, ca_file=str(self.ca)))
             with mock.patch.dict(os.environ, {"SSL_CERT_FILE": str(self.ca)}):
                 self.assertTrue(self.call(server))
 
-    def test_a_service_of_another_authority_is_refused_at_once(self):
+    def test_rejects_a_service_with_an_untrusted_certificate_at_once(self):
         async def call(url):
             async with AsyncClient(url, "t0ken-of-the-tests") as client:
                 await client.user_groups.get_user_group(GROUP)
@@ -85,17 +85,17 @@ class Tls(unittest.TestCase):
                 with self.assertRaisesRegex(ConnectError, "CERTIFICATE_VERIFY_FAILED") as failed:
                     by_client()
                 self.assertEqual(failed.exception.code, Code.UNAVAILABLE)
-        # Another try would not change it.
+        # It does not retry.
         self.assertEqual((slept.call_count, slept_too.call_count), (0, 0))
 
-    def test_a_client_has_a_certificate(self):
+    def test_sends_a_client_certificate(self):
         self.of_server.verify_mode = ssl.CERT_REQUIRED
         with Answers(OF_GET, tls=self.of_server) as server:
             self.assertTrue(self.call(server, tls=self.of_client))
             with self.assertRaises(ConnectError):
                 self.call(server, ca_file=str(self.ca))
 
-    def test_one_of_file_and_context_is_given(self):
+    def test_rejects_ca_file_together_with_tls(self):
         with self.assertRaisesRegex(ValueError, "not both"):
             Client("https://groups.example.com", "t0ken-of-the-tests", ca_file=str(self.ca), tls=self.of_client)
 

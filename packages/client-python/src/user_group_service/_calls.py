@@ -1,4 +1,4 @@
-"""What every call passes: it presents the API token, and is tried again where that is safe."""
+"""The interceptors of all calls. They send the API token, and repeat failed calls if that is safe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .errors import note_request_id
 from .gen.usergroup.v1.user_group_service_pb import RotateUserGroupTokenRequest
 
 _REQUEST_ID_HEADER = "x-request-id"
-# The time of a call that is given none, in seconds.
+# Time limit of a call without a deadline, in seconds.
 _NO_DEADLINE = 86_400.0
 
 REQ = TypeVar("REQ")
@@ -76,14 +76,14 @@ class AsyncCalls:
                     return await call_next(call.request, ctx)
                 except ConnectError as error:
                     if isinstance(error.__cause__, asyncio.CancelledError):
-                        # So that timeouts and task groups see that their task has ended.
+                        # asyncio needs this error for timeouts and task groups.
                         raise error.__cause__ from None
                     pause = call.pause_after(error, answer)
             await asyncio.sleep(pause)
 
 
 class _Call(Generic[REQ, RES]):
-    """A call, which may take several tries."""
+    """A call with its attempts."""
 
     def __init__(self, request: REQ, ctx: RequestContext[REQ, RES]) -> None:
         self._ctx = ctx
@@ -95,33 +95,33 @@ class _Call(Generic[REQ, RES]):
         )
 
     def left(self) -> float:
-        """How much time the call has, in seconds."""
+        """Return the remaining time of the call, in seconds."""
         left = self._ctx.timeout_ms
         return _NO_DEADLINE if left is None else max(0.0, left / 1000)
 
     def present(self, token: str) -> None:
-        """Begin another try."""
+        """Start another attempt."""
         self._tries += 1
         headers = self._ctx.request_headers
         headers["authorization"] = _authorization(token)
-        # A later try has less time than the first.
+        # Send the remaining time.
         headers["connect-timeout-ms"] = str(int(self.left() * 1000))
 
     def pause_after(self, error: ConnectError, answer: ResponseMetadata) -> float:
-        """How long to wait until the next try, in seconds. Raises the error when there is none."""
+        """Return the pause before the next attempt, in seconds. Raises the error if the call must not be repeated."""
         if error.code == Code.INVALID_ARGUMENT and error.__cause__ is not None:
-            # Of the answer: it was cut off where HTTP does not show it, or is another program's.
-            error = ConnectError(Code.UNAVAILABLE, f"the answer cannot be read: {error.message}")
+            # The response is invalid: it broke off, or comes from another program.
+            error = ConnectError(Code.UNAVAILABLE, f"the response is invalid: {error.message}")
         pause = pause_after(error, answer, tries=self._tries, may_repeat=self._may_repeat, left=self.left())
         if pause is not None:
             return pause
-        # The answer has the id that the service took.
+        # The response has the id that the service uses.
         note_request_id(error, answer.headers.get(_REQUEST_ID_HEADER) or self._request_id)
         raise error
 
 
 def _with_request_id(request: REQ) -> REQ:
-    """The request with what makes it safe to repeat; the caller's own message stays as it is."""
+    """Return the request with a request id, which makes it safe to repeat. The message of the caller does not change."""
     if isinstance(request, RotateUserGroupTokenRequest) and request.request_id == "":
         request = copy.copy(request)
         request.request_id = str(uuid.uuid4())
@@ -132,22 +132,22 @@ def _checked_if_text(token: T) -> T:
     if isinstance(token, str):
         _authorization(token)
     elif not callable(token):
-        raise TypeError("token: give the API token as a string, or a function that returns it")
+        raise TypeError("token: pass the API token as a string, or a function that returns it")
     return token
 
 
 def _authorization(token: str) -> str:
-    # A file that holds a token often ends with a line break.
+    # Files with a token often end with a line break.
     text = token.strip()
     if not text:
-        raise ValueError("token: it is empty; give an API token of the service")
+        raise ValueError("token: it is empty; pass an API token of the service")
     if not (text.isascii() and text.isprintable() and " " not in text):
-        raise ValueError("token: it has characters that no API token has; was it copied whole, and alone?")
+        raise ValueError("token: it has invalid characters; copy the API token again, without other text")
     return f"Token {text}"
 
 
 def _by_thread(function: Callable[[], T], seconds: float) -> T:
-    """What a function returns, if it returns within a time. It cannot be stopped, so its thread does not keep the process."""
+    """Return the result of a function within a time limit. Its thread is a daemon, because it cannot be stopped."""
     future = _started(function)
     try:
         return future.result(seconds)
@@ -161,7 +161,7 @@ async def _in_time(function: Callable[[], str | Awaitable[str]], seconds: float)
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
-            # What blocks must not block the event loop.
+            # A blocking function must not block the event loop.
             is_async = inspect.iscoroutinefunction(function)
             token = function() if is_async else await asyncio.wrap_future(_started(function))
             return token if isinstance(token, str) else await token
@@ -173,7 +173,7 @@ async def _in_time(function: Callable[[], str | Awaitable[str]], seconds: float)
 
 def _started(function: Callable[[], T]) -> Future[T]:
     future: Future[T] = Future()
-    # From now on it cannot be cancelled.
+    # From here on, the future cannot be cancelled.
     future.set_running_or_notify_cancel()
 
     def run() -> None:
@@ -187,4 +187,4 @@ def _started(function: Callable[[], T]) -> Future[T]:
 
 
 def _token_is_late() -> ConnectError:
-    return ConnectError(Code.DEADLINE_EXCEEDED, "the function that gives the API token has not returned in time")
+    return ConnectError(Code.DEADLINE_EXCEEDED, "the function that returns the API token has not returned in time")

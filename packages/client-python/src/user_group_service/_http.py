@@ -1,4 +1,4 @@
-"""How requests are sent: by httpcore, which has no threads of its own, so that processes may fork and end at any time."""
+"""Sends requests with httpcore. It has no threads, so that a process can fork or exit at any time."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from connectrpc.code import Code
 from connectrpc.errors import ConnectError
 from pyqwest import FullResponse, Headers
 
-# The largest answer: a page of groups has a few MiB.
+# Maximum size of a response, in bytes. A page of groups has a few MiB.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _CONNECT_TIMEOUT = 5.0
 _MAX_CONNECTIONS = 100
-# How long an unused connection is kept, in seconds.
+# How long an idle connection stays open, in seconds.
 _KEEPALIVE = 30.0
 
-# When the request of this context must have ended, by `time.monotonic()`.
+# Deadline of the request in this context, by `time.monotonic()`.
 _deadline: ContextVar[float] = ContextVar("deadline")
 
 Pairs = Iterable[tuple[str, str]]
 
 
 class Http:
-    """Sends requests, and blocks. It may be used by several threads, and in processes forked from its own."""
+    """Sends requests, and blocks. It is safe to use in several threads and in forked processes."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Http:
         self._processes: dict[int, _Connections] = {}
 
     def get(self, url: str, timeout: float) -> tuple[int, bytes]:
-        """Read what is at a URL, within a time in seconds, and keep no connection."""
+        """Send a GET request with a time limit in seconds, and close the connection."""
         try:
             answer = self._request("GET", url, (), None, timeout)
         finally:
@@ -56,7 +56,7 @@ class Http:
         return answer.status, answer.content
 
     def post(self, url: str, headers: Headers, content: bytes, timeout: float) -> FullResponse:
-        """As that of pyqwest's client does, which the generated clients call."""
+        """Send a POST request. The generated clients expect this signature of pyqwest."""
         return self._request("POST", url, headers.items(), content, timeout)
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class Http:
             raise
         except Exception as error:
             if time.monotonic() >= deadline:
-                raise TimeoutError(f"{url} has not answered in time") from error
+                raise TimeoutError(f"{url} has not responded in time") from error
             raise _failure(error, url) from error
         finally:
             _deadline.reset(token)
@@ -93,28 +93,28 @@ class Http:
     def _connections(self, url: str) -> _Connections:
         process = os.getpid()
         if process not in self._processes:
-            # Of threads that come at once, the first one wins; the others have made no connections yet.
+            # If several threads arrive at once, the first one wins. The others have no connections yet.
             self._processes.setdefault(process, _Connections(_tls_for(url, self._tls), _proxy_for(url, self._proxy)))
-            # The connections of the process that forked this one are its own. Here they are given up, not shut down.
+            # Connections of the parent process belong to it. Forget them here without closing them.
             for other in self._processes.keys() - {process}:
                 self._processes.pop(other, None)
         return self._processes[process]
 
 
 class _Connections:
-    """The connections of a process. A pool of httpcore has one, since with many it searches all for each request."""
+    """The connections of a process, one per httpcore pool. A pool with many would search all for each request."""
 
     def __init__(self, tls: ssl.SSLContext | None, proxy: httpcore.Proxy | None) -> None:
         self._tls = tls
         self._proxy = proxy
         self._free = threading.Semaphore(_MAX_CONNECTIONS)
-        # The one that was used last is used next.
+        # The most recently used connection is used next.
         self._idle: list[httpcore.ConnectionPool] = []
 
     @contextmanager
     def one(self, timeout: float) -> Iterator[httpcore.ConnectionPool]:
         if not self._free.acquire(timeout=timeout):
-            raise TimeoutError(f"{_MAX_CONNECTIONS} calls have all connections")
+            raise TimeoutError(f"all {_MAX_CONNECTIONS} connections are in use")
         try:
             try:
                 connection = self._idle.pop()
@@ -142,16 +142,16 @@ class _Connections:
 
 
 class AsyncHttp:
-    """Sends requests from asyncio. It may be used in several event loops, one after the other or at once."""
+    """Sends requests from asyncio. It can be used in several event loops, also at the same time."""
 
     def __init__(self, *, tls: ssl.SSLContext | None = None, proxy: str | None = None) -> None:
         self._tls = tls
         self._proxy = proxy
-        # A forked process has an event loop of its own.
+        # A forked process has its own event loop.
         self._loops: dict[asyncio.AbstractEventLoop, _AsyncConnections] = {}
 
     async def post(self, url: str, headers: Headers, content: bytes) -> FullResponse:
-        """As that of pyqwest's client does, which the generated clients call, and bound by their time."""
+        """Send a POST request. The generated clients expect this signature of pyqwest, and limit its time."""
         timeouts = {"connect": _CONNECT_TIMEOUT}
         try:
             async with (
@@ -177,14 +177,14 @@ class AsyncHttp:
     def _connections(self, url: str) -> _AsyncConnections:
         loop = asyncio.get_running_loop()
         if loop not in self._loops:
-            # Those of a loop that has ended without a call of `aclose`.
+            # Remove loops that were closed without a call of `aclose`.
             self._loops = {each: its for each, its in self._loops.items() if not each.is_closed()}
             self._loops[loop] = _AsyncConnections(_tls_for(url, self._tls), _proxy_for(url, self._proxy))
         return self._loops[loop]
 
 
 class _AsyncConnections:
-    """The connections of an event loop, as those of a process."""
+    """The connections of an event loop, one per httpcore pool."""
 
     def __init__(self, tls: ssl.SSLContext | None, proxy: httpcore.Proxy | None) -> None:
         self._tls = tls
@@ -212,7 +212,7 @@ class _AsyncConnections:
 
 
 class _Body:
-    """An answer as it comes in, of a bounded size."""
+    """The body of a response, with a size limit."""
 
     def __init__(self, answer: httpcore.Response, max_bytes: int) -> None:
         self._status = answer.status
@@ -224,21 +224,21 @@ class _Body:
     def add(self, chunk: bytes) -> None:
         self._bytes += self._gunzip.decompress(chunk, self._max_bytes + 1 - len(self._bytes)) if self._gunzip else chunk
         if len(self._bytes) > self._max_bytes:
-            raise ConnectError(Code.RESOURCE_EXHAUSTED, f"the answer has more than {self._max_bytes} bytes")
+            raise ConnectError(Code.RESOURCE_EXHAUSTED, f"the response has more than {self._max_bytes} bytes")
 
     def whole(self) -> FullResponse:
         if self._gunzip and not self._gunzip.eof:
-            raise EOFError("the answer is cut off")
+            raise EOFError("the response broke off")
         return FullResponse(self._status, self._headers, bytes(self._bytes), Headers())
 
 
 def is_never_sent(error: BaseException | None) -> bool:
-    """Whether a request failed because no connection came about, which another try may have."""
+    """Return whether the connection attempt of a request failed."""
     return isinstance(error, httpcore.ConnectError | httpcore.ConnectTimeout)
 
 
 def is_certificate_refused(error: BaseException | None) -> bool:
-    """Whether a request failed because the certificate of the service is not trusted, which another try would not change."""
+    """Return whether a request failed because the certificate of the service is not trusted. Do not retry it."""
     return isinstance(error, httpcore.ConnectError) and isinstance(error.__context__, ssl.SSLCertVerificationError)
 
 
@@ -246,13 +246,13 @@ def _failure(error: Exception, url: str) -> ConnectError:
     parts = urlsplit(url)
     where = f"the User Group Service at {parts.scheme}://{parts.netloc}"
     if isinstance(error, httpcore.ConnectError | httpcore.ConnectTimeout | httpcore.ProxyError):
-        return ConnectError(Code.UNAVAILABLE, f"{where} cannot be reached, check the URL and that it runs: {error}")
-    return ConnectError(Code.UNAVAILABLE, f"the connection to {where} broke before the answer was whole: {error!r}")
+        return ConnectError(Code.UNAVAILABLE, f"{where} cannot be reached: check the URL, and whether it runs: {error}")
+    return ConnectError(Code.UNAVAILABLE, f"the connection to {where} broke before the end of the response: {error!r}")
 
 
 def _tls_for(url: str, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
     if given is None and url.startswith("https:"):
-        # With the authorities of the system, or of SSL_CERT_FILE.
+        # Uses the CA certificates of the system, or of SSL_CERT_FILE.
         return ssl.create_default_context()
     return given
 
@@ -269,7 +269,7 @@ def _proxy_for(url: str, given: str | None) -> httpcore.Proxy | None:
 
 
 class _WithDeadlines(httpcore.NetworkBackend):
-    """Bounds each operation by the deadline of its request, so that an answer that drips does not outlast it."""
+    """Limits each operation by the deadline of its request, so that a slow response does not exceed it."""
 
     def __init__(self) -> None:
         self._backend = httpcore.SyncBackend()

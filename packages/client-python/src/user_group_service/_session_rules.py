@@ -1,4 +1,4 @@
-"""What a viewer session has to be: the rules of the service, which test/fixtures/viewer-sessions.json has cases of."""
+"""The rules for viewer sessions. test/fixtures/viewer-sessions.json contains their test cases."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-# The longest session that the service makes, and the longest header of one.
+# Maximum length of a session, and of its header.
 _MAX_LENGTH = 8192
 _MAX_HEADER_LENGTH = 256
-# The longest that any session lasts, in seconds.
+# Maximum lifetime of a session, in seconds.
 _MAX_LIFE = 3600
-# The deepest nesting of objects and lists in a claim.
+# Maximum nesting depth of objects and lists in a claim.
 _MAX_CLAIM_DEPTH = 32
-# Up to here every whole number is one of JSON's too.
+# Maximum integer that JSON represents exactly.
 _MAX_WHOLE = 2**53 - 1
 _BASE64URL = re.compile("[A-Za-z0-9_-]+")
 
-_NO_SESSION = "it is no viewer session, but some other text"
+_NO_SESSION = "it is not a viewer session"
 _OTHER_CLAIMS = "its claims are not those of a viewer session"
 
 
 class InvalidViewerSession(Exception):
-    """A text is not a viewer session that may be taken: the message says why. Answer it with HTTP 401."""
+    """The viewer session must not be accepted. The message says why. Respond with HTTP 401."""
 
 
 @dataclass(frozen=True)
 class Unverified:
-    """A session whose signature is still to be verified."""
+    """A session whose signature is not verified yet."""
 
     kid: str
     claims: dict[str, Any]
@@ -39,11 +39,11 @@ class Unverified:
 
 
 def read_session(session: object) -> Unverified:
-    """Read a session. Its header may have nothing but the id of a key, the type and the one algorithm (RFC 8725)."""
+    """Parse a session. Its header must contain exactly the key id, the type and the algorithm (RFC 8725)."""
     if not isinstance(session, str):
-        raise InvalidViewerSession(f"it is no text but of the type {type(session).__name__}")
+        raise InvalidViewerSession(f"it is not a string but {type(session).__name__}")
     if len(session) > _MAX_LENGTH:
-        raise InvalidViewerSession("it is longer than any viewer session")
+        raise InvalidViewerSession("it is too long")
     parts = session.split(".")
     if len(parts) != 3 or len(parts[0]) > _MAX_HEADER_LENGTH:
         raise InvalidViewerSession(_NO_SESSION)
@@ -51,7 +51,7 @@ def read_session(session: object) -> Unverified:
     try:
         header, claims, decoded = _object(head), _object(payload), _decode(signature)
     except (ValueError, OverflowError, RecursionError):
-        # Without its context, which has parts of the session.
+        # Omit the context, because it contains parts of the session.
         raise InvalidViewerSession(_NO_SESSION) from None
     if len(decoded) != 64:
         raise InvalidViewerSession(_NO_SESSION)
@@ -62,7 +62,7 @@ def read_session(session: object) -> Unverified:
 
 
 def require_claims(claims: dict[str, Any]) -> None:
-    """Refuse claims that the service would not make: the key may be stolen."""
+    """Reject claims that the service never issues, because the key may be stolen."""
     texts = all(isinstance(claims.get(name), str) for name in ("iss", "aud", "sub", "jti"))
     wholes = all(_is_whole(claims.get(name)) for name in ("tid", "gen", "iat", "exp"))
     optional = all(isinstance(claims.get(name, ""), str) for name in ("vid", "origin"))
@@ -70,7 +70,7 @@ def require_claims(claims: dict[str, Any]) -> None:
     if not (texts and wholes and optional and objects) or "nbf" in claims:
         raise InvalidViewerSession(_OTHER_CLAIMS)
     if claims["exp"] - claims["iat"] > _MAX_LIFE:
-        raise InvalidViewerSession("it lasts longer than any viewer session")
+        raise InvalidViewerSession("its lifetime is too long")
 
 
 def _is_whole(value: object) -> bool:
@@ -81,16 +81,16 @@ def _is_whole(value: object) -> bool:
 
 def _decode(part: str) -> bytes:
     decoded = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) if _BASE64URL.fullmatch(part) else b""
-    # No spare bits are set.
+    # Unused bits must be zero.
     if base64.urlsafe_b64encode(decoded).decode().rstrip("=") != part:
-        raise ValueError("no base64url")
+        raise ValueError("not base64url")
     return decoded
 
 
 def _object(part: str) -> dict[str, Any]:
     value = json.loads(_decode(part).decode(), object_pairs_hook=_members, parse_constant=_refuse)
     if not isinstance(value, dict):
-        raise ValueError("no object")
+        raise ValueError("not an object")
     _require_sound(value)
     return value
 
@@ -98,20 +98,20 @@ def _object(part: str) -> dict[str, Any]:
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError("two members have one name")
+        raise ValueError("duplicate member names")
     return members
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not of JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def _require_sound(value: object, depth: int = 0) -> None:
     if isinstance(value, str):
-        # Fails for half of a surrogate pair.
+        # Fails for an unpaired surrogate.
         value.encode()
     elif isinstance(value, int | float):
-        # Fails for an integer that no number of JSON's readers can have.
+        # Fails for an integer that a double cannot represent.
         if not math.isfinite(float(value)):
             raise ValueError("a number is too large")
     elif isinstance(value, dict | list):

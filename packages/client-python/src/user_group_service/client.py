@@ -1,4 +1,4 @@
-"""The clients: one that blocks, and one for asyncio."""
+"""The clients: a blocking one, and one for asyncio."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _TIMEOUT_MS = 10_000
 
 
 class Client:
-    """Calls the service, and blocks until it has answered. It may be used by several threads, and after a fork.
+    """Calls the service, and blocks until the response. It is safe to use in several threads, and after a fork.
 
     Attributes:
-        user_groups: Gets, changes and creates user groups, and rotates their tokens.
-        viewers: Makes viewer sessions, and tells whose a token or a session is.
-        admin: AdminService, for API tokens of the role `admin`, and `ADMIN_TOKEN`.
+        user_groups: Creates, gets and changes user groups, and rotates their tokens.
+        viewers: Creates viewer sessions, and resolves tokens and sessions to user groups.
+        admin: AdminService. It needs an API token of role `admin`, or `ADMIN_TOKEN`.
 
     """
 
@@ -42,21 +42,24 @@ class Client:
         proxy: str | None = None,
         interceptors: Sequence[InterceptorSync] = (),
     ) -> None:
-        """Make a client. It connects with the first call.
+        """Create a client. It connects at the first call.
 
         Args:
-            url: Where the service is, such as `https://groups.example.com`.
-            token: The API token, or a function that returns it, which is called before each try, in a thread of its own.
-            timeout_ms: How long a call may take, its retries included, unless the call says otherwise.
-            ca_file: The authorities that the service's certificate must be of, in PEM. Default: those of the system.
-            tls: What TLS is made with instead, such as for a client certificate.
-            proxy: The proxy's URL; empty: none. Default: that of `HTTPS_PROXY` or `HTTP_PROXY`, but for hosts of `NO_PROXY`.
-            interceptors: Called around each try, token included: for logs, metrics and traces.
+            url: URL of the service, such as `https://groups.example.com`.
+            token: The API token, or a function that returns it. The client calls it before each attempt, in a thread.
+            timeout_ms: Time limit of a call with its retries, in milliseconds. A call can override it.
+            ca_file: CA certificates in PEM that verify the certificate of the service. Default: those of the system.
+            tls: An SSL context instead, such as for a client certificate.
+            proxy: URL of a proxy; empty for none. Default: `HTTPS_PROXY` or `HTTP_PROXY`, except for hosts of `NO_PROXY`.
+            interceptors: Interceptors that run for each attempt, such as for logs or traces.
+
+        Raises:
+            ValueError: An option is invalid.
 
         """
         self._http = Http(tls=_tls(ca_file, tls), proxy=proxy)
         address, timeout_ms, calls = _address(url), _time(timeout_ms), (SyncCalls(token), *interceptors)
-        # All that the generated clients call of it is `post`.
+        # The generated clients only call `post`.
         http = cast(PyqwestSyncClient, self._http)
         self.user_groups = UserGroupServiceClientSync(
             address, http_client=http, interceptors=calls, timeout_ms=timeout_ms
@@ -78,7 +81,7 @@ class Client:
 
 
 class AsyncClient:
-    """Calls the service from asyncio. Its attributes are those of `Client`; their methods are coroutines."""
+    """Calls the service from asyncio. It has the attributes of `Client`. Their methods are coroutines."""
 
     def __init__(
         self,
@@ -91,7 +94,7 @@ class AsyncClient:
         proxy: str | None = None,
         interceptors: Sequence[Interceptor] = (),
     ) -> None:
-        """Make a client, as `Client` does. The function that gives the token may be a coroutine function."""
+        """Create a client with the options of `Client`. `token` can also be a coroutine function."""
         self._http = AsyncHttp(tls=_tls(ca_file, tls), proxy=proxy)
         address, timeout_ms, calls = _address(url), _time(timeout_ms), (AsyncCalls(token), *interceptors)
         http = cast(PyqwestClient, self._http)
@@ -100,7 +103,7 @@ class AsyncClient:
         self.admin = AdminServiceClient(address, http_client=http, interceptors=calls, timeout_ms=timeout_ms)
 
     async def aclose(self) -> None:
-        """Close the connections of the event loop that runs."""
+        """Close the connections of the running event loop."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -115,15 +118,15 @@ class AsyncClient:
 def _address(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"url: it begins with http:// or https:// and a host, not as {url[:300]!r} does")
+        raise ValueError(f"url: it must begin with http:// or https:// and a host, not like {url[:300]!r}")
     if parts.username is not None or parts.query or parts.fragment:
-        raise ValueError("url: it has no password, query or fragment; the API token is given as token")
+        raise ValueError("url: it must have no password, query or fragment; pass the API token as token")
     return url.rstrip("/")
 
 
 def _time(timeout_ms: int) -> int:
     if timeout_ms <= 0:
-        raise ValueError(f"timeout_ms: it is a positive number of milliseconds, not {timeout_ms}")
+        raise ValueError(f"timeout_ms: it must be a positive number of milliseconds, not {timeout_ms}")
     return timeout_ms
 
 
@@ -131,5 +134,5 @@ def _tls(ca_file: str | None, tls: ssl.SSLContext | None) -> ssl.SSLContext | No
     if ca_file is None:
         return tls
     if tls is not None:
-        raise ValueError("give ca_file or tls, not both: tls.load_verify_locations(ca_file) has it too")
+        raise ValueError("pass ca_file or tls, not both: use tls.load_verify_locations(ca_file)")
     return ssl.create_default_context(cafile=ca_file)

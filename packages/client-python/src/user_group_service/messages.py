@@ -1,4 +1,4 @@
-"""Parts of messages that are long to write, and pages of lists."""
+"""Shortcuts for messages, and pages of lists."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from protobuf import Oneof
 
 
 def by_id(user_group_id: str) -> Oneof[Literal["user_group_id"], str]:
-    """The `group` of a request that names it by its id."""
+    """Return the `group` of a request, by the id of the group."""
     return Oneof("user_group_id", user_group_id)
 
 
 def by_token(token: str) -> Oneof[Literal["token"], str]:
-    """The `group` of CreateViewerSession by the group's token."""
+    """Return the `group` of CreateViewerSession, by the token of the group."""
     return Oneof("token", token)
 
 
 def by_current_token(token: str) -> Oneof[Literal["current_token"], str]:
-    """The `group` of RotateUserGroupToken by the token that it has."""
+    """Return the `group` of RotateUserGroupToken, by the current token of the group."""
     return Oneof("current_token", token)
 
 
@@ -37,7 +37,7 @@ RES = TypeVar("RES", bound=_Page)
 
 
 def pages(call: Callable[[REQ], RES], request: REQ) -> Iterator[RES]:
-    """All pages of a list, such as `pages(client.admin.list_user_groups, ListUserGroupsRequest())`, each when it is asked for."""
+    """Return the pages of a list, on demand: `pages(client.admin.list_user_groups, ListUserGroupsRequest())`."""
     request = copy.copy(request)
     while True:
         page = call(request)
@@ -48,7 +48,7 @@ def pages(call: Callable[[REQ], RES], request: REQ) -> Iterator[RES]:
 
 
 async def async_pages(call: Callable[[REQ], Awaitable[RES]], request: REQ) -> AsyncIterator[RES]:
-    """All pages of a list, as `pages` gives them, of an `AsyncClient`."""
+    """Return the pages of a list of an `AsyncClient`, like `pages`."""
     request = copy.copy(request)
     while True:
         page = await call(request)

@@ -1,4 +1,4 @@
-"""Viewer sessions, verified by the keys that the service publishes, without asking it."""
+"""Verifies viewer sessions with the published keys, without a call to the service."""
 
 from __future__ import annotations
 
@@ -26,72 +26,74 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from ._http import Http
 from ._session_rules import InvalidViewerSession, read_session, require_claims
 
-# By how much clocks may differ, in seconds.
+# Maximum clock difference, in seconds.
 _LEEWAY = 5
-# What the service's Cache-Control allows, in seconds.
+# How long keys are cached, in seconds: the Cache-Control of the service.
 _KEYS_LIFE = 600
-# The shortest time between two reads, for a key that is not among them, or because they could not be read.
+# Minimum time between two reads, for an unknown key or after a failed read, in seconds.
 _KEYS_PAUSE = 1
-# How long reading them may take, to the end of the answer, and how much is read.
+# Time limit of a read in seconds, and maximum size of the response.
 _KEYS_TIMEOUT = 5
 _MAX_KEYS_BYTES = 1024 * 1024
 
 
 class KeysUnavailable(Exception):
-    """The keys could not be read, so that nothing can be said of a session. Answer it with HTTP 503."""
+    """The keys cannot be read, so the session cannot be verified. Respond with HTTP 503."""
 
 
 @dataclass(frozen=True)
 class ViewerSession:
-    """What a verified viewer session says."""
+    """The claims of a verified viewer session."""
 
     id: str
-    """The claim `jti`."""
+    """Unique id: the claim `jti`."""
     user_group_id: str
-    """The id that you gave the group: the claim `sub`."""
+    """The id of the user group: the claim `sub`."""
     team_id: int
-    """The claim `tid`."""
+    """The internal id of the user group: the claim `tid`."""
     viewer_id: str | None
-    """The person within the group: the claim `vid`. None: nobody was named."""
+    """The person within the group: the claim `vid`. None if the session names nobody."""
     origin: str | None
-    """The origin of the page that it was made for."""
+    """The origin of the page. None if the session names none."""
     create_time: datetime
+    """The claim `iat`."""
     expire_time: datetime
+    """The claim `exp`."""
     properties: Mapping[str, Any] = field(default_factory=dict)
-    """Those of the group's properties that were asked for, as they were when it was made."""
+    """The requested properties of the group at the creation of the session."""
     claims: Mapping[str, Any] = field(default_factory=dict)
-    """What its maker added: the claim `ext`."""
+    """Additional claims: the claim `ext`."""
 
 
 def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url: str | None = None) -> ViewerSession:
     """Verify a viewer session.
 
-    It reads the issuer's keys when it has none, when they are 10 minutes old, and, at most once a second, for a key that
-    is not among them. That blocks, for 5 seconds at most: under asyncio call it by `asyncio.to_thread`.
+    The keys of the issuer are cached for 10 minutes. For an unknown key they are read again, at most once a second. A read
+    blocks for at most 5 seconds. With asyncio, call this function through `asyncio.to_thread`.
 
-    Who verifies alone does not see that a session was ended before its time: ResolveViewer tells.
+    This function accepts a revoked session until it expires. ResolveViewer rejects it at once.
 
     Args:
-        session: The text that the page sent.
-        issuer: Who makes your sessions, such as `https://groups.example.com/e/acme/Customer`. Never take it from a session.
-        audience: Whom they are made for: the `audience` of CreateViewerSession.
-        keys_url: Where the keys are read, if the URL below the issuer is not reached from here.
+        session: The session that the page sent.
+        issuer: The issuer, such as `https://groups.example.com/e/acme/Customer`. Never take it from a session.
+        audience: The `audience` of CreateViewerSession.
+        keys_url: URL of the keys, if this process cannot reach the URL below the issuer.
 
     Raises:
-        InvalidViewerSession: It is not one, or not for you, or has expired.
-        KeysUnavailable: The issuer does not answer with its keys.
+        InvalidViewerSession: The session is invalid or expired, or has another issuer or audience.
+        KeysUnavailable: The keys cannot be read.
         ValueError: `issuer` or `audience` is empty.
 
     """
     if not issuer or not audience:
-        raise ValueError("issuer and audience have to be set: sessions of others would be taken")
+        raise ValueError("issuer and audience must be set: otherwise foreign sessions would be accepted")
     unverified = read_session(session)
     claims = unverified.claims
-    # Before anything is asked of the issuer.
+    # Check this before any request to the issuer.
     made_by = claims.get("iss")
     if isinstance(made_by, str) and made_by != issuer:
-        raise InvalidViewerSession(f"it is of the issuer {made_by[:300]!r}, not {issuer!r}")
-    # A fork may happen while another thread reads keys.
+        raise InvalidViewerSession(f"its issuer is {made_by[:300]!r}, not {issuer!r}")
+    # Use keys per process, because a fork can happen while another thread reads keys.
     keys = _keys_at(keys_url or f"{issuer}/.well-known/jwks.json", os.getpid())
     r, s = (int.from_bytes(half) for half in (unverified.signature[:32], unverified.signature[32:]))
     try:
@@ -100,12 +102,12 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
         raise InvalidViewerSession("its signature is wrong") from None
     require_claims(claims)
     if claims["aud"] != audience:
-        raise InvalidViewerSession(f"it was made for the audience {claims['aud'][:300]!r}, not {audience!r}")
+        raise InvalidViewerSession(f"its audience is {claims['aud'][:300]!r}, not {audience!r}")
     now = time.time()
     if now >= claims["exp"] + _LEEWAY:
         raise InvalidViewerSession("it has expired")
     if now < claims["iat"] - _LEEWAY:
-        raise InvalidViewerSession("it is from the future: check the clocks")
+        raise InvalidViewerSession("its creation time is in the future: check the clocks")
     return ViewerSession(
         id=claims["jti"],
         user_group_id=claims["sub"],
@@ -120,17 +122,17 @@ def verify_viewer_session(session: str, *, issuer: str, audience: str, keys_url:
 
 
 class _PublishedKeys:
-    """The keys of an issuer. They are read by one thread, and only those wait for it whose key is not known."""
+    """The cached keys of an issuer. One thread reads them, and only threads with an unknown key wait."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._http = Http(max_answer_bytes=_MAX_KEYS_BYTES)
-        # Not held while keys are read.
+        # Not locked during a read.
         self._lock = threading.Lock()
         self._keys: Mapping[str, EllipticCurvePublicKey] = {}
         self._read_at = self._tried_at = float("-inf")
         self._failure: str | None = None
-        # Set once they are read. None: nobody reads them.
+        # Set at the end of the read in flight. None if no read is in flight.
         self._reading: threading.Event | None = None
 
     def key(self, kid: str) -> EllipticCurvePublicKey:
@@ -145,19 +147,19 @@ class _PublishedKeys:
         if must_read:
             self._read()
         elif found is None and reading is not None:
-            # Longer than reading takes, so that it ends with what came of it.
+            # Longer than a read can take.
             reading.wait(2 * _KEYS_TIMEOUT)
-        # What was read may be replaced by another thread, never be changed.
+        # Another thread can replace the mapping, but never changes it.
         found = found or self._keys.get(kid)
         if found is None and self._failure is not None:
             raise KeysUnavailable(self._failure)
         if found is None:
-            raise InvalidViewerSession("it is signed by a key that its issuer does not publish")
+            raise InvalidViewerSession("its issuer does not publish its key")
         return found
 
     def _read(self) -> None:
         keys: Mapping[str, EllipticCurvePublicKey] | None = None
-        failure = "it was not read to its end"
+        failure = "the read was interrupted"
         try:
             keys = self._published()
         except Exception as error:
@@ -167,7 +169,7 @@ class _PublishedKeys:
                 self._tried_at = time.monotonic()
                 self._failure = None
                 if keys is None:
-                    self._failure = f"{self._url} does not answer with keys; is the issuer right? {failure}"
+                    self._failure = f"{self._url} returns no keys: check the issuer: {failure}"
                 else:
                     self._keys, self._read_at = keys, self._tried_at
                 reading, self._reading = self._reading, None
@@ -177,10 +179,10 @@ class _PublishedKeys:
     def _published(self) -> Mapping[str, EllipticCurvePublicKey]:
         status, body = self._http.get(self._url, _KEYS_TIMEOUT)
         if status != 200:
-            raise ValueError(f"it answers with status {status}")
+            raise ValueError(f"it responds with status {status}")
         keys = {each["kid"]: _public_key(each) for each in json.loads(body)["keys"] if _is_of_es256(each)}
         if not keys:
-            raise ValueError("there are none")
+            raise ValueError("the response contains no keys")
         return keys
 
 
@@ -190,7 +192,7 @@ def _keys_at(url: str, process: int) -> _PublishedKeys:
 
 
 def _is_of_es256(jwk: Mapping[str, Any]) -> bool:
-    # Keys of other kinds are for others.
+    # Ignore keys of other types.
     return jwk.get("kty") == "EC" and jwk.get("crv") == "P-256" and isinstance(jwk.get("kid"), str)
 
 
