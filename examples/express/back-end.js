@@ -1,4 +1,4 @@
-// The back end of your company: it knows who is logged in, and has the API token. Pages get viewer sessions of it.
+// The back end of your company. It handles the login, holds the API token and creates viewer sessions for pages.
 import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { createUserGroupServiceClient } from "@user-group-service/client";
@@ -7,25 +7,25 @@ import session from "express-session";
 import { failed } from "./failed.js";
 import { apiToken, audience, backEndPort, dashboardsUrl, origin, serviceUrl } from "./settings.js";
 
-/** Your customers. Each is a user group of the service. Nobody outside is to see the discount. */
+/** Your customers. Each one is a user group. The discount is internal. */
 const acme = { id: "acme", name: "Acme", properties: { plan: "gold", seats: 3, discount: 0.2 } };
 const globex = { id: "globex", name: "Globex", properties: { plan: "free", seats: 1, discount: 0 } };
 
-/** The people who may log in. */
+/** The people who can log in. */
 const viewers = new Map([
   ["ann", acme],
   ["bob", acme],
   ["eve", globex],
 ]);
 
-/** Keep one: it keeps its connections. */
+/** Create one client per process, because it keeps connections open. */
 const service = createUserGroupServiceClient({ url: serviceUrl, token: apiToken });
 
 const app = express();
 app.disable("x-powered-by");
 
 app.use((req, res, next) => {
-  // The page is known to the dashboards by one name alone, so not by localhost.
+  // The dashboards accept one origin only, so redirect other names such as localhost.
   if (req.headers.host !== new URL(origin).host) return res.redirect(origin);
   res.set(
     "Content-Security-Policy",
@@ -34,12 +34,12 @@ app.use((req, res, next) => {
   next();
 });
 
-// A stand-in for your own login: it asks for no password, and forgets everybody when it ends.
+// Replace this with your own login. It checks no password, and loses all logins when the process ends.
 app.use(
   session({
     name: "login",
     secret: randomBytes(32).toString("base64"),
-    // Where the page has https:, with `secure: true` as well.
+    // With https, also set `secure: true`.
     cookie: { httpOnly: true, sameSite: "lax" },
     resave: false,
     saveUninitialized: false,
@@ -48,7 +48,7 @@ app.use(
 
 app.post("/login", ofThisPage, express.urlencoded(), (req, res, next) => {
   const { viewer } = req.body ?? {};
-  if (!viewers.has(viewer)) return res.status(400).send(`viewer has to be one of ${[...viewers.keys()].join(", ")}`);
+  if (!viewers.has(viewer)) return res.status(400).send(`viewer must be one of ${[...viewers.keys()].join(", ")}`);
   req.session.regenerate((error) => {
     if (error) return next(error);
     req.session.viewer = viewer;
@@ -65,31 +65,31 @@ app.post("/session", ofThisPage, async (req, res) => {
   const customer = viewers.get(viewer);
   if (!customer) return res.status(401).json({ error: "nobody is logged in" });
 
-  // The first time it creates the group. Its answer has the group's token, which stays here.
+  // Creates the group, unless it exists. The response contains the token of the group, which stays here.
   await service.userGroups.getUserGroup({
     userGroupId: customer.id,
     name: customer.name,
     properties: customer.properties,
   });
-  const made = await service.viewers.createViewerSession({
+  const created = await service.viewers.createViewerSession({
     group: { case: "userGroupId", value: customer.id },
     audience,
     origin,
     viewerId: viewer,
-    // What the session shows, to the page and to dashboards that verify alone.
+    // Properties that the session contains. The page can read them.
     propertyKeys: ["plan", "seats"],
-    // So brief that you see it being renewed. Ten minutes are usual.
+    // Short, so that you can watch the renewal. The default is 10 minutes.
     ttl: { seconds: 60n },
   });
-  res.set("Cache-Control", "no-store").json({ session: made.session });
+  res.set("Cache-Control", "no-store").json({ session: created.session });
 });
 
-// What the page has to know.
+// Settings of the page.
 app.get("/settings", (req, res) => {
   res.set("Cache-Control", "no-store").json({ dashboardsUrl, viewer: req.session.viewer });
 });
 
-// The one file of the client that is for browsers needs no bundler.
+// The file of the client for browsers needs no bundler.
 const sourceOfSessions = fileURLToPath(import.meta.resolve("@user-group-service/client/browser"));
 app.get("/viewer-sessions.js", (_req, res) => res.sendFile(sourceOfSessions));
 
@@ -105,13 +105,13 @@ app.listen(backEndPort, "127.0.0.1", (error) => {
 });
 
 /**
- * Refuses what other sites have a browser send with the viewer's cookie.
+ * Refuses requests of other sites with the cookie of the viewer.
  *
  * @type {express.RequestHandler}
  */
 function ofThisPage(req, res, next) {
   const site = req.get("Sec-Fetch-Site");
-  // Browsers from before 2023 tell the origin alone.
+  // Browsers from before 2023 send only the origin.
   if (site === undefined ? req.get("Origin") === origin : site === "same-origin") return next();
-  res.status(403).json({ error: "only the page itself may ask for this" });
+  res.status(403).json({ error: "only the page may request this" });
 }

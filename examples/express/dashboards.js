@@ -1,4 +1,4 @@
-// The host of dashboards, perhaps another company's. It shows the two ways to check viewer sessions: take the one you need.
+// The dashboard host, which can belong to another company. It shows two ways to check viewer sessions. Use one of them.
 import {
   Code,
   ConnectError,
@@ -11,19 +11,19 @@ import express from "express";
 import { failed } from "./failed.js";
 import { apiToken, audience, dashboardsPort, dashboardsUrl, issuer, origin, serviceUrl } from "./settings.js";
 
-// A host has an API token of its own, of role `resolve`, which can do nothing else. Who verifies alone has none.
+// In production, use a separate API token of role `resolve`. A host that verifies signatures needs none.
 const service = createUserGroupServiceClient({ url: serviceUrl, token: apiToken });
 
 /**
- * Asks the service for each look. It sees at once that a session was ended before its time, and the group as it is now, with
- * all of its properties.
+ * Calls the service for each request. It rejects a revoked session at once, and returns the current group with all
+ * properties.
  *
  * @param {string} session
  */
 async function ask(session) {
   try {
     const viewer = await service.viewers.resolveViewer({ token: session, audience });
-    // The service knows user group tokens too, which no page should have.
+    // The service also resolves user group tokens. Refuse them: no page should have one.
     if (!viewer.session) return undefined;
     const { viewerId, origin } = viewer.session;
     return { group: viewer.providedId, viewer: viewerId, origin, properties: viewer.properties };
@@ -34,8 +34,8 @@ async function ask(session) {
 }
 
 /**
- * Verifies alone, by public keys that it gets once in ten minutes. It takes a session until that expires, and sees what the
- * session says.
+ * Verifies the signature with public keys, which it reads every ten minutes. It accepts a session until it expires, and
+ * returns the claims of the session.
  *
  * @param {string} session
  */
@@ -66,7 +66,7 @@ app.listen(dashboardsPort, "127.0.0.1", (error) => {
 });
 
 /**
- * The dashboard of whoever the session is of, which here shows two of the group's properties.
+ * Returns the dashboard of the viewer. Here it shows two properties of the group.
  *
  * @param {typeof ask | typeof verify} check
  * @returns {express.RequestHandler}
@@ -76,9 +76,9 @@ function dashboard(check) {
     const [, session] = /^Bearer (\S+)$/i.exec(req.get("Authorization") ?? "") ?? [];
     const found = session === undefined ? undefined : await check(session);
     res.set("Cache-Control", "no-store");
-    // A session is for the page that it was made for.
+    // Accept a session only from its own page.
     if (!found || found.origin !== req.get("Origin")) {
-      res.status(401).json({ error: "there is no viewer session that can be taken" });
+      res.status(401).json({ error: "the request has no valid viewer session" });
       return;
     }
     const { group, viewer, properties } = found;

@@ -1,12 +1,12 @@
 import { ConnectError, reasonOf } from "@user-group-service/client";
 
 /**
- * Tells the log why something failed, and the page only that it did.
+ * Logs the error, and sends only the status and a short message to the page.
  *
  * @type {import("express").ErrorRequestHandler}
  */
 export function failed(error, _req, res, _next) {
-  // Express says so of requests that it cannot read.
+  // Express sets the status for requests that it cannot parse.
   const status = error.status ?? 503;
   const reason = error instanceof ConnectError ? reasonOf(error) : undefined;
   console.error(status === 503 ? `${error.message}${reason ? ` (${reason})` : ""}` : error.message);

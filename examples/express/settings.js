@@ -2,7 +2,7 @@ const { API_TOKEN, UGS_URL = "http://127.0.0.1:8080", UGS_ENVIRONMENT = "dev/Cus
 const { PORT = "3000", DASHBOARDS_PORT = "3001" } = process.env;
 
 if (!API_TOKEN) {
-  console.error("API_TOKEN is not set: give it the token that the User Group Service printed when it started");
+  console.error("API_TOKEN is not set: set it to an API token that the User Group Service prints at its start");
   process.exit(1);
 }
 
@@ -11,14 +11,14 @@ export const serviceUrl = UGS_URL;
 export const backEndPort = Number(PORT);
 export const dashboardsPort = Number(DASHBOARDS_PORT);
 
-/** Where the page is. */
+/** The origin of the page. */
 export const origin = `http://127.0.0.1:${backEndPort}`;
 
-/** Where its dashboard is: another origin, as that of another company would be. */
+/** The origin of the dashboards, as if another company hosts them. */
 export const dashboardsUrl = `http://127.0.0.1:${dashboardsPort}`;
 
-/** Whom viewer sessions are made for. The dashboards take no others. */
+/** The audience of viewer sessions. The dashboards accept no other. */
 export const audience = "dashboards";
 
-/** Whose sessions the dashboards take that verify alone: the environment of the API token, at the service's PUBLIC_URL. */
+/** The issuer of viewer sessions: PUBLIC_URL of the service, and the environment of the API token. */
 export const issuer = `${UGS_URL}/e/${UGS_ENVIRONMENT}`;

@@ -1,3 +1,3 @@
-// Both in one process, for a trial: they know nothing of each other.
+// Starts both in one process. They do not depend on each other.
 import "./back-end.js";
 import "./dashboards.js";

@@ -1,4 +1,4 @@
-"""A back end whose page shows a viewer's data by a viewer session."""
+"""A back end whose page shows data with a viewer session."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,7 +25,7 @@ from user_group_service import (
 UGS_URL = os.environ.get("UGS_URL", "http://127.0.0.1:8080")
 ISSUER = f"{UGS_URL}/e/{os.environ.get('UGS_ENVIRONMENT', 'dev/Customer')}"
 AUDIENCE = "dashboards"
-# Where the page is.
+# The origin of the page.
 ORIGIN = os.environ.get("ORIGIN", "http://127.0.0.1:3000")
 POLICY = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
 
@@ -37,14 +37,14 @@ class Person:
 
 
 def logged_in() -> Person:
-    """Who is logged in. In place of this: by your own cookie, and HTTPException(401) for nobody."""
+    """Replace this with your own login. Raise HTTPException(401) if nobody is logged in."""
     return Person(name="bob", customer="acme")
 
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     async with AsyncClient(UGS_URL, os.environ.get("API_TOKEN", "")) as client:
-        # Where your customers are made: creates the group of the customer, or gets it.
+        # Do this where you create customers. It creates the group of the customer, unless it exists.
         await client.user_groups.get_user_group(
             GetUserGroupRequest(user_group_id="acme", name="Acme", properties=Struct.from_python({"plan": "gold"}))
         )
@@ -57,14 +57,14 @@ app = FastAPI(lifespan=lifespan, openapi_url=None)
 
 @app.middleware("http")
 async def of_this_page(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Knows the page by one name alone, and refuses what other sites have a browser send with the viewer's cookie."""
+    """Redirects other host names, and refuses POST requests of other sites with the cookie of the viewer."""
     if request.headers.get("Host") != ORIGIN.partition("://")[2]:
         return RedirectResponse(ORIGIN)
     site = request.headers.get("Sec-Fetch-Site")
-    # Browsers from before 2023 send the origin alone.
+    # Browsers from before 2023 send only the origin.
     is_own = site == "same-origin" if site else request.headers.get("Origin") == ORIGIN
     if request.method == "POST" and not is_own:
-        return JSONResponse({"detail": "only the page itself may ask for this"}, 403)
+        return JSONResponse({"detail": "only the page may request this"}, 403)
     response = await call_next(request)
     response.headers["Content-Security-Policy"] = POLICY
     return response
@@ -74,7 +74,7 @@ async def of_this_page(request: Request, call_next: Callable[[Request], Awaitabl
 async def viewer_session(
     request: Request, response: Response, person: Annotated[Person, Depends(logged_in)]
 ) -> dict[str, str]:
-    """A session for whoever is logged in, which the page asks for. Nothing else of the service reaches the page."""
+    """Creates a session for the person who is logged in. Nothing else of the service reaches the page."""
     made = await request.app.state.client.viewers.create_viewer_session(
         CreateViewerSessionRequest(
             group=by_id(person.customer), audience=AUDIENCE, viewer_id=person.name, property_keys=["plan"]
@@ -84,10 +84,10 @@ async def viewer_session(
     return {"session": made.session}
 
 
-# Not `async`: FastAPI calls it in a thread, for to read the keys blocks.
+# Not `async`: reading the keys blocks, so FastAPI must call this in a thread.
 @app.get("/data")
 def data(authorization: Annotated[str, Header()] = "") -> dict[str, str | None]:
-    """What the page shows, for a session. This may be another back end, which has no API token."""
+    """Returns the data of the page for a session. This can be another back end without an API token."""
     try:
         viewer = verify_viewer_session(authorization.removeprefix("Bearer "), issuer=ISSUER, audience=AUDIENCE)
     except InvalidViewerSession as error:
@@ -100,8 +100,8 @@ def data(authorization: Annotated[str, Header()] = "") -> dict[str, str | None]:
 
 @app.exception_handler(ConnectError)
 async def failed(_: Request, error: ConnectError) -> JSONResponse:
-    """The log says what is wrong; the page hears that it is not its fault."""
-    print("the service refuses:", error.code, reason_of(error), error, flush=True)
+    """Logs the error, and sends only "try again" to the page."""
+    print("the call failed:", error.code, reason_of(error), error, flush=True)
     return JSONResponse({"detail": "try again"}, 503)
 
 

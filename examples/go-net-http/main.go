@@ -1,4 +1,4 @@
-// A back end whose page shows a viewer's data by a viewer session.
+// A back end whose page shows data with a viewer session.
 package main
 
 import (
@@ -33,7 +33,7 @@ type backEnd struct {
 
 type person struct{ name, customer string }
 
-// loggedIn is who is logged in. In place of this: by your own cookie, and false for nobody.
+// loggedIn must be replaced with your own login. Return false if nobody is logged in.
 func loggedIn(*http.Request) (person, bool) {
 	return person{name: "bob", customer: "acme"}, true
 }
@@ -45,7 +45,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := makeGroup(client); err != nil {
+	if err := createGroup(client); err != nil {
 		log.Fatal(usergroups.ReasonOf(err), " ", err)
 	}
 
@@ -64,8 +64,8 @@ func main() {
 	log.Fatal(server.ListenAndServe())
 }
 
-// makeGroup stands where your customers are made: it creates the group of the customer, or gets it.
-func makeGroup(client *usergroups.Client) error {
+// createGroup creates the group of the customer, unless it exists. Do this where you create customers.
+func createGroup(client *usergroups.Client) error {
 	properties, err := structpb.NewStruct(map[string]any{"plan": "gold"})
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func makeGroup(client *usergroups.Client) error {
 	return err
 }
 
-// ofThisPage knows the page by one name alone, and refuses what other sites have a browser send with the viewer's cookie.
+// ofThisPage redirects other host names, and refuses POST requests of other sites with the cookie of the viewer.
 func ofThisPage(host string, next http.Handler) http.Handler {
 	origin := "http://" + host
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
@@ -85,10 +85,10 @@ func ofThisPage(host string, next http.Handler) http.Handler {
 			http.Redirect(response, request, origin, http.StatusTemporaryRedirect)
 			return
 		}
-		// Browsers from before 2023 send the origin alone.
+		// Browsers from before 2023 send only the origin.
 		site := cmp.Or(request.Header.Get("Sec-Fetch-Site"), request.Header.Get("Origin"))
 		if request.Method == http.MethodPost && site != "same-origin" && site != origin {
-			http.Error(response, "only the page itself may ask for this", http.StatusForbidden)
+			http.Error(response, "only the page may request this", http.StatusForbidden)
 			return
 		}
 		response.Header().Set("Content-Security-Policy", policy)
@@ -96,8 +96,7 @@ func ofThisPage(host string, next http.Handler) http.Handler {
 	})
 }
 
-// viewerSession answers a session for whoever is logged in, which the page asks for. Nothing else of the service reaches the
-// page.
+// viewerSession creates a session for the person who is logged in. Nothing else of the service reaches the page.
 func (b *backEnd) viewerSession(response http.ResponseWriter, request *http.Request) {
 	person, ok := loggedIn(request)
 	if !ok {
@@ -111,7 +110,7 @@ func (b *backEnd) viewerSession(response http.ResponseWriter, request *http.Requ
 		PropertyKeys: []string{"plan"},
 	})
 	if err != nil {
-		log.Print("the service refuses: ", usergroups.ReasonOf(err), " ", err)
+		log.Print("the call failed: ", usergroups.ReasonOf(err), " ", err)
 		http.Error(response, "try again", http.StatusServiceUnavailable)
 		return
 	}
@@ -119,7 +118,7 @@ func (b *backEnd) viewerSession(response http.ResponseWriter, request *http.Requ
 	answer(response, map[string]any{"session": made.Session})
 }
 
-// data answers what the page shows, for a session. This may be another back end, which has no API token.
+// data returns the data of the page for a session. This can be another back end without an API token.
 func (b *backEnd) data(response http.ResponseWriter, request *http.Request) {
 	session := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	viewer, err := b.verifier.VerifyViewerSession(request.Context(), session)

@@ -13,12 +13,12 @@ if (viewer) {
   await look(sessions);
 } else element("login").hidden = false;
 
-/** Shows the dashboard as it is now, and again in half a second. */
+/** Shows the dashboard, and updates it every half second. */
 async function look(sessions) {
   try {
     const session = await sessions.get();
     let answer = await read(session);
-    // It was ended before its time: whoever may still look gets another one.
+    // The session was revoked. Request another one.
     if (answer.status === 401) answer = await read(await sessions.replace(session));
     if (answer.status === 401) show({});
     else if (answer.ok) {
@@ -26,14 +26,14 @@ async function look(sessions) {
       show({ group, viewer, ...properties });
     }
   } catch (error) {
-    // Without a session there is nothing to show. What else fails, such as the network, may soon be over.
+    // Without a session, show nothing. Other errors, such as of the network, can be temporary.
     if (error instanceof ViewerSessionUnavailable) show({});
     if (error.status === 401) return loggedOut(sessions);
   }
   setTimeout(look, 500, sessions);
 }
 
-/** They logged out in another tab, or the back end has forgotten them. */
+/** The viewer logged out in another tab, or the back end restarted. */
 function loggedOut(sessions) {
   sessions.dispose();
   element("login").hidden = false;
@@ -51,9 +51,9 @@ function show(fields) {
 }
 
 function cell(kind, text) {
-  const made = document.createElement(kind);
-  made.textContent = text;
-  return made;
+  const created = document.createElement(kind);
+  created.textContent = text;
+  return created;
 }
 
 function showSession({ status, expireTime, error }) {
