@@ -79,26 +79,23 @@ describe.skipIf(!hasGo)("the client in Go", () => {
     },
   );
 
-  it.each(RUNTIMES)(
-    "runs the programs of its README in another module, with a service on %s",
-    async (runtime) => {
-      const server = await newServer({ runtime });
-      const folder = newFolder();
-      const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");
-      const blocks = [...readme.matchAll(/^```(\w+)\n(.*?)^```$/gms)];
-      const codeIn = (wanted: string) =>
-        blocks.flatMap(([, language, code = ""]) => (language === wanted ? [code] : []));
-      const [program = "", pages = "", withCertificate = ""] = codeIn("go");
-      const [install = "", token, start = ""] = codeIn("sh");
-      expect(token).toMatch(/^export API_TOKEN=/);
-      const mine = program
-        .replace("http://127.0.0.1:8080/e/dev/Customer", `${server.url}/e/${server.environment}/Customer`)
-        .replace("http://127.0.0.1:8080", server.url);
-      writeFileSync(join(folder, "main.go"), mine);
-      expect(withCertificate).toMatch(/^func clientWith/);
-      writeFileSync(
-        join(folder, "others.go"),
-        `package main\n
+  it.each(RUNTIMES)("runs the programs of its README in another module, with a service on %s", async (runtime) => {
+    const server = await newServer({ runtime });
+    const folder = newFolder();
+    const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");
+    const blocks = [...readme.matchAll(/^```(\w+)\n(.*?)^```$/gms)];
+    const codeIn = (wanted: string) => blocks.flatMap(([, language, code = ""]) => (language === wanted ? [code] : []));
+    const [program = "", pages = "", withCertificate = ""] = codeIn("go");
+    const [install = "", token, start = ""] = codeIn("sh");
+    expect(token).toMatch(/^export API_TOKEN=/);
+    const mine = program
+      .replace("http://127.0.0.1:8080/e/dev/Customer", `${server.url}/e/${server.environment}/Customer`)
+      .replace("http://127.0.0.1:8080", server.url);
+    writeFileSync(join(folder, "main.go"), mine);
+    expect(withCertificate).toMatch(/^func clientWith/);
+    writeFileSync(
+      join(folder, "others.go"),
+      `package main\n
 import (
 	"context"
 	"crypto/tls"
@@ -111,17 +108,16 @@ import (
 
 ${pages}
 ${withCertificate}`,
-      );
-      const shell = (code: string, apiToken = server.tokens.customer) =>
-        run("sh", ["-ec", code], { cwd: folder, env: { ...process.env, API_TOKEN: apiToken } });
+    );
+    const shell = (code: string, apiToken = server.tokens.customer) =>
+      run("sh", ["-ec", code], { cwd: folder, env: { ...process.env, API_TOKEN: apiToken } });
 
-      await shell(`go mod init example.com/mine\n${install.replace("../user-group-service", ROOT)}`);
-      const { stdout } = await shell(start.replace("go run .", "go build -o mine . && ./mine"));
-      expect(stdout).toMatch(/^ey[\w-]+\.[\w-]+\.[\w-]+\nacme bob gold\n$/);
-      await expect(shell("./mine", "ugk_unknown")).rejects.toMatchObject({
-        code: 1,
-        stderr: expect.stringMatching(/API_TOKEN_\w+ unauthenticated/),
-      });
-    },
-  );
+    await shell(`go mod init example.com/mine\n${install.replace("../user-group-service", ROOT)}`);
+    const { stdout } = await shell(start.replace("go run .", "go build -o mine . && ./mine"));
+    expect(stdout).toMatch(/^ey[\w-]+\.[\w-]+\.[\w-]+\nacme bob gold\n$/);
+    await expect(shell("./mine", "ugk_unknown")).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/API_TOKEN_\w+ unauthenticated/),
+    });
+  });
 });
