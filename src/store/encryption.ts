@@ -9,23 +9,14 @@ import {
 } from "node:crypto";
 import type { Environment } from "../domain/environment.ts";
 import { type ChangeOutcome, RecordUnreadable } from "../domain/errors.ts";
-import { PACKED_TOKEN_BYTES, packToken, unpackToken } from "../domain/token.ts";
+import { packToken, unpackToken } from "../domain/token.ts";
 
 const ALGORITHM = "aes-256-gcm";
 const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
+const NONCE_CHARACTERS = (NONCE_BYTES * 4) / 3;
 const TAG_BYTES = 16;
 const GCM = { authTagLength: TAG_BYTES } as const;
-
-/**
- * What a token is decrypted with, synchronously and one after another: node:crypto has copied or used the bytes when its
- * functions return.
- */
-const PACKED = Buffer.alloc(PACKED_TOKEN_BYTES + TAG_BYTES);
-const PACKED_TOKEN = PACKED.subarray(0, PACKED_TOKEN_BYTES);
-const PACKED_TAG = PACKED.subarray(PACKED_TOKEN_BYTES);
-const PACKED_CHARACTERS = Math.ceil((PACKED.length * 4) / 3);
-const NONCE = Buffer.alloc(NONCE_BYTES);
 
 /** Of a token's digest: 128 bits, the first eight in hexadecimal, the others in base64url. */
 const TOKEN_DIGEST_BYTES = 16;
@@ -60,14 +51,6 @@ export interface SealedSecret {
 /** What secrets are bound to: no later environment of the same name has its number. */
 type EnvironmentNumber = Pick<Environment, "number">;
 
-/** What the tokens of an environment are encrypted with. */
-interface EnvironmentCipher {
-  /** By the ids of the ring. */
-  readonly keys: ReadonlyMap<string, KeyObject>;
-  /** What its tokens are bound to: its number, a zero byte and, in the place of the last bytes, a token's digest. */
-  readonly binding: Buffer;
-}
-
 /** SHA-256 of a text in base64url. */
 export function digest(text: string): string {
   return hash("sha256", text, "base64url");
@@ -99,7 +82,8 @@ export class TokenCipher {
   #ring: readonly RingKey[] = [];
   #currentId = "";
   #keyIdList = "";
-  #environments = new WeakMap<EnvironmentNumber, EnvironmentCipher>();
+  /** The keys for the tokens of each environment, by the ids of the ring. */
+  #keys = new WeakMap<EnvironmentNumber, ReadonlyMap<string, KeyObject>>();
 
   /** @param ring at least one key */
   constructor(ring: readonly RingKey[]) {
@@ -112,7 +96,7 @@ export class TokenCipher {
     this.#ring = ring;
     this.#currentId = ring[0].id;
     this.#keyIdList = `,${this.keyIds.join(",")},`;
-    this.#environments = new WeakMap();
+    this.#keys = new WeakMap();
   }
 
   /** The keys in use. The first key encrypts. */
@@ -131,19 +115,15 @@ export class TokenCipher {
   }
 
   /**
-   * Encrypts a token, bound to its environment and to its own digest: it
-   * decrypts for these alone. The nonce is the beginning of the digest, which
-   * is as random as the token and belongs to this text alone, for the form of
-   * the text follows from the token.
+   * Encrypts a token, bound to its environment and to its digest: it decrypts for these alone. The nonce is a part of the digest,
+   * which is as random as the token. So no other token has this nonce.
    *
    * @param digest of the token, by `tokenDigest`
    */
   encrypt(environment: EnvironmentNumber, token: string, digest: string): EncryptedToken {
     const packed = packToken(token);
-    const { keys, binding } = this.#of(environment, digest);
-    const cipher = createCipheriv(ALGORITHM, keys.get(this.#currentId) as KeyObject, NONCE);
-    cipher.setAAD(binding);
-    const text = Buffer.concat([cipher.update(packed ?? Buffer.from(token)), cipher.final(), cipher.getAuthTag()]);
+    const key = this.#keysOf(environment).get(this.#currentId) as KeyObject;
+    const text = encrypt(key, nonceOf(digest), `${environment.number}\0${digest}`, packed ?? Buffer.from(token));
     return { keyId: this.#currentId, text: text.toString("base64url"), isPacked: packed !== undefined };
   }
 
@@ -152,78 +132,73 @@ export class TokenCipher {
    * @throws RecordUnreadable when the key is not in the ring, or the text is not that of this token of this environment
    */
   decrypt(environment: EnvironmentNumber, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
-    const { keys, binding } = this.#of(environment, digest);
-    const key = keys.get(keyId);
+    const key = this.#keysOf(environment).get(keyId);
     if (!key) throw keyMissing(keyId);
-    const bytes = isPacked ? PACKED : Buffer.from(text, "base64url");
-    const isWhole = isPacked
-      ? text.length === PACKED_CHARACTERS && PACKED.write(text, "base64url") === PACKED.length
-      : bytes.length >= TAG_BYTES;
-    if (!isWhole) throw new RecordUnreadable(new Error("an encrypted token is not of its length"));
-    const decipher = createDecipheriv(ALGORITHM, key, NONCE, GCM);
-    decipher.setAAD(binding);
-    decipher.setAuthTag(isPacked ? PACKED_TAG : bytes.subarray(-TAG_BYTES));
-    try {
-      const token = decipher.update(isPacked ? PACKED_TOKEN : bytes.subarray(0, -TAG_BYTES));
-      // Throws when the tag does not match; the text itself is whole by now.
-      decipher.final();
-      return isPacked ? unpackToken(token) : token.toString();
-    } catch (cause) {
-      throw new RecordUnreadable(cause);
-    }
+    const encrypted = Buffer.from(text, "base64url");
+    const token = decrypt(key, nonceOf(digest), `${environment.number}\0${digest}`, encrypted);
+    return isPacked ? unpackToken(token) : token.toString();
   }
 
   /**
-   * Encrypts a secret of an environment other than a token, bound to both and to what it is called. The nonce is random.
+   * Encrypts a secret of an environment other than a token, bound to both and to its name. The nonce is random.
    *
    * @param name of the secret, not secret itself
    */
   seal(environment: EnvironmentNumber, name: string, secret: string): SealedSecret {
-    const { id, secret: key } = this.#ring[0] as RingKey;
+    const { id, secret: ringSecret } = this.#ring[0] as RingKey;
     const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv(ALGORITHM, sealingKey(key, environment), nonce);
-    cipher.setAAD(Buffer.from(`${environment.number}\0${name}`));
-    const text = Buffer.concat([nonce, cipher.update(secret), cipher.final(), cipher.getAuthTag()]);
-    return { keyId: id, text: text.toString("base64url") };
+    const key = sealingKey(ringSecret, environment);
+    const text = encrypt(key, nonce, `${environment.number}\0${name}`, Buffer.from(secret));
+    return { keyId: id, text: Buffer.concat([nonce, text]).toString("base64url") };
   }
 
   /** Decrypts what `seal` made. @throws RecordUnreadable when the key is not in the ring, or it is another secret's */
   unseal(environment: EnvironmentNumber, name: string, { keyId, text }: SealedSecret): string {
-    const key = this.#ring.find(({ id }) => id === keyId);
-    if (!key) throw keyMissing(keyId, { what: "a secret" });
+    const ringKey = this.#ring.find(({ id }) => id === keyId);
+    if (!ringKey) throw keyMissing(keyId, { what: "a secret" });
     const bytes = Buffer.from(text, "base64url");
-    try {
-      const nonce = bytes.subarray(0, NONCE_BYTES);
-      const decipher = createDecipheriv(ALGORITHM, sealingKey(key.secret, environment), nonce, GCM);
-      decipher.setAAD(Buffer.from(`${environment.number}\0${name}`));
-      decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
-      const secret = decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES));
-      return Buffer.concat([secret, decipher.final()]).toString();
-    } catch (cause) {
-      throw new RecordUnreadable(cause);
-    }
+    const [nonce, encrypted] = [bytes.subarray(0, NONCE_BYTES), bytes.subarray(NONCE_BYTES)];
+    const key = sealingKey(ringKey.secret, environment);
+    return decrypt(key, nonce, `${environment.number}\0${name}`, encrypted).toString();
   }
 
-  /**
-   * The keys of an environment. Until the next call `NONCE` and its binding are those of the token with the digest.
-   *
-   * @throws RecordUnreadable
-   */
-  #of(environment: EnvironmentNumber, digest: string): EnvironmentCipher {
-    if (digest.length !== TOKEN_DIGEST_LENGTH || NONCE.write(digest.slice(2), "base64url") !== NONCE_BYTES) {
-      throw new RecordUnreadable(new Error("a token's digest is not of its length"));
+  #keysOf(environment: EnvironmentNumber): ReadonlyMap<string, KeyObject> {
+    let keys = this.#keys.get(environment);
+    if (!keys) {
+      const purpose = `user-group-token ${environment.number}`;
+      keys = new Map(this.#ring.map(({ id, secret }) => [id, createSecretKey(deriveKey(secret, purpose))]));
+      this.#keys.set(environment, keys);
     }
-    let found = this.#environments.get(environment);
-    if (!found) {
-      const { number } = environment;
-      const keyOf = (secret: Uint8Array) => createSecretKey(deriveKey(secret, `user-group-token ${number}`));
-      const keys = new Map(this.#ring.map(({ id, secret }) => [id, keyOf(secret)]));
-      found = { keys, binding: Buffer.from(`${number}\0${"=".repeat(TOKEN_DIGEST_LENGTH)}`) };
-      this.#environments.set(environment, found);
-    }
-    found.binding.write(digest, found.binding.length - TOKEN_DIGEST_LENGTH, "latin1");
-    return found;
+    return keys;
   }
+}
+
+/** @returns the encrypted bytes and the tag */
+function encrypt(key: KeyObject, nonce: Uint8Array, binding: string, bytes: Uint8Array): Buffer {
+  const cipher = createCipheriv(ALGORITHM, key, nonce);
+  cipher.setAAD(Buffer.from(binding));
+  return Buffer.concat([cipher.update(bytes), cipher.final(), cipher.getAuthTag()]);
+}
+
+/** Decrypts what `encrypt` returned. @throws RecordUnreadable if any of it, the nonce or the binding differs */
+function decrypt(key: KeyObject, nonce: Uint8Array, binding: string, encrypted: Uint8Array): Buffer {
+  try {
+    const decipher = createDecipheriv(ALGORITHM, key, nonce, GCM);
+    decipher.setAAD(Buffer.from(binding));
+    decipher.setAuthTag(encrypted.subarray(-TAG_BYTES));
+    const bytes = decipher.update(encrypted.subarray(0, -TAG_BYTES));
+    // Throws if the tag does not match.
+    decipher.final();
+    return bytes;
+  } catch (cause) {
+    throw new RecordUnreadable(cause);
+  }
+}
+
+/** @throws RecordUnreadable */
+function nonceOf(digest: string): Buffer {
+  if (digest.length !== TOKEN_DIGEST_LENGTH) throw new RecordUnreadable(new Error("a digest is not of its length"));
+  return Buffer.from(digest.slice(2, 2 + NONCE_CHARACTERS), "base64url");
 }
 
 /**

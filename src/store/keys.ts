@@ -1,75 +1,50 @@
 import { type Environment, environmentPath, parseEnvironmentPath } from "../domain/environment.ts";
 
-/**
- * What begins every key of an environment. The braces are a Redis Cluster hash tag: all of them share a slot, so that one
- * script may change any.
+/*
+ * The keys of an environment. All of them share a slot of a Redis Cluster, by the hash tag in braces, so one script can change any
+ * of them. Times are milliseconds since 1970 by Redis' clock, unless they are called versions.
  */
-export function environmentPrefix(number: number): string {
-  return `ug:{${number}}:`;
-}
+
+export const environmentPrefix = (number: number) => `ug:{${number}}:`;
 
 /**
- * Hash: the record of an environment, which every change of it checks: `state` (`active`, `deleting` or `deleted`), `path`
- * (`environmentPath`), `create_time`, `delete_time`; `version`, that of the last change; `groups`, how many groups were ever
- * created. It is never removed.
+ * Hash, never removed: the record of the environment: `state` (`active`, `deleting` or `deleted`), `path` (`environmentPath`),
+ * `create_time`, `delete_time`, `version` (of the last change) and `groups` (the number of groups that were ever created).
  */
-export function environmentKey(number: number): string {
-  return `${environmentPrefix(number)}environment`;
-}
+export const environmentKey = (number: number) => `ug:{${number}}:environment`;
 
 /** Hash: a user group, by the fields of `FIELD` in `group-record.ts`. */
-export function groupKey(number: number, providedId: string): string {
-  return `ug:{${number}}:group:${providedId}`;
-}
+export const groupKey = (number: number, providedId: string) => `ug:{${number}}:group:${providedId}`;
 
-/** Sorted set, all scores 0: the ids of an environment's groups. */
-export function idsKey(number: number): string {
-  return `${environmentPrefix(number)}ids`;
-}
+/** Sorted set, all scores 0: the ids of the groups. */
+export const idsKey = (number: number) => `ug:{${number}}:ids`;
 
-/**
- * Hash: the digests of user group tokens that begin like this one, each without its first two characters, to the ids of the
- * groups. 256 of these hashes keep each of them small.
- */
-export function tokensKey(number: number, digest: string): string {
-  return `${environmentPrefix(number)}tokens:${digest.slice(0, 2)}`;
-}
+/** Hash: user group tokens' digests without their first two characters, which choose one of 256 hashes, to the ids of groups. */
+export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tokens:${digest.slice(0, 2)}`;
 
-/** Hash that expires: what a rotation under a request id made, by the digest of that id. */
-export function requestKey(number: number, digest: string): string {
-  return `${environmentPrefix(number)}request:${digest}`;
-}
+/** Hash that expires: the result of a rotation under a request id, by the digest of that id. */
+export const requestKey = (number: number, digest: string) => `ug:{${number}}:request:${digest}`;
 
-/** Hash that expires, by the team id of the group: revoked viewer sessions, by the digests of their viewers' ids. */
-export function endedSessionsKey(number: number, teamId: number): string {
-  return `${environmentPrefix(number)}sessions:${teamId}`;
-}
-
-/** Hash: an API token's secret with a digest, by the fields of `API_TOKEN_FIELD`. */
-export function apiTokenKey(number: number, digest: string): string {
-  return `${environmentPrefix(number)}api-token:${digest}`;
-}
-
-/** Sorted set, all scores 0: the secrets of an environment's API tokens as `ID DIGEST`. */
-export function apiTokensKey(number: number): string {
-  return `${environmentPrefix(number)}api-tokens`;
-}
-
-/** Hash: the keys that sign an environment's viewer sessions, by their ids; and `version`, which every change of them raises. */
-export function signingKeysKey(number: number): string {
-  return `${environmentPrefix(number)}signing-keys`;
-}
+/** Hash that expires, by the team id of a group: its revoked viewer sessions, by the digests of their viewers' ids. */
+export const endedSessionsKey = (number: number, teamId: number) => `ug:{${number}}:sessions:${teamId}`;
 
 /**
- * Stream that expires: the audit events of a day, by the number of the day since 1970. Updates of groups have a stream of
- * their own, because they alone are removed for their number.
+ * Hash that may expire: a secret of an API token: `id`, `display_name`, `role`, `creator`, `create_time`, `token_create_time`,
+ * `expire_time`, `rotator` if a rotation made it, `is_replaced` if a rotation replaced it, and `last_use_time`.
  */
-export function eventsKey(number: number, stream: EventStream, day: number): string {
-  return `${environmentPrefix(number)}${stream}:${day}`;
-}
+export const apiTokenKey = (number: number, digest: string) => `ug:{${number}}:api-token:${digest}`;
 
-/** The streams of a day. */
+/** Sorted set, all scores 0: the secrets of the API tokens as `ID DIGEST CREATOR ROTATOR`. */
+export const apiTokensKey = (number: number) => `ug:{${number}}:api-tokens`;
+
+/** Hash: the keys that sign viewer sessions, by their ids; and `version`, which each change of them raises. */
+export const signingKeysKey = (number: number) => `ug:{${number}}:signing-keys`;
+
+/** The streams of a day. Updates of groups have one of their own, because they alone are trimmed. */
 export type EventStream = "events" | "updates";
+
+/** Stream that expires: the audit events of a day. @param day days since 1970 */
+export const eventsKey = (number: number, stream: EventStream, day: number) => `ug:{${number}}:${stream}:${day}`;
 
 /** Sorted set, all scores 0: the environments, each as an `environmentMember`. A hint: their records decide. */
 export const ENVIRONMENTS_KEY = "ug:environments";

@@ -90,7 +90,7 @@ describeWithRedis("ugs keys", () => {
     expect(answers.map(({ userGroup }) => userGroup)).toEqual(tokens);
   });
 
-  it("a start without a needed key reports how many groups need it", async () => {
+  it("a start without a needed key names an environment that needs it", async () => {
     const redis = await newRedis();
     const first = await newServer({ redisUrl: redis.url, env: { TOKEN_KEYS: OLD } });
     for (const userGroupId of ["a", "b", "c"]) await grpcClients(first).groups.getUserGroup({ userGroupId });
@@ -99,8 +99,6 @@ describeWithRedis("ugs keys", () => {
     await second.stop();
     const lacking = newServerProcess({ redisUrl: redis.url, env: { TOKEN_KEYS: NEW } });
     expect(await lacking.exited()).toBe(1);
-    expect(lacking.output()).toContain(
-      "cannot use Redis: TOKEN_KEYS lacks old, which 3 user groups need; add it behind the others",
-    );
+    expect(lacking.output()).toMatch(/TOKEN_KEYS lacks old, which \S+ needs/);
   });
 });

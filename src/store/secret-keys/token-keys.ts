@@ -1,5 +1,5 @@
 import type { ChangeBy } from "../../domain/audit.ts";
-import type { Environment } from "../../domain/environment.ts";
+import { type Environment, environmentPath } from "../../domain/environment.ts";
 import { RecordUnreadable, StoreUnavailable, TokenKeyInUse } from "../../domain/errors.ts";
 import type { PageRequest } from "../../domain/page.ts";
 import type { EnvironmentStore } from "../../domain/store.ts";
@@ -24,7 +24,7 @@ const ENCRYPTED_AT_ONCE = 100;
 /** How often a group is tried again that others change meanwhile. */
 const TRIES = 10;
 
-/** How long groups that need a key are looked for before it is given up, in milliseconds. */
+/** How long the search for a use of a key takes at most, in milliseconds. */
 const LOOK_MS = 2000;
 
 const PAGE_SIZE = 1000;
@@ -104,41 +104,35 @@ export class RedisTokenKeys implements TokenKeyStore {
   async retire(keyId: string, since: number): Promise<void> {
     if (keyId === this.#deps.cipher.keyIds[0])
       throw new TokenKeyInUse("it is the first of TOKEN_KEYS, under which tokens are encrypted");
-    const { found } = await this.#lookFor([keyId]);
-    const needing = found.get(keyId);
-    if (needing) throw new TokenKeyInUse(`at least ${textOfNeed(needing)} need it: re-encrypt every environment`);
+    const { use } = await this.#findUse([keyId]);
+    if (use) throw new TokenKeyInUse(`${use.path} needs it: re-encrypt every environment`);
     await this.#forget(keyId, since);
   }
 
   /**
-   * Requires that no group needs keys that a ring lacks, and forgets those that none has needed for a while.
+   * Requires that nothing needs keys that a ring lacks, and forgets these keys.
    *
-   * @throws StoreMisconfigured when groups need them, when it cannot be known in time, or when a worker encrypts
-   *   under one; as `list`
+   * @throws StoreMisconfigured when an environment needs one, when the search takes too long, or when a worker encrypts under
+   *   one; as `list`
    */
   async requireUnneeded(keyIds: readonly string[]): Promise<void> {
     if (keyIds.length === 0) return;
-    const { found, looked, isWhole } = await this.#lookFor(keyIds);
-    const needed = [...found].map(
-      ([id, needing]) => `${id}, which ${isWhole ? "" : "at least "}${textOfNeed(needing)} need`,
-    );
-    if (needed.length === 0 && isWhole) {
-      const { readTime } = await this.list();
-      for (const id of keyIds) {
-        await this.#forget(id, readTime).catch((error: unknown) => {
-          if (!(error instanceof TokenKeyInUse)) throw error;
-          throw new StoreMisconfigured(
-            `TOKEN_KEYS lacks ${id}, under which another worker encrypts, or did so in the last ${UNNOTED_MS / 1000} s; add it behind the others`,
-          );
-        });
-      }
-      return;
+    const { use, isWhole } = await this.#findUse(keyIds);
+    if (use || !isWhole) {
+      const lacks = use ? `${use.keyId}, which ${use.path} needs` : `${keyIds.join(", ")}, which environments may need`;
+      throw new StoreMisconfigured(
+        `TOKEN_KEYS lacks ${lacks}; add it behind the others, and take it out when 'ugs keys rotate' says that it may be retired. If it is lost, what it encrypted is, too: start without it with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${keyIds.join(" ")}`,
+      );
     }
-    const lacks = needed.length > 0 ? needed.join("; ") : `${keyIds.join(", ")}, which user groups may need`;
-    const seen = isWhole ? "" : ` (${looked} were looked at)`;
-    throw new StoreMisconfigured(
-      `TOKEN_KEYS lacks ${lacks}${seen}; add it behind the others, and take it out when 'ugs keys rotate' says that it may be retired. If it is lost, what it encrypted is, too: start without it with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${keyIds.join(" ")}`,
-    );
+    const { readTime } = await this.list();
+    for (const id of keyIds) {
+      await this.#forget(id, readTime).catch((error: unknown) => {
+        if (!(error instanceof TokenKeyInUse)) throw error;
+        throw new StoreMisconfigured(
+          `TOKEN_KEYS lacks ${id}, under which another worker encrypts, or did so in the last ${UNNOTED_MS / 1000} s; add it behind the others`,
+        );
+      });
+    }
   }
 
   /** @throws TokenKeyInUse when a process has encrypted under the key since shortly before a time */
@@ -153,32 +147,25 @@ export class RedisTokenKeys implements TokenKeyStore {
     );
   }
 
-  /** Counts the groups and signing keys that need keys, for some seconds. */
-  async #lookFor(keyIds: readonly string[]) {
+  /** Searches, for some seconds, for an environment that needs one of some keys. `isWhole`: it searched all environments. */
+  async #findUse(
+    keyIds: readonly string[],
+  ): Promise<{ readonly use?: { readonly keyId: string; readonly path: string }; readonly isWhole: boolean }> {
     const end = performance.now() + LOOK_MS;
-    const found = new Map<string, Need>();
-    let looked = 0;
     for (let path: string | undefined = ""; path !== undefined; ) {
       const { items, next } = await this.#deps.environments.list({ after: path, size: PAGE_SIZE });
       for (const environment of items.filter(({ deleteTime }) => deleteTime === undefined)) {
         for (let after: string | undefined = ""; after !== undefined; ) {
-          if (performance.now() > end) return { found, looked, isWhole: false };
+          if (performance.now() > end) return { isWhole: false };
           const page: Reencryption = await this.reencrypt(environment, { after, size: PAGE_SIZE }, true);
-          for (const count of page.uses.values()) looked += count;
-          for (const id of keyIds) {
-            const { groups = 0, signingKeys = 0 } = found.get(id) ?? {};
-            const need = {
-              groups: groups + (page.uses.get(id) ?? 0),
-              signingKeys: signingKeys + (page.signingKeyUses.get(id) ?? 0),
-            };
-            if (need.groups + need.signingKeys > 0) found.set(id, need);
-          }
+          const keyId = keyIds.find((id) => page.uses.has(id) || page.signingKeyUses.has(id));
+          if (keyId) return { use: { keyId, path: environmentPath(environment) }, isWhole: false };
           after = page.next;
         }
       }
       path = next;
     }
-    return { found, looked, isWhole: true };
+    return { isWhole: true };
   }
 
   /** @param seen its record when it was read. @returns false when there was no need */
@@ -200,17 +187,6 @@ export class RedisTokenKeys implements TokenKeyStore {
     }
     throw new StoreUnavailable(new Error("reencrypt: others change the group all the time"), "not_made");
   }
-}
-
-/** How much needs a key of the ring. */
-interface Need {
-  readonly groups: number;
-  readonly signingKeys: number;
-}
-
-function textOfNeed({ groups, signingKeys }: Need): string {
-  if (signingKeys === 0) return `${groups} user groups`;
-  return groups === 0 ? `${signingKeys} signing keys` : `${groups} user groups and ${signingKeys} signing keys`;
 }
 
 const NO_SIGNING_KEYS = { uses: [], failed: [] };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Environment } from "../../../src/domain/environment.ts";
-import { TokenNotFound } from "../../../src/domain/errors.ts";
+import { TokenNotFound, TokenTaken } from "../../../src/domain/errors.ts";
 import { tokenDigest } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { tokensKey } from "../../../src/store/keys.ts";
@@ -10,6 +10,7 @@ import {
   type ContractContext,
   contents,
   fails,
+  foreignToken,
   imported,
   keysOf,
   newEnvironment,
@@ -110,6 +111,33 @@ export function tokenIndexContract({ store, admin, redis, many }: ContractContex
         await fails(store().resolve(environment, token), TokenNotFound);
         expect(told(await admin().import(environment, [given]))).toEqual(["unchanged"]);
         expect((await store().resolve(environment, token)).providedId).toBe("a");
+      }
+    });
+
+    it("has one entry for a token that two imports give to two groups at once, and that of the group that has it", async () => {
+      for (let round = 0; round < many(20); round++) {
+        const environment = await newEnvironment();
+        const token = foreignToken();
+        const ids = ["a", "b", "c"];
+        // One of them replaces the token of a group that exists.
+        await admin().import(environment, [imported("c")]);
+        const outcomes = await Promise.all(
+          ids.map(async (id, worker) =>
+            told(
+              await admin({ worker }).import(environment, [imported(id, { token })], {
+                mode: "upsert",
+                replaceNewerTokens: true,
+              }),
+            ),
+          ),
+        );
+        const winners = ids.filter((_, i) => outcomes[i]?.[0] !== TokenTaken.name);
+        expect(winners).toHaveLength(1);
+        expect((await store().resolve(environment, token)).providedId).toBe(winners[0]);
+        const [bucket, field] = entryOf(environment, token);
+        expect(await redis().hget(bucket, field)).toBe(winners[0]);
+        // The others have no entry but that of the token that they had before.
+        expect((await index(environment)).sort()).toEqual([...new Set([winners[0], "c"])].sort());
       }
     });
   });
