@@ -17,7 +17,11 @@ export const CHANGEABLE: readonly DescField[] = UpdateUserGroupRequestSchema.fie
 );
 
 /** The fields of a group that callers set, as every message that shows a group has them. */
-export function groupFieldsMessage({ name, mapping, properties }: GroupFields) {
+export function groupFieldsMessage({
+  name,
+  mapping = {},
+  properties,
+}: Pick<GroupFields, "name"> & Partial<GroupFields>) {
   return properties === undefined ? { name, mapping } : { name, mapping, properties };
 }
 

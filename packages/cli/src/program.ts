@@ -39,7 +39,7 @@ export function createProgram(shell: Shell): Command {
     )
     .option("--timeout <duration>", "of each call; default: 10s (UGS_TIMEOUT)")
     .option("--json", "JSON, one object a line; failures as well");
-  for (const { name, description } of COMMANDS) program.command(name).description(description);
+  for (const [name, description] of COMMANDS) program.command(name).description(description);
   program.hook("preSubcommand", async (_, command) => {
     await load(command, shell);
   });
@@ -52,7 +52,7 @@ export async function loadCommands(program: Command, shell: Shell): Promise<void
 }
 
 async function load(command: Command, shell: Shell): Promise<void> {
-  const entry = COMMANDS.find(({ name }) => name === command.name());
-  const define = await entry?.load();
+  const [, , loadModule] = COMMANDS.find(([name]) => name === command.name()) ?? [];
+  const define = await loadModule?.();
   define?.(command, shell);
 }

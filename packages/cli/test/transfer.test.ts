@@ -152,7 +152,7 @@ describe("ugs import", () => {
       expect.stringMatching(/^10 VALIDATION_FAILED: name: /),
       expect.stringMatching(/^11 VALIDATION_FAILED: token: /),
       "12 has a key __proto__, which cannot be sent",
-      "13 has half of a surrogate pair, which is no text",
+      "13 has half of a surrogate pair",
       "14 properties: must be an object",
       "15 properties: must not be nested deeper than 32 levels",
       expect.stringMatching(/^16 VALIDATION_FAILED: properties: /),

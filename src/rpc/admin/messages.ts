@@ -62,13 +62,12 @@ export function environmentMessage(environment: ListedEnvironment): EnvironmentM
 }
 
 /** Converts what a list tells of a user group to its message. */
-export function listedUserGroupMessage(group: ListedUserGroup): UserGroupInfoMessage {
+export function userGroupInfoMessage(group: ListedUserGroup | UserGroupInfo): UserGroupInfoMessage {
   return {
     $typeName: "usergroup.admin.v1.UserGroupInfo",
     teamId: BigInt(group.teamId),
     providedId: group.providedId,
-    name: group.name,
-    mapping: {},
+    ...groupFieldsMessage(group),
     etag: group.etag,
     createTime: timestamp(group.createTime),
     updateTime: timestamp(group.updateTime),
@@ -77,11 +76,6 @@ export function listedUserGroupMessage(group: ListedUserGroup): UserGroupInfoMes
     ...(group.graceExpireTime !== undefined && { graceExpireTime: timestamp(group.graceExpireTime) }),
     importedToken: group.hasForeignToken,
   };
-}
-
-/** Converts what operators may see of a user group to its message. */
-export function userGroupInfoMessage(group: UserGroupInfo): UserGroupInfoMessage {
-  return { ...listedUserGroupMessage(group), ...groupFieldsMessage(group) };
 }
 
 /** Converts the name and tag of an environment from their message. */

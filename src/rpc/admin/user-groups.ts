@@ -20,7 +20,7 @@ import { invalidField, toCallError } from "../errors.ts";
 import { graceMsOf, groupFromMessage, timeOf, timestamp, userGroupMessage } from "../messages.ts";
 import { callOf } from "../observed-call.ts";
 import { sessionMessage, viewerOf } from "../viewers.ts";
-import { environmentNameMessage, listedUserGroupMessage, userGroupInfoMessage } from "./messages.ts";
+import { environmentNameMessage, userGroupInfoMessage } from "./messages.ts";
 import {
   type AdminDeps,
   type AdminRpcs,
@@ -41,7 +41,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       const { nameContains } = request;
       const { range, scope } = userGroupPage("ListUserGroups", environment, request, nameContains);
       const { items, next } = await userGroupAdmin.list(environment, { ...range, nameContains });
-      return { userGroups: items.map(listedUserGroupMessage), nextPageToken: nextPageToken(next, scope) };
+      return { userGroups: items.map(userGroupInfoMessage), nextPageToken: nextPageToken(next, scope) };
     },
 
     async lookupUserGroup(request, { values }) {

@@ -71,7 +71,7 @@ export function encryptedFromRecord(record: StoredRecord): EncryptedToken {
 }
 
 /** How the fields that callers set are stored: as they are, or as JSON. */
-const STORED_AS: { readonly [field in keyof GroupFields]: "text" | "json" } = {
+const STORED_AS: { readonly [field in keyof GroupFields]-?: "text" | "json" } = {
   name: "text",
   mapping: "json",
   properties: "json",

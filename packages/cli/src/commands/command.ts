@@ -6,13 +6,6 @@ import type { Shell } from "../shell.ts";
 /** Defines a command: its arguments, its options, and what it does, or the commands below it. */
 export type DefineCommand = (command: Command, shell: Shell) => void;
 
-/** A command of the program. Its file is loaded when it is run, so that no other one has to wait for it. */
-export interface CommandEntry {
-  readonly name: string;
-  readonly description: string;
-  readonly load: () => Promise<DefineCommand>;
-}
-
 /** What a command does. @param args its arguments and then its options, as commander gives them */
 type Run<Args extends readonly unknown[]> = (session: Session, ...args: Args) => Promise<void>;
 

@@ -3,7 +3,7 @@ import { parse } from "csv-parse/sync";
 import { stringify } from "csv-stringify/sync";
 import { usageFailure } from "../failures.ts";
 import { invisibleIn } from "../output/printable.ts";
-import { BadRow, COLUMNS, type ColumnName, columnOf, type ExportedGroup, groupOf, sortedMapping } from "./group-row.ts";
+import { BadRow, COLUMNS, columnOf, groupOf, isJsonColumn, type Row } from "./group-row.ts";
 import { headerOf, REMARK } from "./header.ts";
 import { isEmpty, isRemark } from "./jsonl.ts";
 import { type Line, type LineReader, textOf } from "./lines.ts";
@@ -28,7 +28,7 @@ import {
 type Cells = readonly (string | undefined)[];
 
 /** The field of each column of a file; undefined for an unknown column. */
-type Columns = readonly (ColumnName | undefined)[];
+type Columns = readonly (string | undefined)[];
 
 /** How many records are parsed at once: one by one takes ten times as long. */
 const AT_ONCE = 100;
@@ -58,15 +58,13 @@ export function csvFirstLines(header: string, hasTokens: boolean): string {
 }
 
 /** The lines of groups in an export. */
-export function csvOf(groups: readonly ExportedGroup[]): string {
-  const rows = groups.map(({ providedId, name, mapping, properties, token }) => [
-    providedId,
-    name,
-    JSON.stringify(sortedMapping(mapping)),
-    properties === undefined ? undefined : JSON.stringify(properties),
-    ...(token === undefined ? [] : [token]),
-  ]);
-  return stringify(rows, { cast: { string: quotedWhereNeeded } });
+export function csvOf(rows: readonly Row[]): string {
+  const cells = rows.map((row) =>
+    Object.entries(row).map(([column, value]) =>
+      value !== null && isJsonColumn(column) ? JSON.stringify(value) : (value ?? undefined),
+    ),
+  );
+  return stringify(cells, { cast: { string: quotedWhereNeeded } });
 }
 
 /** Quotes values that would mean something else without quotes. Values with a comma or a quote are quoted anyway. */
@@ -190,19 +188,19 @@ function recordOf(candidate: Candidate, columns: Columns, known: Cells | undefin
     return { line: first.number, end: first.end, raw: first.isTooLong ? undefined : first.bytes, content: { problem } };
   }
   const raw = rawOf(candidate);
-  const content = contentOf(raw.length, () => groupOf(fieldsOf(cells, columns)));
+  const content = contentOf(raw.length, () => groupOf(rowOf(cells, columns)));
   return { line: first.number, end: last.end, raw, content };
 }
 
-function fieldsOf(cells: Cells, columns: Columns): { [name in ColumnName]?: unknown } {
+function rowOf(cells: Cells, columns: Columns): Row {
   if (cells.length !== columns.length) throw new BadRow(`has ${cells.length} cells for ${columns.length} columns`);
-  const fields: { [name in ColumnName]?: unknown } = {};
+  const row: { [column: string]: unknown } = {};
   for (const [i, column] of columns.entries()) {
     const cell = cells[i];
     if (column === undefined || cell === undefined) continue;
-    fields[column] = column === "mapping" || column === "properties" ? jsonCell(column, cell) : cell;
+    row[column] = isJsonColumn(column) ? jsonCell(column, cell) : cell;
   }
-  return fields;
+  return row;
 }
 
 function jsonCell(column: string, cell: string): unknown {

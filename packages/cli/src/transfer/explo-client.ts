@@ -1,7 +1,7 @@
 import { setTimeout } from "node:timers/promises";
+import { isObject } from "../../../operator/src/fields.ts";
 import { unreachable } from "../connection/call-failure.ts";
 import { EXIT, Failure } from "../failures.ts";
-import { isObject } from "./group-row.ts";
 
 /*
  * The hosted service's list of customers, as its documentation has it:

@@ -1,11 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import type { JsonObject } from "@bufbuild/protobuf";
+import { isObject } from "../../../operator/src/fields.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { readSecretFile } from "../files.ts";
 import { parseToken, parseUrl, unusedProxyOf } from "../settings.ts";
 import type { Shell } from "../shell.ts";
 import { ExploClient, type ExploClientOptions } from "./explo-client.ts";
-import { BadRow, groupOf, isObject } from "./group-row.ts";
+import { BadRow, groupOf } from "./group-row.ts";
 import { headerText } from "./header.ts";
 import { count } from "./progress.ts";
 import { contentOf, type GroupRecord, type GroupSource } from "./records.ts";

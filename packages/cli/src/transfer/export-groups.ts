@@ -5,7 +5,7 @@ import { usageFailure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Session } from "../session.ts";
 import { csvFirstLines, csvOf } from "./csv.ts";
-import { type ExportedGroup, jsonOf } from "./group-row.ts";
+import { rowOf } from "./group-row.ts";
 import { headerText } from "./header.ts";
 import { formatOf } from "./input-file.ts";
 import { OutputFile } from "./output-file.ts";
@@ -150,12 +150,10 @@ async function writeAll(given: {
   return groups;
 }
 
-function textOf({ userGroups }: ExportUserGroupsResponse, format: FileFormat, includeTokens: boolean): string {
-  const groups = userGroups.map(({ providedId, name, mapping, properties, token }): ExportedGroup => {
-    return { providedId, name, mapping, properties, token: includeTokens ? token : undefined };
-  });
-  if (format === "csv") return groups.length === 0 ? "" : csvOf(groups);
-  return groups.map((group) => `${JSON.stringify(jsonOf(group))}\n`).join("");
+function textOf({ userGroups }: ExportUserGroupsResponse, format: FileFormat, hasTokens: boolean): string {
+  const rows = userGroups.map((group) => rowOf(group, hasTokens));
+  if (format === "csv") return rows.length === 0 ? "" : csvOf(rows);
+  return rows.map((row) => `${JSON.stringify(row)}\n`).join("");
 }
 
 async function stateToGoOnWith(

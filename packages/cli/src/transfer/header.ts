@@ -1,5 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import { isObject } from "./group-row.ts";
+import { isObject } from "../../../operator/src/fields.ts";
 
 /**
  * The first line of an export says from when and what it is. In JSON Lines it is an object that has `snapshot_time` and

@@ -16,8 +16,7 @@ import { type ImportState, type ImportSummary, runImport } from "./run-import.ts
 import { SeenIds } from "./seen-ids.ts";
 import { type Fate, GroupSender, type ImportSettings } from "./sender.ts";
 import { StateFile } from "./state-file.ts";
-import { openTarget, type Target, transferFailure } from "./target.ts";
-import { findOnlyHere } from "./verify.ts";
+import { groupPages, openTarget, type Target, transferFailure } from "./target.ts";
 
 /** The options of `ugs import`. */
 export interface ImportFlags extends ExploFlags {
@@ -96,9 +95,13 @@ export async function importGroups(session: Session, file: string | undefined, f
     });
     progress.end();
     for (const warning of input.warnings()) out.note(`warning: ${warning}`);
-    const prefix = input.source.header.prefix ?? "";
-    const find = { prefix, signal: shell.signal, onPause, onFound: (id: string) => shown.onlyHere(id) };
-    const extra = flags.verify ? await findOnlyHere(target, seen, find) : undefined;
+    const { prefix = "" } = input.source.header;
+    let extra = flags.verify ? 0 : undefined;
+    for await (const page of flags.verify ? groupPages(target, { prefix, signal: shell.signal, onPause }) : []) {
+      const missed = page.filter(({ providedId }) => !seen.has(providedId));
+      extra = (extra ?? 0) + missed.length;
+      for (const { providedId } of missed) await shown.onlyHere(providedId);
+    }
     const changed = (await input.hasChanged()) ? file : undefined;
     await report(session, { summary, flags, target, rejects, extra, changed });
   } finally {

@@ -1,5 +1,6 @@
 import { Buffer } from "node:buffer";
-import { BadRow, type ColumnName, columnOf, groupOf, isObject } from "./group-row.ts";
+import { isObject } from "../../../operator/src/fields.ts";
+import { BadRow, columnOf, groupOf, type Row } from "./group-row.ts";
 import { headerOf, REMARK } from "./header.ts";
 import { type Line, type LineReader, textOf } from "./lines.ts";
 import { contentOf, type GroupRecord, type GroupSource, type ReadOptions, TOO_LONG } from "./records.ts";
@@ -48,20 +49,20 @@ function recordOf(line: Line, { ignoreUnknown }: ReadOptions): GroupRecord {
       // The parser's own message quotes the text, in which there may be a token.
       throw new BadRow("is not JSON");
     }
-    return groupOf(fieldsOf(value, ignoreUnknown));
+    return groupOf(rowOf(value, ignoreUnknown));
   });
   return { line: number, end, raw: bytes, content };
 }
 
-function fieldsOf(value: unknown, ignoreUnknown: boolean): { [name in ColumnName]?: unknown } {
+function rowOf(value: unknown, ignoreUnknown: boolean): Row {
   if (!isObject(value)) throw new BadRow("is not a JSON object");
-  const fields: { [name in ColumnName]?: unknown } = {};
+  const row: { [column: string]: unknown } = {};
   for (const [name, field] of Object.entries(value)) {
     const column = columnOf(name);
-    if (column !== undefined) fields[column] = field;
+    if (column !== undefined) row[column] = field;
     else if (!ignoreUnknown) throw new BadRow(`has a field ${JSON.stringify(name)}, which groups do not have`);
   }
-  return fields;
+  return row;
 }
 
 function parsed({ bytes }: Line): unknown {

@@ -6,12 +6,11 @@ import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environ
 import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { EXIT, Failure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
-import { pagesOf } from "../pages.ts";
 import { confirm } from "../questions.ts";
 import { connect, type Session } from "../session.ts";
 import { type PatienceOptions, patiently } from "./patience.ts";
 import { count, Progress } from "./progress.ts";
-import { openTarget, type Target, transferFailure } from "./target.ts";
+import { groupPages, openTarget, type Target, transferFailure } from "./target.ts";
 
 /** Whose tokens are revoked, and how. */
 export interface Revocations {
@@ -62,14 +61,7 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   const done = { revoked: 0, left: 0 };
   const unreadable: string[] = [];
   try {
-    const pages = pagesOf(undefined, async (page) => {
-      const request = { ...named(target), providedIdPrefix: prefix, ...page };
-      const { userGroups: items, nextPageToken } = await patiently(patience, () =>
-        target.admin.listUserGroups(request),
-      );
-      return { items, nextPageToken };
-    });
-    for await (const page of pages) {
+    for await (const page of groupPages(target, { prefix, ...patience })) {
       for (let i = 0; i < page.length; i += AT_ONCE) {
         const results = page.slice(i, i + AT_ONCE).map(async (userGroup) => {
           if (!isDue(userGroup)) done.left += 1;

@@ -1,12 +1,15 @@
 import { type Client, ConnectError, createClient } from "@connectrpc/connect";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { callFailure } from "../connection/call-failure.ts";
 import { openTransport } from "../connection/transport.ts";
 import { EXIT, Failure } from "../failures.ts";
+import { pagesOf } from "../pages.ts";
 import { connect, type Session } from "../session.ts";
 import type { Connection } from "../settings.ts";
+import { type PatienceOptions, patiently } from "./patience.ts";
 
 /** The environment that groups are imported to or exported from. */
 export interface Target {
@@ -40,6 +43,18 @@ export async function openTarget(session: Session, environment: EnvironmentName 
     name: found.environment ? formatEnvironmentName(found.environment) : "",
     count: Number(found.userGroupCount),
   };
+}
+
+/** Lists the groups of the environment page by page, in the order of their ids. */
+export function groupPages(
+  { admin, environment }: Target,
+  { prefix, ...patience }: PatienceOptions & { readonly prefix: string },
+): AsyncGenerator<readonly UserGroupInfo[]> {
+  return pagesOf(undefined, async (page) => {
+    const request = { ...(environment && { environment }), providedIdPrefix: prefix, ...page };
+    const { userGroups, nextPageToken } = await patiently(patience, () => admin.listUserGroups(request));
+    return { items: userGroups, nextPageToken };
+  });
 }
 
 /** The failure of a transfer that can be continued, with a hint how. */
