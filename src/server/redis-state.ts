@@ -78,7 +78,7 @@ export class RedisState {
       if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
       await pause(PUT_OFF_MS, undefined, { ref: false });
     }
-    if (!isReporter()) return;
+    if (!isReporter() || !this.#deps.identity) return;
     const warnings = await this.#unlessAway(durabilityWarnings(client, config.minReplicasAck), "what it keeps");
     for (const warning of warnings ?? []) logger.warn(warning);
     const advice = await memoryAdvice(client).catch(() => undefined);
@@ -294,13 +294,15 @@ async function checkFormat(
   identity: StoreIdentity | undefined,
   wasChecked: boolean,
 ): Promise<void> {
+  // The embedded store begins empty.
+  if (!identity) return;
   let found = await client.run("format", "get", [FORMAT_KEY]);
   // Looks for data before the number once more: had a worker of this release written the data, the number would be there by then.
   if (found === null && !wasChecked && (await holdsData(client)))
     found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
   requireLayout(found ?? LAYOUT);
   // Another worker may start at the same time, even one of another release.
-  if (identity) requireLayout(await identity.adopt());
+  requireLayout(await identity.adopt());
 }
 
 /** @param format what `ug:format` holds @throws StoreMisconfigured when it is another layout than that of this release */

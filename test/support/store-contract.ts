@@ -30,17 +30,16 @@ import { wrongTypeContract } from "./contract/wrong-types.ts";
  *
  * @param name of the store
  * @param open opens connections to data that nobody else uses
- * @param options `typed: false` when what is beneath the store is no Redis, as for the embedded one: it does not tell types of
- *   keys apart, is slow, and serves one process;
+ * @param options `isShared: false` for the embedded store, which serves one process, and takes a millisecond for a script;
  *   `operator`: a connection that reaches every node, where there are more than one
  */
 export function storeContract(
   name: string,
   open: OpenClients,
-  { typed = true, operator }: { typed?: boolean; operator?: () => ScriptedRedis } = {},
+  { isShared = true, operator }: { isShared?: boolean; operator?: () => ScriptedRedis } = {},
 ): void {
   describe(`the store's contract, ${name}`, () => {
-    const context = contractContext(open, { operator, isSlow: !typed });
+    const context = contractContext(open, { operator, isSlow: !isShared });
     getContract(context);
     updateContract(context);
     rotateContract(context);
@@ -60,10 +59,10 @@ export function storeContract(
     importedTokenContract(context);
     environmentContract(context);
     environmentDeletionContract(context);
-    apiTokenContract(context, { feeds: typed });
-    auditContract(context, { streams: typed });
+    apiTokenContract(context, { feeds: isShared });
+    auditContract(context);
     viewerSessionContract(context);
     signingKeyContract(context);
-    if (typed) wrongTypeContract(context);
+    wrongTypeContract(context);
   });
 }

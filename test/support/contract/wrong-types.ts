@@ -16,7 +16,7 @@ import {
 } from "./context.ts";
 import { told } from "./imports.ts";
 
-/** Keys that hold another type than the store's. Not for the embedded store, whose Redis tells no types apart. */
+/** Keys that hold another type than the store's. */
 export function wrongTypeContract({ store, admin, redis, withGroup }: ContractContext): void {
   describe("a key of another type", () => {
     it("in a group's place answers nobody, and stays", async () => {

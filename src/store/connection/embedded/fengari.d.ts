@@ -7,9 +7,13 @@ declare module "fengari" {
   const fengari: {
     to_luastring(text: string): Uint8Array;
     readonly lua: {
-      readonly [constant in `LUA_${"OK" | "REGISTRYINDEX" | "YIELD" | `T${"NIL" | "BOOLEAN" | "NUMBER" | "STRING" | "TABLE"}`}`]: number;
+      readonly [constant in `LUA_${"OK" | "REGISTRYINDEX" | `T${"NIL" | "BOOLEAN" | "NUMBER" | "STRING" | "TABLE"}`}`]: number;
     } & {
       lua_call(state: LuaState, args: number, results: number): void;
+      lua_error(state: LuaState): number;
+      lua_pcall(state: LuaState, args: number, results: number, handler: number): number;
+      lua_pushjsfunction(state: LuaState, fn: (state: LuaState) => number): void;
+      lua_setglobal(state: LuaState, name: Uint8Array): void;
       lua_createtable(state: LuaState, elements: number, fields: number): void;
       lua_gettop(state: LuaState): number;
       lua_newthread(state: LuaState): LuaState;
@@ -19,9 +23,7 @@ declare module "fengari" {
       lua_pushstring(state: LuaState, value: Uint8Array): void;
       lua_rawgeti(state: LuaState, table: number, index: number): number;
       lua_rawseti(state: LuaState, table: number, index: number): void;
-      lua_resume(thread: LuaState, from: LuaState | null, args: number): number;
       lua_setfield(state: LuaState, table: number, name: Uint8Array): void;
-      lua_settop(state: LuaState, top: number): void;
       lua_toboolean(state: LuaState, index: number): boolean;
       lua_tojsstring(state: LuaState, index: number): string;
       lua_tonumber(state: LuaState, index: number): number;

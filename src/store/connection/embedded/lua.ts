@@ -1,36 +1,25 @@
 import type Fengari from "fengari";
+import { refusal } from "./memory.ts";
 
 type LuaState = ReturnType<(typeof Fengari)["lauxlib"]["luaL_newstate"]>;
 
-/** Carries out a command of Redis for a script. @param name in small letters */
-type RunCommand = (name: string, args: readonly string[]) => Promise<unknown>;
+/** Runs a command of Redis for a script. @param name in small letters. @throws what Redis answers as an error */
+type RunCommand = (name: string, args: readonly string[]) => unknown;
 
-/** A script that is compiled. Resolves to what it returns, as Redis converts it. */
-type LuaScript = (keys: readonly string[], args: readonly string[]) => Promise<unknown>;
-
-/** A script failed, or a command of it. It is named as ioredis names what Redis answers then. */
-class ScriptFailed extends Error {
-  override readonly name = "ReplyError";
-}
-
-/** A command suspends the thread of its script for as long as it takes. */
-const REDIS = `local yield = coroutine.yield
-redis = {
-  call = function(...) return yield('call', ...) end,
-  pcall = function(...) return yield('pcall', ...) end,
-}`;
+/** A compiled script. Returns what it returns, as Redis converts it. */
+type LuaScript = (keys: readonly string[], args: readonly string[]) => unknown;
 
 /**
- * Compiles scripts of Redis in one state of Lua, each once; it has globals of its own in every call. What is made throws an
- * Error when a text is no Lua.
+ * Compiles scripts of Redis in one state of Lua, each once. A script has globals of its own in every call. The compiler and the
+ * scripts throw an Error with the name that ioredis gives to what Redis answers.
  *
- * @param run carries out the commands of the scripts
+ * @param run runs the commands of the scripts
  */
 export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: string) => LuaScript {
   const { lua, lauxlib, lualib, to_luastring } = fengari;
   const state = lauxlib.luaL_newstate();
 
-  const errorOf = (thread: LuaState) => new ScriptFailed(`a script failed: ${lua.lua_tojsstring(thread, -1)}`);
+  const errorOf = (thread: LuaState) => refusal(`a script failed: ${lua.lua_tojsstring(thread, -1)}`);
 
   /** Runs what it is given, and leaves its results on the stack. */
   const load = (text: string, results: number): void => {
@@ -38,7 +27,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
     lua.lua_call(state, 0, results);
   };
 
-  /** Pushes what Redis answered: null as false, an object as its fields and values in turn, an error as a table. */
+  /** Pushes what Redis answered: null as false, and an error as a table. */
   const push = (thread: LuaState, value: unknown): void => {
     if (typeof value === "string") {
       lua.lua_pushstring(thread, Buffer.from(value));
@@ -52,7 +41,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
       push(thread, value.message);
       lua.lua_setfield(thread, -2, to_luastring("err"));
     } else {
-      const elements: readonly unknown[] = Array.isArray(value) ? value : Object.entries(value).flat();
+      const elements = value as readonly unknown[];
       lua.lua_createtable(thread, elements.length, 0);
       for (const [i, element] of elements.entries()) {
         push(thread, element);
@@ -84,36 +73,39 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
     }
   };
 
-  /** Carries out the command for which a thread waits. */
-  const answerTo = async (thread: LuaState): Promise<unknown> => {
-    const [how, name = "", ...args] = Array.from({ length: lua.lua_gettop(thread) }, (_, i) =>
-      String(at(thread, i + 1)),
-    );
-    lua.lua_settop(thread, 0);
-    return run(name.toLowerCase(), args).catch((error: Error) => {
-      if (how === "pcall") return error;
-      throw new ScriptFailed(error.message);
+  /** Makes `redis.call` or `redis.pcall`, which differ in what they do with an error. */
+  const pushCommand = (name: string, isProtected: boolean): void => {
+    lua.lua_pushjsfunction(state, (thread) => {
+      const [command = "", ...args] = Array.from({ length: lua.lua_gettop(thread) }, (_, i) =>
+        String(at(thread, i + 1)),
+      );
+      try {
+        push(thread, run(command.toLowerCase(), args));
+        return 1;
+      } catch (error) {
+        push(thread, isProtected ? error : (error as Error).message);
+      }
+      return isProtected ? 1 : lua.lua_error(thread);
     });
+    lua.lua_setfield(state, -2, to_luastring(name));
   };
 
-  const call = async (script: number, keys: readonly string[], args: readonly string[]): Promise<unknown> => {
+  const call = (script: number, keys: readonly string[], args: readonly string[]): unknown => {
     // A thread of its own, so that one that fails leaves nothing behind.
     const thread = lua.lua_newthread(state);
     lua.lua_pop(state, 1);
     lua.lua_rawgeti(thread, lua.LUA_REGISTRYINDEX, script);
     push(thread, keys);
     push(thread, args);
-    let status = lua.lua_resume(thread, null, 2);
-    while (status === lua.LUA_YIELD) {
-      push(thread, await answerTo(thread));
-      status = lua.lua_resume(thread, null, 1);
-    }
-    if (status !== lua.LUA_OK) throw errorOf(thread);
+    if (lua.lua_pcall(thread, 2, 1, 0) !== lua.LUA_OK) throw errorOf(thread);
     return at(thread, -1);
   };
 
   lualib.luaL_openlibs(state);
-  load(REDIS, 0);
+  lua.lua_createtable(state, 0, 2);
+  pushCommand("call", false);
+  pushCommand("pcall", true);
+  lua.lua_setglobal(state, to_luastring("redis"));
   return (text) => {
     // A first line for Redis, such as `#!lua flags=allow-oom`, is no Lua.
     const body = text.replace(/^#!.*\n/, "\n");
