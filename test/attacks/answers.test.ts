@@ -5,7 +5,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { PATHS } from "../support/subject.ts";
 import { describeAttacks } from "./service.ts";
 
-/** `ServerReflectionRequest` for the file that holds UserGroupService. */
+/** A `ServerReflectionRequest` for the file that defines UserGroupService. */
 const REFLECTION = envelope(protoField(4, "usergroup.v1.UserGroupService"));
 
 describeAttacks("dear answers", [
@@ -47,7 +47,7 @@ describeAttacks("dear answers", [
       }),
   },
   {
-    title: "paths, methods and services that nobody knows (6,000)",
+    title: "unknown paths, methods and services (6,000)",
     bounds: { cpuMs: 8, heldKiB: 65_536 },
     run: (target) =>
       over(target, async (session) => {
@@ -60,14 +60,14 @@ describeAttacks("dear answers", [
           ];
           await Promise.all(strange.map((fields) => ask(session, fields, Buffer.alloc(0)).catch(() => {})));
         };
-        // Every protocol has a series of its own for what is not known: 5 KB, once.
+        // Every protocol has one series for unknown names: 5 KB, once.
         for (let i = 0; i < 20; i++) await askStrange(-i);
         const before = await metricsBytes();
         for (let i = 0; i < 2000; i++) await askStrange(i);
-        // Longer numbers; one series a name would be half a megabyte.
+        // Numbers get longer. One series for each name would take half a megabyte.
         const grown = (await metricsBytes()) - before;
         if (grown > 4096) throw new Error(`the metrics grew by ${grown} bytes`);
-        return { requests: 6000, connections: 1, outcome: "counted as one" };
+        return { requests: 6000, connections: 1, outcome: "counted in one series" };
       }),
   },
   {
@@ -105,7 +105,7 @@ describeAttacks("streams of the service", [
       ),
   },
   {
-    title: "answers of reflection that nobody reads (100 on each of 20 connections)",
+    title: "unread reflection responses (100 on each of 20 connections)",
     bounds: { heldKiB: 5120 },
     run: (target) =>
       unread(target, async (http2) => {

@@ -4,13 +4,13 @@ import { authorization, head, protoField } from "@user-group-service/testing/att
 import { PATHS } from "../support/subject.ts";
 import { describeAttacks } from "./service.ts";
 
-/** An UpdateUserGroupRequest of empty mapping entries, as many as fit: little on the wire, much to decode. */
+/** An UpdateUserGroupRequest with as many empty mapping entries as fit: few bytes to send, expensive to decode. */
 const bomb = gzipSync(Buffer.alloc(1024 * 1024 - 16, protoField(3, "")));
 const nested = Buffer.from("[".repeat(500_000) + "]".repeat(500_000));
 
-/** `UpdateUserGroupRequest` whose properties are a Struct of many keys, followed by many empty ones. */
+/** An UpdateUserGroupRequest whose properties are a Struct of many keys, followed by many empty ones. */
 function repeatedProperties({ keys, repeats }: { readonly keys: number; readonly repeats: number }): Buffer {
-  // Each value is a Value of nothing.
+  // Each value is an empty Value.
   const entries = Array.from({ length: keys }, (_, i) =>
     protoField(1, Buffer.concat([protoField(1, i.toString(36)), protoField(2, "")])),
   );

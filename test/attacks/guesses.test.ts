@@ -7,13 +7,13 @@ import { type Attack, describeAttacks, type Target } from "./service.ts";
 
 const GUESSES = 2000;
 
-/** More than a worker keeps in mind. */
+/** More than a worker caches. */
 const NETWORKS = 12_000;
 
-/** What Redis was asked that concerns guesses: the lookup of an API token, and the count of a failure. */
+/** Redis commands that guesses cause: the look-up of an API token, and the count of a failure. */
 const OF_A_GUESS = /^eval(?:sha)? .+ (?:2 ug:\{\d+\}:environment ug:\{\d+\}:api-token:|1 ug:rate:)/is;
 
-/** Guesses API tokens of the right form over one connection; gives how often each gRPC status was answered. */
+/** Sends guessed API tokens of the right form over one connection. Returns the count of each gRPC status. */
 async function guess(
   { server }: Target,
   {
@@ -40,8 +40,8 @@ async function guess(
 }
 
 /**
- * @param expected whether the statuses and the number of Redis commands are those of a sound server: 16 is UNAUTHENTICATED,
- *   8 RESOURCE_EXHAUSTED
+ * @param expected whether the statuses and the number of Redis commands are right: 16 is UNAUTHENTICATED, 8
+ *   RESOURCE_EXHAUSTED
  */
 function guessing(
   title: string,
@@ -74,7 +74,7 @@ describeAttacks("dear answers", [
     (statuses, commands) =>
       (statuses.get("16") ?? 0) >= 60 &&
       (statuses.get("16") ?? 0) + (statuses.get("8") ?? 0) === GUESSES &&
-      // Each is looked up, and only those within the limit are counted as well: by one command at least, and at most each.
+      // The service looks every guess up, and counts only those within the limit, with one or two commands each.
       commands > GUESSES &&
       commands <= GUESSES + (statuses.get("16") ?? 0),
   ),
@@ -85,14 +85,14 @@ describeAttacks("dear answers", [
   ),
   {
     title: `guessed API tokens from ${NETWORKS.toLocaleString("en")} networks of IPv6`,
-    // The first time fills what is kept of networks.
+    // The first round fills the cache of networks.
     isRehearsed: true,
     bounds: { cpuMs: 5, heldKiB: 65_536 },
     options: { env: { AUTH_FAILURE_LIMIT: "1/1h", TRUSTED_PROXIES: "127.0.0.1" } },
     run: async (target) => {
       const network = (i: number): [string, string] => ["x-forwarded-for", `2001:db8:${i.toString(16)}::1`];
       const statuses = await guess(target, { times: NETWORKS, fieldsOf: (i) => [network(i)] });
-      if (statuses.get("16") !== NETWORKS) throw new Error(`${statuses.get("16")} were told that they are unknown`);
+      if (statuses.get("16") !== NETWORKS) throw new Error(`${statuses.get("16")} were answered UNAUTHENTICATED`);
       return { requests: NETWORKS, outcome: "refused" };
     },
   },

@@ -5,7 +5,7 @@ import { Health, type HealthCheckResponse_ServingStatus as Status } from "../../
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 
-/** What the script of the page is told. */
+/** Arguments for the page's script. */
 export interface PageTask {
   readonly baseUrl: string;
   readonly apiToken: string;
@@ -13,7 +13,7 @@ export interface PageTask {
   readonly userGroupId: string;
 }
 
-/** How a failed call looks to the script of the page. */
+/** A failed call, as the page's script reports it. */
 export interface PageFailure {
   readonly code: string;
   readonly reason: string | undefined;
@@ -23,7 +23,7 @@ export interface PageFailure {
   readonly message: string;
 }
 
-/** What the script of the page can do; it runs in the browser. */
+/** Functions of the page's script, which run in the browser. */
 export interface PageCalls {
   /** Creates, updates, rotates and resolves one group. */
   everyCall(task: PageTask): Promise<{
@@ -35,15 +35,15 @@ export interface PageCalls {
     readonly viewer: string;
     readonly requestIds: readonly (string | null)[];
   }>;
-  /** Resolves a token that nobody has. */
+  /** Resolves an unknown token. */
   unknownToken(task: PageTask): Promise<PageFailure>;
-  /** Asks for a group without an id. */
+  /** Gets a group without an id. */
   withoutId(task: PageTask): Promise<PageFailure>;
-  /** The first state that a watch of the health service tells. */
+  /** The first status from Watch of the health service. */
   watchHealth(task: PageTask): Promise<Status | undefined>;
-  /** Gets the group, which is to fail. */
+  /** Gets the group. The call must fail. */
   failingGet(task: PageTask): Promise<PageFailure>;
-  /** Gets the group and tells whether that created it. */
+  /** Gets the group and returns whether that created it. */
   isNew(task: PageTask): Promise<boolean>;
 }
 

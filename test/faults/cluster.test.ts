@@ -19,13 +19,13 @@ describeWithRedis("a Cluster", () => {
     return { client, store: testUserGroups(client, RING) };
   };
 
-  it("is asked by slots as it counts them itself", async () => {
+  it("is found by slots that the client computes itself", async () => {
     const keys = ["a", "{a}b", "b{a}c{d}", "{}a", "a{b", "a}{b}", "é{é}", "ug:{123}:group:{x}"];
     const [node] = cluster.nodes as [TestRedis];
     expect(keys.map(slotOf)).toEqual(await Promise.all(keys.map((key) => ask(node, "CLUSTER", "KEYSLOT", key))));
   });
 
-  it("has each environment on one master, and environments on every master", async () => {
+  it("stores each environment on one master, and environments on every master", async () => {
     const { client, store } = await open();
     const masters = new Set<TestRedis>();
     for (let i = 0; i < 40; i++) {
@@ -39,11 +39,11 @@ describeWithRedis("a Cluster", () => {
     expect(masters.size).toBe(3);
   });
 
-  it("answers Get of groups that have moved, makes no second group of one that has not, and no change without its event", async () => {
+  it("answers Get of moved groups, creates no second group of one that has not moved, and makes no change without its event", async () => {
     const { store, client } = await open(500);
     const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });
     const updated: string[] = [];
-    /** Those under way when their time was over. */
+    /** Calls in flight at their deadline. */
     const unsure: string[] = [];
     const made = await Promise.all(["a", "b"].map((id) => store.getOrCreate(environment, newGroup(id))));
     const { prefix } = keysOf(environment, "");
@@ -52,7 +52,7 @@ describeWithRedis("a Cluster", () => {
       for (const { group } of made) {
         const { providedId, token } = group;
         expect((await store.getOrCreate(environment, newGroup(providedId))).group.teamId).toBe(group.teamId);
-        // What needs several keys is refused while they are in two places, and is never wrong.
+        // Redis refuses commands on several keys while they are on two nodes. They never give a wrong answer.
         const by = { ...BY, requestId: `${providedId}, left ${left}` };
         await store.update(environment, providedId, { name: by.requestId }, "", by).then(
           ({ name }) => updated.push(name),
@@ -61,7 +61,7 @@ describeWithRedis("a Cluster", () => {
             if ((error as StoreUnavailable).outcome === "unknown") unsure.push(by.requestId);
           },
         );
-        // Reads go on.
+        // Reads still work.
         expect((await store.resolve(environment, token)).providedId).toBe(providedId);
       }
       await expectOrUnavailable(store.rotate(environment, byToken("ugt_".padEnd(42, "0"))), () =>
@@ -81,7 +81,7 @@ describeWithRedis("a Cluster", () => {
     expect((await store.resolve(environment, token)).providedId).toBe("a");
   });
 
-  it("makes each change as a whole or not at all while the slot of its environment moves", async () => {
+  it("makes each change completely or not at all while the slot of its environment moves", async () => {
     const { store, client } = await open(500);
     const [environments, tokens] = [testEnvironments(client), testApiTokens(client)];
     const admin = testUserGroupAdmin(client, RING);
@@ -99,7 +99,7 @@ describeWithRedis("a Cluster", () => {
       () => environments.delete(environment, true),
     ];
     const { prefix } = keysOf(environment, "");
-    // Every key is still at the first master, so scripts run until they look for one that does not exist.
+    // Every key is still on the first master, so a script runs until it reads a key that does not exist.
     const move = await cluster.beginMove(prefix, await cluster.otherThan(prefix));
     const stored = async () => (await contents(operator, environment)) as object;
     const before = await stored();
@@ -111,7 +111,7 @@ describeWithRedis("a Cluster", () => {
     await environments.delete(environment, true);
   });
 
-  it("runs scripts that it was told to forget", async () => {
+  it("runs scripts that Redis has forgotten", async () => {
     const { client, store } = await open();
     const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });
     for (let round = 0; round < 20; round++) {
@@ -123,7 +123,7 @@ describeWithRedis("a Cluster", () => {
     }
   });
 
-  it("answers calls to its other masters while one hangs, and to that one when it goes on", async () => {
+  it("answers calls to other masters while one hangs, and to that one when it resumes", async () => {
     const { client, store } = await open(1000);
     const ids = Array.from({ length: 20 }, (_, i) => `environment ${i}`);
     const environments = new Map<string, Environment>();
@@ -159,10 +159,10 @@ describeWithRedis("a Cluster", () => {
     const errors = (await Promise.all(failures)).filter((outcome) => outcome instanceof Error);
     expect(errors.length).toBeGreaterThan(0);
     for (const error of errors) expect(error).toBeInstanceOf(StoreUnavailable);
-    // What a worker takes is more than may wait for it.
+    // The worker accepts more calls than may wait for the master.
     expect(failures.length).toBeGreaterThan(10_000);
     expect(most).toBeLessThan(2500);
-    await waitFor("it answers again", () => succeeds(Promise.all(at(true).map(get))));
+    await waitFor("the master answers again", () => succeeds(Promise.all(at(true).map(get))));
     await cluster.whole();
   });
 });

@@ -8,19 +8,19 @@ import { succeeds } from "../support/rpc.ts";
 import { testEnvironments, testUserGroups } from "../support/stores.ts";
 
 describeWithRedis("Sentinels", () => {
-  it("are believed at once when a master hangs, which no connection tells", async () => {
+  it("are believed at once when a master hangs, which the connection does not show", async () => {
     const sentinels = await newSentinels({ downAfterMs: 700 });
-    // So long is a connection believed that says nothing.
+    // How long the worker trusts a silent connection.
     const client = await newStoreClient(sentinels, { timeoutMs: 40_000 });
     const store = testUserGroups(client, RING);
     const environment = await testEnvironments(client).create({ name: newName(), tag: undefined });
     await store.getOrCreate(environment, newGroup("a"));
     const old = await sentinels.master();
     old.freeze();
-    await waitFor("another is the master", async () => (await sentinels.master()) !== old);
+    await waitFor("another node is the master", async () => (await sentinels.master()) !== old);
     let isMade = false;
     await waitFor(
-      "a change is made",
+      "a change succeeds",
       () => {
         store.update(environment, "a", { name: "N" }).then(
           () => {
@@ -34,7 +34,7 @@ describeWithRedis("Sentinels", () => {
     );
   });
 
-  it("are not asked by the script to replace a master that they do not know, or that no replica can follow", async () => {
+  it("are not asked to replace a master that they do not know or that no replica can follow", async () => {
     const sentinels = await newSentinels();
     expect(await failOverByScript(sentinels.url, "another")).toMatchObject({
       code: 1,
@@ -52,7 +52,7 @@ describeWithRedis("Sentinels", () => {
     expect(await ask(master, "SET", "still", "taken")).toBe("OK");
   });
 
-  it("may be away while the master is there, also for new connections to it", async () => {
+  it("may be down while the master is up, also for new connections to it", async () => {
     const sentinels = await newSentinels();
     const client = await newStoreClient(sentinels, { timeoutMs: 500, minReplicas: 1 });
     const store = testUserGroups(client, RING);
@@ -63,6 +63,6 @@ describeWithRedis("Sentinels", () => {
     await pause(500);
     await store.update(environment, "a", { name: "N" });
     await ask(master, "CLIENT", "KILL", "TYPE", "normal");
-    await waitFor("a change is made", () => succeeds(store.update(environment, "a", { name: "M" })));
+    await waitFor("a change succeeds", () => succeeds(store.update(environment, "a", { name: "M" })));
   });
 });

@@ -6,17 +6,17 @@ import type { Fault } from "./stage/fault.ts";
 import { FAULTS } from "./stage/faults.ts";
 import { perform } from "./stage/stage.ts";
 
-/** How long a fault lasts, in seconds. */
+/** Duration of a fault, in seconds. */
 const SECONDS = { whole: 20, short: 5 };
 
-/** How many violations are shown. */
+/** Maximum number of violations shown. */
 const SHOWN = 10;
 
 const isShort = inject("isShort");
 
 if (!isShort) {
-  describeWithRedis("where replicas are not waited for", () => {
-    it("finds what a master has acknowledged that was cut off", { timeout: 240_000 }, async () => {
+  describeWithRedis("without MIN_REPLICAS_ACK", () => {
+    it("the checker finds acknowledged changes that an isolated master lost", { timeout: 240_000 }, async () => {
       const fault = FAULTS.find(({ shape, isNetworked }) => shape === "Sentinels" && isNetworked) as Fault;
       const { violations } = await perform({ ...fault, minReplicas: 0 }, 1);
       expect(violations.map(({ kind }) => kind)).toContain("no order");
@@ -24,7 +24,7 @@ if (!isShort) {
   });
 }
 
-describeWithRedis("under faults, two workers on Node and one on Deno keep what they promise", () => {
+describeWithRedis("under faults, two workers on Node and one on Deno keep their promises", () => {
   for (const fault of FAULTS.filter(({ isInShort }) => isInShort || !isShort)) {
     const title = `${fault.shape}: ${fault.name}`;
     it(title, { timeout: 240_000 }, async () => {

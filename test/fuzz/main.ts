@@ -29,7 +29,7 @@ const options = {
   replay: { type: "string" },
 } as const;
 
-/** Whether somebody has asked for the end; the servers are stopped first. */
+/** Whether a signal has asked the fuzzer to stop. It stops the servers first. */
 let isEnding = false;
 
 try {
@@ -63,7 +63,7 @@ async function main(): Promise<void> {
       const { replay: file } = values;
       const found = file === undefined ? await fuzz(fuzzed, plan) : await replay(fuzzed, file, known);
       if (found > 0) process.exitCode = 1;
-      // What was found is in the files that the next one would write.
+      // The files of the next finding would hold these findings.
       if (found > 0 || isEnding) return;
     }
     console.log("nothing was found");

@@ -6,7 +6,7 @@ import type { Fuzzed } from "@user-group-service/testing/fuzz/fuzz";
 import { envelope } from "@user-group-service/testing/http";
 import { startService } from "../support/subject.ts";
 
-/** The API token of the fuzzer: the same every time, so that a seed decides every byte. */
+/** The fuzzer's API token. It is constant, so that the seed determines every byte. */
 const API_TOKEN = "fuzz-0123456789abcdef";
 const AUTHORIZATION = `Token ${API_TOKEN}`;
 
@@ -20,7 +20,11 @@ const GET = `${RPC}/GetUserGroup`;
 const ID = Buffer.from("\n\u0004fuzz", "latin1");
 const REST_BODY = Buffer.from('{"user_group_id":"fuzz","name":"Fuzz","properties":{"a":[1,null]}}');
 
-/** The service, to be fuzzed. @param redisUrl where what is created goes, which so looks like no leak */
+/**
+ * The service as a fuzzing target.
+ *
+ * @param redisUrl a Redis for created groups, so that they do not look like a memory leak
+ */
 export function fuzzedService(place: Place, certificates: Certificates, redisUrl: string | undefined): Fuzzed {
   const options = { redisUrl, like: ENVIRONMENT, env: { REDIS_TIMEOUT: "30s" } };
   return {
@@ -57,7 +61,7 @@ function asCaller(): Ask[] {
       "application/json",
       Buffer.from(`{"token":"ugt_${"0".repeat(38)}"}`),
     ),
-    // A caller whose role is too low.
+    // A caller with a role that is too low.
     ...call("AdminService", "/usergroup.admin.v1.AdminService/CreateApiToken", "application/proto", Buffer.of(24, 1)),
   ];
 }

@@ -2,32 +2,33 @@ import { repeat } from "@user-group-service/testing/repeat";
 import { CallFailure, type CallHeaders, type ServiceClient } from "../support/clients/types.ts";
 import { CallTally, type Figures } from "./call-tally.ts";
 
-/** How long a state of a rehearsal is looked at, in milliseconds. */
+/** Duration of each state of a rehearsal, in milliseconds. */
 export const PHASE_MS = 5000;
 
 const LOOPS = 8;
 
-/** The share of turns in which a loop rotates its token, and makes another group. */
+/** Share of turns in which a loop rotates its token and creates another group. */
 const EVERY = 4;
 
-/** Calls whose answers are compared with what they have to be, and whose changes are kept once they are acknowledged. */
+/** A load that checks every answer, and remembers acknowledged changes. */
 export interface AcknowledgedLoad {
-  /** Tells, and prints, what was called meanwhile, what failed, and how long the longest read and change took. */
+  /** Returns and prints the calls, the failures, and the longest read and change in this time. */
   during(name: string, work: number | (() => Promise<unknown>)): Promise<Figures>;
   /**
-   * Ends the calls, and reads all that was acknowledged by every client.
+   * Stops the load, and reads every acknowledged change through every client.
    *
-   * @returns how many changes were acknowledged, and what was wrong: answers, errors, or changes that are lost
+   * @returns the number of acknowledged changes, and what was wrong: answers, errors, or lost changes
    */
   end(): Promise<{ readonly acknowledged: number; readonly wrong: readonly string[] }>;
 }
 
 /**
- * Has loops read, rename, rotate and create groups. Each changes its group by one client and reads it by the next.
+ * Starts loops that read, rename, rotate and create groups. Each changes its group through one client and reads it
+ * through the next.
  *
- * @param kinds clients, each kind of which has as many loops as every other
- * @param headers of every call
- * @param mayFail what every call may fail with; default: nothing
+ * @param kinds clients by kind; each kind gets the same number of loops
+ * @param headers headers of every call
+ * @param mayFail errors that every call may have; default: none
  */
 export async function beginAcknowledgedLoad(
   kinds: readonly (readonly ServiceClient[])[],
@@ -62,10 +63,10 @@ export async function beginAcknowledgedLoad(
     const holderOf = async (client: ServiceClient, token: string) =>
       (await client.resolveViewer({ token }, headers)).viewer.providedId;
     const { group: first } = await get(one);
-    // What it may be called: what was acknowledged last, or what was asked for since and is not known to have failed.
+    // Possible names: the last acknowledged one, and later ones whose outcome is unknown.
     let names = [first.name];
     let current = first.token;
-    // The rotation that failed; it is asked for again, and until then the token may be either.
+    // A failed rotation. The loop repeats it; until it succeeds, either token may be current.
     let rotation: string | undefined;
     let turns = 0;
     const made = new Map<string, string>();
@@ -85,7 +86,7 @@ export async function beginAcknowledgedLoad(
       same(`the team id of ${id}`, read.teamId, [first.teamId]);
       same(`whether ${id} is new`, newUserGroup, [false]);
       if (rotation === undefined) {
-        // What is told as wrong holds no token.
+        // Descriptions of wrong answers contain no token.
         same(`the token of ${id}`, read.token === current ? "as acknowledged" : "another", ["as acknowledged"]);
         same("whose token it is", await readOf(holderOf(other, current)), [id]);
       }

@@ -1,11 +1,11 @@
 import { pause } from "@user-group-service/testing/wait";
 
-/** What calls came to, in a phase of a rehearsal. */
+/** Figures of the calls in one phase of a rehearsal. */
 export interface Figures {
   readonly calls: number;
-  /** What failed or was wrong, and how often. */
+  /** Failed calls and wrong answers, with their number. */
   readonly faults: { readonly [fault: string]: number };
-  /** How long the longest call of each kind took, in milliseconds. */
+  /** Duration of the longest call of each kind, in milliseconds. */
   readonly longestMs: { readonly [kind: string]: number };
 }
 
@@ -14,10 +14,14 @@ export class CallTally {
   #calls = 0;
   #faults: { [fault: string]: number } = {};
   #longestMs: { [kind: string]: number } = {};
-  /** When the first and the last fault of the phase were, by `performance.now()`. */
+  /** Times of the first and last failure of the phase, by `performance.now()`. */
   #faultsAt: [number, number] | undefined;
 
-  /** Has a call count, whatever comes of it. @throws what it throws */
+  /**
+   * Counts a call, whatever its outcome.
+   *
+   * @throws the error of the call
+   */
   async timed<T>(call: Promise<T>, kind = "call"): Promise<T> {
     const began = performance.now();
     try {
@@ -28,14 +32,14 @@ export class CallTally {
     }
   }
 
-  /** Has something count that failed or was wrong. */
+  /** Counts a failure or a wrong answer. */
   fault(text: string): void {
     this.#faults[text] = (this.#faults[text] ?? 0) + 1;
     const now = performance.now();
     this.#faultsAt = [this.#faultsAt?.[0] ?? now, now];
   }
 
-  /** Tells, and prints, what the calls come to while something is done, or for so many milliseconds. */
+  /** Returns and prints the figures of the calls made during an action, or during this many milliseconds. */
   async during(name: string, work: number | (() => Promise<unknown>)): Promise<Figures> {
     this.#reset();
     const began = performance.now();

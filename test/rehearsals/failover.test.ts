@@ -9,16 +9,16 @@ import { failOverByScript, planFailover } from "../support/failover.ts";
 import { describeWithRedis, newServer } from "../support/opened.ts";
 import { beginAcknowledgedLoad, PHASE_MS } from "./acknowledged-load.ts";
 
-/** What every call may fail with while a master is replaced. */
+/** Errors that every call may have during a failover. */
 const STORE_AWAY = /^unavailable (?:STORE_UNAVAILABLE|TOO_FEW_REPLICAS)/;
 
-/** How often a master is replaced. */
+/** Number of failovers. */
 const TIMES = 3;
 
-/** How long calls are watched after a failover, in milliseconds. */
+/** How long calls are observed after a failover, in milliseconds. */
 const AFTERWARDS_MS = 1500;
 
-/** A way to replace the master of a key; it is over when another one is the master. */
+/** Replaces the master of a key, and returns when another node is the master. */
 interface Way {
   readonly name: string;
   readonly shape: ShapeName;
@@ -38,7 +38,7 @@ const asked: Way["replace"] = async (shape, key) => {
 const killed: Way["replace"] = async (shape, key) => {
   const old = await shape.master(key);
   await old.kill();
-  await waitFor("another is the master", async () => (await shape.master(key).catch(() => old)) !== old);
+  await waitFor("another node is the master", async () => (await shape.master(key).catch(() => old)) !== old);
   await pause(AFTERWARDS_MS);
   await old.restart();
 };
@@ -54,7 +54,7 @@ const WAYS: readonly Way[] = [
       },
     }),
   ),
-  // The old master goes on for a moment with a replica that is not the new master: both have to confirm.
+  // The old master continues for a moment with a replica that is not its successor, so two replicas must confirm.
   {
     name: "planned, Sentinels, SENTINEL FAILOVER, MIN_REPLICAS_ACK=2",
     shape: "Sentinels",
@@ -75,7 +75,7 @@ const WAYS: readonly Way[] = [
 
 const OPTIONS: Omit<ShapeOptions, "minReplicas"> = { isNetworked: false, downAfterMs: 5000, fsync: "everysec" };
 
-describeWithRedis("two workers under load, while a master is replaced", () => {
+describeWithRedis("two workers under load during failovers", () => {
   it.each(WAYS.map((way) => [way.name, way] as const))("%s", async (name, way) => {
     const { shape: shapeName, minReplicas, replace } = way;
     const shape = await newShape(shapeName, { ...OPTIONS, minReplicas });
@@ -95,7 +95,7 @@ describeWithRedis("two workers under load, while a master is replaced", () => {
         await pause(AFTERWARDS_MS);
       });
       await shape.whole();
-      // What failed before the master was whole again has been told.
+      // All failures up to the recovery of the master are counted.
       await pause(AFTERWARDS_MS);
     }
     const after = await load.during(`${name}: afterwards`, PHASE_MS);

@@ -1,7 +1,7 @@
 import { type Call, groupOf, isDone, isOk } from "./call.ts";
 import type { Violation } from "./violation.ts";
 
-/** The errors that a fault may lead to. That what is there is not found is looked at elsewhere. */
+/** Errors that a fault may cause. Another check covers a false NOT_FOUND. */
 const FORESEEN: ReadonlySet<string> = new Set([
   "STORE_UNAVAILABLE",
   "TOO_FEW_REPLICAS",
@@ -12,12 +12,16 @@ const FORESEEN: ReadonlySet<string> = new Set([
   "TOKEN_TAKEN",
 ]);
 
-/** What every answer must be, whenever it is given. @param workersEnd whether workers were ended, and calls to them cut off */
+/**
+ * Checks that hold for every answer at any time.
+ *
+ * @param workersEnd whether the fault ended workers and cut off calls to them
+ */
 export function checkAnswers(calls: readonly Call[], { workersEnd }: { readonly workersEnd: boolean }): Violation[] {
   return calls.flatMap((call) => [...groupFaults(call), ...halfFaults(call), ...errorFaults(call, workersEnd)]);
 }
 
-/** Answers that show another group than the one that was asked for, or a group to another environment. */
+/** Answers that show a group other than the requested one, or a group of another environment. */
 function groupFaults(call: Call): Violation[] {
   if (!isOk(call)) return [];
   const shown = groupOf(call.environment, call.answer.seen.id);
@@ -25,7 +29,7 @@ function groupFaults(call: Call): Violation[] {
   return [{ kind: "another's group", text: `${call.method} of ${call.group} in ${call.environment} showed ${shown}` }];
 }
 
-/** Answers that show half a change, or not the one that was asked for. */
+/** Answers that show half a change, or another change than the requested one. */
 function halfFaults(call: Call): Violation[] {
   if (!isOk(call)) return [];
   const { method, group, value, answer } = call;

@@ -22,7 +22,7 @@ const METHODS: { readonly [method in Call["method"]]: string | undefined } = {
   import: "ImportUserGroups",
 };
 
-/** Whether every acknowledged change has its audit event, and every event its change. */
+/** Checks that every acknowledged change has its audit event, and every event its change. */
 export function checkAudit({ environment, events }: StoredEnvironment, all: readonly Call[]): Violation[] {
   const calls = all.filter((call) => call.environment === environment && call.id !== undefined);
   const texts = [
@@ -54,8 +54,8 @@ function eventFaults(environment: string, events: readonly StoredEvent[], calls:
 }
 
 /**
- * Changes that were acknowledged and do not have one event. Retries under one request id are one change, unless the group was
- * deleted between them.
+ * Acknowledged changes that do not have exactly one event. Retries with one request id are one change, unless the group
+ * was deleted between them.
  */
 function changeFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const changes = calls.filter(({ method, answer }) =>
@@ -79,7 +79,7 @@ function changeFaults(environment: string, events: readonly StoredEvent[], calls
   });
 }
 
-/** Groups whose name in the end is not that of their last event. */
+/** Groups whose final name differs from that of their last event. */
 function orderFaults(environment: string, events: readonly StoredEvent[], calls: readonly Call[]): string[] {
   const byName = new Map(calls.map((call) => [nameOf(call), call]));
   const names = new Map<string, string | undefined>();
@@ -96,7 +96,7 @@ function orderFaults(environment: string, events: readonly StoredEvent[], calls:
   });
 }
 
-/** What an event and its call agree in: an import of several groups has an event of each. */
+/** What an event and its call have in common. An import of several groups has an event for each. */
 function nameOf({ id, group }: Pick<Call, "id" | "group">): string {
   return `${id} ${group}`;
 }

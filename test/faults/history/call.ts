@@ -1,16 +1,16 @@
-/** What became of a change that was asked for, as far as the caller was told. */
+/** Outcome of a change, as far as the caller knows. */
 export type Fate = "made" | "perhaps" | "not made";
 
-/** A group as an answer shows it. */
+/** A group in an answer. */
 export interface Seen {
   readonly id: string;
   readonly teamId: number;
   readonly name: string;
-  /** What the mapping holds: every change sets it to the name. */
+  /** The mapping. Every change sets it to the name. */
   readonly mapped: string;
-  /** Undefined in what viewers are shown. */
+  /** Undefined in answers to viewers. */
   readonly token?: string | undefined;
-  /** Undefined in what viewers are shown. */
+  /** Undefined in answers to viewers. */
   readonly etag?: string | undefined;
 }
 
@@ -18,61 +18,61 @@ export interface Seen {
 export type Answer =
   | {
       readonly code: "ok";
-      /** Whether the call has created the group. */
+      /** Whether the call created the group. */
       readonly created: boolean;
       readonly seen: Seen;
       readonly reason?: never;
       readonly outcome?: never;
     }
   | {
-      /** Of a deletion or an import, which show nothing. */
+      /** The answer of a deletion or an import, which shows no group. */
       readonly code: "ok";
-      /** Whether an import has created the group. */
+      /** Whether an import created the group. */
       readonly created: boolean;
       readonly seen?: never;
       readonly reason?: never;
       readonly outcome?: never;
     }
   | {
-      /** As Connect names it. */
+      /** Connect's name of the code. */
       readonly code: string;
-      /** Undefined: the error is not of the service but of the connection to it. */
+      /** Undefined: the error comes from the connection, not from the service. */
       readonly reason: string | undefined;
       readonly outcome: string | undefined;
       readonly created?: never;
       readonly seen?: never;
     };
 
-/** A call to a worker. Times are in milliseconds, all by one clock. */
+/** A call to a worker. All times are in milliseconds of one clock. */
 export interface Call {
   /**
-   * The id of the request as the audit trail has it, which no two calls about one group share: an import of several groups
-   * is a call about each. Undefined: it was not sent.
+   * The request id in the audit trail. No two calls for one group share it; an import of several groups counts as one
+   * call for each. Undefined: the call was not sent.
    */
   readonly id?: string | undefined;
   readonly method: "get" | "update" | "rotate" | "resolve" | "delete" | "revoke" | "import";
   readonly worker: string;
-  /** The environment that it was made in. */
+  /** The environment of the call. */
   readonly environment: string;
-  /** The group that was asked for, or that the token was given out for, as `groupOf` names it. */
+  /** The requested group, or the group whose token was presented, in the form of `groupOf`. */
   readonly group: string;
-  /** The token that was presented; undefined: the group was asked for by id. */
+  /** The token that the caller presented. Undefined: the call named the group by id. */
   readonly token?: string | undefined;
-  /** The token of another system that an import gives the group; no two imports give one group the same. */
+  /** The foreign token that an import gives the group. No two imports give one group the same token. */
   readonly given?: string | undefined;
-  /** The name that a change, or a creation, gives the group; no two calls give the same. */
+  /** The name that a change or a creation sets. No two calls set the same name. */
   readonly value?: string | undefined;
   readonly requestId?: string | undefined;
-  /** How long the token that a rotation ends stays valid. */
+  /** How long the old token of a rotation stays valid, in milliseconds. */
   readonly graceMs?: number | undefined;
   readonly start: number;
   readonly end: number;
-  /** Whether the load was over when it was made, and all of Redis well. */
+  /** Whether the call came after the load, when all of Redis was up. */
   readonly isFinal?: boolean | undefined;
   readonly answer: Answer;
 }
 
-/** A call that was answered with a group. */
+/** A call whose answer shows a group. */
 export type AnsweredCall = Call & { readonly answer: Extract<Answer, { seen: Seen }> };
 
 /** The name of a group among all environments. */
@@ -80,36 +80,36 @@ export function groupOf(environment: string, id: string): string {
   return `${environment}/${id}`;
 }
 
-/** Whether a call was answered with a group. */
+/** Whether the answer of a call shows a group. */
 export function isOk(call: Call): call is AnsweredCall {
   return call.answer.seen !== undefined;
 }
 
-/** Whether a call was answered without an error. */
+/** Whether a call succeeded. */
 export function isDone({ answer }: Call): boolean {
   return answer.code === "ok";
 }
 
-/** What became of the change that a call asked for. */
+/** Returns the outcome of the change that a call requested. */
 export function fateOf(call: Call): Fate {
   const { answer } = call;
   if (isDone(call)) return "made";
-  // What the service refuses for another reason than its store was not done.
+  // A refusal for another reason than the store means that the change was not made.
   const isRefusal = answer.reason !== undefined && answer.code !== "unavailable";
   return isRefusal || answer.outcome === "not_made" ? "not made" : "perhaps";
 }
 
-/** Until when the change of a call can have been made: not after the service has answered. */
+/** The latest time at which the change of a call can have been made: not after the service answered. */
 export function madeBy(call: Call): number {
   return isDone(call) || call.answer.reason !== undefined ? call.end : Number.POSITIVE_INFINITY;
 }
 
-/** The calls of each group. */
+/** Groups calls by their group. */
 export function byGroup(calls: readonly Call[]): ReadonlyMap<string, readonly Call[]> {
   return sortedBy(calls, ({ group }) => group);
 }
 
-/** What has the same key, by that key. */
+/** Groups items by a key. */
 export function sortedBy<K, V>(values: readonly V[], keyOf: (value: V) => K): ReadonlyMap<K, readonly V[]> {
   const sorted = new Map<K, V[]>();
   for (const value of values) {

@@ -5,17 +5,17 @@ import { checkOrder } from "./order.ts";
 import { checkStored, type StoredEnvironment } from "./stored.ts";
 import type { Allowances, Violation } from "./violation.ts";
 
-/** What happened under a fault, and what was promised. */
+/** The history under a fault, and its promises. */
 export interface History {
   readonly calls: readonly Call[];
-  /** What Redis holds when all is over. */
+  /** Contents of Redis at the end. */
   readonly stored: readonly StoredEnvironment[];
   readonly allow: Allowances;
-  /** Whether workers were ended, and calls to them cut off. */
+  /** Whether workers ended, which cuts off calls to them. */
   readonly workersEnd: boolean;
 }
 
-/** Everything in a history that must not be. */
+/** Returns every violation in a history. */
 export function check({ calls, stored, allow, workersEnd }: History): Violation[] {
   return [
     ...checkAnswers(calls, { workersEnd }),
@@ -27,7 +27,10 @@ export function check({ calls, stored, allow, workersEnd }: History): Violation[
   ];
 }
 
-/** Whether no two groups have one team id. What was only read may have been forgotten, and its number given to another. */
+/**
+ * Checks that no two groups have the same team id. A group that was only read may be forgotten, and its number given to
+ * another.
+ */
 function checkTeamIds(calls: readonly Call[], { mayForget }: Allowances): Violation[] {
   const owners = new Map<number, string>();
   return calls.filter(isOk).flatMap(({ group, answer, isFinal }): Violation[] => {
@@ -39,7 +42,7 @@ function checkTeamIds(calls: readonly Call[], { mayForget }: Allowances): Violat
   });
 }
 
-/** Whether all workers show the same of each group in the end, when nothing changes any more. */
+/** Checks that all workers show the same state of each group at the end, when nothing changes. */
 function checkAgreement(calls: readonly Call[]): Violation[] {
   return [...byGroup(calls.filter(({ isFinal }) => isFinal))].flatMap(([group, own]): Violation[] => {
     const shown = new Set(

@@ -1,18 +1,18 @@
 import { type Call, isDone, sortedBy } from "./call.ts";
 
-/** What a load came to under a fault. */
+/** Figures of a load under a fault. */
 export interface Figures {
   readonly calls: number;
   readonly seconds: number;
-  /** How often each error came, by code, reason and outcome. */
+  /** Number of errors by code, reason and outcome. */
   readonly errors: ReadonlyMap<string, number>;
-  /** The longest time, in milliseconds, in which no call about the groups of one shard was answered. */
+  /** The longest time without a successful call to the groups of one shard, in milliseconds. */
   readonly outageMs: number;
-  /** The same for changes that were acknowledged. */
+  /** The same for acknowledged changes. */
   readonly changeOutageMs: number;
 }
 
-/** @param shardOf where a group is stored */
+/** @param shardOf returns the shard of a group */
 export function figuresOf(calls: readonly Call[], shardOf: (group: string) => string): Figures {
   const load = calls.filter(({ isFinal }) => !isFinal);
   const begin = Math.min(...load.map(({ start }) => start));
@@ -47,7 +47,7 @@ export function figuresOf(calls: readonly Call[], shardOf: (group: string) => st
   };
 }
 
-/** The longest time from one answer to the next, from the beginning to the end. */
+/** The longest time between two answers, from start to end. */
 function longestGap(begin: number, end: number, answered: readonly Call[]): number {
   let longest = 0;
   let last = begin;
@@ -58,7 +58,7 @@ function longestGap(begin: number, end: number, answered: readonly Call[]): numb
   return longest;
 }
 
-/** Figures for a reader, a line for each kind. */
+/** Formats the figures, one line for each kind. */
 export function figuresText({ calls, seconds, errors, outageMs, changeOutageMs }: Figures): string[] {
   const failed = [...errors].sort(([, a], [, b]) => b - a).map(([name, count]) => `${count} ${name}`);
   return [

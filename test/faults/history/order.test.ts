@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Answer } from "./call.ts";
 import type { History } from "./check.ts";
-import { checkOrder } from "./order.ts";
 import {
   at,
   CUT_OFF,
@@ -24,7 +23,8 @@ import {
   UNKNOWN,
   UNREAD,
   update,
-} from "./told.ts";
+} from "./histories.ts";
+import { checkOrder } from "./order.ts";
 import { STRICT } from "./violation.ts";
 
 const FORGETS = { allow: { mayForget: true, staleMs: 0 } };
@@ -33,7 +33,7 @@ const CUTS_OFF = { workersEnd: true };
 const FINAL = { isFinal: true };
 const REQUEST = { requestId: "r" };
 
-/** The group after it was created anew. */
+/** The group after it was created again. */
 const anew = { teamId: 2, token: "u0", name: "m0" };
 /** The group after an import. */
 const there = { name: "name of f", token: "f" };
@@ -45,7 +45,7 @@ const other = (answer: Answer) => call("get", answer, { group: "one/b", value: "
 const shownB = { id: "b", token: "t9" };
 const final = (name: string) => at([10, 12], get({ name }, FINAL));
 
-/** Changes that are all under way for long. */
+/** Changes that are in flight for a long time. */
 const many = (answer: (seen: { name: string }) => Answer) =>
   Array.from({ length: 12 }, (_, n) => at([1, 99], update(`n ${n}`, answer({ name: `n ${n}` }))));
 
@@ -56,10 +56,11 @@ describe("passes", () => {
     [
       "changes and reads of names in one order",
       [
-        // It offers a name, which a group that is there does not take.
+        // The Get has a name, which an existing group ignores.
         at([1, 2], get({}, { value: "offered" })),
         at([2, 6], update("n1")),
-        // While it is changed, a read may show either, and the later one of two that overlap the earlier value.
+        // During a change a read may show either value. Of two overlapping reads, the later one may show the earlier
+        // value.
         at([3, 5], get({ name: "n1" })),
         at([3, 5], get()),
         at([6, 7], get({ name: "n1" })),
@@ -69,23 +70,23 @@ describe("passes", () => {
       ],
     ],
     [
-      "changes at once, in the order that reads show",
+      "concurrent changes in the order that reads show",
       [...many(shown), ...[7, 2, 5, 0].map((n) => get({ name: `n ${n}` }))],
     ],
-    ["a change of unknown outcome that was not made", [update("n1", UNKNOWN), get()]],
+    ["a change with an unknown outcome that was not made", [update("n1", UNKNOWN), get()]],
     [
-      "one of which not even the worker has told, so much later",
+      "a change with an unknown outcome from a worker, made later",
       [update("n1", CUT_OFF), get(), get({ name: "n1" })],
       CUTS_OFF,
     ],
     [
-      "what was seen and is forgotten",
+      "a change that was seen and then lost",
       [at([2, 9], update("n1", UNKNOWN)), at([3, 4], get({ name: "n1" })), at([10, 11], get())],
       FORGETS,
     ],
-    ["a read that is out of date", [update("n1"), at([7, 8], get())], lags(5)],
+    ["a stale read", [update("n1"), at([7, 8], get())], lags(5)],
     [
-      "rotations, retries and viewers as they should be",
+      "correct rotations, retries and viewers",
       [
         rotate("t1", { token: "t0", requestId: "r1", graceMs: 10 }),
         rotate("t1", { token: "t0", requestId: "r1", graceMs: 10 }),
@@ -100,16 +101,13 @@ describe("passes", () => {
         at([11, 12], resolve("t2")),
       ],
     ],
-    ["a token that is refused after what may have ended it", [rotate(UNKNOWN), resolve("t0", NO_TOKEN)]],
+    ["a refused token after a call that may have revoked it", [rotate(UNKNOWN), resolve("t0", NO_TOKEN)]],
+    ["correct refusals", [call("resolve", NO_TOKEN, foreign), at([2, 3], resolve("t0", UNREAD)), update("n1", tooFew)]],
+    ["a group that is not found while it is created", [at([0, 3], update("n1", NO_GROUP))]],
+    ["a call cut off when its worker ended", [update("n1", CUT_OFF)], CUTS_OFF],
+    ["workers that agree at the end", [at([2, 9], update("n1", UNKNOWN)), final("n0"), final("n0")]],
     [
-      "what is refused as it should be",
-      [call("resolve", NO_TOKEN, foreign), at([2, 3], resolve("t0", UNREAD)), update("n1", tooFew)],
-    ],
-    ["a group that is missing while it is created", [at([0, 3], update("n1", NO_GROUP))]],
-    ["a call that is cut off with its worker", [update("n1", CUT_OFF)], CUTS_OFF],
-    ["what workers agree about in the end", [at([2, 9], update("n1", UNKNOWN)), final("n0"), final("n0")]],
-    [
-      "groups that come and go",
+      "groups that are deleted and created again",
       [
         at([2, 7], resolve("t0", NO_TOKEN)),
         at([3, 5], remove()),
@@ -128,11 +126,11 @@ describe("passes", () => {
       ],
     ],
     [
-      "two deletions at once of a group that was created anew between them, whatever was answered first",
+      "two concurrent deletions of a group that was created again between them",
       [at([1, 9], get()), at([2, 3], remove()), at([4, 5], recreated()), at([4, 9], remove()), at([4, 9], get(anew))],
     ],
     [
-      "a retry that does not find the group of its first try",
+      "a retry that does not find the group of its first attempt",
       [
         at([2, 3], revoke(revoked, REQUEST)),
         at([4, 5], remove()),
@@ -186,37 +184,37 @@ describe("finds no order with", () => {
   ];
 
   it.each<Case>([
-    ["an acknowledged change that is lost", [update("n1"), get()], FORGETS],
-    ["a change that was said not to be made", [update("n1", NOT_MADE), get({ name: "n1" })]],
-    ["a change that is made after it failed", [update("n1", UNKNOWN), get(), get({ name: "n1" })]],
-    ["changes that take turns", turns, FORGETS],
-    ["a read that is too far behind", [update("n1"), at([9, 10], get())], lags(5)],
-    ["a value that nobody wrote", [get({ name: "other" })]],
+    ["a lost acknowledged change", [update("n1"), get()], FORGETS],
+    ["a change that was reported as not made", [update("n1", NOT_MADE), get({ name: "n1" })]],
+    ["a change made after its failure was reported", [update("n1", UNKNOWN), get(), get({ name: "n1" })]],
+    ["values that alternate", turns, FORGETS],
+    ["a read that is too stale", [update("n1"), at([9, 10], get())], lags(5)],
+    ["a value that no call wrote", [get({ name: "other" })]],
     [
       "two winners of one rotation",
       [at([2, 5], rotate("t1", { token: "t0" })), at([2, 5], rotate("t2", { token: "t0" }))],
     ],
-    ["a request id that is answered twice", [rotate("t1", REQUEST), rotate("t2", REQUEST)]],
-    ["more rotations than can have been made", [rotate(UNKNOWN), get({ token: "t1" }), get({ token: "t2" })]],
-    ["a token that is taken after its end", [rotate("t1"), resolve("t0")]],
-    ["a token that is taken after its grace", [rotate("t1", { graceMs: 10 }), at([14, 15], resolve("t0"))]],
-    ["a grace that the next rotation has ended", [rotate("t1", { graceMs: 100 }), rotate("t2"), resolve("t0")]],
+    ["two answers for one request id", [rotate("t1", REQUEST), rotate("t2", REQUEST)]],
+    ["more rotations than there were calls", [rotate(UNKNOWN), get({ token: "t1" }), get({ token: "t2" })]],
+    ["a token accepted after its revocation", [rotate("t1"), resolve("t0")]],
+    ["a token accepted after its grace period", [rotate("t1", { graceMs: 10 }), at([14, 15], resolve("t0"))]],
+    ["a grace period that the next rotation has ended", [rotate("t1", { graceMs: 100 }), rotate("t2"), resolve("t0")]],
     ["a valid token that is refused", [at([4, 5], resolve("t0", NO_TOKEN))]],
-    ["a group that is missing", [update("n1", NO_GROUP)]],
-    ["a group that is created twice", [at([2, 3], created)]],
+    ["a missing group", [update("n1", NO_GROUP)]],
+    ["a group created twice", [at([2, 3], created)]],
     ["a deletion that is undone", [remove(), get()], FORGETS],
-    ["a group that is there and was not created", [remove(), get(anew)]],
-    ["a group from before it was created anew", [remove(UNKNOWN), recreated(), get()]],
+    ["a group that no call created", [remove(), get(anew)]],
+    ["the old group after it was created again", [remove(UNKNOWN), recreated(), get()]],
     ["a token that outlives its group", [remove(), resolve("t0")]],
-    ["a group that has its team id again", [remove(), recreated({ teamId: 1 })]],
+    ["a reused team id", [remove(), recreated({ teamId: 1 })]],
     [
       "a revocation that does not find its group",
       [at([4, 5], remove()), at([6, 7], recreated()), at([8, 9], revoke(NO_GROUP, REQUEST))],
     ],
-    ["a former token after a revocation", [revoke(), resolve("t0")]],
-    ["the token of an import that is refused", [imported("f"), resolve("f", NO_TOKEN)]],
+    ["an old token after a revocation", [revoke(), resolve("t0")]],
+    ["an imported token that is refused", [imported("f"), resolve("f", NO_TOKEN)]],
     ["a token that an import has replaced", [imported("f"), resolve("t0", viewed("name of f"))]],
-    ["the token of an import that was said not to be made", [imported("f", NOT_MADE), resolve("f")]],
+    ["the token of an import that was reported as not made", [imported("f", NOT_MADE), resolve("f")]],
   ])("%s", (_what, calls, more) => {
     expect(kindsOf(calls, more)).toEqual(["no order"]);
   });
@@ -227,23 +225,23 @@ describe("finds", () => {
 
   it.each<[...Required<Case>, kinds: string[]]>([
     ["half a change", [update("n1"), get({ name: "n1", mapped: "n0" })], {}, ["torn"]],
-    ["the answer to another change", [update("n1", shown({ name: "n0" }))], {}, ["torn", "no order"]],
+    ["the answer of another change", [update("n1", shown({ name: "n0" }))], {}, ["torn", "no order"]],
     ["another group", [get({ id: "b" })], {}, ["another's group"]],
     ["the team id of another group", [other(shown(shownB, true))], FORGETS, ["team id"]],
     ...[update("n1", UNREAD), remove(UNREAD), revoke(UNREAD), imported("f", UNREAD)].map(
       (change): [...Required<Case>, string[]] => [
-        `a failed ${change.method} that tells nothing`,
+        `a failed ${change.method} without an outcome`,
         [change],
         {},
         ["not told"],
       ],
     ),
-    ["a failed read of which something is told", [resolve("t0", UNKNOWN)], {}, ["not told"]],
-    ["an error that no fault leads to", [get(), call("get", broken)], {}, ["unforeseen"]],
-    ["an error in the end", [call("get", NOT_MADE, FINAL)], {}, ["unforeseen"]],
-    ["a call that is cut off, where no worker is ended", [update("n1", CUT_OFF)], {}, ["unforeseen"]],
+    ["a failed read with an outcome", [resolve("t0", UNKNOWN)], {}, ["not told"]],
+    ["an error that no fault causes", [get(), call("get", broken)], {}, ["unforeseen"]],
+    ["an error after the load", [call("get", NOT_MADE, FINAL)], {}, ["unforeseen"]],
+    ["a call that is cut off although no worker ended", [update("n1", CUT_OFF)], {}, ["unforeseen"]],
     [
-      "workers that disagree in the end",
+      "workers that disagree at the end",
       [at([2, 9], update("n1", UNKNOWN)), final("n1"), final("n0")],
       FORGETS,
       ["disagreement"],
@@ -253,7 +251,7 @@ describe("finds", () => {
   });
 });
 
-it("tells what it cannot explain, and no token", () => {
+it("names the calls that it cannot explain, and no token", () => {
   const [token, next] = ["ugt_0123456789", "ugt_9876543210"];
   const calls = [created, at([2, 3], rotate(token)), at([4, 5], rotate(next, { token })), at([6, 7], resolve(token))];
   expect(checkOrder(calls, STRICT)).toEqual([

@@ -1,29 +1,29 @@
 import { byGroup, type Call, fateOf, isDone, isOk, madeBy, type Seen } from "./call.ts";
 import { type Allowances, shortOf, type Violation } from "./violation.ts";
 
-/** A token, or the change that gave one which nobody has been shown yet. */
+/** A token, or the change that created it if no answer has shown it yet. */
 type Token = string | Call;
 
-/** A group at an instant. */
+/** A group at one moment. */
 interface Group {
-  /** Or the call that created it, whose answer did not come. */
+  /** Or the call that created the group, if its answer was lost. */
   readonly teamId: number | Call;
   readonly token: Token;
   readonly name: string;
   readonly graced?: { readonly token: Token; readonly until: number } | undefined;
 }
 
-/** All that is there of a group at an instant. */
+/** The whole state of a group at one moment. */
 interface State {
-  /** Undefined: it is not there. */
+  /** Undefined: the group does not exist. */
   readonly group: Group | undefined;
-  /** How often it was created. */
+  /** How often the group was created. */
   readonly life: number;
-  /** The tokens and team ids that it had before. */
+  /** Earlier tokens and team ids. */
   readonly ended: ReadonlySet<Token | number>;
-  /** The request ids of changes that were made, to the lives in which they were. */
+  /** Request ids of changes that were made, and the life of the group in which each was made. */
   readonly requests: ReadonlyMap<string, number>;
-  /** What is there again when the changes since are forgotten, of which none was acknowledged. */
+  /** The state that returns if later changes, none of which was acknowledged, are lost. */
   readonly before?: State | undefined;
 }
 
@@ -32,24 +32,25 @@ const NOTHING: State = { group: undefined, life: 0, ended: new Set(), requests: 
 /** A call in an order of calls. */
 interface Step {
   readonly call: Call;
-  /** It is at an instant from here, */
+  /** Earliest moment of the call, */
   readonly start: number;
-  /** to here, */
+  /** latest moment of the call, */
   readonly end: number;
-  /** or nowhere, unless it must be. */
+  /** and whether it must have a moment at all. */
   readonly must: boolean;
 }
 
-/** How many steps are tried for a group. It takes about as many as there are calls. */
+/** Maximum number of steps for one group. A valid history takes about one step for each call. */
 const MOST_TRIED = 200_000;
 
 /**
- * Whether the calls about each group can be put into an order, each in an instant between its start and its end, in which
- * a service that does one after the other answers as they were answered: Wing and Gong, "Testing and verifying concurrent
- * objects". No state is looked at twice for what is left of the calls (Lowe, "Testing for linearizability").
+ * Checks that the calls to each group have a valid order. Each call takes effect at one moment between its start and
+ * its end, and a service that makes one call after another would give the same answers (Wing and Gong, "Testing and
+ * verifying concurrent objects"). No state is tried twice for the same remaining calls (Lowe, "Testing for
+ * linearizability").
  */
 export function checkOrder(calls: readonly Call[], allow: Allowances): Violation[] {
-  // What is refused in another environment says nothing of the group.
+  // A refusal in another environment says nothing about the group.
   const own = calls.filter(({ group, environment }) => group.startsWith(`${environment}/`));
   return [...byGroup(own)].flatMap(([group, ofGroup]): Violation[] => {
     const text = new Order(ofGroup, allow).fault();
@@ -61,11 +62,11 @@ class Order {
   readonly #mayForget: boolean;
   readonly #staleMs: number;
   readonly #numbers: ReadonlyMap<Token, number>;
-  /** The tokens of imports: nothing else gives them. */
+  /** Foreign tokens. Only imports give them. */
   readonly #given: ReadonlySet<string | undefined>;
   readonly #steps: readonly Step[];
   readonly #tried = new Set<string>();
-  /** The furthest that an order came. */
+  /** The longest order found. */
   #furthest: { readonly left: readonly Step[]; readonly state: State };
 
   constructor(calls: readonly Call[], { mayForget, staleMs }: Allowances) {
@@ -77,7 +78,7 @@ class Order {
     this.#furthest = { left: this.#steps, state: NOTHING };
   }
 
-  /** Why there is no order; undefined when there is one. */
+  /** Returns why there is no order, or undefined if there is one. */
   fault(): string | undefined {
     if (this.#search(this.#steps, NOTHING, Number.NEGATIVE_INFINITY)) return undefined;
     const { left, state } = this.#furthest;
@@ -89,7 +90,11 @@ class Order {
     return `no order of its calls explains ${due.join(" and ")}, where there is ${there}`;
   }
 
-  /** Whether what is left has an order. @param latest when the latest begins of those that are before it */
+  /**
+   * Returns whether the remaining calls have an order.
+   *
+   * @param latest the latest start among the calls ordered before
+   */
   #search(left: readonly Step[], state: State, latest: number): boolean {
     if (!left.some(({ must }) => must)) return true;
     const key = `${left.map(({ call }) => this.#numbers.get(call))} ${this.#keyOf(state)}`;
@@ -100,7 +105,7 @@ class Order {
     const next = left
       .filter(({ start, end }) => start <= due && end >= latest)
       .flatMap((step) => this.#after(state, step).map((after) => ({ step, after })));
-    // What changes nothing, first: it is seldom wrong.
+    // Tries reads first, because they are seldom wrong.
     next.sort((one, other) => Number(one.after !== state) - Number(other.after !== state));
     return next.some(({ step, after }) => {
       const rest = left.filter((each) => each !== step);
@@ -108,7 +113,7 @@ class Order {
     });
   }
 
-  /** What may be there after a call. */
+  /** Possible states after a call. */
   #after(state: State, step: Step): State[] {
     const { call } = step;
     const after = this.#apply(state, step);
@@ -118,13 +123,13 @@ class Order {
     return [!step.must && this.#mayForget ? { ...after, before: state } : after, ...forgotten];
   }
 
-  /** What is there after a call; undefined when it would have been answered otherwise, or would have done nothing. */
+  /** The state after a call. Undefined if the call would have had another answer or no effect. */
   #apply(state: State, { call, start }: Step): State | undefined {
     const { group, life } = state;
     const { answer, method, value = "", token, requestId } = call;
     const madeIn = requestId === undefined ? undefined : state.requests.get(requestId);
     if (answer.reason === "USER_GROUP_NOT_FOUND") {
-      // A retry is not answered for a group that was created anew since the first try.
+      // A retry gets no answer for a group that was created after its first attempt.
       return !group || (madeIn !== undefined && madeIn !== life) ? state : undefined;
     }
     if (answer.reason === "TOKEN_NOT_FOUND")
@@ -163,7 +168,7 @@ class Order {
     return { ...state, group: { teamId: group.teamId, name: value, token: given }, ended: ended(state, group.token) };
   }
 
-  /** A rotation, or a revocation: it is not told which token that gave. */
+  /** A rotation or revocation whose new token is unknown. */
   #rotated(state: State, call: Call, madeIn: number | undefined): State | undefined {
     const { answer, token, requestId, graceMs = 0 } = call;
     if (madeIn === state.life) return isOk(call) ? this.#shown(state, answer.seen) : undefined;
@@ -193,7 +198,7 @@ class Order {
     return group.token === token ? state : { ...state, group: { ...group, token } };
   }
 
-  /** Whether a token is this one, or may be. */
+  /** Whether two tokens are or may be the same. */
   #is(token: Token, text: string, state: State): boolean {
     if (typeof token === "string") return token === text;
     return !this.#given.has(text) && !state.ended.has(text);
@@ -215,7 +220,7 @@ class Order {
     const { reason } = call.answer;
     const must = isDone(call) || reason === "USER_GROUP_NOT_FOUND" || reason === "TOKEN_NOT_FOUND";
     if (!must && (call.method === "resolve" || fateOf(call) !== "perhaps")) return [];
-    // A master that does not know of the next one answers reads, and takes changes that it does not acknowledge.
+    // A master that does not know its successor answers reads, and makes changes that it does not acknowledge.
     const isCurrent = call.isFinal || isAcknowledged(call);
     return [{ call, start: call.start - (isCurrent ? 0 : this.#staleMs), end: must ? call.end : madeBy(call), must }];
   }
@@ -227,7 +232,7 @@ class Order {
   }
 }
 
-/** By when one of these calls must have been at the latest. */
+/** The latest moment at which the first of these calls must have happened. */
 function dueOf(left: readonly Step[]): number {
   return Math.min(...left.filter(({ must }) => must).map(({ end }) => end));
 }

@@ -20,44 +20,44 @@ import {
   type Told,
   UNKNOWN,
   update,
-} from "./told.ts";
+} from "./histories.ts";
 
 const FINAL = { isFinal: true };
 
 describe("groups and indexes", () => {
   type Held = Parameters<typeof stored>[0];
-  /** A token of another system that the group has, and what leads to it. */
+  /** A foreign token of the group, and its index entry. */
   const foreign = { digest: "digest of f", has: { own: false, foreign: true } };
   const leading = { tokens: new Map([["digest of f", "a"]]) };
   const indexed = (...more: [string, string][]) => new Map([["digest of t0", "a"], ...more]);
 
   it.each<[string, Held, Told[]?]>([
-    ["indexes that are whole", {}, [get({}, FINAL)]],
+    ["complete indexes", {}, [get({}, FINAL)]],
     ["a grace", { groups: [{ graceDigest: "digest of t9" }], tokens: indexed(["digest of t9", "a"]) }],
-    ["a token of another system", { groups: [foreign], ...leading }],
+    ["a foreign token", { groups: [foreign], ...leading }],
   ])("passes %s", (_, held, calls = []) => {
     passes(calls, { stored: [stored(held)] });
   });
 
   it.each<[string, Held]>([
-    ["a token that the index lacks", { tokens: new Map() }],
-    ["a token of a group that is not there", { tokens: indexed(["digest of t9", "b"]) }],
-    ["an id that the index lacks", { ids: [] }],
-    ["a count behind the groups", { count: 0 }],
+    ["a token that is missing from the index", { tokens: new Map() }],
+    ["an index entry for a group that does not exist", { tokens: indexed(["digest of t9", "b"]) }],
+    ["an id that is missing from the list", { ids: [] }],
+    ["a counter lower than the number of groups", { count: 0 }],
     ["a group without a token", { groups: [{ has: { own: false, foreign: false } }] }],
-    ["a foreign token that nothing leads to", { groups: [foreign], tokens: new Map() }],
+    ["a foreign token without an index entry", { groups: [foreign], tokens: new Map() }],
   ])("finds %s", (_, held) => {
     finds("index", [], { stored: [stored(held)] });
   });
 
-  it("finds a group that is not there, or has another token, though it was shown in the end", () => {
+  it("finds a group that is missing or has another token than the last answer showed", () => {
     const nothing = stored({ groups: [], tokens: new Map(), ids: [] });
     const tokens = new Map([["digest of t1", "a"]]);
     const another = stored({ groups: [{ digest: "digest of t1" }], tokens });
     for (const environment of [nothing, another]) finds("index", [get({}, FINAL)], { stored: [environment] });
   });
 
-  it("finds two groups of one team id, and a group that was said not to be made", () => {
+  it("finds two groups with one team id, and a group whose creation was reported as not made", () => {
     const groups = [{}, { id: "b", digest: "digest of t1" }];
     const held = { tokens: indexed(["digest of t1", "b"]), ids: ["a", "b"], count: 2 };
     const creation = call("get", NOT_MADE, { group: "one/b", value: "n1" });
@@ -69,16 +69,16 @@ describe("audit", () => {
   const CREATION = event("c0", "GetUserGroup");
   const REQUEST = { requestId: "r" };
 
-  /** What is wrong with the events after that of the creation, which is `c0`, and their calls, `c1` and further. */
+  /** Violations in events after the creation `c0`, for the calls `c1` and later. */
   const auditKinds = (calls: readonly Told[], events: readonly StoredEvent[], creation = [CREATION]) =>
     kindsOf(calls, { stored: [stored({ events: [...creation, ...events] })] }).filter((kind) => kind === "audit");
 
-  it("passes events that are those of the changes", () => {
+  it("accepts one event for each change", () => {
     const calls = [
       update("n1"),
       get({ name: "n1" }),
       rotate("t1"),
-      // A retry whose first try was cut off, and made all the same.
+      // A retry whose first attempt was cut off but made.
       rotate(CUT_OFF, REQUEST),
       rotate("t2", REQUEST),
       rotate(NO_TOKEN),
@@ -96,7 +96,7 @@ describe("audit", () => {
     expect(auditKinds(calls, events)).toEqual([]);
   });
 
-  it("passes retries of one request that have an event for each life of their group", () => {
+  it("accepts one event for each life of the group for retries of one request", () => {
     const calls = [rotate("t1", REQUEST), remove(), recreated(), rotate("u1", REQUEST)];
     const methods = ["RotateUserGroupToken", "DeleteUserGroup", "GetUserGroup", "RotateUserGroupToken"];
     const events = methods.map((method, i) => event(`c${i + 1}`, method));
@@ -108,18 +108,18 @@ describe("audit", () => {
   const retried = event("c2", "RotateUserGroupToken");
   it.each<[string, readonly Told[], readonly StoredEvent[]]>([
     ["an acknowledged update without an event", [update("n1")], []],
-    ["a rotation whose retries have an event each", [rotate("t1", REQUEST), rotate("t1", REQUEST)], [rotated, retried]],
-    ["two events of one change", [update("n1")], [updated, updated]],
-    ["an event of no call", [], [updated]],
-    ["an event of another method", [update("n1")], [rotated]],
-    ["an event of what was said not to be made", [update("n1", NOT_MADE)], [updated]],
-    ["an event whose change is not there in the end", [update("n1", UNKNOWN), get({}, FINAL)], [updated]],
-    ["the name of a group that was deleted last", [remove(UNKNOWN), get({}, FINAL)], [event("c1", "DeleteUserGroup")]],
+    ["a rotation with an event for each retry", [rotate("t1", REQUEST), rotate("t1", REQUEST)], [rotated, retried]],
+    ["two events for one change", [update("n1")], [updated, updated]],
+    ["an event without a call", [], [updated]],
+    ["an event with another method", [update("n1")], [rotated]],
+    ["an event for a change that was reported as not made", [update("n1", NOT_MADE)], [updated]],
+    ["an event whose change is missing at the end", [update("n1", UNKNOWN), get({}, FINAL)], [updated]],
+    ["a name on a group that was deleted last", [remove(UNKNOWN), get({}, FINAL)], [event("c1", "DeleteUserGroup")]],
   ])("finds %s", (_, calls, events) => {
     expect(auditKinds(calls, events)).toEqual(["audit"]);
   });
 
-  it("finds a creation without an event, and passes a deletion that was not made and has none", () => {
+  it("finds a creation without an event, and accepts a deletion that was not made and has no event", () => {
     expect(auditKinds([], [], [])).toEqual(["audit"]);
     expect(auditKinds([remove(UNKNOWN), get({}, FINAL)], [])).toEqual([]);
   });
@@ -130,21 +130,24 @@ describe("audit", () => {
     ["ImportUserGroups", imported("f")],
   ] as const;
 
-  it.each(all)("passes %s with its event, and finds it without, twice, or of another method", (method, made) => {
-    expect(auditKinds([made], [event("c1", method)])).toEqual([]);
-    expect(auditKinds([made], [])).toEqual(["audit"]);
-    expect(auditKinds([made], [event("c1", method), event("c1", method)])).toEqual(["audit"]);
-    expect(auditKinds([made], [updated])).toEqual(["audit"]);
-  });
+  it.each(all)(
+    "accepts %s with its event, and finds it with no event, two events, or an event with another method",
+    (method, made) => {
+      expect(auditKinds([made], [event("c1", method)])).toEqual([]);
+      expect(auditKinds([made], [])).toEqual(["audit"]);
+      expect(auditKinds([made], [event("c1", method), event("c1", method)])).toEqual(["audit"]);
+      expect(auditKinds([made], [updated])).toEqual(["audit"]);
+    },
+  );
 
-  it.each(all)("finds an event of %s that was not made", (method, made) => {
+  it.each(all)("finds an event for %s that was not made", (method, made) => {
     expect(auditKinds([{ ...made, answer: NOT_MADE }], [event("c1", method)])).toEqual(["audit"]);
     expect(auditKinds([{ ...made, answer: NO_GROUP }], [event("c1", method)])).toEqual(["audit"]);
     expect(auditKinds([{ ...made, answer: UNKNOWN }], [event("c1", method)])).toEqual([]);
     expect(auditKinds([{ ...made, answer: UNKNOWN }], [])).toEqual([]);
   });
 
-  it("tells the events of one import of several groups apart", () => {
+  it("distinguishes the events of one import of several groups", () => {
     const other = { ...imported("g"), group: "one/b", id: "c1" };
     const events = [event("c1", "ImportUserGroups"), event("c1", "ImportUserGroups", "b")];
     expect(auditKinds([imported("f"), other], events)).toEqual([]);

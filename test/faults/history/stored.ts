@@ -2,40 +2,40 @@ import type { StoredEvent } from "./audit.ts";
 import { type Call, fateOf, groupOf } from "./call.ts";
 import type { Violation } from "./violation.ts";
 
-/** What Redis holds of a group. */
+/** A group in Redis. */
 export interface StoredGroup {
   readonly id: string;
   readonly teamId: number;
   /** Digest of its token. */
   readonly digest: string;
-  /** Which tokens it has: there has to be one, ours or one of another system. */
+  /** Which tokens the group has. It must have exactly one, ours or a foreign one. */
   readonly has: { readonly own: boolean; readonly foreign: boolean };
-  /** Digest of the token that is on its grace. */
+  /** Digest of the token in its grace period. */
   readonly graceDigest: string | undefined;
 }
 
-/** What Redis holds of an environment. */
+/** An environment in Redis. */
 export interface StoredEnvironment {
   readonly environment: string;
   readonly groups: readonly StoredGroup[];
-  /** What the index of tokens holds: digests to the ids of groups. */
+  /** The token index: digests to group ids. */
   readonly tokens: ReadonlyMap<string, string>;
   readonly ids: readonly string[];
-  /** How many team ids were handed out. */
+  /** Number of team ids given out. */
   readonly count: number;
-  /** The audit events; those of one group are in their order. */
+  /** The audit events. Those of one group are in order. */
   readonly events: readonly StoredEvent[];
   digestOf(token: string): string;
 }
 
-/** Whether every index agrees with the groups, both ways, and the groups with what was answered in the end. */
+/** Checks that every index agrees with the groups, and the groups with the last answers. */
 export function checkStored(stored: StoredEnvironment, calls: readonly Call[]): Violation[] {
   const texts = [...indexFaults(stored), ...groupFaults(stored), ...finalFaults(stored, calls)];
   const violations = texts.map((text): Violation => ({ kind: "index", text: `${stored.environment}: ${text}` }));
   return [...violations, ...strangerFaults(stored, calls)];
 }
 
-/** What the indexes hold and the groups do not, or the reverse. */
+/** Differences between the indexes and the groups. */
 function indexFaults({ groups, tokens, ids, count }: StoredEnvironment): string[] {
   const own = new Map(groups.map((group) => [group.id, group]));
   const faults: string[] = [];
@@ -68,7 +68,7 @@ function groupFaults({ groups }: StoredEnvironment): string[] {
   return faults;
 }
 
-/** What was answered in the end, and is not what is stored. */
+/** Last answers that differ from what is stored. */
 function finalFaults({ environment, groups, digestOf }: StoredEnvironment, calls: readonly Call[]): string[] {
   const stored = new Map(groups.map((group) => [groupOf(environment, group.id), group]));
   return calls.flatMap(({ isFinal, method, answer, group, ...call }): string[] => {

@@ -1,4 +1,4 @@
-/** What can be wrong with a history. */
+/** Kinds of violations in a history. */
 export type ViolationKind =
   | "no order"
   | "not made was made"
@@ -11,36 +11,36 @@ export type ViolationKind =
   | "not told"
   | "unforeseen";
 
-/** Something that must not be. */
+/** A broken promise. */
 export interface Violation {
   readonly kind: ViolationKind;
-  /** What, for a reader. It holds no token. */
+  /** Description for a reader, without tokens. */
   readonly text: string;
 }
 
-/** What is not promised under a fault. */
+/** Promises that do not hold under a fault. */
 export interface Allowances {
   /**
-   * Whether a change that was not acknowledged may be seen and be gone again, as after a failover: reads do not wait
-   * for replicas.
+   * Whether a read may show an unacknowledged change that is lost later. Reads do not wait for replicas, so a failover
+   * can cause that.
    */
   readonly mayForget: boolean;
-  /** How far back, in milliseconds, what a read shows may lie, as of a master that does not know of the next one yet. */
+  /** Maximum staleness of a read in milliseconds, for example from a master that does not know its successor yet. */
   readonly staleMs: number;
 }
 
-/** Everything is promised. */
+/** Every promise holds. */
 export const STRICT: Allowances = { mayForget: false, staleMs: 0 };
 
-/** What is promised, for a reader. */
+/** Describes the promises for a reader. */
 export function promiseText({ mayForget, staleMs }: Allowances): string {
-  const promises = ["what was acknowledged is kept", "what was said not to be made is not"];
-  if (!mayForget) promises.push("what was once read is not forgotten");
-  promises.push(staleMs === 0 ? "reads are up to date" : `reads are at most ${staleMs} ms behind`);
+  const promises = ["acknowledged changes are kept", "changes reported as not made are not made"];
+  if (!mayForget) promises.push("changes that a read has shown are kept");
+  promises.push(staleMs === 0 ? "reads are up to date" : `reads are at most ${staleMs} ms stale`);
   return `promised: ${promises.join("; ")}`;
 }
 
-/** A token for a reader, who could not use it. */
+/** Shortens a token so that a reader cannot use it. */
 export function shortOf(token: string): string {
   return `${token.slice(0, 4)}..${token.slice(-4)}`;
 }

@@ -8,23 +8,23 @@ import { asked, importAnswer, MAPPED, record, recordAll } from "./record.ts";
 import { retry } from "./retry.ts";
 import type { Worker } from "./workers.ts";
 
-/** How many groups one import is of at the most. */
+/** Maximum number of groups in one import. */
 const IMPORTED = 3;
 
-/** What the administration of groups has of the load that it is a part of. */
+/** The parts of the load that the administration of groups uses. */
 export interface AdministrationParts {
   readonly random: Random;
-  /** Some worker. */
+  /** Returns a random worker. */
   worker(): Worker;
-  /** A new name for a group. */
+  /** Returns a new name for a group. */
   name(): string;
-  /** Takes calls into the history. */
+  /** Adds calls to the history. */
   note(calls: readonly Call[]): void;
 }
 
-/** What an operator does to groups while others use them: deletes, revokes and imports them. */
+/** Operations of an operator on groups in use: deletes, revokes and imports. */
 export class Administration {
-  /** Groups that were imported and that nobody asks for. */
+  /** Imported groups that no caller requests. */
   readonly made: Known[] = [];
   readonly #parts: AdministrationParts;
 
@@ -32,7 +32,7 @@ export class Administration {
     this.#parts = parts;
   }
 
-  /** Does something to some of these groups. */
+  /** Runs a random operation on some of these groups. */
   async act(groups: readonly Known[]): Promise<void> {
     const { random } = this.#parts;
     const known = random.pick(groups);
@@ -71,33 +71,33 @@ export class Administration {
     return call;
   }
 
-  /** Revokes under a request id until it is answered, and sometimes once more. */
+  /** Revokes with a request id until an answer arrives, and sometimes once more. */
   async #revokeAndRetry(known: Known): Promise<void> {
     const requestId = randomBytes(9).toString("hex");
     await retry(this.#parts.random, async () => [await this.#revoke(known, requestId)]);
   }
 
-  /** Imports groups of one environment, each with a token of another system that is given but once. */
+  /** Imports groups of one environment, each with a foreign token that no other import uses. */
   async #import(groups: readonly Known[]): Promise<void> {
     const mode = this.#parts.random.chance(0.8) ? ImportMode.UPSERT : ImportMode.CREATE_ONLY;
     const calls = await this.#importAs(mode, groups, newToken);
-    // One that was not given is remembered too: it must never be taken.
+    // A token that was not given is recorded too: no answer may ever accept it.
     for (const [i, call] of calls.entries()) remember(groups[i]?.tokens ?? [], call.given ?? "", isDone(call));
   }
 
   /**
-   * Imports one token for several new groups at once, by any workers: one of them gets it at the most. Nobody else asks for
-   * these groups: one that lost the token meanwhile would leave it to another.
+   * Imports one token for several new groups at once, through any workers. At most one of them gets it. No caller
+   * requests these groups, so none of them can give the token up in the meantime.
    */
   async #contest({ environment }: Known): Promise<void> {
     const groups = Array.from({ length: IMPORTED }, () => this.#make(environment));
     const token = newToken();
     const calls = await Promise.all(groups.map((known) => this.#importAs(ImportMode.UPSERT, [known], () => token)));
-    // Whose it is when nobody was told so is seen in what is stored.
+    // If no answer names the owner, the stored data shows it.
     for (const [i, call] of calls.flat().entries()) if (isDone(call)) remember(groups[i]?.tokens ?? [], token, true);
   }
 
-  /** @param tokenOf the token that each is given */
+  /** @param tokenOf returns the token for each group */
   async #importAs(mode: ImportMode, groups: readonly Known[], tokenOf: () => string): Promise<readonly Call[]> {
     const { name, note } = this.#parts;
     const [first] = groups as [Known];
@@ -108,7 +108,7 @@ export class Administration {
       const userGroups = imports.map(({ given, value }, i) => {
         return { providedId: groups[i]?.id ?? "", name: value, mapping: { [MAPPED]: value }, token: given };
       });
-      // Others rotate these groups meanwhile: whichever token is younger, the one of the import is to be given.
+      // Callers rotate these groups at the same time. The import's token wins, whichever token is younger.
       const request = { environment, userGroups, mode, snapshotTime: timestampNow(), replaceNewerTokens: true };
       return (await admin.importUserGroups(request, options)).results.map(importAnswer);
     });
@@ -116,7 +116,7 @@ export class Administration {
     return calls;
   }
 
-  /** The group with some others of its environment, and sometimes one that is not there yet. */
+  /** The group with some others of its environment, and sometimes a group that does not exist yet. */
   #some(groups: readonly Known[], known: Known): Known[] {
     const { random } = this.#parts;
     const { environment } = known;
@@ -127,7 +127,7 @@ export class Administration {
     return [...some];
   }
 
-  /** A group that is not there yet. */
+  /** A group that does not exist yet. */
   #make(environment: Known["environment"]): Known {
     const made = { environment, id: `imported ${randomBytes(6).toString("hex")}`, tokens: [] };
     this.made.push(made);
@@ -135,7 +135,7 @@ export class Administration {
   }
 }
 
-/** A token of another system. */
+/** A foreign token. */
 function newToken(): string {
   return `imported.${randomBytes(15).toString("base64url")}`;
 }

@@ -2,24 +2,24 @@ import type { Allowances } from "../history/violation.ts";
 import type { ShapeName } from "./shapes.ts";
 import type { Stage } from "./stage.ts";
 
-/** What can befall Redis and the workers. */
+/** A fault of Redis or of the workers. */
 export interface Fault {
   readonly name: string;
   readonly shape: ShapeName;
-  /** How many replicas confirm a change. Default: none. */
+  /** Number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
-  /** After how many milliseconds without an answer a master is replaced. Default 1000. */
+  /** Time without an answer after which a master is replaced, in milliseconds. Default: 1000. */
   readonly downAfterMs?: number;
-  /** When nodes write to disk. Default: `everysec`. */
+  /** `appendfsync` of the nodes. Default: `everysec`. */
   readonly fsync?: "always";
-  /** Whether nodes and clients reach each other by a network that the fault cuts or disturbs. */
+  /** Whether nodes and clients connect through a network that the fault disturbs. */
   readonly isNetworked?: boolean;
-  /** Whether it ends workers, and cuts off calls to them. */
+  /** Whether the fault ends workers, which cuts off calls to them. */
   readonly workersEnd?: boolean;
-  /** What is not promised under it; everything else is. */
+  /** Promises that do not hold under the fault. Default: all hold. */
   readonly allow: Allowances;
-  /** Whether it belongs to the short form. */
+  /** Whether the short run includes it. */
   readonly isInShort?: boolean;
-  /** Has it happen again and again while there is time. */
+  /** Repeats the fault while there is time. */
   act(stage: Stage): Promise<void>;
 }

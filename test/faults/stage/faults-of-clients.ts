@@ -6,12 +6,12 @@ import type { Fault } from "./fault.ts";
 import type { ShapeName } from "./shapes.ts";
 import type { Stage } from "./stage.ts";
 
-/** The shapes that it comes over. */
+/** The shapes of Redis that the fault applies to. */
 const SHAPES: readonly ShapeName[] = ["Sentinels", "a Cluster"];
 
-/** What befalls the connections of the workers, while all nodes are well. */
+/** Faults of the workers' connections while all nodes are up. */
 export const clientFaults: readonly Fault[] = [
-  ...onEach("connections are cut in the middle of answers", {
+  ...onEach("connections break in the middle of answers", {
     isNetworked: true,
     isInShort: true,
     act: async ({ shape, hasTime }) => {
@@ -23,11 +23,11 @@ export const clientFaults: readonly Fault[] = [
   }),
   ...onEach("answers are late", {
     isNetworked: true,
-    // Those of a master to Sentinels and other nodes are late as well, and it is not to be taken for one that is down.
+    // Answers to Sentinels and other nodes are late too. They must not conclude that the master is down.
     downAfterMs: 5000,
     act: async ({ shape, hasTime }) => {
       const random = new Random(1);
-      // Now and then later than the service waits.
+      // Some answers come after the service's timeout.
       const delayMs = () => (random.chance(0.02) ? 300 + random.below(1200) : random.below(30));
       while (hasTime()) {
         shape.network.disturb({ delayMs });
@@ -54,7 +54,7 @@ export const clientFaults: readonly Fault[] = [
     },
   }),
   ...onEach("CLIENT PAUSE", {
-    // A Sentinel is a client, too, and is not to think that a master is down.
+    // A Sentinel is a client too, and must not conclude that a master is down.
     downAfterMs: 5000,
     act: async ({ shape, hasTime, nextKey }) => {
       for (let round = 0; hasTime(); round++) {

@@ -6,27 +6,31 @@ import type { Fault } from "./fault.ts";
 import type { ShapeName } from "./shapes.ts";
 import type { Stage } from "./stage.ts";
 
-/** The shapes that replace a master which is gone. */
+/** The shapes of Redis that replace a failed master. */
 const REPLACING: readonly ShapeName[] = ["Sentinels", "a Cluster"];
 
-/** What was acknowledged is kept; what was only seen, in the moment before the end of its master, need not be. */
+/** Acknowledged changes are kept. A change that was only read just before the master failed may be lost. */
 const FORGETS = { mayForget: true, staleMs: 0 };
 
 /**
- * A master that is cut off is asked until a Sentinel's word has reached each worker: what it shows may be behind for as
- * long. One of a Cluster knows that it is alone before another takes its place, and stops answering.
+ * Workers use an isolated master until they receive the message of a Sentinel, so reads may be stale until then. An
+ * isolated Cluster master stops answering before another takes its place.
  */
 const FORGETS_AND_LAGS = { mayForget: true, staleMs: 1000 };
 
-/** Waits until another node than it was is the master of a key. */
+/** Waits until another node is the master of a key. */
 async function replaced(shape: Stage["shape"], key: string, old: unknown): Promise<void> {
-  await waitFor("another is the master", async () => {
+  await waitFor("another node is the master", async () => {
     const master = await shape.master(key).catch(() => undefined);
     return master !== undefined && master !== old;
   });
 }
 
-/** Cuts the master of a key off until it has been replaced for a while. @param alone whether workers reach it alone */
+/**
+ * Isolates the master of a key until another has replaced it for a while.
+ *
+ * @param alone whether only workers can reach it
+ */
 async function cutOff({ shape, load, hasTime, nextKey }: Stage, alone: boolean): Promise<void> {
   while (hasTime()) {
     const key = nextKey();
@@ -42,7 +46,7 @@ async function cutOff({ shape, load, hasTime, nextKey }: Stage, alone: boolean):
   }
 }
 
-/** A master that hangs, and is replaced unless it goes on before. */
+/** A master hangs. If it does not resume in time, another replaces it. */
 function frozenFor(ms: number, downAfterMs: number): Fault[] {
   return REPLACING.map((shape) => ({
     name: `a master hangs for ${ms / 1000} s`,
@@ -63,11 +67,11 @@ function frozenFor(ms: number, downAfterMs: number): Fault[] {
   }));
 }
 
-/** What takes a key's master away, or its place. */
+/** Faults that remove or replace the master of a key. */
 export const masterFaults: readonly Fault[] = [
   ...REPLACING.map(
     (shape): Fault => ({
-      name: "a master is killed, replaced, and comes back",
+      name: "a master is killed, replaced, and restarted",
       shape,
       minReplicas: 1,
       allow: FORGETS,
@@ -90,7 +94,7 @@ export const masterFaults: readonly Fault[] = [
   ...frozenFor(5000, 1000),
   ...REPLACING.map(
     (shape): Fault => ({
-      name: "a master is cut off from all but the workers, and replaced",
+      name: "a master loses all nodes but the workers, and is replaced",
       shape,
       minReplicas: 1,
       isNetworked: true,
@@ -100,7 +104,7 @@ export const masterFaults: readonly Fault[] = [
     }),
   ),
   {
-    name: "a master is cut off with the workers, and replaced where they do not reach",
+    name: "a master is isolated together with the workers, and replaced on the other side",
     shape: "Sentinels",
     minReplicas: 1,
     isNetworked: true,
@@ -108,8 +112,8 @@ export const masterFaults: readonly Fault[] = [
     act: (stage) => cutOff(stage, true),
   },
   {
-    // It goes on for a moment, and so does a replica of it that is not the new master: both must have confirmed.
-    name: "a master that is well is replaced by SENTINEL FAILOVER",
+    // The old master and one replica that is not its successor continue for a moment, so two replicas must confirm.
+    name: "a healthy master is replaced by SENTINEL FAILOVER",
     shape: "Sentinels",
     minReplicas: 2,
     allow: FORGETS,
@@ -117,7 +121,7 @@ export const masterFaults: readonly Fault[] = [
   },
   ...[0, 1].map(
     (minReplicas): Fault => ({
-      name: `a master that is well is replaced by the operators' script, changes waiting for ${minReplicas} replicas`,
+      name: `a healthy master is replaced by the operators' script, with ${minReplicas} replicas to confirm changes`,
       shape: "Sentinels",
       minReplicas,
       allow: FORGETS,
@@ -133,7 +137,7 @@ export const masterFaults: readonly Fault[] = [
     }),
   ),
   {
-    name: "a master that is well is replaced by CLUSTER FAILOVER",
+    name: "a healthy master is replaced by CLUSTER FAILOVER",
     shape: "a Cluster",
     minReplicas: 1,
     allow: STRICT,

@@ -7,17 +7,17 @@ import type { Stage } from "./stage.ts";
 
 const MIB = 1024 * 1024;
 
-/** How many keys a node holds besides, so that it is long in loading, and how many are made at once. */
+/** Number of extra keys that make a node's start slow, and how many are written at once. */
 const LOADED_KEYS = 300_000;
 const KEYS_AT_ONCE = 30_000;
 
-/** What the keys of what fills a node are called. */
+/** Prefix of the keys that fill a node. */
 const FILLER = "filler";
 
-/** The shapes with replicas. */
+/** The shapes of Redis with replicas. */
 const REPLICATED: readonly ShapeName[] = ["Sentinels", "a Cluster"];
 
-/** What befalls nodes that stay what they are. */
+/** Faults of nodes that keep their role. */
 export const nodeFaults: readonly Fault[] = [
   {
     name: "slots move back and forth",
@@ -60,7 +60,7 @@ export const nodeFaults: readonly Fault[] = [
       do {
         await load.servedAgain();
         await node.kill();
-        // It says LOADING meanwhile.
+        // Redis answers LOADING in the meantime.
         await node.restart();
         await shape.whole();
       } while (hasTime());
@@ -68,10 +68,10 @@ export const nodeFaults: readonly Fault[] = [
   },
   ...REPLICATED.map(
     (shape): Fault => ({
-      name: "all nodes are killed at once and started again",
+      name: "all nodes are killed at once and restarted",
       shape,
       minReplicas: 1,
-      // Nothing is on disk for certain otherwise, nor is a replica that has just started known to have what it confirmed.
+      // With another setting, changes may be missing on disk, also on a replica that has just started.
       fsync: "always",
       downAfterMs: 10_000,
       allow: STRICT,
@@ -91,7 +91,7 @@ export const nodeFaults: readonly Fault[] = [
       name: "a replica hangs",
       shape,
       minReplicas: 1,
-      // So long that no master is replaced for it, nor the replica given up.
+      // Short enough that no master is replaced and no replica dropped.
       downAfterMs: 10_000,
       allow: STRICT,
       isInShort: shape === "a Cluster",
@@ -109,21 +109,21 @@ export const nodeFaults: readonly Fault[] = [
   ),
 ];
 
-/** Fills the memory of a key's master to its limit, and makes room again. */
+/** Fills the memory of a key's master to its limit, then frees it. */
 async function fillMemory({ shape, load, hasTime, nextKey }: Stage): Promise<void> {
   while (hasTime()) {
     const key = nextKey();
     const master = await shape.master(key);
     const used = Number(/^used_memory:(\d+)/m.exec((await ask(master, "INFO", "memory")) as string)?.[1]);
     await ask(master, "CONFIG", "SET", "maxmemory", String(used + 2 * MIB));
-    await waitFor("it is full", () => isFull(master, key));
+    await waitFor("the memory is full", () => isFull(master, key));
     await pause(1500);
     await ask(master, "CONFIG", "SET", "maxmemory", "0");
     await load.servedAgain();
   }
 }
 
-/** Adds to what a node holds, beside a key that it has; tells whether it takes no more. */
+/** Adds data to a node, beside a key that it has. Returns whether the node refuses more. */
 async function isFull(node: TestRedis, key: string): Promise<boolean> {
   return ask(node, "APPEND", key.slice(0, key.indexOf("}") + 1) + FILLER, "x".repeat(MIB / 4)).then(
     () => false,
@@ -131,14 +131,14 @@ async function isFull(node: TestRedis, key: string): Promise<boolean> {
   );
 }
 
-/** Has it keep many keys on disk, each as the command that sets it. */
+/** Makes a node store many keys on disk, each as the command that sets it. */
 async function makeLongInLoading(node: TestRedis): Promise<void> {
   for (let keys = 0; keys < LOADED_KEYS; keys += KEYS_AT_ONCE) {
     await ask(node, "DEBUG", "POPULATE", String(KEYS_AT_ONCE), `${FILLER} ${keys}`, "64");
   }
   await ask(node, "CONFIG", "SET", "aof-use-rdb-preamble", "no");
   await ask(node, "BGREWRITEAOF");
-  await waitFor("all is on disk", async () =>
+  await waitFor("all keys are on disk", async () =>
     /^aof_rewrite_in_progress:0/m.test((await ask(node, "INFO", "persistence")) as string),
   );
 }

@@ -4,7 +4,7 @@ import { STRICT } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
 import type { Stage } from "./stage.ts";
 
-/** What befalls the workers, while Redis is well. */
+/** Faults of the workers while Redis is up. */
 export const workerFaults: readonly Fault[] = (["Sentinels", "a Cluster"] as const).flatMap((shape): Fault[] => [
   {
     name: "workers are killed",
@@ -20,7 +20,7 @@ export const workerFaults: readonly Fault[] = (["Sentinels", "a Cluster"] as con
       }),
   },
   {
-    name: "workers are told to end",
+    name: "workers receive SIGTERM",
     shape,
     minReplicas: 1,
     workersEnd: true,
@@ -29,7 +29,7 @@ export const workerFaults: readonly Fault[] = (["Sentinels", "a Cluster"] as con
   },
 ]);
 
-/** Ends one worker after the other, and starts another one in its place. */
+/** Ends one worker after another, and starts a new one in its place. */
 async function endEach(
   { workers, load, hasTime }: Stage,
   end: (server: ReturnType<Stage["workers"][number]["server"]>) => Promise<void>,

@@ -4,5 +4,5 @@ import { masterFaults } from "./faults-of-masters.ts";
 import { nodeFaults } from "./faults-of-nodes.ts";
 import { workerFaults } from "./faults-of-workers.ts";
 
-/** Everything that befalls Redis and the workers here. */
+/** Every fault of Redis and of the workers. */
 export const FAULTS: readonly Fault[] = [...masterFaults, ...clientFaults, ...nodeFaults, ...workerFaults];

@@ -1,17 +1,17 @@
 import type { EnvironmentId } from "./workers.ts";
 
-/** A group that is asked for, and what is known of it. */
+/** A requested group, and what callers know about it. */
 export interface Known {
   readonly environment: EnvironmentId;
   readonly id: string;
-  /** Tokens that were seen, the latest last. */
+  /** Tokens seen so far. The latest is last. */
   readonly tokens: string[];
 }
 
-/** Tokens of a group that are remembered. */
+/** Number of tokens remembered for a group. */
 const REMEMBERED = 6;
 
-/** Remembers a token as the latest, unless it is known; or, when it is not sure that it was given, as an earlier one. */
+/** Remembers a new token as the latest. If it is unsure whether the token was given, remembers it as an earlier one. */
 export function remember(tokens: string[], token: string, isGiven = true): void {
   if (tokens.includes(token)) return;
   tokens.splice(isGiven ? tokens.length : Math.max(0, tokens.length - 1), 0, token);

@@ -9,26 +9,26 @@ import { asked, MAPPED, record } from "./record.ts";
 import { retry } from "./retry.ts";
 import { ENVIRONMENTS, type EnvironmentId, type Worker } from "./workers.ts";
 
-/** Groups of each environment that all callers ask for. */
+/** Groups of each environment that all callers request. */
 const GROUPS = 24;
-/** Callers, and how long each pauses between two calls, in milliseconds. */
+/** Callers, and the pause of each between two calls, in milliseconds. */
 const CALLERS = 32;
 const PAUSE_MS = 50;
-/** How long the old token stays valid where a rotation gives it a grace, in milliseconds. */
+/** Grace period of the old token in rotations with one, in milliseconds. */
 const GRACE_MS = 400;
-/** How many of these groups, and how many others, are deleted, revoked and imported as well. */
+/** How many of these groups, and how many others, are also deleted, revoked and imported. */
 const ADMINISTERED = { shared: 6, own: 6 };
-/** Answers that each worker has to give before all is believed to be well again. */
+/** Answers that each worker must give before it counts as up again. */
 const SERVED = 10;
-/** Callers that look at all groups in the end: so few that, on a busy machine, no look waits long for others. */
+/** Callers that read all groups at the end. There are few, so that no read waits long on a busy machine. */
 const LOOKERS = 4;
 
-/** What a group is asked for by. */
+/** How a call names a group. */
 type Target = { readonly token: string } | { readonly id: string };
 
 /**
- * A steady load of all calls on all workers: creations, reads, changes and rotations of the same groups by many callers
- * at once, with some administration of groups, and every answer.
+ * A steady load on all workers: many callers create, read, change and rotate the same groups, and an operator
+ * administers some of them. It records every answer.
  */
 export class Load {
   readonly calls: Call[] = [];
@@ -59,13 +59,13 @@ export class Load {
     });
   }
 
-  /** Creates the groups and begins. */
+  /** Creates the groups and starts the load. */
   async start(): Promise<void> {
     await Promise.all(this.#groups.map((group) => this.#get(group, this.#worker())));
     this.#callers = Array.from({ length: CALLERS }, () => this.#call());
   }
 
-  /** Waits until every worker answers reads and changes again, about groups of every kind. */
+  /** Waits until every worker answers reads and changes of groups of every kind. */
   async servedAgain(): Promise<void> {
     const from = this.calls.length;
     const served = (worker: string, isCounted: (call: Call) => boolean) =>
@@ -78,15 +78,15 @@ export class Load {
     );
   }
 
-  /** Ends the load. */
+  /** Stops the load. */
   async end(): Promise<void> {
     this.#isEnding = true;
     await Promise.all(this.#callers);
   }
 
-  /** Looks at all groups by all workers, once, after the end, when Redis has nothing else to do: every answer counts. */
+  /** Reads all groups through all workers once, after the load, when Redis is idle. Every answer counts. */
   async look(): Promise<void> {
-    // What can never have been created is not created now.
+    // This read must not create groups.
     const creations = this.calls.filter(
       (call) => (call.method === "get" || call.method === "import") && fateOf(call) !== "not made",
     );
@@ -133,13 +133,13 @@ export class Load {
     await Promise.all(Array.from({ length: times }, () => this.#get(known, this.#worker())));
   }
 
-  /** Asks for a group that is administered, which creates it when it was deleted, and shows its tokens. */
+  /** Gets an administered group. If it was deleted, that creates it. The answer shows its token. */
   async #look(known: Known): Promise<void> {
     await this.#get(known, this.#worker());
     await this.#view(known);
   }
 
-  /** Shows a token to a worker: the latest, one that may have ended, or one of the other environment. */
+  /** Presents a token to a worker: the latest, an old one, or one of the other environment. */
   async #view(known = this.#group()): Promise<void> {
     const latest = known.tokens.at(-1);
     if (latest === undefined) return;
@@ -154,7 +154,7 @@ export class Load {
     await this.#rotate(known, this.#target(known), { graceMs: this.#grace() });
   }
 
-  /** Rotates under a request id until it is answered, and sometimes once more, or twice at once. */
+  /** Rotates with a request id until an answer arrives, and sometimes once more, or twice at once. */
   async #rotateAndRetry(): Promise<void> {
     const known = this.#group();
     const target = this.#target(known);

@@ -7,15 +7,19 @@ import { listedNumbers } from "../../support/stored-keys.ts";
 import type { StoredEvent } from "../history/audit.ts";
 import type { StoredEnvironment, StoredGroup } from "../history/stored.ts";
 
-/** An environment as it is named in Redis. */
+/** An environment by its names in Redis. */
 export interface NamedEnvironment {
-  /** What the histories call it. */
+  /** Its name in histories. */
   readonly id: string;
   readonly name: string;
   readonly tag: "Customer" | "Testing";
 }
 
-/** The number of an environment. @param masterOf the node that a key is read at */
+/**
+ * The number of an environment.
+ *
+ * @param masterOf returns the node that has a key
+ */
 export async function readNumber(masterOf: (key: string) => TestRedis, environment: NamedEnvironment): Promise<number> {
   const numbers = await readAt(masterOf(ENVIRONMENTS_KEY), (redis) => listedNumbers(redis, environment));
   for (const number of numbers) {
@@ -25,7 +29,11 @@ export async function readNumber(masterOf: (key: string) => TestRedis, environme
   return 0;
 }
 
-/** Reads what Redis holds of an environment. @param masterOf the node that a key is read at */
+/**
+ * Reads the contents of an environment in Redis.
+ *
+ * @param masterOf returns the node that has a key
+ */
 export async function readStored(
   masterOf: (key: string) => TestRedis,
   environment: NamedEnvironment,
@@ -33,7 +41,7 @@ export async function readStored(
   const number = await readNumber(masterOf, environment);
   const prefix = environmentPrefix(number);
   return readAt(masterOf(prefix), async (redis) => {
-    // Found by their keys, not by the index that is to be held against them.
+    // Finds groups by their keys, not by the index, because the check compares both.
     const keys = await keysOf(redis, prefix);
     const start = groupKey(number, "");
     const groups = keys
@@ -74,7 +82,7 @@ async function readAt<T>(master: TestRedis, read: (redis: Redis) => Promise<T>):
   }
 }
 
-/** The events of groups, in their order. */
+/** The events of groups, in order. */
 async function readEvents(redis: Redis, keys: readonly string[]): Promise<StoredEvent[]> {
   const streams = await Promise.all(keys.map((key) => redis.xrange(key, "-", "+")));
   const versionOf = ([id]: readonly [string, unknown]) => Number(id.split("-")[0]);

@@ -5,7 +5,7 @@ import { type Answer, type Call, groupOf, type Seen } from "../history/call.ts";
 import type { Known } from "./known.ts";
 import type { Worker } from "./workers.ts";
 
-/** What any answer shows of a group. */
+/** The parts of a group that every answer shows. */
 export interface Shown {
   readonly providedId: string;
   readonly teamId: bigint;
@@ -15,33 +15,45 @@ export interface Shown {
   readonly etag?: string;
 }
 
-/** The key of the mapping that every change sets to the name. */
+/** The mapping key that every change sets to the name. */
 export const MAPPED = "mapped";
 
-/** A call before it is made. */
+/** A call before it is sent. */
 export type Asked = Pick<Call, "method" | "worker" | "environment" | "group"> & Partial<Call>;
 
-/** What is asked of a worker about a group. @param more what is special about it */
+/**
+ * A call to a worker about a group.
+ *
+ * @param more fields that differ from the default
+ */
 export function asked<More extends Partial<Call>>(method: Call["method"], known: Known, worker: Worker, more: More) {
   const { environment, id } = known;
   return { method, worker: worker.name, environment, group: groupOf(environment, id), ...more };
 }
 
-/** What a call was answered with. */
+/** The answer of a call. */
 export interface Answered {
-  /** Undefined: it is of a kind that shows nothing. */
+  /** Undefined: the call shows no group. */
   readonly shown: Shown | undefined;
-  /** Whether the group was created. */
+  /** Whether the call created the group. */
   readonly created?: boolean | undefined;
 }
 
-/** Makes a call and notes when it began, when it ended and how. @param call is given the header with its id */
+/**
+ * Makes a call and records its start, its end and its outcome.
+ *
+ * @param call receives a header with the id of the call
+ */
 export async function record(asked: Asked, call: (options: CallOptions) => Promise<Answered>): Promise<Call> {
   const [made] = await recordAll([asked], async (options) => [answerOf(await call(options))]);
   return made as Call;
 }
 
-/** As `record`, for a call about several groups. @param call answers what became of each */
+/**
+ * Like `record`, for a call about several groups.
+ *
+ * @param call returns the outcome for each group
+ */
 export async function recordAll(
   asked: readonly Asked[],
   call: (options: CallOptions) => Promise<readonly Answer[]>,
@@ -64,10 +76,10 @@ export async function recordAll(
 
 const SHOWS_NOTHING: ReadonlySet<Call["method"]> = new Set(["delete", "import"]);
 
-/** What became of a group that was to be imported. */
+/** Outcome of the import of one group. */
 export function importAnswer({ outcome, failure }: ImportResult): Answer {
   if (outcome === ImportResult_Outcome.TOKEN_NEWER)
-    throw new Error("an import did not give the token that it was to give");
+    throw new Error("an import gave another token than the requested one");
   if (!failure) return { code: "ok", created: outcome === ImportResult_Outcome.CREATED };
   return { code: codeName(failure.code), reason: failure.reason, outcome: failure.outcome || undefined };
 }
@@ -81,7 +93,7 @@ function seenOf(shown: Shown): Seen {
   return { id: providedId, teamId: Number(teamId), name, mapped: mapping[MAPPED] ?? "", token, etag };
 }
 
-/** What tells that a worker has not so much as looked at a call. */
+/** Errors that prove that no worker has received the call. */
 const NOT_TAKEN = /ECONNREFUSED|NGHTTP2_REFUSED_STREAM/;
 
 function failureOf(thrown: unknown): Answer {
@@ -92,7 +104,7 @@ function failureOf(thrown: unknown): Answer {
   return { code, reason: undefined, outcome: NOT_TAKEN.test(error.rawMessage) ? "not_made" : undefined };
 }
 
-/** As Connect names it. */
+/** Connect's name of the code. */
 function codeName(code: Code): string {
   return (Code[code] ?? String(code)).replace(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase();
 }

@@ -2,10 +2,14 @@ import type { Random } from "@user-group-service/testing/random";
 import { pause } from "@user-group-service/testing/wait";
 import { type Call, isOk } from "../history/call.ts";
 
-/** How often a change is tried again under its request id. */
+/** Maximum number of retries of a change with its request id. */
 const RETRIES = 6;
 
-/** Tries a change under its request id until it is answered, and sometimes once more. @param attempt makes some calls at once */
+/**
+ * Retries a change with its request id until an answer arrives, and sometimes once more.
+ *
+ * @param attempt makes one or more calls at once
+ */
 export async function retry(random: Random, attempt: () => Promise<readonly Call[]>): Promise<void> {
   for (let tries = 0; tries < RETRIES; tries++) {
     const answers = await attempt();

@@ -5,47 +5,47 @@ import { newCluster, newRedis, newSentinels } from "../../support/opened.ts";
 import { ask, type TestRedis } from "../../support/redis.ts";
 import type { SlotMove } from "../../support/redis-cluster.ts";
 
-/** The names of the shapes that Redis has here. */
+/** Names of the shapes of Redis. */
 export type ShapeName = "one node" | "Sentinels" | "a Cluster";
 
-/** Redis in one of its shapes, for a fault to come over. */
+/** Redis in one of its shapes, as the target of a fault. */
 export interface Shape {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
   readonly network: Network;
-  /** The name of a node in the network. */
+  /** Name of a node in the network. */
   nameOf(node: TestRedis): string;
-  /** The master that has a key. */
+  /** The master of a key. */
   master(key: string): Promise<TestRedis>;
-  /** The masters of all keys, as of now. */
+  /** The current masters of all keys. */
   masters(): Promise<(key: string) => TestRedis>;
-  /** Waits until every node that runs is well, and every master has its replicas. */
+  /** Waits until every running node is up, and every master has its replicas. */
   whole(): Promise<unknown>;
-  /** Replaces the master of a key though it is well. */
+  /** Replaces the healthy master of a key. */
   failOver(key: string): Promise<void>;
-  /** Begins to move the slot of a key to another master of a Cluster. */
+  /** Starts to move the slot of a key to another master of a Cluster. */
   beginMove(key: string): Promise<SlotMove>;
 }
 
-/** How a shape is set up. */
+/** Configuration of a shape. */
 export interface ShapeOptions {
-  /** Whether all that passes, passes a network that can be cut and disturbed. */
+  /** Whether all traffic passes a network that can be cut and disturbed. */
   readonly isNetworked: boolean;
-  /** How many replicas confirm a change. */
+  /** Number of replicas that must confirm a change. */
   readonly minReplicas: number;
-  /** After how many milliseconds without an answer a master is replaced. */
+  /** Time without an answer after which a master is replaced, in milliseconds. */
   readonly downAfterMs: number;
-  /** When nodes of Sentinels and of a Cluster write to disk. */
+  /** `appendfsync` of the nodes of Sentinel and Cluster. */
   readonly fsync: "everysec" | "always";
 }
 
-/** As the operator's guide wants it. A replica is noticed to be away after 2 s, not 10, so that it is seen here. */
+/** As the operations guide recommends, except that a master notices a missing replica after 2 s, not 10 s. */
 function argsOf({ minReplicas, fsync }: ShapeOptions): string[] {
   const kept = ["--appendonly", "yes", "--appendfsync", fsync, "--maxmemory-policy", "noeviction"];
   return minReplicas === 0 ? kept : [...kept, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
 }
 
-/** Starts Redis in a shape for the running test. */
+/** Starts Redis in a shape for the current test. */
 export async function newShape(name: ShapeName, options: ShapeOptions): Promise<Shape> {
   const network = new Network();
   closeLater(() => network.close());
@@ -61,7 +61,7 @@ function notHere(): never {
 
 const STARTERS: { readonly [name in ShapeName]: (options: ShapeOptions & { network: Network }) => Promise<Started> } = {
   "one node": async ({ isNetworked, network }) => {
-    // Redis may hold back what is to be written for up to 2 s while `everysec` is under way, and be killed then.
+    // With `everysec`, Redis may hold writes back for up to 2 s, and a kill in that time would lose them.
     const node = await newRedis(["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"]);
     const link = isNetworked ? await network.open("node 0") : undefined;
     link?.leadTo(node.port);
@@ -108,10 +108,10 @@ const STARTERS: { readonly [name in ShapeName]: (options: ShapeOptions & { netwo
   },
 };
 
-/** What nodes do beside commands: meanwhile, and as it begins, one may stand still for longer than a call may take. */
+/** Background work of nodes. When it starts, a node may stop answering for longer than the timeout of a call. */
 const BUSY = /^(loading|rdb_bgsave_in_progress|aof_rewrite_(in_progress|scheduled)|aof_pending_bio_fsync):[^0]/m;
 
-/** Waits until the nodes that run save, load and rewrite nothing. */
+/** Waits until no running node saves, loads or rewrites data. */
 export async function idle(nodes: readonly TestRedis[]): Promise<void> {
   await waitFor("Redis is idle", async () => {
     const running = nodes.filter((node) => node.isRunning());
@@ -120,7 +120,7 @@ export async function idle(nodes: readonly TestRedis[]): Promise<void> {
   });
 }
 
-/** A replica that a master has. */
+/** Returns a replica of a master. */
 export async function replicaOf(nodes: readonly TestRedis[], master: TestRedis): Promise<TestRedis> {
   const masterId = await idOf(master);
   return waitFor("the master has a replica", async () => {
@@ -137,7 +137,7 @@ async function idOf(node: TestRedis): Promise<string | undefined> {
   return replicationId((await ask(node, "INFO", "replication")) as string);
 }
 
-/** A master and its replicas have one id of what they replicate. */
+/** A master and its replicas share one replication id. */
 function replicationId(info: string): string | undefined {
   return /^master_replid:(\w+)/m.exec(info)?.[1];
 }

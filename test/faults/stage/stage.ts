@@ -9,18 +9,18 @@ import { type NamedEnvironment, readNumber, readStored } from "./read-stored.ts"
 import { idle, newShape, type Shape } from "./shapes.ts";
 import { ENVIRONMENTS, newWorkers, type Worker } from "./workers.ts";
 
-/** What a fault has to do with. */
+/** The parts of the stage that a fault uses. */
 export interface Stage {
   readonly shape: Shape;
   readonly workers: readonly Worker[];
   readonly load: Load;
-  /** Whether there is time for one more round. */
+  /** Whether there is time for another round. */
   hasTime(): boolean;
-  /** A key of a group of the load, each time of another. */
+  /** Returns a key of a group of the load, each time of another group. */
   nextKey(): string;
 }
 
-/** What came of a fault. */
+/** Outcome of a fault. */
 export interface Outcome {
   readonly figures: Figures;
   readonly violations: readonly Violation[];
@@ -28,7 +28,7 @@ export interface Outcome {
 
 const TAGS = { customer: "Customer", testing: "Testing" } as const;
 
-/** Has a fault come over Redis and the workers under load for so many seconds, and looks at everything when it is over. */
+/** Runs a fault under load for this many seconds, then checks everything. */
 export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
   const { minReplicas = 0, downAfterMs = 1000, isNetworked = false, fsync = "everysec" } = fault;
   const shape = await newShape(fault.shape, { isNetworked, minReplicas, downAfterMs, fsync });
@@ -67,7 +67,7 @@ export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
   const { allow, workersEnd = false } = fault;
   const figures = figuresOf(
     calls.filter(({ start }) => start >= began),
-    // Which shard has a group, by the master that its environment had in the beginning.
+    // The shard of a group: the first master of its environment.
     (group) => shards.get(group.slice(0, group.indexOf("/"))) ?? "",
   );
   return { figures, violations: check({ calls, stored, allow, workersEnd }) };

@@ -5,12 +5,12 @@ import { check, type History } from "./check.ts";
 import type { StoredEnvironment, StoredGroup } from "./stored.ts";
 import { STRICT, type ViolationKind } from "./violation.ts";
 
-/*
- * Histories for the tests of the checker, about the group `a` of the environment `one`, which the first call creates
+/**
+ * Histories for the checker's tests. They concern the group `a` in the environment `one`. The first call creates it
  * with the token `t0` and the name `n0`.
  */
 
-/** The answer that shows a group; default: the group `a` as it was created. */
+/** An answer that shows a group. Default: the group `a` as created. */
 export function shown(seen: Partial<Extract<Answer, { code: "ok" }>["seen"]> = {}, created = false): Answer {
   const { name = "n0" } = seen;
   return {
@@ -28,15 +28,19 @@ export const CUT_OFF: Answer = { code: "aborted", reason: undefined, outcome: un
 export const NO_TOKEN: Answer = { code: "not_found", reason: "TOKEN_NOT_FOUND", outcome: undefined };
 export const NO_GROUP: Answer = { code: "not_found", reason: "USER_GROUP_NOT_FOUND", outcome: undefined };
 
-/** A call of a history. One without times begins and ends before the next one: the nth lasts from 2n to 2n + 1. */
+/** A call of a history. Without times, the nth call lasts from 2n to 2n + 1, so it ends before the next one. */
 export type Told = Omit<Call, "start" | "end"> & Partial<Call>;
 
-/** Makes a call. @param more what is special about it */
+/**
+ * Creates a call.
+ *
+ * @param more fields that differ from the default
+ */
 export function call(method: Call["method"], answer: Answer, more: Partial<Call> = {}): Told {
   return { method, worker: "w", environment: "one", group: "one/a", answer, ...more };
 }
 
-/** Has a call begin and end at times of its own. */
+/** Sets the start and the end of a call. */
 export function at([start, end]: readonly [number, number], told: Told): Call {
   return { ...told, start, end };
 }
@@ -53,49 +57,69 @@ export function get(seen: Parameters<typeof shown>[0] = {}, more: Partial<Call> 
   return call("get", shown(seen), more);
 }
 
-/** A Rotate. @param to the token that it was answered with, or how it failed */
+/**
+ * A Rotate.
+ *
+ * @param to the new token in the answer, or how the call failed
+ */
 export function rotate(to: string | Answer, more: Partial<Call> = {}): Told {
   return call("rotate", typeof to === "string" ? shown({ token: to }) : to, more);
 }
 
-/** A DeleteUserGroup. @param answer default: it was made */
+/**
+ * A DeleteUserGroup.
+ *
+ * @param answer default: success
+ */
 export function remove(answer: Answer = DONE): Told {
   return call("delete", answer);
 }
 
-/** A RevokeUserGroupTokens. @param answer default: it was made */
+/**
+ * A RevokeUserGroupTokens.
+ *
+ * @param answer default: success
+ */
 export function revoke(answer: Answer = shown({ token: undefined }), more: Partial<Call> = {}): Told {
   return call("revoke", answer, more);
 }
 
-/** An import of the group with the name `NAME of TOKEN`. @param answer default: it changed the group */
+/**
+ * An import of the group with the name `NAME of TOKEN`.
+ *
+ * @param answer default: the import changed the group
+ */
 export function imported(given: string, answer: Answer = DONE): Told {
   return call("import", answer, { given, value: `name of ${given}` });
 }
 
-/** A Get that creates the group anew, with another team id and token. */
+/** A Get that creates the group again, with another team id and token. */
 export function recreated(seen: Parameters<typeof shown>[0] = {}): Told {
   const anew = { teamId: 2, token: "u0", name: "m0", ...seen };
   return call("get", shown(anew, true), { value: anew.name });
 }
 
-/** A ResolveViewer. @param answer default: it shows the group */
+/**
+ * A ResolveViewer.
+ *
+ * @param answer default: it shows the group
+ */
 export function resolve(token: string, answer: Answer = shown({ token: undefined })): Told {
   return call("resolve", answer, { token });
 }
 
-/** The creation of the group, which is the call `c0`, and calls after it, `c1` and further. */
+/** The creation of the group (call `c0`), and the calls after it (`c1` and later). */
 function historyOf(calls: readonly Told[]): Call[] {
   return [created, ...calls].map((told, n) => ({ id: `c${n}`, start: 2 * n, end: 2 * n + 1, ...told }));
 }
 
-/** The kinds of what is wrong with a history. */
+/** The kinds of violations in a history. */
 export function kindsOf(calls: readonly Told[], more: Partial<History> = {}): ViolationKind[] {
   const violations = check({ calls: historyOf(calls), stored: [], allow: STRICT, workersEnd: false, ...more });
   return [...new Set(violations.map(({ kind }) => kind))];
 }
 
-/** Expects the checker to find one kind in a history, or several, and no other. */
+/** Expects the checker to find these kinds of violations, and no other. */
 export function finds(
   kinds: ViolationKind | readonly ViolationKind[],
   calls: readonly Told[],
@@ -104,17 +128,17 @@ export function finds(
   expect(kindsOf(calls, more)).toEqual([kinds].flat());
 }
 
-/** Expects the checker to find nothing wrong with a history. */
+/** Expects the checker to find no violation. */
 export function passes(calls: readonly Told[], more: Partial<History> = {}): void {
   finds([], calls, more);
 }
 
-/** An audit event of a call about the group. */
+/** An audit event for a call to the group. */
 export function event(requestId: string, method: string, group = "a"): StoredEvent {
   return { requestId, method, group };
 }
 
-/** What Redis holds when only the group `a` was created. */
+/** Contents of Redis after the creation of the group `a`. */
 export function stored(more: {
   groups?: readonly Partial<StoredGroup>[];
   tokens?: ReadonlyMap<string, string>;
