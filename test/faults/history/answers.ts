@@ -45,10 +45,10 @@ function errorFaults(call: Call, workersEnd: boolean): Violation[] {
   if (isDone(call)) return [];
   const { method, group, answer, isFinal } = call;
   const { code, reason, outcome } = answer;
-  const text = `${method} of ${group} failed as ${code} for ${reason ?? "no reason"}, with the outcome ${outcome ?? "untold"}`;
-  if (reason === undefined) return workersEnd ? [] : [{ kind: "unforeseen", text }];
-  if (!FORESEEN.has(reason) || (isFinal && code === "unavailable")) return [{ kind: "unforeseen", text }];
+  const text = `${method} of ${group} failed as ${code} for ${reason ?? "no reason"}, with the outcome ${outcome ?? "unknown"}`;
+  if (reason === undefined) return workersEnd ? [] : [{ kind: "unexpected", text }];
+  if (!FORESEEN.has(reason) || (isFinal && code === "unavailable")) return [{ kind: "unexpected", text }];
   const isTold = outcome === "not_made" || outcome === "unknown";
   const isWanted = code === "unavailable" && method !== "resolve";
-  return isTold === isWanted && (isTold || outcome === undefined) ? [] : [{ kind: "not told", text }];
+  return isTold === isWanted && (isTold || outcome === undefined) ? [] : [{ kind: "missing outcome", text }];
 }

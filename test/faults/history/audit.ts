@@ -46,10 +46,10 @@ function eventFaults(environment: string, events: readonly StoredEvent[], calls:
     seen.add(name);
     if (!call) return [`${event} is of no call`];
     if (METHODS[call.method] !== method) return [`${event} is of another`];
-    if (isTwice) return [`${event} is there twice`];
-    if (fateOf(call) === "not made") return [`${event} is there, though it was said not to be made`];
+    if (isTwice) return [`${event} exists twice`];
+    if (fateOf(call) === "not made") return [`${event} exists, though it was said not to be made`];
     const isRead = call.method === "get" && isOk(call) && !call.answer.created;
-    return isRead ? [`${event} is there, though it found the group`] : [];
+    return isRead ? [`${event} exists, though it found the group`] : [];
   });
 }
 

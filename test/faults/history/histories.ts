@@ -29,31 +29,31 @@ export const NO_TOKEN: Answer = { code: "not_found", reason: "TOKEN_NOT_FOUND", 
 export const NO_GROUP: Answer = { code: "not_found", reason: "USER_GROUP_NOT_FOUND", outcome: undefined };
 
 /** A call of a history. Without times, the nth call lasts from 2n to 2n + 1, so it ends before the next one. */
-export type Told = Omit<Call, "start" | "end"> & Partial<Call>;
+export type CallAt = Omit<Call, "start" | "end"> & Partial<Call>;
 
 /**
  * Creates a call.
  *
  * @param more fields that differ from the default
  */
-export function call(method: Call["method"], answer: Answer, more: Partial<Call> = {}): Told {
+export function call(method: Call["method"], answer: Answer, more: Partial<Call> = {}): CallAt {
   return { method, worker: "w", environment: "one", group: "one/a", answer, ...more };
 }
 
 /** Sets the start and the end of a call. */
-export function at([start, end]: readonly [number, number], told: Told): Call {
+export function at([start, end]: readonly [number, number], told: CallAt): Call {
   return { ...told, start, end };
 }
 
 export const created = at([0, 1], call("get", shown({}, true), { value: "n0" }));
 
 /** An Update that sets the name. */
-export function update(value: string, answer: Answer = shown({ name: value })): Told {
+export function update(value: string, answer: Answer = shown({ name: value })): CallAt {
   return call("update", answer, { value });
 }
 
 /** A Get that finds the group. */
-export function get(seen: Parameters<typeof shown>[0] = {}, more: Partial<Call> = {}): Told {
+export function get(seen: Parameters<typeof shown>[0] = {}, more: Partial<Call> = {}): CallAt {
   return call("get", shown(seen), more);
 }
 
@@ -62,7 +62,7 @@ export function get(seen: Parameters<typeof shown>[0] = {}, more: Partial<Call> 
  *
  * @param to the new token in the answer, or how the call failed
  */
-export function rotate(to: string | Answer, more: Partial<Call> = {}): Told {
+export function rotate(to: string | Answer, more: Partial<Call> = {}): CallAt {
   return call("rotate", typeof to === "string" ? shown({ token: to }) : to, more);
 }
 
@@ -71,7 +71,7 @@ export function rotate(to: string | Answer, more: Partial<Call> = {}): Told {
  *
  * @param answer default: success
  */
-export function remove(answer: Answer = DONE): Told {
+export function remove(answer: Answer = DONE): CallAt {
   return call("delete", answer);
 }
 
@@ -80,7 +80,7 @@ export function remove(answer: Answer = DONE): Told {
  *
  * @param answer default: success
  */
-export function revoke(answer: Answer = shown({ token: undefined }), more: Partial<Call> = {}): Told {
+export function revoke(answer: Answer = shown({ token: undefined }), more: Partial<Call> = {}): CallAt {
   return call("revoke", answer, more);
 }
 
@@ -89,14 +89,14 @@ export function revoke(answer: Answer = shown({ token: undefined }), more: Parti
  *
  * @param answer default: the import changed the group
  */
-export function imported(given: string, answer: Answer = DONE): Told {
+export function imported(given: string, answer: Answer = DONE): CallAt {
   return call("import", answer, { given, value: `name of ${given}` });
 }
 
 /** A Get that creates the group again, with another team id and token. */
-export function recreated(seen: Parameters<typeof shown>[0] = {}): Told {
-  const anew = { teamId: 2, token: "u0", name: "m0", ...seen };
-  return call("get", shown(anew, true), { value: anew.name });
+export function recreate(seen: Parameters<typeof shown>[0] = {}): CallAt {
+  const recreated = { teamId: 2, token: "u0", name: "m0", ...seen };
+  return call("get", shown(recreated, true), { value: recreated.name });
 }
 
 /**
@@ -104,17 +104,17 @@ export function recreated(seen: Parameters<typeof shown>[0] = {}): Told {
  *
  * @param answer default: it shows the group
  */
-export function resolve(token: string, answer: Answer = shown({ token: undefined })): Told {
+export function resolve(token: string, answer: Answer = shown({ token: undefined })): CallAt {
   return call("resolve", answer, { token });
 }
 
 /** The creation of the group (call `c0`), and the calls after it (`c1` and later). */
-function historyOf(calls: readonly Told[]): Call[] {
+function historyOf(calls: readonly CallAt[]): Call[] {
   return [created, ...calls].map((told, n) => ({ id: `c${n}`, start: 2 * n, end: 2 * n + 1, ...told }));
 }
 
 /** The kinds of violations in a history. */
-export function kindsOf(calls: readonly Told[], more: Partial<History> = {}): ViolationKind[] {
+export function kindsOf(calls: readonly CallAt[], more: Partial<History> = {}): ViolationKind[] {
   const violations = check({ calls: historyOf(calls), stored: [], allow: STRICT, workersEnd: false, ...more });
   return [...new Set(violations.map(({ kind }) => kind))];
 }
@@ -122,14 +122,14 @@ export function kindsOf(calls: readonly Told[], more: Partial<History> = {}): Vi
 /** Expects the checker to find these kinds of violations, and no other. */
 export function finds(
   kinds: ViolationKind | readonly ViolationKind[],
-  calls: readonly Told[],
+  calls: readonly CallAt[],
   more: Partial<History> = {},
 ): void {
   expect(kindsOf(calls, more)).toEqual([kinds].flat());
 }
 
 /** Expects the checker to find no violation. */
-export function passes(calls: readonly Told[], more: Partial<History> = {}): void {
+export function passes(calls: readonly CallAt[], more: Partial<History> = {}): void {
   finds([], calls, more);
 }
 

@@ -3,6 +3,7 @@ import type { Answer } from "./call.ts";
 import type { History } from "./check.ts";
 import {
   at,
+  type CallAt,
   CUT_OFF,
   call,
   created,
@@ -13,13 +14,12 @@ import {
   NO_GROUP,
   NO_TOKEN,
   NOT_MADE,
-  recreated,
+  recreate,
   remove,
   resolve,
   revoke,
   rotate,
   shown,
-  type Told,
   UNKNOWN,
   UNREAD,
   update,
@@ -34,7 +34,7 @@ const FINAL = { isFinal: true };
 const REQUEST = { requestId: "r" };
 
 /** The group after it was created again. */
-const anew = { teamId: 2, token: "u0", name: "m0" };
+const recreated = { teamId: 2, token: "u0", name: "m0" };
 /** The group after an import. */
 const there = { name: "name of f", token: "f" };
 const viewed = (name: string) => shown({ name, token: undefined });
@@ -49,7 +49,7 @@ const final = (name: string) => at([10, 12], get({ name }, FINAL));
 const many = (answer: (seen: { name: string }) => Answer) =>
   Array.from({ length: 12 }, (_, n) => at([1, 99], update(`n ${n}`, answer({ name: `n ${n}` }))));
 
-type Case = [what: string, calls: readonly Told[], more?: Partial<History>];
+type Case = [what: string, calls: readonly CallAt[], more?: Partial<History>];
 
 describe("passes", () => {
   it.each<Case>([
@@ -114,27 +114,33 @@ describe("passes", () => {
         at([2, 4], get()),
         at([6, 7], update("n1", NO_GROUP)),
         at([6, 7], remove(NO_GROUP)),
-        at([8, 9], recreated()),
+        at([8, 9], recreate()),
         at([10, 11], resolve("t0", NO_TOKEN)),
-        at([10, 11], resolve("u0", shown(anew))),
-        at([10, 11], get(anew)),
+        at([10, 11], resolve("u0", shown(recreated))),
+        at([10, 11], get(recreated)),
         at([12, 13], remove(UNKNOWN)),
-        at([14, 15], get(anew)),
+        at([14, 15], get(recreated)),
         at([16, 17], remove(UNKNOWN)),
         at([18, 19], update("n2", NO_GROUP)),
-        at([20, 21], recreated({ teamId: 3, token: "v0", name: "m1" })),
+        at([20, 21], recreate({ teamId: 3, token: "v0", name: "m1" })),
       ],
     ],
     [
       "two concurrent deletions of a group that was created again between them",
-      [at([1, 9], get()), at([2, 3], remove()), at([4, 5], recreated()), at([4, 9], remove()), at([4, 9], get(anew))],
+      [
+        at([1, 9], get()),
+        at([2, 3], remove()),
+        at([4, 5], recreate()),
+        at([4, 9], remove()),
+        at([4, 9], get(recreated)),
+      ],
     ],
     [
       "a retry that does not find the group of its first attempt",
       [
         at([2, 3], revoke(revoked, REQUEST)),
         at([4, 5], remove()),
-        at([6, 7], recreated()),
+        at([6, 7], recreate()),
         at([8, 9], revoke(NO_GROUP, REQUEST)),
       ],
     ],
@@ -203,13 +209,13 @@ describe("finds no order with", () => {
     ["a missing group", [update("n1", NO_GROUP)]],
     ["a group created twice", [at([2, 3], created)]],
     ["a deletion that is undone", [remove(), get()], FORGETS],
-    ["a group that no call created", [remove(), get(anew)]],
-    ["the old group after it was created again", [remove(UNKNOWN), recreated(), get()]],
+    ["a group that no call created", [remove(), get(recreated)]],
+    ["the old group after it was created again", [remove(UNKNOWN), recreate(), get()]],
     ["a token that outlives its group", [remove(), resolve("t0")]],
-    ["a reused team id", [remove(), recreated({ teamId: 1 })]],
+    ["a reused team id", [remove(), recreate({ teamId: 1 })]],
     [
       "a revocation that does not find its group",
-      [at([4, 5], remove()), at([6, 7], recreated()), at([8, 9], revoke(NO_GROUP, REQUEST))],
+      [at([4, 5], remove()), at([6, 7], recreate()), at([8, 9], revoke(NO_GROUP, REQUEST))],
     ],
     ["an old token after a revocation", [revoke(), resolve("t0")]],
     ["an imported token that is refused", [imported("f"), resolve("f", NO_TOKEN)]],
@@ -233,13 +239,13 @@ describe("finds", () => {
         `a failed ${change.method} without an outcome`,
         [change],
         {},
-        ["not told"],
+        ["missing outcome"],
       ],
     ),
-    ["a failed read with an outcome", [resolve("t0", UNKNOWN)], {}, ["not told"]],
-    ["an error that no fault causes", [get(), call("get", broken)], {}, ["unforeseen"]],
-    ["an error after the load", [call("get", NOT_MADE, FINAL)], {}, ["unforeseen"]],
-    ["a call that is cut off although no worker ended", [update("n1", CUT_OFF)], {}, ["unforeseen"]],
+    ["a failed read with an outcome", [resolve("t0", UNKNOWN)], {}, ["missing outcome"]],
+    ["an error that no fault causes", [get(), call("get", broken)], {}, ["unexpected"]],
+    ["an error after the load", [call("get", NOT_MADE, FINAL)], {}, ["unexpected"]],
+    ["a call that is cut off although no worker ended", [update("n1", CUT_OFF)], {}, ["unexpected"]],
     [
       "workers that disagree at the end",
       [at([2, 9], update("n1", UNKNOWN)), final("n1"), final("n0")],
@@ -257,7 +263,7 @@ it("names the calls that it cannot explain, and no token", () => {
   expect(checkOrder(calls, STRICT)).toEqual([
     {
       kind: "no order",
-      text: "one/a: no order of its calls explains resolve of ugt_..6789 at 6.0 to 7.0 ms: n0, untold, 1, where there is the name n0, the token ugt_..3210 and the team id 1",
+      text: "one/a: no order of its calls explains resolve of ugt_..6789 at 6.0 to 7.0 ms: n0, unknown, 1, where there is the name n0, the token ugt_..3210 and the team id 1",
     },
   ]);
 });

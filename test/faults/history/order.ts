@@ -10,7 +10,7 @@ interface Group {
   readonly teamId: number | Call;
   readonly token: Token;
   readonly name: string;
-  readonly graced?: { readonly token: Token; readonly until: number } | undefined;
+  readonly inGrace?: { readonly token: Token; readonly until: number } | undefined;
 }
 
 /** The whole state of a group at one moment. */
@@ -85,7 +85,7 @@ class Order {
     const due = left.filter(({ must, end }) => must && end === dueOf(left)).map(({ call }) => textOf(call));
     const { name, token, teamId } = state.group ?? {};
     const there = state.group
-      ? `the name ${name}, the token ${hidden(token)} and the team id ${typeof teamId === "number" ? teamId : "untold"}`
+      ? `the name ${name}, the token ${hidden(token)} and the team id ${typeof teamId === "number" ? teamId : "unknown"}`
       : "nothing";
     return `no order of its calls explains ${due.join(" and ")}, where there is ${there}`;
   }
@@ -177,17 +177,17 @@ class Order {
     if (!from || !group) return undefined;
     const given = answer.seen?.token;
     if (given !== undefined && (given === group.token || from.ended.has(given))) return undefined;
-    const graced = graceMs > 0 ? { token: group.token, until: madeBy(call) + graceMs } : undefined;
+    const inGrace = graceMs > 0 ? { token: group.token, until: madeBy(call) + graceMs } : undefined;
     const requests = requestId === undefined ? from.requests : new Map([...from.requests, [requestId, from.life]]);
-    const after = { ...group, token: given ?? call, graced };
+    const after = { ...group, token: given ?? call, inGrace };
     return this.#shown({ ...from, group: after, ended: ended(from, group.token), requests }, answer.seen);
   }
 
   #resolved(state: State, { token = "", answer }: Call, start: number): State | undefined {
-    const graced = state.group?.graced;
+    const inGrace = state.group?.inGrace;
     const current = this.#presented(state, token);
     if (current) return this.#shown(current, answer.seen);
-    const isGraced = graced && start <= graced.until && this.#is(graced.token, token, state);
+    const isGraced = inGrace && start <= inGrace.until && this.#is(inGrace.token, token, state);
     return isGraced ? this.#shown(state, answer.seen) : undefined;
   }
 
@@ -226,9 +226,9 @@ class Order {
   }
 
   #keyOf({ group, life, requests, before }: State): string {
-    const { teamId, token, name, graced } = group ?? {};
-    const tokens = [teamId, token, graced?.token].map((each) => this.#numbers.get(each as Call) ?? `"${each}"`);
-    return `${tokens} ${name} ${graced?.until} ${life} ${[...requests]} ${before ? this.#keyOf(before) : ""}`;
+    const { teamId, token, name, inGrace } = group ?? {};
+    const tokens = [teamId, token, inGrace?.token].map((each) => this.#numbers.get(each as Call) ?? `"${each}"`);
+    return `${tokens} ${name} ${inGrace?.until} ${life} ${[...requests]} ${before ? this.#keyOf(before) : ""}`;
   }
 }
 
@@ -249,7 +249,7 @@ function textOf({ method, start, end, answer, token }: Call): string {
 }
 
 function hidden(token: Token | undefined): string {
-  return typeof token === "string" ? shortOf(token) : "untold";
+  return typeof token === "string" ? shortOf(token) : "unknown";
 }
 
 function ended({ ended: before }: State, ...more: readonly (Token | number)[]): ReadonlySet<Token | number> {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { StoredEvent } from "./audit.ts";
 import {
+  type CallAt,
   CUT_OFF,
   call,
   event,
@@ -12,12 +13,11 @@ import {
   NO_TOKEN,
   NOT_MADE,
   passes,
-  recreated,
+  recreate,
   remove,
   revoke,
   rotate,
   stored,
-  type Told,
   UNKNOWN,
   update,
 } from "./histories.ts";
@@ -31,7 +31,7 @@ describe("groups and indexes", () => {
   const leading = { tokens: new Map([["digest of f", "a"]]) };
   const indexed = (...more: [string, string][]) => new Map([["digest of t0", "a"], ...more]);
 
-  it.each<[string, Held, Told[]?]>([
+  it.each<[string, Held, CallAt[]?]>([
     ["complete indexes", {}, [get({}, FINAL)]],
     ["a grace", { groups: [{ graceDigest: "digest of t9" }], tokens: indexed(["digest of t9", "a"]) }],
     ["a foreign token", { groups: [foreign], ...leading }],
@@ -61,7 +61,7 @@ describe("groups and indexes", () => {
     const groups = [{}, { id: "b", digest: "digest of t1" }];
     const held = { tokens: indexed(["digest of t1", "b"]), ids: ["a", "b"], count: 2 };
     const creation = call("get", NOT_MADE, { group: "one/b", value: "n1" });
-    finds(["index", "not made was made"], [creation], { stored: [stored({ groups, ...held })] });
+    finds(["index", "refused change was made"], [creation], { stored: [stored({ groups, ...held })] });
   });
 });
 
@@ -70,7 +70,7 @@ describe("audit", () => {
   const REQUEST = { requestId: "r" };
 
   /** Violations in events after the creation `c0`, for the calls `c1` and later. */
-  const auditKinds = (calls: readonly Told[], events: readonly StoredEvent[], creation = [CREATION]) =>
+  const auditKinds = (calls: readonly CallAt[], events: readonly StoredEvent[], creation = [CREATION]) =>
     kindsOf(calls, { stored: [stored({ events: [...creation, ...events] })] }).filter((kind) => kind === "audit");
 
   it("accepts one event for each change", () => {
@@ -97,7 +97,7 @@ describe("audit", () => {
   });
 
   it("accepts one event for each life of the group for retries of one request", () => {
-    const calls = [rotate("t1", REQUEST), remove(), recreated(), rotate("u1", REQUEST)];
+    const calls = [rotate("t1", REQUEST), remove(), recreate(), rotate("u1", REQUEST)];
     const methods = ["RotateUserGroupToken", "DeleteUserGroup", "GetUserGroup", "RotateUserGroupToken"];
     const events = methods.map((method, i) => event(`c${i + 1}`, method));
     expect(auditKinds(calls, events)).toEqual([]);
@@ -106,7 +106,7 @@ describe("audit", () => {
   const updated = event("c1", "UpdateUserGroup");
   const rotated = event("c1", "RotateUserGroupToken");
   const retried = event("c2", "RotateUserGroupToken");
-  it.each<[string, readonly Told[], readonly StoredEvent[]]>([
+  it.each<[string, readonly CallAt[], readonly StoredEvent[]]>([
     ["an acknowledged update without an event", [update("n1")], []],
     ["a rotation with an event for each retry", [rotate("t1", REQUEST), rotate("t1", REQUEST)], [rotated, retried]],
     ["two events for one change", [update("n1")], [updated, updated]],

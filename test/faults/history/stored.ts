@@ -41,7 +41,7 @@ function indexFaults({ groups, tokens, ids, count }: StoredEnvironment): string[
   const faults: string[] = [];
   for (const [digest, id] of tokens) {
     const group = own.get(id);
-    if (!group) faults.push(`the index of tokens names ${id}, which is not there`);
+    if (!group) faults.push(`the index of tokens names ${id}, which does not exist`);
     else if (group.digest !== digest && group.graceDigest !== digest)
       faults.push(`the index of tokens has an old token of ${id}`);
   }
@@ -49,7 +49,7 @@ function indexFaults({ groups, tokens, ids, count }: StoredEnvironment): string[
     if (tokens.get(digest) !== id) faults.push(`the index of tokens lacks ${id}`);
     if (!ids.includes(id)) faults.push(`the ids lack ${id}`);
   }
-  for (const id of ids) if (!own.has(id)) faults.push(`the ids name ${id}, which is not there`);
+  for (const id of ids) if (!own.has(id)) faults.push(`the ids name ${id}, which does not exist`);
   if (count < own.size) faults.push(`there are ${own.size} groups, and ${count} team ids were handed out`);
   return faults;
 }
@@ -74,7 +74,7 @@ function finalFaults({ environment, groups, digestOf }: StoredEnvironment, calls
   return calls.flatMap(({ isFinal, method, answer, group, ...call }): string[] => {
     if (!isFinal || method !== "get" || call.environment !== environment || answer.seen?.token === undefined) return [];
     const of = stored.get(group);
-    if (!of) return [`${group} was shown and is not there`];
+    if (!of) return [`${group} was shown and does not exist`];
     const isSame = of.teamId === answer.seen.teamId && of.digest === digestOf(answer.seen.token);
     return isSame ? [] : [`${group} was shown with another token or team id than it has`];
   });
@@ -88,7 +88,7 @@ function strangerFaults({ environment, groups }: StoredEnvironment, calls: reado
   return groups
     .map(({ id }) => groupOf(environment, id))
     .filter((group) => !possible.has(group))
-    .map((group) => ({ kind: "not made was made", text: `${group} is there, though no call can have created it` }));
+    .map((group) => ({ kind: "refused change was made", text: `${group} exists, though no call can have created it` }));
 }
 
 function isCreation({ method }: Call): boolean {

@@ -1,15 +1,15 @@
 /** Kinds of violations in a history. */
 export type ViolationKind =
   | "no order"
-  | "not made was made"
+  | "refused change was made"
   | "torn"
   | "team id"
   | "another's group"
   | "index"
   | "audit"
   | "disagreement"
-  | "not told"
-  | "unforeseen";
+  | "missing outcome"
+  | "unexpected";
 
 /** A broken promise. */
 export interface Violation {
