@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A certificate with its key: where they are, and what they say in PEM. */
+/** A certificate and its key: paths of the files and their PEM content. */
 export interface Certificate {
   readonly certFile: string;
   readonly keyFile: string;
@@ -11,16 +11,16 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** Certificates that last for the test. */
+/** Certificates for the duration of a test run. */
 export interface Certificates {
-  /** The folder that they are in. */
+  /** Folder of the files. */
   readonly folder: string;
-  /** Signs `server` and `client`. */
+  /** The authority that signs `server` and `client`. */
   readonly ca: Certificate;
-  /** For 127.0.0.1. */
+  /** Valid for 127.0.0.1. */
   readonly server: Certificate;
   readonly client: Certificate;
-  /** Of the same name as `client`, signed by another authority. */
+  /** Has the same name as `client`, but another authority signed it. */
   readonly stranger: Certificate;
 }
 
@@ -37,12 +37,12 @@ function signedBy({ certFile, keyFile }: Certificate): string[] {
   return ["-CA", certFile, "-CAkey", keyFile, "-addext", "basicConstraints=critical,CA:FALSE"];
 }
 
-/** Makes a further certificate for 127.0.0.1, in the folder of the others. @param name of its files and its subject */
+/** Creates another certificate for 127.0.0.1 in the same folder. @param name name of its files and its subject */
 export function makeServerCertificate({ folder, ca }: Pick<Certificates, "folder" | "ca">, name: string): Certificate {
   return make(folder, name, name, [...signedBy(ca), "-addext", "subjectAltName=IP:127.0.0.1"]);
 }
 
-/** Makes certificates with the openssl command; the caller removes them in the end. */
+/** Creates certificates with the openssl command. The caller removes them. */
 export function makeCertificates(): Certificates {
   const folder = mkdtempSync(join(tmpdir(), "ugs-tls-"));
   const ca = make(folder, "ca", "authority", []);
@@ -56,7 +56,7 @@ export function makeCertificates(): Certificates {
   };
 }
 
-/** Removes certificates and their folder. */
+/** Deletes the certificates and their folder. */
 export function removeCertificates({ folder }: Certificates): void {
   rmSync(folder, { recursive: true, force: true });
 }

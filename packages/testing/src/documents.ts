@@ -1,12 +1,15 @@
 import { readFileSync } from "node:fs";
 import { ROOT } from "./process.ts";
 
-/** The text of a document. */
+/** Content of a document. */
 export function textOf(document: string): string {
   return readFileSync(`${ROOT}/${document}`, "utf8");
 }
 
-/** The text of a section, from its heading to the next. "" names the text before all headings. @throws if it does not exist */
+/**
+ * Content of a section, from its heading to the next. "" names the text before all headings. @throws if it does not
+ * exist
+ */
 function sectionOf(document: string, name: string): string {
   const text = textOf(document);
   const start = name === "" ? 0 : text.indexOf(`\n## ${name}\n`);
@@ -15,7 +18,7 @@ function sectionOf(document: string, name: string): string {
   return text.slice(start, end < 0 ? undefined : end);
 }
 
-/** The rows of the tables of a section, without their headings; cells without backticks. */
+/** Rows of the tables of a section, without header rows and backticks. */
 export function rowsOf(document: string, section: string): string[][] {
   const lines = sectionOf(document, section).split("\n");
   return lines
@@ -24,7 +27,7 @@ export function rowsOf(document: string, section: string): string[][] {
     .map((cells) => cells.map((cell) => cell.trim().replaceAll("`", "")));
 }
 
-/** What a figure is multiplied by for its unit: sizes are in bytes, times in milliseconds. */
+/** Factor of each unit: sizes are in bytes, times in milliseconds. */
 const UNITS: { readonly [unit: string]: number } = {
   KiB: 1024,
   MiB: 1024 ** 2,
@@ -38,37 +41,37 @@ const UNITS: { readonly [unit: string]: number } = {
   billion: 1e9,
 };
 
-/** A number that is not part of a name, such as that of HTTP/2; perhaps a power, with a power of ten or a unit. */
+/** A number outside names such as HTTP/2, with an optional exponent, power of ten or unit. */
 const FIGURE = /(?<![\w./])(\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?)(?:\^(\d+))?(?: × 10\^(\d+)| (\w+))?/g;
 
-/** The figures of a text, in order, so that a test can hold every one of them against the code. */
+/** All numbers of a text, in order, converted to bytes or milliseconds. */
 export function figuresOf(text: string): number[] {
   return [...text.matchAll(FIGURE)].map(([, number = "", power = 1, ten = 0, unit = ""]) => {
     return Number(number.replaceAll(",", "")) ** Number(power) * 10 ** Number(ten) * (UNITS[unit] ?? 1);
   });
 }
 
-/** The rows of the tables of a section, by their first cells: the figures of the others. */
+/** Rows of the tables of a section: the first cell, then the numbers of the other cells. */
 export function figuresByRow(document: string, section: string): [what: string, ...figures: number[]][] {
   return rowsOf(document, section).map(([what = "", ...cells]) => [what, ...figuresOf(cells.join(" | "))]);
 }
 
-/** A block of code of a document. */
+/** A code block of a document. */
 export interface Block {
   readonly language: string;
   readonly code: string;
 }
 
-/** The blocks of code of a section, in order. */
+/** Code blocks of a section, in order. */
 export function blocksOf(document: string, section: string): Block[] {
-  // One that belongs to an item of a list is indented as a whole.
+  // A code block in a list item is indented as a whole.
   const found = sectionOf(document, section).matchAll(/^( *)```(\w*)\n(.*?)^\1```$/gms);
   return [...found].map(([, indent = "", language = "", code = ""]) => {
     return { language, code: code.replaceAll(new RegExp(`^${indent}`, "gm"), "") };
   });
 }
 
-/** The headings of the sections of a document. */
+/** Headings of the sections of a document. */
 export function sectionsOf(document: string): string[] {
   return [...textOf(document).matchAll(/^## (.*)$/gm)].map(([, name = ""]) => name);
 }

@@ -3,31 +3,31 @@ import { type Agent, type ClientRequest, type IncomingHttpHeaders, type Outgoing
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from "node:http2";
 import { connect as connectTcp } from "node:net";
 
-/** A request as it is written. */
+/** An HTTP request. */
 export interface HttpRequest {
   readonly method?: string;
   readonly headers?: OutgoingHttpHeaders;
   readonly body?: string | Uint8Array;
-  /** Of HTTP/1.1 alone. Default: a connection of its own. */
+  /** Only for HTTP/1.1. Default: a new connection. */
   readonly agent?: Agent;
 }
 
-/** What came back. */
+/** An HTTP response. */
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly trailers: { readonly [name: string]: unknown };
   readonly body: Buffer;
-  /** The body as JSON. @throws when it is none */
+  /** Parses the body as JSON. @throws if it is not JSON */
   json<T>(): T;
 }
 
-/** Sends a request over HTTP/1.1; a body goes with every method. */
+/** Sends a request over HTTP/1.1, with a body for every method. */
 export function http1(url: string, target: string, options: HttpRequest = {}): Promise<HttpAnswer> {
   const { method = "GET", headers = {}, body, agent = false } = options;
   const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
   const { protocol, hostname, port } = new URL(url);
-  // The target is sent as it is: a URL would be put in order first.
+  // The target is sent unchanged. A URL object would normalize it.
   const where = { protocol, hostname, port, path: target };
   const req = request({ ...where, agent, method, headers: { ...length, ...headers } });
   const answered = answerTo(req);
@@ -35,7 +35,7 @@ export function http1(url: string, target: string, options: HttpRequest = {}): P
   return answered;
 }
 
-/** The answer to a request over HTTP/1.1, whose body need not be over. */
+/** Waits for the response to an HTTP/1.1 request. The request body may still be incomplete. */
 export function answerTo(req: ClientRequest): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
     req.on("error", reject);
@@ -48,21 +48,21 @@ export function answerTo(req: ClientRequest): Promise<HttpAnswer> {
   });
 }
 
-/** An HTTP/2 connection that trusts everybody; when it fails, its streams do. */
+/** Opens an HTTP/2 connection that accepts every certificate. If it fails, its streams fail. */
 export function openHttp2(url: string): ClientHttp2Session {
   return connectHttp2(url, { rejectUnauthorized: false }).on("error", () => {});
 }
 
-/** Waits until the server answers a PING, and so has read what came before it. @throws when the connection ends */
+/** Waits until the server answers a PING, so it has read all earlier frames. @throws if the connection ends */
 export async function pinged(session: ClientHttp2Session): Promise<void> {
-  // Before, a PING would be given up at once.
+  // Before the connection is ready, Node cancels a PING at once.
   if (session.connecting) await once(session, "connect");
   await new Promise<void>((resolve, reject) => {
     session.ping((error) => (error ? reject(error) : resolve()));
   });
 }
 
-/** Sends a request over an HTTP/2 connection. @throws when it is reset before it is answered */
+/** Sends a request over an HTTP/2 connection. @throws if the stream is reset before the response */
 export async function http2On(
   session: ClientHttp2Session,
   target: string,
@@ -74,10 +74,10 @@ export async function http2On(
 }
 
 /**
- * The answer on a stream.
+ * Waits for the response on a stream.
  *
- * @param until what it is waited for: the end of the answer, or of the stream, whose request must be over then, too
- * @throws when the stream fails or is reset before it is answered
+ * @param until `end`: of the response; `close`: of the stream, which also needs the end of the request
+ * @throws if the stream fails or is reset before the response
  */
 export function answerOn(stream: ClientHttp2Stream, until: "end" | "close" = "close"): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
@@ -109,19 +109,19 @@ export async function http2(url: string, target: string, options: HttpRequest = 
   }
 }
 
-/** What came back over TCP. */
+/** Bytes received over TCP. */
 export interface RawAnswer {
   readonly bytes: Buffer;
-  /** Whether the server ended the connection. */
+  /** Whether the server closed the connection. */
   readonly ended: boolean;
 }
 
 /**
- * Sends bytes over TCP and gives what comes back, until the server ends the
- * connection or it is enough.
+ * Sends bytes over TCP and returns the bytes received.
  *
- * @param isEnough looks at all that came so far; default: never
- * @param patienceMs how long to wait in vain, in milliseconds
+ * @param isEnough stops reading once it returns true for the bytes so far. Default: reads until the server closes the
+ * connection
+ * @param patienceMs timeout, in milliseconds
  */
 export function rawBytes(
   url: string,
@@ -149,7 +149,7 @@ export function rawBytes(
   });
 }
 
-/** A message as gRPC frames it. */
+/** Adds the gRPC envelope to a message. */
 export function envelope(message: Uint8Array, flags = 0): Buffer {
   const head = Buffer.alloc(5);
   head.writeUInt8(flags);
@@ -157,7 +157,7 @@ export function envelope(message: Uint8Array, flags = 0): Buffer {
   return Buffer.concat([head, message]);
 }
 
-/** The error codes of HTTP/2. */
+/** Error codes of HTTP/2. */
 export const HTTP2 = constants;
 
 function answer(

@@ -1,7 +1,7 @@
-/** HTTP/2's preface (RFC 9113, 3.4). */
+/** The connection preface (RFC 9113, 3.4). */
 export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
-/** Types of frames (RFC 9113, 6). */
+/** Frame types (RFC 9113, 6). */
 export const FRAME = {
   data: 0,
   headers: 1,
@@ -15,10 +15,10 @@ export const FRAME = {
   continuation: 9,
 } as const;
 
-/** Flags of frames; END_STREAM and ACK are the same bit. */
+/** Frame flags. END_STREAM and ACK are the same bit. */
 export const FLAG = { endStream: 1, ack: 1, endHeaders: 4, padded: 8, priority: 0x20 } as const;
 
-/** A frame (RFC 9113, 4.1). */
+/** Builds a frame (RFC 9113, 4.1). */
 export function frame(type: number, flags: number, stream: number, payload: Uint8Array = Buffer.alloc(0)): Buffer {
   const head = Buffer.alloc(9);
   head.writeUIntBE(payload.byteLength & 0xffffff, 0, 3);
@@ -28,19 +28,19 @@ export function frame(type: number, flags: number, stream: number, payload: Uint
   return Buffer.concat([head, payload]);
 }
 
-/** A frame whose payload is one 32-bit number: RST_STREAM and WINDOW_UPDATE. */
+/** Builds a frame with a 32-bit payload: RST_STREAM or WINDOW_UPDATE. */
 export function numberFrame(type: number, stream: number, value: number): Buffer {
   return frame(type, 0, stream, uint32(value));
 }
 
-/** A 32-bit number. */
+/** Encodes a 32-bit number. */
 export function uint32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32BE(value >>> 0);
   return bytes;
 }
 
-/** SETTINGS of these numbers and values (RFC 9113, 6.5). */
+/** Builds a SETTINGS frame from identifiers and values (RFC 9113, 6.5). */
 export function settings(...pairs: readonly (readonly [number, number])[]): Buffer {
   const payload = Buffer.alloc(pairs.length * 6);
   pairs.forEach(([name, value], i) => {
@@ -50,7 +50,7 @@ export function settings(...pairs: readonly (readonly [number, number])[]): Buff
   return frame(FRAME.settings, 0, 0, payload);
 }
 
-/** A number of HPACK behind a prefix of so many bits (RFC 7541, 5.1). */
+/** Encodes an HPACK integer with a prefix of `bits` bits (RFC 7541, 5.1). */
 function hpackNumber(value: number, prefixBits: number, first = 0): Buffer {
   const most = (1 << prefixBits) - 1;
   if (value < most) return Buffer.from([first | value]);
@@ -60,18 +60,18 @@ function hpackNumber(value: number, prefixBits: number, first = 0): Buffer {
   return Buffer.from([...bytes, rest]);
 }
 
-/** A field of HPACK, literal; indexed for later or not (RFC 7541, 6.2). */
+/** Encodes a literal HPACK field, with or without indexing (RFC 7541, 6.2). */
 export function hpackField(name: string, value: string, isIndexed = false): Buffer {
   const text = (part: string) => [hpackNumber(Buffer.byteLength(part, "latin1"), 7), Buffer.from(part, "latin1")];
   return Buffer.concat([Buffer.from([isIndexed ? 0x40 : 0]), ...text(name), ...text(value)]);
 }
 
-/** A block of fields. */
+/** Encodes a header block. */
 export function hpackBlock(fields: readonly (readonly [string, string])[]): Buffer {
   return Buffer.concat(fields.map(([name, value]) => hpackField(name, value)));
 }
 
-/** A frame of those that were received. */
+/** A received frame. */
 export interface ReceivedFrame {
   readonly type: number;
   readonly flags: number;
@@ -79,11 +79,11 @@ export interface ReceivedFrame {
   readonly payload: Buffer;
 }
 
-/** Cuts what arrives into frames. */
+/** Splits received bytes into frames. */
 export class FrameReader {
   #rest: Buffer = Buffer.alloc(0);
 
-  /** The frames that are whole with what has arrived now. */
+  /** Returns the frames that the new bytes complete. */
   push(chunk: Buffer): ReceivedFrame[] {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     const frames: ReceivedFrame[] = [];
@@ -104,10 +104,10 @@ export class FrameReader {
   }
 }
 
-/** The preface of a connection and empty SETTINGS. */
+/** The connection preface and an empty SETTINGS frame. */
 export const HELLO = Buffer.concat([PREFACE, settings()]);
 
-/** HEADERS of a request, with the usual pseudo-header fields unless they are given. */
+/** Builds the HEADERS frame of a request. Default pseudo-header fields apply unless given. */
 export function requestHeaders(
   stream: number,
   fields: { readonly [name: string]: string },

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 
-/** Where a program is on the PATH; undefined when it is not there. */
+/** Path of a program on the PATH; undefined if it is missing. */
 export function onPath(program: string): string | undefined {
   try {
     return execFileSync("sh", ["-c", `command -v ${program}`], { encoding: "utf8" }).trim();
@@ -10,16 +10,16 @@ export function onPath(program: string): string | undefined {
 }
 
 /**
- * Where a program is on the PATH that some tests need; when it is not there, says that they are left out.
+ * Path of a program that some tests need. If it is missing, prints that these tests are skipped.
  *
- * @param tests what is left out, with its verb
- * @throws where continuous integration runs the tests, which is to leave out nothing
+ * @param tests subject and verb of the message, such as "the tests in a browser are"
+ * @throws if it is missing and CI is true
  */
 export function orLeaveOut(program: string, tests: string): string | undefined {
   const path = onPath(program);
   if (path !== undefined) return path;
-  const text = `${program} is not on the PATH: ${tests} LEFT OUT`;
-  if (process.env["CI"] === "true") throw new Error(`${text}, which CI does not allow`);
+  const text = `${program} is not on the PATH: ${tests} SKIPPED`;
+  if (process.env["CI"] === "true") throw new Error(`${text}. With CI=true no test may be skipped`);
   console.warn(`\n*** ${text} ***\n`);
   return undefined;
 }

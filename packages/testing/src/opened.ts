@@ -8,25 +8,24 @@ import type { RunningProcess } from "./process.ts";
 import { listen } from "./wait.ts";
 
 /*
- * What tests open, and what closes it, whether they pass or fail, what was opened last first:
+ * Helpers that open something and close it after the test or suite, also if it fails, in reverse order:
  *
- * - `new...` is called in a test, and closed after it. It is not for concurrent tests: Vitest does not know which of
- *   them calls.
- * - `forSuite` is called where a suite is described. It opens before the tests of the suite and is closed after them.
+ * - Call `new...` in a test. It does not work in concurrent tests, because Vitest cannot tell which of them calls it.
+ * - Call `forSuite` in a `describe` block. It opens before the tests of the suite and closes after them.
  */
 
-/** Has something closed when the running test is over. */
+/** Registers a closer for the end of the running test. */
 export function closeLater(close: () => unknown): void {
   onTestFinished(async () => void (await close()));
 }
 
-/** A process. */
+/** Stops a process after the test. */
 export function newProcess<T extends RunningProcess>(started: T): T {
   closeLater(() => started.stop());
   return started;
 }
 
-/** A server of the test itself, which has not listened yet. @returns the URL that it listens at */
+/** Starts a server that is not listening yet. @returns its URL */
 export async function newListener(server: Server, scheme: "http" | "https" = "http"): Promise<string> {
   const url = `${scheme}://127.0.0.1:${await listen(server)}`;
   closeLater(() => {
@@ -36,7 +35,7 @@ export async function newListener(server: Server, scheme: "http" | "https" = "ht
   return url;
 }
 
-/** An empty folder. */
+/** Creates an empty folder. */
 export function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "ugs-test-"));
   closeLater(() => rmSync(folder, { recursive: true, force: true }));
@@ -46,7 +45,7 @@ export function newFolder(): string {
 /**
  * Opens something before the tests of a suite, and closes it after them.
  *
- * @returns what stands for it: each use is passed on to what was opened. @throws when it is used before the suite begins
+ * @returns a proxy of the opened object. @throws if it is used before the suite has begun
  */
 export function forSuite<T extends object>(open: () => T | Promise<T>, close: (opened: T) => unknown): T {
   let opened: T | undefined;
@@ -58,7 +57,7 @@ export function forSuite<T extends object>(open: () => T | Promise<T>, close: (o
   });
   return new Proxy({} as T, {
     get: (_, name) => {
-      if (!opened) throw new Error(`${String(name)} was asked for before the suite has begun`);
+      if (!opened) throw new Error(`${String(name)} was used before the suite has begun`);
       const value: unknown = Reflect.get(opened, name, opened);
       return typeof value === "function" ? value.bind(opened) : value;
     },

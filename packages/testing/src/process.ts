@@ -4,35 +4,35 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { waitFor } from "./wait.ts";
 
-/** The root of the repository: a folder above this file, or above what it is bundled into. */
+/** Root of the repository. This file, or its bundle, is in a folder below it. */
 export const ROOT = rootAbove(dirname(fileURLToPath(import.meta.url)));
 
 function rootAbove(folder: string): string {
   if (existsSync(join(folder, "package-lock.json"))) return folder;
-  if (folder === dirname(folder)) throw new Error("this is not in the repository");
+  if (folder === dirname(folder)) throw new Error("not in the repository");
   return rootAbove(dirname(folder));
 }
 
 /** A process that a test has started. */
 export interface RunningProcess {
   readonly pid: number;
-  /** Everything it has written to standard output and standard error so far. */
+  /** All output to standard output and standard error so far. */
   output(): string;
   isRunning(): boolean;
   /** Writes to its standard input. */
   type(text: string): void;
-  /** Ends its standard input. */
+  /** Closes its standard input. */
   endInput(): void;
   signal(signal: NodeJS.Signals): void;
-  /** Resolves with its exit code; null when a signal ended it. */
+  /** Resolves with its exit code; null if a signal ended it. */
   exited(): Promise<number | null>;
-  /** SIGTERM, and SIGKILL if that does not end it within 30 s; resolves with the exit code. */
+  /** Sends SIGTERM, and SIGKILL after 30 s. Resolves with the exit code. */
   stop(): Promise<number | null>;
 }
 
-/** Where and with what a process starts. */
+/** Options of a process. */
 export interface ProcessOptions {
-  /** The settings that it has, besides the PATH and the home folder. */
+  /** Environment variables, in addition to PATH and HOME. */
   readonly env?: { readonly [name: string]: string };
   /** Default: the root of the repository. */
   readonly cwd?: string;
@@ -40,13 +40,13 @@ export interface ProcessOptions {
 
 const running = new Set<ChildProcess>();
 
-// Vitest ends the processes of its tests by SIGTERM. Servers that they share, and all of an interrupted run, end with them.
+// Vitest sends SIGTERM to its worker processes. Shared servers, and all processes of an interrupted run, end with them.
 process.once("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
 process.once("SIGTERM", () => process.exit(143));
 
-/** Starts a process whose environment is what is given here, and nothing of the test's own. */
+/** Starts a process that inherits only PATH and HOME from the environment. */
 export function startProcess(
   [program = "", ...args]: readonly string[],
   { env, cwd = ROOT }: ProcessOptions = {},
@@ -61,7 +61,7 @@ export function startProcess(
   child.once("exit", () => running.delete(child));
   let text = "";
   for (const stream of [child.stdout, child.stderr]) {
-    // A character may come in two pieces.
+    // Two chunks can split a character.
     stream.setEncoding("utf8").on("data", (chunk: string) => {
       text += chunk;
     });
@@ -77,7 +77,7 @@ export function startProcess(
     signal: (signal) => void child.kill(signal),
     exited: () => ended,
     stop: async () => {
-      // One that is stopped hears no SIGTERM.
+      // A process stopped by SIGSTOP does not receive SIGTERM.
       child.kill("SIGCONT");
       child.kill("SIGTERM");
       const timer = setTimeout(() => child.kill("SIGKILL"), 30_000);
@@ -88,13 +88,13 @@ export function startProcess(
   };
 }
 
-/** The environment of a process on Node whose clock each SIGUSR2 moves on by so much; then it says how far it is ahead. */
+/** Environment of a Node process whose clock moves ahead by `stepMs` on each SIGUSR2. It then prints the total. */
 export function movableClock(stepMs: number): { readonly [name: string]: string } {
   const script = `${ROOT}/packages/testing/src/move-clock.js`;
   return { NODE_OPTIONS: `--import=${script}`, MOVE_CLOCK_MS: String(stepMs) };
 }
 
-/** Waits until a process has written what is looked for; ends it when that does not come. @throws when it ends before */
+/** Waits until a process has written an expected output, and kills it on timeout. @throws if it exits first */
 export async function waitUntilSaid<T>(
   { isRunning, output, signal }: RunningProcess,
   what: string,
@@ -104,7 +104,7 @@ export async function waitUntilSaid<T>(
     return await waitFor(what, () => {
       const wasRunning = isRunning();
       const found = look(output());
-      if (!found && !wasRunning) throw new Error(`the process ended before ${what}:\n${output()}`);
+      if (!found && !wasRunning) throw new Error(`the process exited before ${what}:\n${output()}`);
       return found;
     });
   } catch (error) {
@@ -113,7 +113,7 @@ export async function waitUntilSaid<T>(
   }
 }
 
-/** The processes that descend from one, itself left out. */
+/** Descendants of a process. */
 export function descendants(pid: number): number[] {
   let children: number[];
   try {
@@ -124,12 +124,12 @@ export function descendants(pid: number): number[] {
   return children.flatMap((child) => [child, ...descendants(child)]);
 }
 
-/** Waits until a process is gone; one that has ended and was not waited for counts as gone. */
+/** Waits until a process has exited. A zombie counts as exited. */
 export async function waitUntilGone(pid: number): Promise<void> {
-  await waitFor(`process ${pid} is gone`, () => !isRunning(pid));
+  await waitFor(`process ${pid} has exited`, () => !isRunning(pid));
 }
 
-/** Whether a process runs; one that has ended and was not waited for does not. */
+/** Whether a process is running. A zombie is not. */
 export function isRunning(pid: number): boolean {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");

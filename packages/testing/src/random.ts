@@ -1,4 +1,4 @@
-/** Random numbers that a seed decides (mulberry32). */
+/** Pseudorandom numbers from a seed (mulberry32). */
 export class Random {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Random {
     this.#state = seed >>> 0;
   }
 
-  /** A number from 0 up to 1. */
+  /** A number from 0 to 1, 1 excluded. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let mixed = this.#state;
@@ -15,23 +15,23 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** A whole number from 0 up to `limit`. */
+  /** An integer from 0 to `limit`, `limit` excluded. */
   below(limit: number): number {
     return Math.floor(this.next() * limit);
   }
 
-  /** True so often, from 0 to 1. */
+  /** True with a probability from 0 to 1. */
   chance(share: number): boolean {
     return this.next() < share;
   }
 
-  /** One of these. @throws when there are none */
+  /** A random element. @throws if there are none */
   pick<T>(choices: readonly T[]): T {
     if (choices.length === 0) throw new Error("there is nothing to pick from");
     return choices[this.below(choices.length)] as T;
   }
 
-  /** So many bytes. */
+  /** Random bytes. */
   bytes(length: number): Buffer {
     return Buffer.from(Array.from({ length }, () => this.below(256)));
   }

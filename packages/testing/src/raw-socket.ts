@@ -3,31 +3,34 @@ import { connect as connectTls } from "node:tls";
 import { FrameReader, type ReceivedFrame } from "./http2-frames.ts";
 import { waitFor } from "./wait.ts";
 
-/** HTTP/2's preface, empty SETTINGS, and on stream 1 the headers of `GET /` (RFC 9113, 3.4, 6.5 and 6.2; RFC 7541). */
+/**
+ * The HTTP/2 connection preface, empty SETTINGS, and the headers of `GET /` on stream 1 (RFC 9113, 3.4, 6.5 and 6.2;
+ * RFC 7541).
+ */
 export const HTTP2_GET = Buffer.concat([
   Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
   Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]),
   Buffer.from([0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 1, 0x78]),
 ]);
 
-/** A connection of which a test decides every byte. */
+/** A connection on which a test controls every byte. */
 export interface RawSocket {
   readonly socket: Socket;
-  /** Sends bytes one by one, each in a packet of its own. */
+  /** Sends bytes one by one, each in its own packet. */
   sendSlowly(bytes: Uint8Array | string): Promise<void>;
   send(bytes: Uint8Array | string): void;
   received(): Buffer;
-  /** The frames of HTTP/2 in it. */
+  /** The HTTP/2 frames received so far. */
   frames(): ReceivedFrame[];
   isClosed(): boolean;
 }
 
 /**
- * Connects to where a URL points; over TLS when it says so, trusting everybody.
+ * Connects to a URL. Over TLS, it accepts every certificate.
  *
- * @param alpn the protocol that is asked for over TLS
- * @param options `localAddress`: the client's own address, any of 127.0.0.0/8; `first`: what it says as soon as it is
- *   connected, however late this process hears of that
+ * @param alpn the ALPN protocol for TLS
+ * @param options `localAddress`: client address within 127.0.0.0/8; `first`: bytes to send as soon as the connection is
+ * open
  */
 export async function rawConnect(
   url: string,
@@ -54,7 +57,7 @@ export async function rawConnect(
     closed = true;
   });
   if (first.length > 0) socket.write(first);
-  await waitFor("the connection is made", () => closed || (!tcp.connecting && secured));
+  await waitFor("the connection is open", () => closed || (!tcp.connecting && secured));
   return {
     socket,
     send: (bytes) => void socket.write(bytes),
@@ -69,7 +72,7 @@ export async function rawConnect(
   };
 }
 
-/** The frames of HTTP/2 in what was received so far. */
+/** The HTTP/2 frames in the bytes received so far. */
 export function framesIn(bytes: Buffer): ReceivedFrame[] {
   return new FrameReader().push(bytes);
 }

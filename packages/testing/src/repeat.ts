@@ -1,14 +1,14 @@
 import { pause } from "./wait.ts";
 
-/** Calls that are made again and again. */
+/** Calls in a loop. */
 interface Repeated {
-  /** Why calls failed so far. */
+  /** Errors of the failed calls so far. */
   readonly failures: readonly string[];
-  /** Makes no further calls, and waits for those under way. @returns why calls failed */
+  /** Starts no more calls, and waits for those in flight. @returns the errors of the failed calls */
   end(): Promise<readonly string[]>;
 }
 
-/** Makes each of some calls again and again, one at a time with a pause of a few milliseconds, whether they fail or not. */
+/** Repeats each call in its own loop, with a pause of a few milliseconds, also after errors. */
 export function repeat(calls: readonly (() => Promise<unknown>)[], longestPauseMs = 6): Repeated {
   const failures: string[] = [];
   let isEnding = false;

@@ -2,21 +2,21 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "./process.ts";
 
-/** What a server runs on, with every protocol. */
+/** A runtime of the server. */
 export type Runtime = "node" | "deno";
 
-/** Every runtime that is supported with every protocol. */
+/** All supported runtimes. Each serves every protocol. */
 export const RUNTIMES: readonly Runtime[] = ["node", "deno"];
 
-/** What no process of ours may write. */
+/** Output that no process of this project may write. */
 export const UNFORESEEN = /\b[A-Z]\w+Warning\b|[Uu]ncaught|[Uu]nhandled/;
 
-/** The command that runs a Deno script of ours, up to its path. */
+/** Command line that runs a Deno script, up to the script's path. */
 export function denoRun(flags: readonly string[] = ["-P"]): string[] {
   return [denoBinary(), "run", "--no-prompt", ...flags];
 }
 
-/** The Deno executable itself: signals to the npm package's launcher do not reach it. */
+/** Path of the Deno executable. The launcher of the npm package does not pass signals on to it. */
 export function denoBinary(): string {
   const folder = join(ROOT, "node_modules/@deno");
   for (const name of readdirSync(folder)) {

@@ -9,15 +9,15 @@ declare module "vitest" {
   }
 }
 
-/** A runtime, with TLS or without. */
+/** A runtime, with or without TLS. */
 interface Variant {
   readonly runtime: Runtime;
   readonly secure: boolean;
-  /** The certificates, where `secure`. */
+  /** The certificates if `secure` is true. */
   readonly tls: Certificates | undefined;
 }
 
-/** Every runtime, without TLS and with it. */
+/** Every runtime, without and with TLS. */
 export const VARIANTS: readonly Variant[] = RUNTIMES.flatMap((runtime) => [
   { runtime, secure: false, tls: undefined },
   { runtime, secure: true, tls: inject("certificates") },

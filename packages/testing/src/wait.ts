@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Server } from "node:net";
 
 /**
- * Waits until a condition holds.
+ * Waits until a condition is true.
  *
- * @throws when it does not within two minutes (or `timeoutMs`), naming what was waited for
+ * @throws after two minutes (or `timeoutMs`), with the name of the condition
  */
 export async function waitFor<T>(
   what: string,
@@ -16,17 +16,17 @@ export async function waitFor<T>(
   for (;;) {
     const value = await condition();
     if (value) return value;
-    if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms in vain until ${what}`);
+    if (performance.now() > deadline) throw new Error(`timeout of ${timeoutMs} ms: waited until ${what}`);
     await pause(20);
   }
 }
 
-/** Waits so long, for what nothing tells of. */
+/** Waits for a fixed time. Use it only if there is no condition to wait for. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** Has a server listen on a free port of 127.0.0.1; gives the port. */
+/** Lets a server listen on a free port of 127.0.0.1. @returns the port */
 export async function listen(server: Server): Promise<number> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -34,9 +34,8 @@ export async function listen(server: Server): Promise<number> {
 }
 
 /**
- * A port of 127.0.0.1 that is free, and that no test is given again, nor any of the processes that run beside this one, as
- * long as it runs. It is below those that the system gives to connections and listeners by itself, which might take it
- * before whoever asked for it does.
+ * Finds a free port of 127.0.0.1 that no other test gets as long as this process runs. It is below the range that the
+ * system assigns to connections and listeners.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -52,10 +51,10 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Reserves the number of a port for this process until it ends, by its UDP port, which nothing here uses: what is to
- * listen at the port has yet to start, or is down for a while.
+ * Reserves a port number for this process until it exits, by binding the UDP port of that number. The TCP server may
+ * start later or restart.
  *
- * @returns false when it is reserved already
+ * @returns false if it is already reserved
  */
 function reserve(port: number): Promise<boolean> {
   const socket = createSocket("udp4").unref();

@@ -12,37 +12,40 @@ import { openTcp, openWire, type Wire } from "./wire.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Whether only a part of the faults and attacks is run, and the faults for a shorter time. */
+    /** Whether this run tests only some faults and attacks, and ends faults sooner. */
     isShort: boolean;
   }
 }
 
-/** Whom an attack is directed at, and with what. */
+/** The target of an attack, and the helpers to attack it. */
 export interface Target<S extends SubjectServer = SubjectServer> {
   readonly place: Place;
   readonly server: S;
-  /** Opens a connection, which is closed after the attack. */
+  /** Opens a connection that is closed after the attack. */
   http1(): Promise<Wire>;
   http2(options?: Http2Options): Promise<Http2Wire>;
-  /** Without TLS, whatever is spoken there. */
+  /** Opens a TCP connection without TLS. */
   tcp(): Promise<Wire>;
 }
 
-/** What an attack took. */
+/** What an attack used. */
 export interface Effort {
-  /** How many requests it made, or whatever else it repeats: its CPU time is divided by them. Default 1. */
+  /** Number of requests, or of other repeated actions, for the CPU time per request. Default 1. */
   readonly requests?: number;
-  /** How many connections it held: the memory is divided by them. Default 1. */
+  /** Number of connections held open, for the memory per connection. Default 1. */
   readonly connections?: number;
-  /** What became of it, in a few words. */
+  /** The outcome, in a few words. */
   readonly outcome: string;
 }
 
-/** What an attack may cost where `slowness` is 1. Bounds are far above what a sound server needs, so that a busy machine keeps them. */
+/**
+ * Limits of an attack where `slowness` is 1. They are far above the need of a correct server, so a busy machine meets
+ * them.
+ */
 export interface Bounds {
-  /** CPU time a request, in milliseconds. */
+  /** CPU time per request, in milliseconds. */
   readonly cpuMs?: number;
-  /** Memory a connection once the garbage is collected, in KiB, beyond `NOISE_BYTES` of all connections. */
+  /** Memory per connection after garbage collection, in KiB, beyond `NOISE_BYTES` for all connections. */
   readonly heldKiB?: number;
 }
 
@@ -52,31 +55,31 @@ export interface Attack<O = object, S extends SubjectServer = SubjectServer> {
   readonly title: string;
   readonly bounds: Bounds;
   /**
-   * Whether it is run once before it is measured. A runtime keeps memory that it took for such work the first time: the
-   * second time shows what is held.
+   * Whether to run it once before the measurement. A runtime keeps memory from the first run. The second run shows the
+   * memory that the attack holds.
    */
   readonly isRehearsed?: boolean;
-  /** How the server is started. */
+  /** How to start the server. */
   readonly options?: O;
-  /** Attacks; connections that it leaves open are measured as they are. */
+  /** Runs the attack. Connections that it leaves open count in the measurement. */
   readonly run: (target: Target<S>) => Promise<Effort>;
 }
 
-/** What grows whatever is done: code that is compiled, caches that are filled. In bytes, for all connections together. */
+/** Memory for compiled code and caches, in bytes for all connections together. */
 const NOISE_BYTES = 24 * 1024 * 1024;
 const WARM_UP_CALLS = 60;
 
-/** Where attacks are run: at every place, or in short runs on Node in cleartext and on Deno over TLS. */
+/** Runs an attack at every place. A short run uses Node without TLS and Deno with TLS. */
 const ATTACKED = inject("isShort") ? PLACES.filter(({ runtime, tls }) => tls === (runtime === "deno")) : PLACES;
 
-/** Makes a function that registers attacks at every place, each on a server of its own, and holds them to their bounds. */
+/** Creates a function that registers attacks at every place, each with its own server, and checks their limits. */
 export function attacksOn<O, S extends SubjectServer>(start: StartSubject<O, S>) {
   return (title: string, attacks: readonly Attack<O, S>[], { isConcurrent = false } = {}): void => {
     describe(title, () => {
       const register = isConcurrent ? it.concurrent : it;
       for (const attack of attacks) {
         for (const place of ATTACKED) {
-          // What only waits can wait together.
+          // Attacks that only wait can run concurrently.
           register(`${attack.title}: ${place.title}`, () => strike(start, attack, title, place));
         }
       }
@@ -115,7 +118,8 @@ async function strike<O, S extends SubjectServer>(
     if (attack.isRehearsed) {
       await attack.run(target);
       await idle(server.pid);
-      // What only waits takes about as long as a server keeps an idle connection: one of before may end as it is used.
+      // An attack that only waits lasts about as long as a server keeps an idle connection, so earlier connections may
+      // close.
       bystander.close();
       await bystander.call();
     }
@@ -127,8 +131,8 @@ async function strike<O, S extends SubjectServer>(
       failed.error = error;
       return { outcome: "failed" } as Effort;
     });
-    if (!isRunning(server.pid)) record({ outcome: "**the process ended**" });
-    expect(isRunning(server.pid), `the process lives\n${server.output().slice(-2000)}`).toBe(true);
+    if (!isRunning(server.pid)) record({ outcome: "**the process exited**" });
+    expect(isRunning(server.pid), `the process is running\n${server.output().slice(-2000)}`).toBe(true);
     await idle(server.pid);
     const { requests = 1, connections = 1, outcome } = effort;
     const cpuMs = (cpuMsOf(server.pid) - before.cpu) / requests;
@@ -137,18 +141,18 @@ async function strike<O, S extends SubjectServer>(
     for (const wire of wires) wire.close();
     record({ cpuMs, heldBytes, outcome: failed.error ? `**${messageOf(failed.error)}**` : outcome });
     if (failed.error) throw failed.error;
-    // Calls that were under way while others were attacking, and one when it is over.
+    // Calls in flight during the other attacks, and one after them.
     expect(bystander.failures, "the bystander's calls").toEqual([]);
     expect(bystander.answered).toBeGreaterThan(0);
     await bystander.call();
     expect(unforeseenIn(server)).toEqual([]);
     if (attack.bounds.cpuMs !== undefined) {
       const factor = Math.max(slow, slowness());
-      const what = `CPU ms a request, on a machine ${factor.toFixed(1)} times as slow as that of the bounds`;
+      const what = `CPU ms per request, on a machine ${factor.toFixed(1)} times as slow as the reference machine`;
       expect(cpuMs, what).toBeLessThan(factor * attack.bounds.cpuMs);
     }
     if (attack.bounds.heldKiB !== undefined) {
-      expect(heldBytes / 1024, "KiB held a connection").toBeLessThan(attack.bounds.heldKiB);
+      expect(heldBytes / 1024, "KiB per connection").toBeLessThan(attack.bounds.heldKiB);
     }
   } finally {
     await bystander.stop();

@@ -5,20 +5,20 @@ import { type HttpAnswer, http1, http2On, openHttp2 } from "../http.ts";
 import { pause } from "../wait.ts";
 import type { SubjectServer } from "./subject.ts";
 
-/** How long a call may take while the server is attacked, in milliseconds; a sound server needs a thousandth. */
+/** Timeout of a call during an attack, in milliseconds. A correct server needs a thousandth of it. */
 const PATIENCE_MS = 15_000;
 const PAUSE_MS = 100;
 
-/** An ordinary caller with connections of its own, over HTTP/1.1 and HTTP/2. */
+/** An ordinary client with its own connections over HTTP/1.1 and HTTP/2. */
 export class Bystander {
   readonly #server: SubjectServer;
   readonly #agent: PlainAgent;
   #session: ClientHttp2Session | undefined;
   #running: Promise<void> | undefined;
   #isStopping = false;
-  /** Calls that were answered since `start`. */
+  /** Number of successful calls since `start`. */
   answered = 0;
-  /** Why calls failed since `start`. */
+  /** Errors of failed calls since `start`. */
   readonly failures: string[] = [];
 
   constructor(server: SubjectServer) {
@@ -27,12 +27,12 @@ export class Bystander {
     this.#agent = server.url.startsWith("https:") ? new TlsAgent(options) : new PlainAgent(options);
   }
 
-  /** One call over HTTP/1.1 and one over HTTP/2. @throws when one is not answered as it should be */
+  /** Makes one call over HTTP/1.1 and one over HTTP/2. @throws if a response is not 200 */
   async call(): Promise<void> {
     await Promise.all([this.#http1(), this.#http2()]);
   }
 
-  /** Calls again and again until `stop`. */
+  /** Repeats calls until `stop`. */
   start(): void {
     this.#isStopping = false;
     this.#running = this.#run();
@@ -64,7 +64,7 @@ export class Bystander {
     const { url, calls } = this.#server;
     const { target, ...call } = calls.http1;
     const { status } = await inTime(http1(url, target, { ...call, agent: this.#agent }), "HTTP/1.1");
-    if (status !== 200) throw new Error(`HTTP/1.1 answered ${status}`);
+    if (status !== 200) throw new Error(`HTTP/1.1 response: ${status}`);
   }
 
   async #http2(): Promise<void> {
@@ -72,12 +72,12 @@ export class Bystander {
     if (!this.#session || this.#session.closed || this.#session.destroyed) this.#session = openHttp2(url);
     const { target, ...call } = calls.http2;
     const { status } = await inTime(http2On(this.#session, target, call), "HTTP/2");
-    if (status !== 200) throw new Error(`HTTP/2 answered ${status}`);
+    if (status !== 200) throw new Error(`HTTP/2 response: ${status}`);
   }
 }
 
-/** @throws when an answer does not come in time */
+/** @throws if a response does not arrive in time */
 function inTime(answer: Promise<HttpAnswer>, protocol: string): Promise<HttpAnswer> {
-  const late = pause(PATIENCE_MS).then(() => Promise.reject(new Error(`no answer in time over ${protocol}`)));
+  const late = pause(PATIENCE_MS).then(() => Promise.reject(new Error(`no response in time over ${protocol}`)));
   return Promise.race([answer, late]);
 }

@@ -6,12 +6,12 @@ import { tableOf } from "./table.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** The file that the rows of the table go to. */
+    /** File for the rows of the table. */
     attackRows: string;
   }
 }
 
-/** Prints the table of what the attacks cost in the end. */
+/** Prints the table of attack costs at the end. */
 export default function setup(project: TestProject): () => void {
   const folder = mkdtempSync(join(tmpdir(), "ugs-attacks-"));
   const file = join(folder, "rows");

@@ -2,32 +2,35 @@ import { FLAG, FRAME, FrameReader, frame, hpackBlock, numberFrame, PREFACE, sett
 import { waitFor } from "../wait.ts";
 import { openWire, type Wire } from "./wire.ts";
 
-/** What is known of a stream. */
+/** State of a stream. */
 interface StreamState {
   window: number;
-  /** Whether fields of an answer have come. */
+  /** Whether response headers have arrived. */
   isAnswered: boolean;
   isEnded: boolean;
   dataBytes: number;
 }
 
-/** How an HTTP/2 connection behaves. */
+/** Options of an HTTP/2 connection. */
 export interface Http2Options {
-  /** SETTINGS_INITIAL_WINDOW_SIZE: how much of each answer may come. Default: the protocol's 65,535. */
+  /**
+   * SETTINGS_INITIAL_WINDOW_SIZE: number of bytes that the server may send per response. Default: 65,535, as in the
+   * protocol.
+   */
   readonly window?: number;
-  /** Whether windows are opened again for what came. Default true. */
+  /** Whether to send WINDOW_UPDATE for received data. Default true. */
   readonly reads?: boolean;
 }
 
 const SETTINGS_INITIAL_WINDOW = 4;
 const DEFAULT_WINDOW = 65_535;
-/** How much of a body leaves in one write, in bytes. */
+/** Number of body bytes per write. */
 const MAX_WRITE_BYTES = 65_536;
 
-/** An HTTP/2 connection of an attacker: frames are written as they are given, flow control is kept when it is asked for. */
+/** An attacker's HTTP/2 connection. It writes frames unchanged, and applies flow control only on request. */
 export class Http2Wire {
   readonly wire: Wire;
-  /** Whether the server has said that it takes no more. */
+  /** Whether the server has sent GOAWAY. */
   isGoingAway = false;
   pongs = 0;
   #nextStream = 1;
@@ -53,7 +56,7 @@ export class Http2Wire {
     });
   }
 
-  /** The number of the next stream, which is taken. */
+  /** Allocates the next stream id. */
   newStream(): number {
     const stream = this.#nextStream;
     this.#nextStream += 2;
@@ -61,7 +64,7 @@ export class Http2Wire {
     return stream;
   }
 
-  /** Sends the fields of a request, and gives its stream. */
+  /** Sends request headers. @returns the stream id */
   async request(
     fields: readonly (readonly [string, string])[],
     { isEnd = true }: { readonly isEnd?: boolean } = {},
@@ -73,9 +76,9 @@ export class Http2Wire {
   }
 
   /**
-   * Sends a body in frames of so many bytes, as the windows allow.
+   * Sends a body in frames of `size` bytes, within the flow-control windows.
    *
-   * @returns false when the stream or the connection ended before all was sent, or no window opened in time
+   * @returns false if the stream or connection ended early, or no window opened in time
    */
   async data(
     stream: number,
@@ -91,7 +94,7 @@ export class Http2Wire {
         if (!(await this.#until(isOpen, patienceMs))) return false;
         continue;
       }
-      // Many small frames leave in one write.
+      // Many small frames share one write.
       const frames: Buffer[] = [];
       for (let left = Math.min(room, MAX_WRITE_BYTES, body.byteLength - at); left > 0; ) {
         const length = Math.min(pieceBytes, left);
@@ -107,7 +110,7 @@ export class Http2Wire {
     return true;
   }
 
-  /** Whether an answer has begun, or the stream was ended. */
+  /** Whether a response has begun, or the stream has ended. */
   isAnswered(stream: number): boolean {
     const state = this.#streams.get(stream);
     return this.wire.isClosed || state === undefined || state.isAnswered || state.isEnded;
@@ -117,20 +120,24 @@ export class Http2Wire {
     return this.wire.isClosed || (this.#streams.get(stream)?.isEnded ?? true);
   }
 
-  /** How many streams are open. */
+  /** Number of open streams. */
   openStreams(): number {
     if (this.wire.isClosed) return 0;
     return [...this.#streams.values()].filter(({ isEnded }) => !isEnded).length;
   }
 
-  /** Waits until the server has taken all that was sent, or has ended the connection. */
+  /** Waits until the server has read everything sent, or has closed the connection. */
   async flushed(): Promise<void> {
     const before = this.pongs;
     await this.wire.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
-    await waitFor("a PING is answered", () => this.wire.isClosed || this.isGoingAway || this.pongs > before, 60_000);
+    await waitFor(
+      "the server answers a PING",
+      () => this.wire.isClosed || this.isGoingAway || this.pongs > before,
+      60_000,
+    );
   }
 
-  /** Waits until what came makes a condition hold; false when it does not in time. Polling would slow uploads down. */
+  /** Waits until received frames make a condition true. @returns false on timeout. Polling would slow uploads down */
   #until(condition: () => boolean, timeoutMs: number): Promise<boolean> {
     const { socket } = this.wire;
     return new Promise((resolve) => {
@@ -144,7 +151,7 @@ export class Http2Wire {
         if (condition()) settle(true);
       };
       const timer = setTimeout(() => settle(condition()), timeoutMs);
-      // Behind the listener that takes what came.
+      // This listener runs after the one that processes the frames.
       socket.on("data", look);
       socket.once("close", look);
       look();

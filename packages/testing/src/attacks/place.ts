@@ -7,7 +7,7 @@ export interface Place {
   readonly tls: boolean;
 }
 
-/** Every place that is attacked, in the order of the table's columns. */
+/** All places, in the order of the table's columns. */
 export const PLACES: readonly Place[] = [
   { title: "Node, plain", runtime: "node", tls: false },
   { title: "Node, TLS", runtime: "node", tls: true },

@@ -5,7 +5,7 @@ import type { Effort, Target } from "./attack.ts";
 import type { Http2Wire } from "./http2-wire.ts";
 import type { post } from "./requests.ts";
 
-/** Sends a request over an HTTP/2 client that keeps the protocol's rules. @throws when its stream or connection fails */
+/** Sends a request with a compliant HTTP/2 client. @throws if its stream or connection fails */
 export async function ask(
   session: ClientHttp2Session,
   fields: readonly (readonly [string, string])[],
@@ -19,7 +19,7 @@ export async function ask(
   return answer;
 }
 
-/** Asks over one HTTP/2 connection. */
+/** Creates a function that sends requests over one HTTP/2 connection. */
 export async function over<T>({ server }: Target, use: (session: ClientHttp2Session) => Promise<T>): Promise<T> {
   const session = openHttp2(server.url);
   try {
@@ -29,7 +29,7 @@ export async function over<T>({ server }: Target, use: (session: ClientHttp2Sess
   }
 }
 
-/** An attack that asks for the same again and again on one connection. */
+/** An attack that repeats a request on one connection. */
 export function asking(
   title: string,
   times: number,
@@ -48,18 +48,18 @@ export function asking(
   };
 }
 
-/** Sends a body over HTTP/1.1 so many times, each on a connection of its own, and waits for the answers. */
+/** Sends a body over HTTP/1.1 `times` times, each on its own connection, and waits for the responses. */
 export async function repeat(target: Target, times: number, request: string, body: Buffer): Promise<number> {
   for (let i = 0; i < times; i++) {
     const wire = await target.http1();
     const isSent = await wire.send(Buffer.concat([Buffer.from(request), body]));
-    if (isSent) await waitFor("an answer", () => wire.isClosed || wire.receivedBytes > 0, 120_000);
+    if (isSent) await waitFor("a response arrives", () => wire.isClosed || wire.receivedBytes > 0, 120_000);
     wire.close();
   }
   return times;
 }
 
-/** Has so many connections ask a hundred times each. Their streams stay as the server leaves them. */
+/** Opens connections that send a hundred requests each. Streams stay as the server leaves them. */
 export async function crowd(
   connections: number,
   open: () => Promise<Http2Wire>,
@@ -76,7 +76,7 @@ export async function crowd(
   return { requests: connections * 100, connections, outcome: `${left} left open` };
 }
 
-/** Asks for answers with a window of nothing on 20 connections, and goes on sending PINGs. */
+/** Requests responses with a window of 0 bytes on 20 connections, and keeps sending PINGs. */
 export function unread(target: Target, askOnce: (http2: Http2Wire) => Promise<unknown>): Promise<Effort> {
   return crowd(20, () => target.http2({ window: 0, reads: false }), askOnce);
 }

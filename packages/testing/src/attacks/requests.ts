@@ -2,7 +2,7 @@ import type { Target } from "./attack.ts";
 
 type Fields = readonly (readonly [string, string])[];
 
-/** The fields of an HTTP/2 POST. */
+/** Headers of an HTTP/2 POST. */
 export function post(path: string, contentType: string, more: Fields = []): Fields {
   return [
     [":method", "POST"],
@@ -14,23 +14,23 @@ export function post(path: string, contentType: string, more: Fields = []): Fiel
   ];
 }
 
-/** The fields of an HTTP/2 GET. */
+/** Headers of an HTTP/2 GET. */
 export function get(path: string, more: Fields = []): Fields {
   return [[":method", "GET"], [":scheme", "http"], [":authority", "attacked"], [":path", path], ...more];
 }
 
-/** A request of HTTP/1.1 up to its body. */
+/** An HTTP/1.1 request without its body. */
 export function head(method: string, target: string, fields: { readonly [name: string]: string | number }): string {
   const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
   return `${method} ${target} HTTP/1.1\r\nHost: attacked\r\n${lines.join("")}\r\n`;
 }
 
-/** The field that lets a caller in. */
+/** The header that authenticates a caller. */
 export function authorization({ server }: Target): [string, string] {
   return ["authorization", server.authorization];
 }
 
-/** A protobuf field of bytes, a text or a message. */
+/** A protobuf field of wire type bytes. */
 export function protoField(number: number, value: string | Uint8Array): Buffer {
   const bytes = Buffer.from(value as string);
   return Buffer.concat([varint(number * 8 + 2), varint(bytes.byteLength), bytes]);

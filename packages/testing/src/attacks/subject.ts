@@ -3,14 +3,14 @@ import type { HttpRequest } from "../http.ts";
 import type { RunningProcess } from "../process.ts";
 import type { Place } from "./place.ts";
 
-/** A server in a process of its own, which is attacked or fuzzed. */
+/** A server process to attack or fuzz. */
 export interface SubjectServer extends Pick<RunningProcess, "pid" | "output" | "signal"> {
   readonly url: string;
-  /** The value of `Authorization` that lets a caller in. */
+  /** Value of `Authorization` that authenticates a caller. */
   readonly authorization: string;
-  /** What an ordinary caller asks, and is answered by 200. */
+  /** Valid calls whose response is 200. */
   readonly calls: { readonly http1: OrdinaryCall; readonly http2: OrdinaryCall };
-  /** Ends it by force, and what belongs to it alone. */
+  /** Kills the server, and stops what belongs only to it. */
   end(): Promise<void>;
 }
 
@@ -19,10 +19,7 @@ interface OrdinaryCall extends Omit<HttpRequest, "agent"> {
   readonly target: string;
 }
 
-/**
- * Starts what is attacked or fuzzed, and waits until it listens. It is started as `collectable` says, and what it writes are
- * lines of JSON.
- */
+/** Starts a server with the settings of `collectable` and waits until it listens. Its output must be lines of JSON. */
 export type StartSubject<O, S extends SubjectServer = SubjectServer> = (
   place: Place,
   certificates: Certificates,

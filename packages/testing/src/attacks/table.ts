@@ -1,25 +1,25 @@
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { PLACES } from "./place.ts";
 
-/** What one attack cost at one place. */
+/** The cost of one attack at one place. */
 export interface Row {
-  /** What kind of attack it is; rows of a kind stand together. */
+  /** Kind of attack. The table groups rows by kind. */
   readonly kind: string;
   readonly attack: string;
   readonly place: string;
-  /** CPU time that the server spent for each request, in milliseconds; undefined where it did not live to tell. */
+  /** CPU time per request, in milliseconds; undefined if the server exited. */
   readonly cpuMs?: number;
-  /** Memory that it held for each connection, in bytes. */
+  /** Memory per connection, in bytes. */
   readonly heldBytes?: number;
   readonly outcome: string;
 }
 
-/** Adds a row to a file of rows; tests of several processes write it. */
+/** Appends a row to a file. Several test processes write to it. */
 export function addRow(file: string, row: Row): void {
   appendFileSync(file, `${JSON.stringify(row)}\n`);
 }
 
-/** The table of a file of rows, in Markdown; undefined when there are none. */
+/** Formats the rows of a file as a Markdown table; undefined if there are none. */
 export function tableOf(file: string): string | undefined {
   if (!existsSync(file)) return undefined;
   const rows = readFileSync(file, "utf8")
@@ -53,7 +53,7 @@ function sizeOf(bytes: number): string {
   return kib < 1000 ? `${short(kib)} KiB` : `${short(kib / 1024)} MiB`;
 }
 
-/** Two digits that count. */
+/** Formats a number with two significant digits. */
 function short(value: number): string {
   return value === 0 ? "0" : String(Number(value.toPrecision(2)));
 }

@@ -2,10 +2,10 @@ import { once } from "node:events";
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 
-/** A connection of an attacker: every byte is decided by the attack. */
+/** An attacker's connection. The attack controls every byte. */
 export class Wire {
   readonly socket: Socket;
-  /** How many bytes have come. */
+  /** Number of received bytes. */
   receivedBytes = 0;
   isClosed = false;
   #chunks: Buffer[] = [];
@@ -28,13 +28,13 @@ export class Wire {
     });
   }
 
-  /** What has come, up to a megabyte. */
+  /** Received bytes, up to a megabyte. */
   received(): Buffer {
     this.#chunks = [Buffer.concat(this.#chunks)];
     return this.#chunks[0] as Buffer;
   }
 
-  /** Sends bytes, and waits while the other end takes no more; false once the connection is closed or given up. */
+  /** Sends bytes and waits for the peer to read them. @returns false if the connection was closed or timed out */
   async send(bytes: Uint8Array | string): Promise<boolean> {
     const { socket } = this;
     if (this.isClosed || !socket.writable || this.#givenUp.aborted) return false;
@@ -59,12 +59,12 @@ export class Wire {
     return !this.isClosed;
   }
 
-  /** The other end has said that it takes no more: nothing more is sent, though the connection may stay open. */
+  /** Whether the peer has closed its receiving side. Nothing more is sent, although the connection may stay open. */
   giveUp(): void {
     this.#giveUp.abort();
   }
 
-  /** Sends bytes unless the other end takes no more; for floods that must not wait. */
+  /** Sends bytes without waiting, unless the peer has stopped reading. For floods. */
   push(bytes: Uint8Array | string): void {
     if (!this.isClosed && this.socket.writable) this.socket.write(bytes);
   }
@@ -74,16 +74,16 @@ export class Wire {
   }
 }
 
-/** How long the other end may take nothing before it is given up, in milliseconds. */
+/** Timeout for a peer that reads nothing, in milliseconds. */
 const PATIENCE_MS = 20_000;
 const MAX_KEPT_BYTES = 1024 * 1024;
 
-/** Connects to where a URL points; over TLS with the protocol that is to be spoken. */
+/** Connects to a URL; over TLS, with the given ALPN protocol. */
 export async function openWire(url: string, protocol: "h2" | "http/1.1"): Promise<Wire> {
   const { hostname, port, protocol: scheme } = new URL(url);
   const where = { host: hostname, port: Number(port) };
   const isTls = scheme === "https:";
-  // An attacker does not check certificates.
+  // An attacker does not verify certificates.
   const socket = isTls
     ? connectTls({ ...where, ALPNProtocols: [protocol], rejectUnauthorized: false })
     : connectTcp(where);
@@ -91,7 +91,7 @@ export async function openWire(url: string, protocol: "h2" | "http/1.1"): Promis
   return new Wire(socket);
 }
 
-/** Connects with TCP alone, whatever is spoken there. */
+/** Connects by TCP without TLS. */
 export async function openTcp(url: string): Promise<Wire> {
   const { hostname, port } = new URL(url);
   const socket = connectTcp({ host: hostname, port: Number(port) });

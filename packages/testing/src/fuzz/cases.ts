@@ -3,10 +3,10 @@ import type { Exchange } from "./exchange.ts";
 import { lengthOf, mutate, splitAt } from "./mutate.ts";
 import type { Script } from "./script.ts";
 
-/** One in so many scripts is a valid exchange, split at the next place. */
+/** One in this many scripts is a valid exchange, split at the next position. */
 const SPLIT_EVERY = 3;
 
-/** Scripts without end, which the seed decides. */
+/** An endless sequence of scripts, determined by the seed. */
 export function* cases(seed: number, corpus: readonly Exchange[]): Generator<Script, never> {
   const random = new Random(seed);
   const splits = everySplit(corpus, random);
@@ -16,12 +16,12 @@ export function* cases(seed: number, corpus: readonly Exchange[]): Generator<Scr
   }
 }
 
-/** Every exchange split at every place, beginning with a random one, again and again. */
+/** An endless sequence of all exchanges, each split at every position, from a random start. */
 function* everySplit(corpus: readonly Exchange[], random: Random): Generator<Script, never> {
   const places = corpus.flatMap((exchange) =>
     Array.from({ length: lengthOf(exchange) }, (_, at) => ({ exchange, at })),
   );
-  // A step that shares no factor with their number comes to each of them.
+  // A step that is coprime to their number reaches each of them.
   const step = coprimeTo(places.length, 7919);
   for (let at = random.below(places.length); ; at = (at + step) % places.length) {
     const place = places[at];

@@ -2,13 +2,13 @@ import { gzipSync } from "node:zlib";
 import { envelope } from "../http.ts";
 import { FLAG, FRAME, frame, hpackBlock, numberFrame, PREFACE, settings } from "../http2-frames.ts";
 
-/** Bytes of a valid exchange, as one end of a connection sends them. */
+/** The bytes of a valid exchange that the client sends. */
 export interface Exchange {
   readonly name: string;
   readonly protocol: "h2" | "http/1.1";
-  /** Frames of HTTP/2, or lines and bodies of HTTP/1.1. */
+  /** HTTP/2 frames, or lines and bodies of HTTP/1.1. */
   readonly pieces: readonly Buffer[];
-  /** How many answers come. */
+  /** Number of expected responses. */
   readonly answers: number;
 }
 
@@ -16,18 +16,18 @@ type Fields = readonly (readonly [string, string])[];
 
 const TRAILERS_END = Buffer.from([0x80, 0, 0, 0, 0]);
 
-/** One request, in the terms of both protocols. */
+/** A request in the terms of both HTTP versions. */
 export interface Ask {
   readonly name: string;
   readonly method: string;
   readonly path: string;
   readonly fields: Fields;
   readonly body?: Buffer;
-  /** Whether its answer does not end by itself: nothing is pipelined behind it. */
+  /** Whether its response never ends. No request is pipelined after it. */
   readonly isEndless?: true;
 }
 
-/** The exchanges of a corpus, whose first three requests have the token of a caller. */
+/** The corpus of exchanges. Its first three requests carry a valid token. */
 export function exchangesOf(asks: readonly Ask[]): Exchange[] {
   const single = asks.flatMap((ask) => [http1([ask]), http1([ask], { isChunked: true }), http2([ask])]);
   const [first, second, third] = asks as readonly [Ask, Ask, Ask];
@@ -44,17 +44,17 @@ export function exchangesOf(asks: readonly Ask[]): Exchange[] {
   return [...single, ...several];
 }
 
-/** A method, as the fuzzer calls it. */
+/** An RPC for the fuzzer. */
 interface Method {
   readonly path: string;
-  /** A message, in binary and in JSON. */
+  /** A message in binary and in JSON. */
   readonly proto: Buffer;
   readonly json: string;
-  /** The value of `Authorization` that lets a caller in. */
+  /** Value of `Authorization` that authenticates a caller. */
   readonly authorization: string;
 }
 
-/** Calls of a unary method by every protocol, each with the token of a caller and without. */
+/** Calls of a unary method over every protocol, each with and without a valid token. */
 export function callsOf({ path, proto, json, authorization }: Method): Ask[] {
   const call = (name: string, type: string, body: Buffer, more: Fields = []) =>
     withAndWithout(authorization, { name, path, type, body, more });
@@ -84,7 +84,7 @@ export function callsOf({ path, proto, json, authorization }: Method): Ask[] {
   ];
 }
 
-/** One call with the token of a caller, and the same without. */
+/** A call with a valid token, and the same call without. */
 export function withAndWithout(
   authorization: string,
   { name, path, type, body, more = [] }: { name: string; path: string; type: string; body: Buffer; more?: Fields },
@@ -99,7 +99,7 @@ export function withAndWithout(
   return [ask(name, [["authorization", authorization]]), ask(`${name}, no token`, [])];
 }
 
-/** What a page of another origin asks before it calls a method. */
+/** A CORS preflight request. */
 export function preflight(path: string): Ask {
   return {
     name: "preflight",
@@ -113,12 +113,12 @@ export function preflight(path: string): Ask {
   };
 }
 
-/** A call by gRPC, or by another protocol, which anyone may make. */
+/** An unauthenticated call over gRPC or another protocol. */
 export function openCall(name: string, path: string, body: Buffer, type = "application/grpc", more: Fields = []): Ask {
   return { name, method: "POST", path, fields: [["content-type", type], ["te", "trailers"], ...more], body };
 }
 
-/** How many requests are written at once over HTTP/1.1. */
+/** Number of requests per write over HTTP/1.1. */
 const MAX_PIPELINED = 24;
 
 interface Form {
@@ -161,7 +161,7 @@ function http2(asks: readonly Ask[], { expects = false, isPadded = false }: Form
       ...(expects ? ([["expect", "100-continue"]] as const) : []),
     ]);
     const middle = block.length >> 1;
-    // Some blocks come in two pieces.
+    // Some blocks are split into two frames.
     const isCut = i % 3 === 2;
     const end = body ? 0 : FLAG.endStream;
     pieces.push(

@@ -6,40 +6,40 @@ import { play } from "./play.ts";
 import { describeScript, formatScripts, parseScripts, type Script } from "./script.ts";
 import { Watched } from "./watched.ts";
 
-/** Connections at once, and connections between two looks at the server. */
+/** Number of concurrent connections, and of connections between two checks of the server. */
 const AT_ONCE = 24;
 const PER_BATCH = 240;
-/** Share of the time that warms the server up, and seconds between looks at its memory. */
+/** Share of the time for the warm-up, and seconds between memory checks. */
 const WARM_UP_SHARE = 0.2;
 const ROUND_SECONDS = 30;
-/** How often suspects are played by themselves: a fault may not show each time. */
+/** Number of replays of a suspect, because a bug may not occur each time. */
 const TRIES = 3;
 
-/** What is fuzzed. */
+/** The fuzzed server. */
 export interface Fuzzed {
   readonly name: string;
-  /** The requests that are split and mutated; the first three have the token of a caller. */
+  /** Requests to split and mutate. The first three carry a valid token. */
   readonly corpus: readonly Ask[];
   start(): Promise<SubjectServer>;
 }
 
-/** How something is fuzzed. */
+/** Options of a fuzz run. */
 export interface Plan {
   readonly seconds: number;
   readonly seed: number;
-  /** How many findings end it. */
+  /** Number of findings after which the run ends. */
   readonly most: number;
-  /** The file of the first finding; further ones have a number behind its name. */
+  /** File for the first finding. Further files have a number in their name. */
   readonly out: string;
-  /** Lines of the log that are no findings. */
+  /** Log lines that are not findings. */
   readonly known: RegExp | undefined;
-  /** Whether it is to end early. */
+  /** Whether to end the run early. */
   readonly isEnding: () => boolean;
 }
 
 type Start = () => Promise<Watched>;
 
-/** Plays scripts until the time is over; gives the number of findings. */
+/** Runs scripts until the time is over. @returns the number of findings */
 export async function fuzz(fuzzed: Fuzzed, { seconds, seed, most, out, known, isEnding }: Plan): Promise<number> {
   const start = async () => Watched.of(await fuzzed.start(), known);
   const scripts = cases(seed, exchangesOf(fuzzed.corpus));
@@ -55,9 +55,7 @@ export async function fuzz(fuzzed: Fuzzed, { seconds, seed, most, out, known, is
     console.log(
       `\nFINDING (seed ${seed}): ${what}\n${batch.slice(0, 3).map(describeScript).join("\n").slice(0, 6000)}`,
     );
-    console.log(
-      `all of it is in ${file}; play it again with: npm run fuzz -- --subject ${fuzzed.name} --replay ${file}\n`,
-    );
+    console.log(`saved to ${file}; to replay it, run: npm run fuzz -- --subject ${fuzzed.name} --replay ${file}\n`);
   };
   try {
     while (elapsed() < seconds && found < most && !isEnding()) {
@@ -87,14 +85,14 @@ export async function fuzz(fuzzed: Fuzzed, { seconds, seed, most, out, known, is
     }
     const leak = isWarm ? await subject.leak() : undefined;
     if (leak !== undefined) report(leak, []);
-    console.log(`${played} connections in ${Math.round(elapsed())} s; in the end ${await subject.state()}`);
+    console.log(`${played} connections in ${Math.round(elapsed())} s; at the end ${await subject.state()}`);
     return found;
   } finally {
     await subject.stop();
   }
 }
 
-/** Plays scripts, some at once; gives those whose answers did not come. */
+/** Runs scripts, some of them concurrently. @returns the scripts without their expected responses */
 async function playAll(subject: Watched, batch: readonly Script[]): Promise<{ script: Script; why: string }[]> {
   const unanswered: { script: Script; why: string }[] = [];
   const queue = [...batch];
@@ -108,7 +106,7 @@ async function playAll(subject: Watched, batch: readonly Script[]): Promise<{ sc
   return unanswered;
 }
 
-/** What is left of a batch that is halved for as long as one half makes the server fail. */
+/** Bisects a batch as long as one half makes the server fail. @returns the rest */
 async function suspectsOf(
   start: Start,
   batch: readonly Script[],
@@ -143,7 +141,7 @@ async function firstFailing(
   return undefined;
 }
 
-/** The first script of a batch after which the server keeps a connection open; all of them where none does. */
+/** The first script of a batch after which the server keeps a connection open; all scripts if none does. */
 async function leakersOf(
   start: Start,
   batch: readonly Script[],
@@ -153,7 +151,7 @@ async function leakersOf(
   try {
     for (const script of batch) {
       const before = subject.descriptors();
-      // Many at once, so that one connection that is slow to close is no finding.
+      // Many copies at once, so a single connection that closes slowly is no finding.
       await Promise.all(Array.from({ length: AT_ONCE }, () => play(subject.server.url, script)));
       if (isEnding() || !(await subject.isBackTo(before + AT_ONCE / 2))) return [script];
     }
@@ -163,7 +161,7 @@ async function leakersOf(
   }
 }
 
-/** Plays the scripts of a file; gives the number of findings. */
+/** Replays the scripts of a file. @returns the number of findings */
 export async function replay(fuzzed: Fuzzed, file: string, known: RegExp | undefined): Promise<number> {
   const scripts = parseScripts(readFileSync(file, "utf8"));
   const subject = await Watched.of(await fuzzed.start(), known);

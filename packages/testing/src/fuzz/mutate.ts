@@ -5,7 +5,7 @@ import type { Script, Step } from "./script.ts";
 
 const MAX_BYTES = 300_000;
 
-/** An exchange as it is, cut in two packets at this byte. */
+/** An unchanged exchange, split into two packets at a byte. */
 export function splitAt(exchange: Exchange, at: number): Script {
   const bytes = Buffer.concat(exchange.pieces);
   const { name, protocol, answers } = exchange;
@@ -13,12 +13,12 @@ export function splitAt(exchange: Exchange, at: number): Script {
   return { name: `${name}, split at ${at}`, protocol, steps, answers };
 }
 
-/** How many bytes an exchange has. */
+/** Number of bytes of an exchange. */
 export function lengthOf({ pieces }: Exchange): number {
   return pieces.reduce((sum, { length }) => sum + length, 0);
 }
 
-/** An exchange with faults. */
+/** An exchange with mutations. */
 export function mutate(random: Random, corpus: readonly Exchange[]): Script {
   const exchange = random.pick(corpus);
   let pieces = [...exchange.pieces];
@@ -32,7 +32,7 @@ export function mutate(random: Random, corpus: readonly Exchange[]): Script {
   return { name: exchange.name, protocol: exchange.protocol, steps: ended(random, paused) };
 }
 
-/** Ends a connection somewhere, or leaves that to the player of the script. */
+/** Closes a connection at some point, or leaves this to the player. */
 function ended(random: Random, steps: readonly Step[]): Step[] {
   const how = random.below(4);
   if (how === 0) return [...steps];
@@ -41,7 +41,7 @@ function ended(random: Random, steps: readonly Step[]): Step[] {
   return [...steps.slice(0, at), { kind }];
 }
 
-/** The packets that bytes leave in: one, one a piece, random ones, or one a byte. */
+/** Splits bytes into packets: one in total, one per piece, random ones, or one per byte. */
 function packets(random: Random, bytes: Buffer, pieces: readonly Buffer[]): Buffer[] {
   const how = random.below(10);
   if (how < 5 || bytes.length === 0) return [bytes];
@@ -87,7 +87,7 @@ const insert = inPiece((random, piece) => {
   return Buffer.concat([piece.subarray(0, at), text, piece.subarray(at)]);
 });
 
-/** Texts that mean something to one parser or another. */
+/** Strings with a special meaning in HTTP/1.1 or HTTP/2. */
 const TEXTS = [
   ...[
     "\r\n",
@@ -145,7 +145,7 @@ const swap: Change = (random, pieces) => {
 
 const truncate: Change = (random, pieces) => pieces.slice(0, random.below(pieces.length + 1));
 
-/** Another exchange's pieces between these: streams of the same number meet. */
+/** Interleaves another exchange that uses the same stream ids. */
 const interleave: Change = (random, pieces, { protocol }, corpus) => {
   const other = random.pick(random.chance(0.9) ? corpus.filter((exchange) => exchange.protocol === protocol) : corpus);
   const rest = other.pieces.slice(random.chance(0.8) && protocol === "h2" ? 3 : 0);
@@ -153,7 +153,7 @@ const interleave: Change = (random, pieces, { protocol }, corpus) => {
   return [...pieces.slice(0, at), ...rest, ...pieces.slice(at)];
 };
 
-/** One field of a frame's header (RFC 9113, 4.1) becomes another. */
+/** Changes one field of a frame header (RFC 9113, 4.1). */
 const changeFrame = inPiece((random, piece) => {
   if (piece.length < 9) return piece;
   switch (random.below(5)) {
@@ -174,13 +174,13 @@ const changeFrame = inPiece((random, piece) => {
       );
       break;
     default:
-      // Padding as long as all, or longer.
+      // Padding as long as the payload, or longer.
       piece.writeUInt8(piece.readUInt8(4) | 8, 4);
   }
   return piece;
 });
 
-/** A frame that may come at any time, between any two. */
+/** A frame that is valid between any two others. */
 const addFrame: Change = (random, pieces) => {
   const stream = random.pick([0, 1, 1, 3, 5, 23, 2, 0x7fffffff]);
   const made = random.pick([

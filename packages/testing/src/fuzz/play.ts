@@ -4,15 +4,15 @@ import { FLAG, FRAME, FrameReader } from "../http2-frames.ts";
 import { pause } from "../wait.ts";
 import type { Script } from "./script.ts";
 
-/** How long a connection may take to be made, and a valid exchange to be answered, in milliseconds. */
+/** Timeout for a connection, and for the response to a valid exchange, in milliseconds. */
 const PATIENCE_MS = 20_000;
-/** How long an answer to what is not valid is waited for, in milliseconds: it may come or not. */
+/** How long to wait for a response to an invalid exchange, in milliseconds. It may never arrive. */
 const LINGER_MS = 30;
 
-/** Plays a script on a connection of its own; gives why it failed, if an answer was due. */
+/** Runs a script on its own connection. @returns the failure, if a response was expected */
 export async function play(url: string, script: Script): Promise<string | undefined> {
   const wire = await Promise.race([openWire(url, script.protocol).catch(() => {}), pause(PATIENCE_MS)]);
-  if (!wire) return "no connection was made";
+  if (!wire) return "the connection could not be opened";
   const { socket } = wire;
   const answers = countAnswers(socket, script.protocol);
   for (const step of script.steps) {
@@ -30,10 +30,10 @@ export async function play(url: string, script: Script): Promise<string | undefi
   const came = answers();
   socket.destroy();
   if (!wire.isClosed) await new Promise((resolve) => socket.once("close", resolve));
-  return due !== undefined && came < due ? `${came} of ${due} answers came` : undefined;
+  return due !== undefined && came < due ? `${came} of ${due} responses arrived` : undefined;
 }
 
-/** Writes a packet, and lets it leave. */
+/** Writes a packet and flushes it. */
 function written(socket: Socket, bytes: Buffer): Promise<void> {
   if (!socket.writable) return Promise.resolve();
   return new Promise((resolve) => {
@@ -46,13 +46,13 @@ function written(socket: Socket, bytes: Buffer): Promise<void> {
   });
 }
 
-/** TLS ends with a reset where TCP does below it. */
+/** Resets the TCP connection. Node cannot send a reset over TLS, so it destroys the socket. */
 function reset(socket: Socket): void {
   if ("encrypted" in socket) socket.destroy();
   else socket.resetAndDestroy();
 }
 
-/** Counts answers as they come: those that have begun. */
+/** Counts the responses that have begun. */
 function countAnswers(socket: Socket, protocol: Script["protocol"]): () => number {
   if (protocol === "h2") {
     const answered = new Set<number>();
@@ -69,7 +69,7 @@ function countAnswers(socket: Socket, protocol: Script["protocol"]): () => numbe
   socket.on("data", (chunk: Buffer) => {
     const text = tail + chunk.toString("latin1");
     count += text.match(/HTTP\/1\.1 [2-5]\d\d /g)?.length ?? 0;
-    // Not enough to be counted twice.
+    // Too short to contain the same response twice.
     tail = text.slice(-12);
   });
   return () => count;

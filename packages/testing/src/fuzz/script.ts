@@ -1,20 +1,20 @@
-/** What one connection does, step by step. */
+/** The steps of one connection. */
 export interface Script {
   readonly name: string;
   readonly protocol: "h2" | "http/1.1";
   readonly steps: readonly Step[];
-  /** How many answers have to come; undefined where what is sent is not valid. */
+  /** Number of expected responses; undefined for an invalid exchange. */
   readonly answers?: number;
 }
 
-/** A step: bytes in a packet of their own, a pause, or the end of the connection. */
+/** A step: bytes in their own packet, a pause, or the end of the connection. */
 export type Step =
   | { readonly kind: "send"; readonly bytes: Buffer }
   | { readonly kind: "wait"; readonly ms: number }
   | { readonly kind: "end" }
   | { readonly kind: "reset" };
 
-/** Scripts as text, to be kept and played again; bytes are in base64. */
+/** Serializes scripts for a replay. Bytes are in base64. */
 export function formatScripts(scripts: readonly Script[]): string {
   const asText = (_key: string, value: unknown) =>
     value !== null && typeof value === "object" && "type" in value && value.type === "Buffer" && "data" in value
@@ -23,7 +23,7 @@ export function formatScripts(scripts: readonly Script[]): string {
   return `${JSON.stringify(scripts, asText, 1)}\n`;
 }
 
-/** The scripts of such a text. */
+/** Parses serialized scripts. */
 export function parseScripts(text: string): Script[] {
   const scripts = JSON.parse(text) as (Omit<Script, "steps"> & { steps: (Step & { bytes: string })[] })[];
   return scripts.map((script) => ({
@@ -34,7 +34,7 @@ export function parseScripts(text: string): Script[] {
   }));
 }
 
-/** Scripts for a reader: what is sent in hexadecimal digits, step by step. */
+/** Formats a script for people, with bytes in hexadecimal. */
 export function describeScript({ name, protocol, steps }: Script): string {
   const lines = steps.map((step) => {
     if (step.kind === "send") return `  send ${step.bytes.toString("hex")}`;
