@@ -1,18 +1,21 @@
 import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
 
-/** Tests that need minutes, wherever they stand: `npm run test:all` runs them, `npm test` does not. */
+/** Tests that take seconds or minutes. Only `npm run test:all` runs them. */
 const LONG = "**/*.long.test.ts";
 
-/** Those of `npm test` that try every way to call the service: it runs them with some ways, `npm run test:all` with the others. */
+/**
+ * Tests with many clients, stores and runtimes. `npm test` runs some of the combinations, and `npm run test:all` the
+ * others.
+ */
 const MATRICES = ["**/*.matrix.test.ts"];
 
-/** On the service, and on the port of the transport. */
+/** Attacks on the service, and on the transport alone. */
 const ATTACKS = "{test,packages/*/test}/attacks/**/*.test.ts";
 
-/** What imports a package of ours by its name has its sources. */
+/** Imports of our own packages by name resolve to their sources. */
 const resolve = { tsconfigPaths: true };
 
-/** Scripts of Redis are imported as texts. */
+/** Imports Redis scripts as strings. */
 const plugins = [
   {
     name: "lua",
@@ -23,14 +26,14 @@ const plugins = [
 
 const INSTALLED = "**/node_modules/**";
 
-/** `npm test` runs the first two projects. With `--mode short`, `faults` and `attacks` are a part of what they are by themselves. */
+/** `npm test` runs the first two projects. With `--mode short`, `faults` and `attacks` run a part of their tests. */
 export default defineConfig(({ mode }) => {
   const isShort = mode === "short";
   const projects: TestProjectInlineConfiguration[] = [
     project("units", {
       include: ["{src,scripts,packages/*/src}/**/*.test.ts"],
       exclude: [LONG],
-      // As in those below, files leave nothing behind, so that a process runs several and loads what they share once.
+      // Files leave no state behind, so one process can run several of them and load shared modules once.
       isolate: false,
     }),
     project("service", {
@@ -40,7 +43,7 @@ export default defineConfig(({ mode }) => {
       isolate: false,
     }),
     project("long", { include: [LONG, ...MATRICES], provide: { matrixShare: "the rest" }, isolate: false }),
-    // They wait for failovers. What a fault leaves of the machine is for its own load.
+    // These tests wait for failovers. They need the whole machine for their load.
     project("faults", {
       include: isShort ? ["test/faults/history.test.ts"] : ["test/faults/*.test.ts"],
       provide: { isShort },
@@ -48,25 +51,25 @@ export default defineConfig(({ mode }) => {
       disableConsoleIntercept: true,
       sequence: { groupOrder: 1 },
     }),
-    // What an attack costs is measured: nothing else may run.
+    // These tests measure CPU time and memory, so nothing else may run.
     project("attacks", {
       include: [ATTACKS],
       globalSetup: "packages/testing/src/attacks/global-setup.ts",
       provide: { isShort },
       testTimeout: 400_000,
       maxWorkers: 2,
-      // Of attacks that only wait.
+      // For attacks that only wait.
       maxConcurrency: 8,
       sequence: { groupOrder: 2 },
     }),
-    // What operators do now and then, with figures; they say how much time it takes on a machine that does nothing else.
+    // Operator tasks with measured durations, for an idle machine.
     project("rehearsals", {
       include: ["test/rehearsals/*.test.ts"],
       testTimeout: 600_000,
       maxWorkers: 1,
       disableConsoleIntercept: true,
     }),
-    // The first time, Go compiles for minutes.
+    // The first compilation by Go takes minutes.
     project("go", { include: ["test/go/*.test.ts"], testTimeout: 900_000 }),
   ];
   return {
@@ -79,7 +82,7 @@ export default defineConfig(({ mode }) => {
   };
 });
 
-/** A project of the tests, with what they have in common. */
+/** A project with the common options. */
 function project(
   name: string,
   options: NonNullable<TestProjectInlineConfiguration["test"]>,
@@ -89,10 +92,10 @@ function project(
     plugins,
     test: {
       name,
-      // Nothing waits this long but what hangs, however busy the machine is; longer than `waitFor`, which says for what.
+      // Only a hanging test reaches this timeout. It is longer than that of `waitFor`, whose error names the condition.
       testTimeout: 180_000,
       hookTimeout: 180_000,
-      // Most tests wait for servers in processes of their own.
+      // Most tests wait for servers in other processes.
       maxWorkers: 4,
       ...options,
       exclude: [INSTALLED, ...(options.exclude ?? [])],

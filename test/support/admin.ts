@@ -13,14 +13,14 @@ import { ADMIN_TOKEN } from "./server.ts";
 
 export { ADMIN_ENV, ADMIN_TOKEN } from "./server.ts";
 
-/** How a client of AdminService speaks. */
+/** Options of an AdminService client. */
 export interface AdminClientOptions extends ConnectClientOptions {
   readonly name: string;
-  /** Whether it is one of grpc-js. Default: of connect-node. */
+  /** Whether to use grpc-js. Default: connect-node. */
   readonly isGrpcJs?: boolean;
 }
 
-/** Every way that AdminService is called. */
+/** All clients that the tests call AdminService with. */
 export const ADMIN_CLIENTS: readonly AdminClientOptions[] = [
   { name: "gRPC", protocol: "grpc", httpVersion: "2", binary: true },
   { name: "gRPC-Web", protocol: "grpc-web", httpVersion: "1.1", binary: true },
@@ -29,12 +29,12 @@ export const ADMIN_CLIENTS: readonly AdminClientOptions[] = [
   { name: "gRPC by grpc-js", protocol: "grpc", httpVersion: "2", binary: true, isGrpcJs: true },
 ];
 
-/** A transport of such a client, and what ends its connections. */
+/** Opens a transport, and returns it with a function that closes its connections. */
 export function openAdminTransport(url: string, { isGrpcJs = false, ...options }: Omit<AdminClientOptions, "name">) {
   return isGrpcJs ? openGrpcJsTransport(url) : openTransport(url, options);
 }
 
-/** AdminService of a server for the tests of a suite: a client that presents the token that it is given. */
+/** Creates a factory of AdminService clients for a suite. The client presents the given token. */
 export function suiteAdmins(server: { readonly url: string }, options: Omit<AdminClientOptions, "name">) {
   const opened = forSuite(
     () => openAdminTransport(server.url, options),
@@ -43,7 +43,7 @@ export function suiteAdmins(server: { readonly url: string }, options: Omit<Admi
   return (token = ADMIN_TOKEN) => createClient(AdminService, presenting(opened.transport, token));
 }
 
-/** The roles of API tokens, by the names that errors have for them. */
+/** Roles of API tokens, by their names in errors. */
 export const ROLE_VALUES: { readonly [role in RoleName]: Role } = {
   resolve: Role.RESOLVE,
   read: Role.READ,
@@ -51,17 +51,17 @@ export const ROLE_VALUES: { readonly [role in RoleName]: Role } = {
   admin: Role.ADMIN,
 };
 
-/** Header fields that present an API token. */
+/** The header that presents an API token. */
 export function bearer(token: string): { authorization: string } {
   return { authorization: `Token ${token}` };
 }
 
-/** AdminService of a server as the bearer of a token. */
+/** An AdminService client with an API token. */
 export function adminOf(url: string, token = ADMIN_TOKEN): Client<typeof AdminService> {
   return createClient(AdminService, presenting(createConnectTransport({ baseUrl: url, httpVersion: "1.1" }), token));
 }
 
-/** A transport whose calls present an API token. */
+/** A transport that presents an API token with each call. */
 export function presenting(transport: Transport, token: string): Transport {
   return {
     unary: (method, signal, timeoutMs, header, input, values) => {
@@ -73,15 +73,15 @@ export function presenting(transport: Transport, token: string): Transport {
   };
 }
 
-/** The environment `NAME/Customer`, which every server of the tests has. */
+/** The environment `NAME/Customer`. Every test server has it. */
 export function customerOf({ environment }: { readonly environment: string }) {
   return { name: environment, tag: ApiEnvironmentTag.CUSTOMER };
 }
 
-/** A name that no environment has. */
+/** An unused environment name. */
 export const newName = () => `e${crypto.randomUUID().slice(0, 8)}`;
 
-/** Makes an API token of the environment `NAME/Customer`. */
+/** Creates an API token of the environment `NAME/Customer`. */
 export async function issueToken(server: { readonly url: string; readonly environment: string }, role: RoleName) {
   const request = { environment: customerOf(server), displayName: `of role ${role}`, role: ROLE_VALUES[role] };
   const { token, apiToken } = await adminOf(server.url).createApiToken(request);
@@ -89,8 +89,8 @@ export async function issueToken(server: { readonly url: string; readonly enviro
 }
 
 /**
- * Has an API token of the environment `NAME/Customer` end in a second, and tells when. A machine that was held up for
- * longer asked for an end in the past: it asks again.
+ * Sets the expiry time of an API token of `NAME/Customer` to one second from now. A busy machine may be too late for
+ * that, so it tries again. @returns the expiry time
  */
 export async function endSoon(
   server: { readonly url: string; readonly environment: string },
@@ -108,7 +108,7 @@ export async function endSoon(
   }
 }
 
-/** Every event of an environment that a filter lets through, from all pages. */
+/** All audit events of an environment that match a filter, from all pages. */
 export async function auditEventsOf(
   server: { readonly url: string; readonly environment: string },
   filter: object = {},
@@ -120,7 +120,7 @@ export async function auditEventsOf(
   );
 }
 
-/** What all pages have together. */
+/** The items of all pages. */
 export async function allPages<P extends { readonly nextPageToken: string }, T>(
   read: (pageToken: string) => Promise<P>,
   itemsOf: (page: P) => readonly T[],

@@ -12,6 +12,6 @@ export async function bundleForBrowser(entry: string): Promise<string> {
     logLevel: "warning",
   });
   const [file] = outputFiles;
-  if (!file) throw new Error(`nothing was made of ${entry}`);
+  if (!file) throw new Error(`no output for ${entry}`);
   return file.text;
 }

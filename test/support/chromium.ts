@@ -9,17 +9,17 @@ import { describe, inject } from "vitest";
 
 const chromiumPath = inject("chromiumPath");
 
-/** A suite that is left out where there is no Chromium. */
+/** A suite that is skipped if Chromium is not installed. */
 export const describeWithChromium = describe.skipIf(chromiumPath === undefined);
 
 /** A browser with an empty profile. */
 export interface TestBrowser {
   readonly context: BrowserContext;
-  /** Ends it and removes its profile. */
+  /** Closes it and deletes its profile. */
   close(): Promise<void>;
 }
 
-/** A browser for a suite. */
+/** Opens a browser for a suite. */
 export function suiteBrowser(): TestBrowser {
   return forSuite(
     () => startChromium(chromiumPath ?? ""),
@@ -27,7 +27,7 @@ export function suiteBrowser(): TestBrowser {
   );
 }
 
-/** Starts Chromium without a window; it can reach 127.0.0.1 alone. */
+/** Starts Chromium in headless mode. It can reach only 127.0.0.1. */
 async function startChromium(executablePath: string): Promise<TestBrowser> {
   const profile = mkdtempSync(join(tmpdir(), "ugs-chromium-"));
   const context = await chromium.launchPersistentContext(profile, {
@@ -44,7 +44,7 @@ async function startChromium(executablePath: string): Promise<TestBrowser> {
       "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     ],
   });
-  // As long as `waitFor`: a busy machine may need more than Playwright's 30 s.
+  // The timeout of `waitFor`: a busy machine may need more than Playwright's 30 s.
   context.setDefaultTimeout(120_000);
   return {
     context,
@@ -55,14 +55,14 @@ async function startChromium(executablePath: string): Promise<TestBrowser> {
   };
 }
 
-/** A page on an origin of its own. */
+/** A page with its own origin. */
 export interface PageServer {
   /** Such as `http://127.0.0.1:1234`. */
   readonly origin: string;
   close(): Promise<void>;
 }
 
-/** Serves one page whose script is `script`. */
+/** Serves a page that runs `script`. */
 export async function servePage(script: string): Promise<PageServer> {
   const server = createServer((req, res) => {
     if (req.url === "/script.js") {
@@ -87,29 +87,29 @@ export async function servePage(script: string): Promise<PageServer> {
 }
 
 /**
- * Stops the clock of a page, which is installed: from here on it moves by hand alone. It stops ten seconds ahead, which no
- * busy machine passes before.
+ * Stops the clock that the page has installed. From then on, only the test moves it. It stops 10 s in the future, which
+ * a busy machine does not reach before.
  */
 export async function stopClock(page: Page): Promise<void> {
   await page.clock.pauseAt(await page.evaluate(() => Date.now() + 10_000));
 }
 
-/** What a page is answered. */
+/** Responses to a page. */
 export interface Answers {
-  /** How many answers came to requests for a path. */
+  /** Number of responses for a path. */
   count(path: string): number;
-  /** Headers and bodies of all answers. */
+  /** Headers and bodies of all responses. */
   texts(): Promise<string>;
 }
 
-/** Records what a page is answered from now on. */
+/** Records the responses to a page from now on. */
 export function recordAnswers(page: Page): Answers {
   const paths: string[] = [];
   const texts: Promise<string>[] = [];
   page.on("response", (response) => {
     paths.push(new URL(response.url()).pathname);
     const headers = response.allHeaders().then((all) => JSON.stringify(all));
-    // What a navigation cut off, or a test answered itself, has no text; nor anything when the page is closed.
+    // There is no body if a navigation cancels the request, the test responds itself, or the page is closed.
     texts.push(...[headers, response.text()].map((each) => each.catch(() => "")));
   });
   return {

@@ -4,18 +4,18 @@ import type { ClientProtocol, ServiceClient } from "./clients/types.ts";
 
 export * from "./clients/types.ts";
 
-/** A way to call the service, as a row of the matrix. */
+/** A client configuration: a row of the matrix. */
 export interface ClientRow {
   readonly name: string;
   readonly protocol: ClientProtocol;
-  /** Whether a GET takes any body; fetch's fields ride in the query, which is short. */
+  /** Whether a GET accepts a body of any size. fetch puts the fields into the query, whose length is limited. */
   readonly longGets: boolean;
   readonly open: (url: string) => ServiceClient;
-  /** The same, with requests and answers compressed; undefined where the client cannot. */
+  /** The same client with compressed requests and responses; undefined if the client cannot compress. */
   readonly openGzip?: (url: string) => ServiceClient;
 }
 
-/** Every client configuration that the service is proved with. */
+/** All client configurations that the tests use. */
 export const CLIENTS: readonly ClientRow[] = [
   connectRow("gRPC by connect-node", "grpc", "2", true),
   connectRow("gRPC-Web over HTTP/1.1", "grpc-web", "1.1", true),
@@ -40,7 +40,7 @@ export const CLIENTS: readonly ClientRow[] = [
   { name: "REST by fetch", protocol: "rest", longGets: false, open: fetchClient },
 ];
 
-/** The client whose answers others are compared with: it tells of every field. */
+/** The client that other clients are compared with. It reports every field. */
 export function openReference(url: string): ServiceClient {
   return connectClient(url, { protocol: "connect", httpVersion: "1.1", binary: false });
 }

@@ -9,52 +9,60 @@ import type { TestBrowser } from "./chromium.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** The rules of WCAG 2.2 AA, as axe-core names them. */
+/** The rules of WCAG 2.2 AA, by their axe-core names. */
 const WCAG_22_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
-/** Where pictures of pages are, which `CONSOLE_PICTURES=1` makes anew. */
+/** Folder of the screenshots. `CONSOLE_PICTURES=1` updates them. */
 const PICTURES = `${ROOT}/docs/console`;
 
-/** The rules among them that are of colours. */
+/** The rules that concern colors. */
 const OF_COLOURS = ["color-contrast", "link-in-text-block"];
 
-/** Every rule but them. */
+/** All other rules. */
 const NOT_OF_COLOURS = Object.fromEntries(OF_COLOURS.map((rule) => [rule, { enabled: false }]));
 
-/** How a page is looked at, and by which rules: dark it has other colours alone, and at 200 %, which leaves half of the width, none. */
+/**
+ * Views of a page and the rules to check. The dark view differs only in colors. At 200 % the width is halved and the
+ * colors are the same.
+ */
 const LOOKS = {
   light: { width: 1280, height: 800, colorScheme: "light", run: { runOnly: WCAG_22_AA } },
   dark: { width: 1280, height: 800, colorScheme: "dark", run: { runOnly: OF_COLOURS } },
   "at 200 %": { width: 640, height: 400, colorScheme: "light", run: { runOnly: WCAG_22_AA, rules: NOT_OF_COLOURS } },
 } as const;
 
-/** The console in a browser, and what it must never do. */
+/** The console in a browser. */
 export interface TestConsole {
   readonly page: Page;
-  /** Moves the focus by Tab to what has this role and name, as a person does who has no mouse. */
+  /** Moves the focus with Tab to the element with a role and name, like a user without a mouse. */
   tabTo(role: Parameters<Page["getByRole"]>[0], name: string): Promise<void>;
-  /** Moves to a field and types a text in place of what is in it. */
+  /** Moves to a field and replaces its text. */
   type(label: string, text: string): Promise<void>;
   /** Types a text into a field and presses Enter. */
   enter(label: string, text: string): Promise<void>;
-  /** Moves to a list of choices and chooses the one that begins with a text. */
+  /** Moves to a list box and selects the option that begins with a text. */
   choose(label: string, text: string): Promise<void>;
-  /** Moves to a button or link and presses Enter; returns once the page that a link leads to is shown. */
+  /** Moves to a button or link and presses Enter. For a link, waits until its page is shown. */
   press(role: "button" | "link", name: string): Promise<void>;
-  /** Waits until the live region says something. */
+  /** Waits until the live region contains a text. */
   says(text: string): Promise<void>;
-  /** Waits until an alert says something. */
+  /** Waits until an alert contains a text. */
   alerts(text: string): Promise<void>;
   signIn(token: string): Promise<void>;
-  /** Holds a page, or a dialog, against WCAG 2.2 AA in every look. */
+  /** Checks a page or dialog against WCAG 2.2 AA in every view. */
   look(name: string): Promise<void>;
-  /** Looks at a page, and makes its picture where that is asked for. */
+  /** Checks a page, and takes its screenshot if requested. */
   picture(name: string): Promise<void>;
-  /** Closes the page. Expects that the browser refused nothing, that nobody else was asked, and that nothing was kept. */
+  /**
+   * Closes the page. Expects no violations of the content security policy, no requests to other origins, and no stored
+   * data.
+   */
   leave(): Promise<void>;
 }
 
-/** Opens the console of a server. @param options `at`: from where; `hasClock`: whether its time is moved by the test */
+/**
+ * Opens the console of a server. @param options `at`: hash of the URL; `hasClock`: whether the test controls the clock
+ */
 export async function openConsole(
   { context }: TestBrowser,
   url: string,
@@ -67,7 +75,7 @@ export async function openConsole(
   const complaints: string[] = [];
   page.on("request", (request) => requested.push(request.url()));
   page.on("console", (message) => {
-    // Answers that are errors, and calls that a test breaks off, are among what is tried.
+    // Error responses and requests that a test aborts are expected.
     const isAnswer = /^Failed to load resource: (?:the server responded|net::ERR_FAILED)/.test(message.text());
     if (["error", "warning"].includes(message.type()) && !isAnswer) complaints.push(message.text());
   });
@@ -94,11 +102,11 @@ export async function openConsole(
         wanted,
       );
       if (isThere) return;
-      // To look for it is slow in a long table, and needed only where it was drawn anew.
+      // This lookup is slow in a long table, and only needed after the element was rendered again.
       if (!isShown) wanted = await locator.elementHandles();
       await page.keyboard.press("Tab");
     }
-    throw new Error(`Tab does not come to ${what}`);
+    throw new Error(`Tab does not reach ${what}`);
   };
   const tested: TestConsole = {
     page,
@@ -115,17 +123,18 @@ export async function openConsole(
     },
     async choose(label, text) {
       await tested.tabTo("combobox", label);
-      // By arrows: a choice that is typed takes any pause between two letters for the beginning of another.
+      // Arrow keys, because typing a name restarts the search after any pause between two letters.
       await page.keyboard.press("Home");
       const chosen = page.locator(":focus").locator("option:checked");
-      await waitFor(`${text} is chosen`, async () => {
+      await waitFor(`${text} is selected`, async () => {
         if ((await chosen.innerText()).startsWith(text)) return true;
         return page.keyboard.press("ArrowDown");
       });
     },
     async press(role, name) {
       await tested.tabTo(role, name);
-      // Until then, the next step would be done on the page before. It listens later than the console, so it is told later.
+      // Without this, the next step would act on the previous page. This listener was added after the console's, so it
+      // runs later.
       const followed = await page.evaluateHandle(() => ({
         isDone: new Promise<void>((resolve) => addEventListener("hashchange", () => resolve(), { once: true })),
       }));
@@ -180,16 +189,16 @@ export async function openConsole(
   return tested;
 }
 
-/** What a page reads again and again: which answers, and how often in milliseconds. */
+/** Resources that a page polls, and the interval in milliseconds. */
 const READINGS = {
   metrics: { url: "**/metrics", everyMs: 5000 },
   audit: { url: "**/ListAuditEvents", everyMs: 2000 },
 } as const;
 
-/** Moves the clock of a page that was opened with `hasClock`, reading by reading, until it shows something. */
+/** Moves the clock of a page opened with `hasClock`, one poll at a time, until it shows something. */
 export async function readUntil(page: Page, reading: keyof typeof READINGS, shown: Locator): Promise<void> {
   const { url, everyMs } = READINGS[reading];
-  await waitFor("the page shows what it has read", async () => {
+  await waitFor("the page shows the data it has read", async () => {
     const one = [page.waitForResponse(url), shown.first().waitFor()].map((each) => each.catch(() => undefined));
     await page.clock.fastForward(everyMs);
     await Promise.race(one);
@@ -197,10 +206,10 @@ export async function readUntil(page: Page, reading: keyof typeof READINGS, show
   });
 }
 
-/** What of a page axe-core finds to break WCAG 2.2 AA. */
+/** The violations of WCAG 2.2 AA that axe-core finds on a page. */
 async function violationsOf(page: Page, run: RunOptions): Promise<string[]> {
   if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(AXE);
-  await waitFor("the page has read what it shows", async () => (await page.getByText("Reading …").count()) === 0);
+  await waitFor("the page has finished reading", async () => (await page.getByText("Reading …").count()) === 0);
   return page.evaluate(async (options) => {
     const { axe } = globalThis as unknown as { axe: typeof import("axe-core") };
     const { violations } = await axe.run(document, { ...options, resultTypes: ["violations"] });

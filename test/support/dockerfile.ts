@@ -3,7 +3,7 @@ import { chmodSync, cpSync, mkdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { ROOT } from "@user-group-service/testing/process";
 
-/** An instruction of a Dockerfile: its name, its flags, and the rest of it in one line. */
+/** An instruction of a Dockerfile: its name, its flags, and its arguments on one line. */
 export interface Instruction {
   readonly name: string;
   readonly flags: { readonly [name: string]: string };
@@ -12,13 +12,13 @@ export interface Instruction {
 
 /** A stage of a Dockerfile. */
 export interface Stage {
-  /** The image that it begins with. */
+  /** Base image of the stage. */
   readonly from: string;
   readonly name: string | undefined;
   readonly instructions: readonly Instruction[];
 }
 
-/** Reads the stages of a Dockerfile. */
+/** Parses the stages of a Dockerfile. */
 export function readStages(path: string): Stage[] {
   const lines = readFileSync(path, "utf8")
     .replace(/^#.*\n/gm, "")
@@ -36,7 +36,7 @@ export function readStages(path: string): Stage[] {
   return stages;
 }
 
-/** How a container of a stage starts, and as whom. */
+/** Entry point and user of a stage's container. */
 export interface Container {
   readonly env: { readonly [name: string]: string };
   readonly user: string;
@@ -46,12 +46,12 @@ export interface Container {
 }
 
 /**
- * Does in folders what a stage says: `COPY` and `RUN` on the machine as it is, in the working folder below the root.
+ * Executes the `COPY` and `RUN` instructions of a stage in a folder of this machine.
  *
  * @param root the folder that stands for `/`
- * @param roots those of earlier stages, by name
- * @returns how a container of it starts
- * @throws at an instruction that it does not know
+ * @param roots the root folders of earlier stages, by name
+ * @returns how its container starts
+ * @throws if an instruction is not supported
  */
 export function carryOut(stage: Stage, root: string, roots: ReadonlyMap<string, string>): Container {
   let folder = "/";
@@ -97,13 +97,13 @@ export function carryOut(stage: Stage, root: string, roots: ReadonlyMap<string, 
   };
   for (const instruction of stage.instructions) {
     const carry = known[instruction.name];
-    if (!carry) throw new Error(`${instruction.name} of the Dockerfile is not known here`);
+    if (!carry) throw new Error(`this test does not support ${instruction.name} in a Dockerfile`);
     carry(instruction);
   }
   return { env, user, labels, healthcheck, command: [...entrypoint, ...command] };
 }
 
-/** Copies what of the repository is sent to the builder, by `.dockerignore`: of its lines the last one that fits decides. */
+/** Copies the build context, without the files that `.dockerignore` excludes. The last matching line decides. */
 function copyContext(to: string): void {
   const rules = readFileSync(join(ROOT, ".dockerignore"), "utf8")
     .split("\n")
@@ -120,7 +120,7 @@ function copyContext(to: string): void {
   }
 }
 
-/** A pattern of `.dockerignore` fits a path and whatever is below it. */
+/** A pattern of `.dockerignore` matches a path and everything below it. */
 function regexOf(pattern: string): RegExp {
   const escaped = pattern.replace(/[.+^${}()|[\]\\]/g, "\\$&");
   const text = escaped.replace(/\*\*\/|\*/g, (stars) => (stars === "*" ? "[^/]*" : "(?:.*/)?"));

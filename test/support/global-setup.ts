@@ -9,25 +9,25 @@ import { ask, startRedis } from "./redis.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** URL of the real Redis that all tests share; undefined when there is no redis-server. */
+    /** URL of the Redis that all tests share; undefined if redis-server is missing. */
     redisUrl: string | undefined;
-    /** Path of Chromium; undefined when it is not installed. */
+    /** Path of Chromium; undefined if it is not installed. */
     chromiumPath: string | undefined;
   }
 }
 
-/** Builds the server once, makes the certificates that all tests share, and starts the Redis that they share. */
+/** Builds the server, creates the shared certificates and starts the shared Redis, once per run. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   execFileSync(process.execPath, ["scripts/build.js"], { cwd: ROOT, stdio: "inherit" });
   const certificates = makeCertificates();
   project.provide("certificates", certificates);
   project.provide("chromiumPath", orLeaveOut("chromium", "the tests in a browser are"));
-  if (orLeaveOut("redis-server", "everything that needs a real Redis is") === undefined) {
+  if (orLeaveOut("redis-server", "all tests that need Redis are") === undefined) {
     project.provide("redisUrl", undefined);
     return async () => removeCertificates(certificates);
   }
   const redis = await startRedis();
-  // Some tests write to it beneath a server, and servers take what they find without a number for data of another release.
+  // Some tests write to it directly before any server does. Without a layout number, servers would refuse that data.
   await ask(redis, "SET", FORMAT_KEY, LAYOUT);
   project.provide("redisUrl", redis.url);
   return async () => {

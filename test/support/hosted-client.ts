@@ -1,34 +1,34 @@
-/** A group as the older documents of the hosted service have it. */
+/** A group in the older documents of the hosted service. */
 interface HostedUserGroup {
   readonly team_id: number;
   readonly token: string;
 }
 
-/** What the hosted service answers, of which each call has some. */
+/** A response of the hosted service. Each call sets some of these fields. */
 interface Answer {
   readonly success: number;
   readonly new_customer?: boolean;
   readonly new_user_group?: boolean;
   readonly user_group: HostedUserGroup;
-  /** A group as the newer documents have it. */
+  /** A group in the newer documents. */
   readonly customer: { readonly token: string };
   readonly jwt: string;
 }
 
-/** A call of the hosted service was not successful. */
+/** An error response of the hosted service. */
 export class HostedError extends Error {
   override readonly name = "HostedError";
   readonly status: number;
   readonly body: unknown;
 
   constructor(status: number, body: unknown) {
-    super(`the hosted service answered ${status}: ${JSON.stringify(body)}`);
+    super(`response of the hosted service: ${status} ${JSON.stringify(body)}`);
     this.status = status;
     this.body = body;
   }
 }
 
-/** The calls by their names in code. */
+/** The calls, by their names in code. */
 const CALLS = {
   createUserGroup: ["POST", "create_user_group"],
   updateUserGroup: ["POST", "update_user_group"],
@@ -42,12 +42,11 @@ const CALLS = {
 } as const;
 
 /**
- * A client of the hosted service, made of its public documents (https://docs.explo.co/api-reference) and of nothing else:
- * their paths, header, fields and answers, by `fetch`.
+ * A client of the hosted service by `fetch`, based only on its public documents (https://docs.explo.co/api-reference).
  */
 export type HostedClient = { readonly [call in keyof typeof CALLS]: (body: object) => Promise<Answer> };
 
-/** Makes a client. @param slash what ends each path: the examples of the documents have a slash, some of their code none */
+/** Creates a client. @param slash end of each path: the documents use both "/" and "" */
 export function hostedClient(baseUrl: string, token: string, slash = "/"): HostedClient {
   const calls = Object.entries(CALLS).map(([call, [method, path]]) => {
     const send = async (body: object): Promise<Answer> => {

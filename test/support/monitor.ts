@@ -4,11 +4,10 @@ import { connect } from "node:net";
 import { waitFor } from "@user-group-service/testing/wait";
 import { ask, type TestRedis } from "./redis.ts";
 
-/** What clients send to a Redis. */
+/** Commands that clients send to a Redis. */
 export interface Monitor {
   /**
-   * The commands since the last time, their words joined by spaces: all that were sent before this was asked. Those that
-   * scripts issue are among them.
+   * Commands since the last call, as text, including those of scripts. It contains every command sent before this call.
    */
   commands(): Promise<string[]>;
   close(): void;
@@ -16,7 +15,7 @@ export interface Monitor {
 
 const WORD = /"((?:[^"\\]|\\.)*)"/g;
 
-/** Watches a Redis. Not by ioredis, which fails when commands come in the packet that says that it watches. */
+/** Runs MONITOR on a Redis. ioredis cannot do it: it fails if a command arrives in the packet that confirms MONITOR. */
 export async function openMonitor({ port }: Pick<TestRedis, "port">): Promise<Monitor> {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");
@@ -34,14 +33,14 @@ export async function openMonitor({ port }: Pick<TestRedis, "port">): Promise<Mo
     }
   });
   socket.write("MONITOR\r\n");
-  await waitFor("Redis is watched", () => isWatching);
+  await waitFor("MONITOR has begun", () => isWatching);
   return {
     commands: async () => {
-      // What comes before it has been sent before it.
+      // Redis reports earlier commands before this mark.
       const mark = randomUUID();
       await ask({ port }, "PING", mark);
       const isMark = (command: string) => command.endsWith(mark);
-      await waitFor("the monitor has seen the mark", () => seen.some(isMark));
+      await waitFor("the monitor has received the mark", () => seen.some(isMark));
       const end = seen.findIndex(isMark);
       const commands = seen.slice(0, end);
       seen = seen.slice(end + 1);

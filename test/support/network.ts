@@ -1,23 +1,23 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { listen } from "@user-group-service/testing/wait";
 
-/** Who connects when it is none of those that have an address of their own. */
+/** Name of a client without an address of its own. */
 export const CLIENT = "client";
 
-/** An address by which all others reach a node. */
+/** The address by which other nodes and clients reach a node. */
 export interface Link {
   readonly port: number;
-  /** Sets the port that it leads to; until then connections to it wait. */
+  /** Sets the target port. Until then, connections wait. */
   leadTo(port: number): void;
 }
 
-/** What is done to the answers that clients get. */
+/** Faults of responses to clients. */
 export interface Disturbance {
-  /** By how many milliseconds an answer is late. */
+  /** Delay of a response, in milliseconds. */
   readonly delayMs?: () => number;
-  /** After how many of so many bytes of an answer the connection breaks; undefined: it does not. */
+  /** The range of response bytes after which a connection breaks; undefined: it does not break. */
   readonly cutAt?: (bytes: number) => number | undefined;
-  /** What a client gets in place of an answer. */
+  /** Replacement for a response. */
   readonly rewrite?: (answer: Buffer) => Buffer;
 }
 
@@ -28,8 +28,8 @@ interface Connection {
 }
 
 /**
- * A network of proxies between nodes on one machine. All reach a node by a link. A node connects to others from an
- * address of its own, 127.0.1.N, by which the network knows it; so what passes can be decided for each pair.
+ * A network of proxies between nodes on one machine. Every node is reached through a link, and connects to others from
+ * its own address, 127.0.1.N. The network identifies it by that address, so it can block each pair of nodes.
  */
 export class Network {
   readonly #servers: Server[] = [];
@@ -38,7 +38,7 @@ export class Network {
   #isBlocked: (one: string, other: string) => boolean = () => false;
   #disturbance: Disturbance = {};
 
-  /** The address that a node has to connect to others from. */
+  /** The local address that a node must use for its connections. */
   addressOf(name: string): string {
     const known = [...this.#names].find(([, other]) => other === name)?.[0];
     const address = known ?? `127.0.1.${this.#names.size + 1}`;
@@ -61,19 +61,19 @@ export class Network {
     return { port: await listen(server), leadTo: ready };
   }
 
-  /** From now on nothing passes between some: what they send each other is kept back, as by a network that is cut. */
+  /** Blocks traffic between two groups from now on. Data is held back, as in a network partition. */
   cut(isCut: (one: string, other: string) => boolean): void {
     this.#isBlocked = (one, other) => isCut(one, other) || isCut(other, one);
     for (const connection of this.#connections) this.#flow(connection);
   }
 
-  /** Lets pass everything again, and what was kept back first. */
+  /** Unblocks all traffic, and delivers the data that was held back first. */
   heal(): void {
     this.#disturbance = {};
     this.cut(() => false);
   }
 
-  /** From now on this is done to what clients are answered. */
+  /** Applies a fault to responses to clients from now on. */
   disturb(disturbance: Disturbance): void {
     this.#disturbance = disturbance;
   }
@@ -107,7 +107,7 @@ export class Network {
       client.end(answer.subarray(0, bytes), () => client.destroy());
       node.destroy();
     } else if (from === CLIENT && delayMs) {
-      // What comes behind it waits, too.
+      // Later data waits too.
       node.pause();
       setTimeout(() => {
         client.write(answer);

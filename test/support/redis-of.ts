@@ -2,14 +2,14 @@ import { type StoreClient, send } from "../../src/store/connection/client.ts";
 import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
 import { argumentsOf, type Script, type ScriptArgs } from "../../src/store/connection/script.ts";
 
-/** The connection beneath a client, to the only node or one of them, for tests that look beneath the store. */
+/** The Redis connection of a store client, for tests that read stored data directly. In a Cluster, any node. */
 export function redisOf({ nodes }: StoreClient): ScriptedRedis {
   const [node] = nodes.masters();
-  if (!node) throw new Error("no node is known");
+  if (!node) throw new Error("no node is connected");
   return node.changes.redis;
 }
 
-/** Sends scripts that change something. @param deadline by Redis' clock, in milliseconds since 1970 */
+/** Sends scripts that change data. @param deadline by the clock of Redis, in milliseconds since 1970 */
 export function sendBy(redis: ScriptedRedis, deadline: number) {
   return <Key extends string, Arg extends string>(
     script: Script<Key, Arg>,

@@ -2,26 +2,28 @@ import { connect, createServer, type Socket } from "node:net";
 import { listen } from "@user-group-service/testing/wait";
 import type { TestRedis } from "./redis.ts";
 
-/** Stands between one client and Redis, and decides what passes. */
+/** A proxy between one client and Redis that controls the traffic. */
 export interface RedisProxy {
   readonly url: string;
-  /** Round trips begun since `allow`: requests that follow a reply, or come first; those of a subscriber do not count. */
+  /**
+   * Number of round trips since `allow`: a request after a response, or the first request. Subscribers do not count.
+   */
   trips(): number;
-  /** From now on this many round trips pass; the requests of further ones are held back. */
+  /** Lets a number of round trips pass from now on, and holds back later requests. */
   allow(trips: number): void;
-  /** Holds back requests, from the first one that has this text on, until `allow`. */
+  /** Holds back requests from the first one that contains a text, until `allow`. */
   holdFrom(text: string): void;
-  /** Requests pass, but the `nth` reply to scripts from now does not: the connection breaks instead. */
+  /** Breaks the connection in place of the `nth` script response from now on. Requests pass. */
   cutReply(nth: number): void;
-  /** Further connections lead to another port, as after a failover behind one name; those that are open stay. */
+  /** Routes new connections to another port, as after a failover behind one host name. Open connections stay. */
   switchTo(port: number): void;
   close(): Promise<void>;
 }
 
-/** What begins all that a connection says which only subscribes. It takes no part in calls, and is let through. */
+/** First bytes of a connection that only subscribes. It always passes, because calls do not use it. */
 const SUBSCRIBER = /^\*\d+\r\n\$\d+\r\n(?:client|subscribe)\r\n/i;
 
-/** Opens a proxy on a free port of 127.0.0.1 to a Redis. */
+/** Opens a proxy to a Redis on a free port of 127.0.0.1. */
 export async function openRedisProxy({ port }: Pick<TestRedis, "port">): Promise<RedisProxy> {
   let target = port;
   const sockets = new Set<Socket>();

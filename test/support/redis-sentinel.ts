@@ -4,35 +4,35 @@ import { waitFor } from "@user-group-service/testing/wait";
 import type { Network } from "./network.ts";
 import { ask, startIn, startRedis, type TestRedis } from "./redis.ts";
 
-/** What the Sentinels of the tests call the master. */
+/** Name of the master for the Sentinels. */
 export const MASTER = "main.1";
 
-/** A master with two replicas, and three Sentinels that look after them. */
+/** A master, two replicas and three Sentinels. */
 export interface TestSentinels {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
-  /** The node that the Sentinels, or the first of them that answers, say is the master. */
+  /** The current master, according to the first Sentinel that responds. */
   master(): Promise<TestRedis>;
-  /** Has the Sentinels replace the master though it is well. */
+  /** Makes the Sentinels replace the healthy master. */
   failOver(): Promise<void>;
-  /** Ends all Sentinels as a crash does. */
+  /** Kills all Sentinels. */
   killSentinels(): Promise<void>;
-  /** Waits until all Sentinels agree, and the master has both replicas, or those of them that run. */
+  /** Waits until all Sentinels agree, and the master has all running replicas. */
   whole(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** How to start Sentinels. */
+/** Options of the Sentinels. */
 export interface SentinelOptions {
-  /** After how many milliseconds without an answer a master is replaced. Default 30,000. */
+  /** Time without a response until the master is replaced, in milliseconds. Default 30,000. */
   readonly downAfterMs?: number;
-  /** What the Sentinels want to be told. Default: nothing. */
+  /** Password of the Sentinels. Default: none. */
   readonly password?: string | undefined;
-  /** Further options of the nodes. */
+  /** Additional options of the nodes. */
   readonly args?: readonly string[];
   /**
-   * What all reach the nodes by, of which the first is called `node 0`, and the Sentinels, which are called `sentinel 0`
-   * and so on; these reach each other without it. Default: the machine's.
+   * The network between nodes and Sentinels. It calls them `node 0`, `sentinel 0` and so on. Sentinels reach each other
+   * directly. Default: none.
    */
   readonly network?: Network | undefined;
 }
@@ -45,7 +45,7 @@ export async function startSentinels({
   network,
 }: SentinelOptions = {}): Promise<TestSentinels> {
   const nodes: TestRedis[] = [];
-  // By the ports that they are reached by.
+  // By the ports that clients use.
   const known = new Map<number, TestRedis>();
   const sentinels: TestRedis[] = [];
   const sentinelPorts: number[] = [];
@@ -60,7 +60,7 @@ export async function startSentinels({
   const nodeAt = (port: unknown) => known.get(Number(port)) as TestRedis;
   const master = async () => nodeAt(((await askAny("GET-MASTER-ADDR-BY-NAME", MASTER)) as string[])[1]);
   const whole = () =>
-    waitFor("Sentinels and replicas are whole", async () => {
+    waitFor("Sentinels and replicas are complete", async () => {
       const running = nodes.filter((node) => node.isRunning());
       const views = await Promise.all(
         sentinels.map(async ({ port }) => {
@@ -120,14 +120,14 @@ export async function startSentinels({
   };
 }
 
-/** Starts a Sentinel that looks after the master at a port. @param settings further lines of its configuration */
+/** Starts a Sentinel for the master at a port. @param settings additional lines of its configuration */
 export function startSentinel(
   masterPort: number,
   { downAfterMs = 30_000, password }: Pick<SentinelOptions, "downAfterMs" | "password"> = {},
   settings: readonly string[] = [],
 ): Promise<TestRedis> {
   return startIn((folder, port) => {
-    // Sentinel writes what it learns into its file.
+    // Sentinel writes its state into its configuration file.
     const file = join(folder, "sentinel.conf");
     const lines = [
       `port ${port}`,
@@ -144,7 +144,7 @@ export function startSentinel(
   }, password);
 }
 
-/** Has a node connect to others from its address, and be reached by its link. */
+/** Options that make a node connect from its own address, and announce its link. */
 function addressArgs(address: string, port: number): string[] {
   return [
     ...["--bind-source-addr", address],
@@ -152,7 +152,7 @@ function addressArgs(address: string, port: number): string[] {
   ];
 }
 
-/** Has a Sentinel connect to others from an address; they reach it on the machine's. */
+/** Options that make a Sentinel connect from its own address. It is reached directly. */
 function placeOf(address: string | undefined): string[] {
   if (address === undefined) return [];
   return [`bind-source-addr ${address}`, "sentinel announce-ip 127.0.0.1", "protected-mode no"];

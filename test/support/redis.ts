@@ -7,39 +7,39 @@ import { onPath } from "@user-group-service/testing/on-path";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
 
-/** What was started here and runs. */
+/** All running Redis processes of this test process. */
 const running = new Set<ChildProcess>();
 
 process.once("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
 
-/** A Redis server or a Sentinel of our own, in a folder of its own. */
+/** A Redis server or Sentinel in its own folder. */
 export interface TestRedis {
   readonly url: string;
   readonly port: number;
   readonly folder: string;
   isRunning(): boolean;
-  /** Ends it as a crash does, keeping its port. */
+  /** Kills it. Its port stays reserved. */
   kill(): Promise<void>;
-  /** Starts it again on the same port and folder, after `kill`. @param more arguments */
+  /** Starts it again after `kill`, on the same port and folder. @param more additional arguments */
   restart(more?: readonly string[]): Promise<void>;
-  /** Freezes it: connections stay open and nothing answers. */
+  /** Freezes it: connections stay open, but nothing responds. */
   freeze(): void;
   /** Ends `freeze`. */
   thaw(): void;
-  /** Ends it and removes its folder. */
+  /** Stops it and deletes its folder. */
   stop(): Promise<void>;
 }
 
-/** Path of redis-server; undefined when it is not installed. */
+/** Path of redis-server; undefined if it is not installed. */
 export function findRedisServer(): string | undefined {
   return onPath("redis-server");
 }
 
-/** Starts a Redis server on a free port of 127.0.0.1 and waits until it answers. */
+/** Starts a Redis server on a free port of 127.0.0.1 and waits until it responds. */
 export async function startRedis(args: readonly string[] = []): Promise<TestRedis> {
-  // By itself it takes the port 10,000 above, which the system may have given to a connection.
+  // The default is the port plus 10,000, which a connection may already use.
   const bus = args.includes("--cluster-enabled") ? ["--cluster-port", String(await freePort())] : [];
   return startIn((folder, port) => [
     ...["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", "", "--daemonize", "no"],
@@ -48,9 +48,10 @@ export async function startRedis(args: readonly string[] = []): Promise<TestRedi
 }
 
 /**
- * Starts redis-server on a free port, in a new folder, and waits until it answers. It ends with this process at the latest.
+ * Starts redis-server on a free port in a new folder, and waits until it responds. It ends with this process at the
+ * latest.
  *
- * @param argsFor its arguments @param password what it wants to be told @throws when it is not installed
+ * @param argsFor returns its arguments @param password its password @throws if redis-server is not installed
  */
 export async function startIn(
   argsFor: (folder: string, port: number) => readonly string[],
@@ -67,8 +68,8 @@ export async function startIn(
     child = started;
     running.add(started);
     started.once("exit", () => running.delete(started));
-    await waitFor("redis-server answers", () => {
-      if (child.exitCode !== null) throw new Error(`redis-server on port ${port} ended with ${child.exitCode}`);
+    await waitFor("redis-server responds", () => {
+      if (child.exitCode !== null) throw new Error(`redis-server on port ${port} exited with ${child.exitCode}`);
       return ask({ port, password }, "PING").catch((error) => /NOAUTH/.test(String(error)) || undefined);
     });
   };
@@ -95,7 +96,7 @@ export async function startIn(
   };
 }
 
-/** Asks a Redis or a Sentinel one thing, on a connection of its own. @throws when it does not answer, or refuses */
+/** Sends one command to a Redis or Sentinel on a new connection. @throws if it does not respond or returns an error */
 export async function ask(
   { port, password }: { readonly port: number; readonly password?: string | undefined },
   command: string,
@@ -104,7 +105,7 @@ export async function ask(
   const redis = new Redis(port, "127.0.0.1", {
     lazyConnect: true,
     retryStrategy: () => null,
-    // One that is not there refuses at once; one that is may be busy.
+    // A port without a server refuses connections at once. A server may be busy.
     connectTimeout: 5000,
     commandTimeout: 5000,
     enableReadyCheck: false,

@@ -4,12 +4,12 @@ import type { JsonObject } from "../../src/domain/user-group.ts";
 import { newId } from "./matrix.ts";
 import type { TestServer } from "./server.ts";
 
-/** The body of a success. */
+/** Body of a successful response. */
 export type Success = { success: number; new_user_group?: boolean; user_group: JsonObject & { token: string } };
 
-/** Calls of REST to a server, with an API token. */
+/** REST calls to a server with an API token. */
 export function restCalls(server: TestServer) {
-  /** A call; a body that is no text is sent as JSON. */
+  /** Makes a call. A body that is not a string is sent as JSON. */
   async function call(
     method: string,
     body: JsonObject | string | undefined,
@@ -24,7 +24,7 @@ export function restCalls(server: TestServer) {
     });
   }
 
-  /** The body of an answer, which must be a success. */
+  /** Body of a response, which must be successful. */
   async function ok(answer: Promise<HttpAnswer>): Promise<Success> {
     const { status, body, json } = await answer;
     expect(status, body.toString()).toBe(200);

@@ -1,11 +1,11 @@
 import type { HttpAnswer } from "@user-group-service/testing/http";
 import { expect } from "vitest";
 
-/** What errors must not hold: traces of libraries, runtimes and files. */
+/** Texts that errors must not contain: traces of libraries, runtimes and files. */
 const LIBRARY_TEXT =
   /\bat [\w.<>]+ \(|\bnode:|\.[cm]?[jt]s\b|SyntaxError|TypeError|RangeError|URIError|ZlibError|zlib|Unexpected|JSON at|cannot decode|ioredis|ReplyError|ERR_|undefined/;
 
-/** The error of REST, in exactly the shape that the interface has. */
+/** Expects a REST error in the exact format of the API. */
 export function expectRestError(
   { status, headers, body, json }: HttpAnswer,
   expected: { status: number; code: string; reason: string; fields?: readonly string[] },
@@ -30,7 +30,7 @@ export function expectRestError(
   }
 }
 
-/** The error of Connect's JSON. */
+/** Expects an error in Connect JSON. */
 export function expectConnectError({ status, headers, body, json }: HttpAnswer, code: string, reason: string): void {
   expect(body.toString()).not.toMatch(LIBRARY_TEXT);
   expect(headers["content-type"]).toBe("application/json");

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { ROOT } from "@user-group-service/testing/process";
 import { ask, type TestRedis } from "./redis.ts";
 
-/** The rights that docs/operations/redis.md gives the user of REDIS_URL, as ACL SETUSER takes them. */
+/** The ACL rules of the REDIS_URL user in docs/operations/redis.md, as arguments of ACL SETUSER. */
 export function documentedRights(): string[] {
   const text = readFileSync(`${ROOT}/docs/operations/redis.md`, "utf8").replaceAll("\\\n", " ");
   const [, rights] = /ACL SETUSER user-groups on '>PASSWORD' (.*)/.exec(text) ?? [];
@@ -13,7 +13,7 @@ export function documentedRights(): string[] {
     .map((right) => right.replaceAll("'", ""));
 }
 
-/** Makes a user with exactly these rights; gives the URL that logs in as that user. */
+/** Creates a user with exactly these ACL rules. @returns the URL with its credentials */
 export async function withRights(redis: TestRedis, rights: readonly string[]): Promise<string> {
   await ask(redis, "ACL", "SETUSER", "user-groups", "reset", "on", ">PASSWORD", ...rights);
   return redis.url.replace("://", "://user-groups:PASSWORD@");

@@ -20,16 +20,16 @@ export function grpcClients({ url, tokens }: Pick<TestServer, "url" | "tokens">,
   return { groups: createClient(UserGroupService, transport), viewers: createClient(ViewerService, transport) };
 }
 
-/** The error that a call fails with. @throws when it does not fail */
+/** The error of a failed call. @throws if it succeeds */
 export async function failureOf(call: Promise<unknown>): Promise<{ code: string; reason: string | undefined }> {
   const error = await call.then(
-    () => expect.fail("the call was answered"),
+    () => expect.fail("the call succeeded"),
     (thrown: unknown) => ConnectError.from(thrown),
   );
   return { code: Code[error.code] ?? String(error.code), reason: error.findDetails(ErrorInfoSchema)[0]?.reason };
 }
 
-/** Whether a call is answered. */
+/** Whether a call succeeds. */
 export function succeeds(call: Promise<unknown>): Promise<boolean> {
   return call.then(
     () => true,

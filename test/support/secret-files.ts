@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { connect } from "node:tls";
 import { newFolder } from "@user-group-service/testing/opened";
 
-/** Secrets in a folder, as Kubernetes mounts them: names that link into `..data`, which links to a folder of one version. */
+/** Secrets in a folder, mounted as in Kubernetes: links into `..data`, which links to a folder of one version. */
 export interface MountedSecrets {
   readonly folder: string;
   pathOf(name: string): string;
-  /** Puts all of them in another version, whose folder takes the place of the one before at once. */
+  /** Replaces all secrets at once, by a folder of a new version. */
   swap(changed: { readonly [name: string]: string }): void;
 }
 
@@ -36,7 +36,7 @@ export function mountSecrets(initial: { readonly [name: string]: string }): Moun
   };
 }
 
-/** Whose certificate a server shows to a new connection. */
+/** Subject of the certificate that a server presents to a new connection. */
 export function shownBy(url: string, ca: string): Promise<string | undefined> {
   const { hostname: host, port } = new URL(url);
   return new Promise((resolve, reject) => {

@@ -3,16 +3,16 @@ import type { Certificates } from "@user-group-service/testing/certificates";
 import { type RunningProcess, startProcess, waitUntilSaid } from "@user-group-service/testing/process";
 import { denoBinary, denoRun, type Runtime } from "@user-group-service/testing/runtime";
 
-/** A key of TOKEN_KEYS, made of one byte that repeats. */
+/** An entry of TOKEN_KEYS whose key repeats one byte. */
 export const tokenKey = (id: string, byte: number) => `${id}:${Buffer.alloc(32, byte).toString("base64")}`;
 
-/** A ring of one key; every server of the tests on a real Redis has it unless it is given another. */
+/** The default key ring of a test server on a real Redis. */
 export const TOKEN_KEYS = tokenKey("test", 7);
 
-/** The ADMIN_TOKEN of the tests' servers. */
+/** ADMIN_TOKEN of the test servers. */
 export const ADMIN_TOKEN = "root-of-the-tests-0123456789";
 
-/** The settings of a server with it. */
+/** Settings of a server with ADMIN_TOKEN. */
 export const ADMIN_ENV = { ADMIN_TOKEN, LOG_LEVEL: "debug" };
 
 /** A line of the server's log. */
@@ -22,43 +22,43 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
-/** A server in a process of its own, which may not have come to listen. */
+/** A server process, which may not be ready. */
 export interface ServerProcess extends RunningProcess {
   /** The lines of its log so far. */
   log(): LogLine[];
 }
 
-/** Environments of a server. */
+/** The environments of a server. */
 export interface ServerEnvironments {
-  /** An API token of the environment `NAME/Customer`, `NAME/Testing` and untagged `NAME`, where NAME is random. */
+  /** API tokens of the environments `NAME/Customer`, `NAME/Testing` and untagged `NAME`, where NAME is random. */
   readonly tokens: { readonly customer: string; readonly testing: string; readonly untagged: string };
   readonly environment: string;
 }
 
-/** A server in a process of its own, which listens. */
+/** A server process that is ready. */
 export interface TestServer extends ServerProcess, ServerEnvironments {
   readonly url: string;
 }
 
-/** How to start a server. */
+/** Options of a server. */
 export interface ServerOptions {
   /** Default `node`. */
   readonly runtime?: Runtime;
-  /** The bundle of another release, for Node. Default: that of this one. */
+  /** Bundle of another release, for Node. Default: the current one. */
   readonly main?: string;
   /** Undefined: the embedded store. */
   readonly redisUrl?: string | undefined;
-  /** Undefined: without TLS. */
+  /** Undefined: no TLS. */
   readonly tls?: Certificates | undefined;
-  /** Joins the environments of another server on the same Redis. */
+  /** Uses the environments of another server on the same Redis. */
   readonly like?: ServerEnvironments;
-  /** Further settings. */
+  /** Additional settings. */
   readonly env?: { readonly [name: string]: string };
-  /** Further permissions for Deno, such as `--allow-read=/path`. Default: what `WORKERS` needs. */
+  /** Additional permissions for Deno, such as `--allow-read=/path`. Default: those that `WORKERS` needs. */
   readonly denoFlags?: readonly string[];
 }
 
-/** Names environments that nothing else uses. */
+/** Creates names and API tokens of environments that nothing else uses. */
 export function newEnvironments(): ServerEnvironments {
   const tokens = { customer: newToken(), testing: newToken(), untagged: newToken() };
   return { environment: `t${randomBytes(6).toString("hex")}`, tokens };
@@ -70,24 +70,24 @@ export function apiTokensOf({ environment, tokens }: ServerEnvironments): string
   return `${named},${environment}=${tokens.untagged}`;
 }
 
-/** Starts a server on a free port and waits until it serves. */
+/** Starts a server on a free port and waits until it is ready. */
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
   const environments = options.like ?? newEnvironments();
   const server = startServerProcess({ ...options, env: { API_TOKENS: apiTokensOf(environments), ...options.env } });
-  const url = await waitUntilSaid(server, "the server listens", () => {
+  const url = await waitUntilSaid(server, "the server is ready", () => {
     return server.log().find(({ msg }) => msg === "listening")?.["url"] as string | undefined;
   });
   const { environment, tokens } = environments;
   return { ...server, url, tokens, environment };
 }
 
-/** Starts a server without API tokens of its own, and waits for nothing. */
+/** Starts a server without default API tokens, and does not wait. */
 export function startServerProcess({ redisUrl, tls, env, ...options }: ServerOptions): ServerProcess {
   const server = startProcess(commandOf({ ...options, tls, env }), {
     env: {
       NO_COLOR: "1",
       PORT: "0",
-      // All clients of the tests have one address, and many of them have to be refused.
+      // All test clients share one address, and many of them must fail.
       AUTH_FAILURE_LIMIT: "off",
       ...(redisUrl !== undefined && { REDIS_URL: redisUrl, TOKEN_KEYS }),
       ...(tls && { TLS_CERT_FILE: tls.server.certFile, TLS_KEY_FILE: tls.server.keyFile }),
@@ -97,7 +97,7 @@ export function startServerProcess({ redisUrl, tls, env, ...options }: ServerOpt
   return { ...server, log: linesOf(server.output) };
 }
 
-/** The lines of a log, each of which is parsed once. */
+/** Parses the lines of a log, each of them once. */
 export function linesOf(output: () => string): () => LogLine[] {
   const lines: LogLine[] = [];
   let parsed = 0;

@@ -1,6 +1,6 @@
 import type { RateCounter } from "../../src/domain/store.ts";
 
-/** A counter that never answers, and the keys that it was to count. */
+/** A rate counter that never responds, and the keys that it was called with. */
 export function silentCounter() {
   const keys: string[] = [];
   const counter: RateCounter = {

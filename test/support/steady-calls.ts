@@ -6,32 +6,32 @@ import { clientOver, connectClient, grpcJsClient } from "./clients/connect.ts";
 import { nodeHttpClient } from "./clients/rest.ts";
 import type { ServiceClient } from "./clients/types.ts";
 
-/** Where a client calls, and with which API token. */
+/** URL and API token of a client. */
 interface Target {
   readonly url: string;
   readonly token: string;
 }
 
-/** How many loops a client has; each has one call under way at a time, so that most connections have several. */
+/** Number of loops per client. Each has one call in flight, so most connections have several. */
 const LOOPS = 8;
 
-/** The longest pause of a loop between two calls, in milliseconds: connections are idle for moments, and busy for others. */
+/** Maximum pause of a loop between two calls, in milliseconds. Connections are idle for short times. */
 const LONGEST_PAUSE_MS = 8;
 
-/** Changes and reads groups until it is told to end, and never makes a call again that has failed. */
+/** Calls that change and read groups in a loop, without retries. */
 export interface SteadyCalls {
-  /** How many were answered so far, as they should be. */
+  /** Number of correct responses so far. */
   answered(): number;
-  /** What went wrong so far, and how often. */
+  /** Errors so far, and their numbers. */
   readonly faults: { readonly [fault: string]: number };
-  /** Makes no further calls, and waits for those under way. */
+  /** Starts no more calls, and waits for those in flight. */
   end(): Promise<void>;
 }
 
-/** How many there were so far: each has groups of its own. */
+/** Number of clients so far. Each has its own groups. */
 let clients = 0;
 
-/** Has a client make calls from now on. */
+/** Starts the calls of a client. */
 function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, token: string): SteadyCalls {
   const headers = bearer(token);
   const client = ++clients;
@@ -39,7 +39,7 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
   const faults: { [fault: string]: number } = {};
   const loop = (i: number) => {
     const userGroupId = `steady ${client} ${i}`;
-    // Makes the group.
+    // Creates the group.
     const made = getUserGroup({ userGroupId }, headers);
     let n = 0;
     return async () => {
@@ -49,7 +49,7 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
         const wrote = await updateUserGroup({ userGroupId, name }, headers);
         const read = await getUserGroup({ userGroupId }, headers);
         if (wrote.group.name !== name || read.group.name !== name)
-          throw new Error("a group does not have the name that it was given");
+          throw new Error("a group does not have its new name");
         answered += 2;
       } catch (error) {
         const text = String((error as Error).message);
@@ -72,8 +72,8 @@ function beginCalls({ getUserGroup, updateUserGroup, close }: ServiceClient, tok
 }
 
 /**
- * Makes a call again that Node's HTTP/2 client has refused by itself, as docs/operations/upgrade.md says: the server told it that
- * the connection ends before it began the call.
+ * Repeats a call that Node's HTTP/2 client refused, as docs/operations/upgrade.md recommends: the server had announced
+ * the end of the connection before the call began.
  */
 const repeatRefused: Interceptor = (next) => async (req) => {
   try {
@@ -90,7 +90,7 @@ function beginOver(transport: Transport, token: string): SteadyCalls {
   return beginCalls(clientOver({ transport, close: () => {} }), token);
 }
 
-/** The clients, by what they are and speak. */
+/** The clients, by library and protocol. */
 export const CLIENTS: { readonly [name: string]: (target: Target) => SteadyCalls } = {
   "grpc-js": ({ url, token }) => beginCalls(grpcJsClient(url), token),
   "connect-node, gRPC": ({ url, token }) => beginOver(createGrpcTransport({ baseUrl: url, ...repeating }), token),
@@ -98,6 +98,6 @@ export const CLIENTS: { readonly [name: string]: (target: Target) => SteadyCalls
     beginOver(createConnectTransport({ baseUrl: url, httpVersion: "2", ...repeating }), token),
   "connect-node, gRPC-Web over HTTP/1.1": ({ url, token }) =>
     beginCalls(connectClient(url, { protocol: "grpc-web", httpVersion: "1.1", binary: true }), token),
-  // A body with GET is not for every proxy.
+  // Some proxies do not pass on the body of a GET.
   "node:http, REST": ({ url, token }) => beginCalls(nodeHttpClient(url, { queryOnGet: true }), token),
 };

@@ -26,12 +26,12 @@ import { signingKeyContract, viewerSessionContract } from "./contract/viewer-ses
 import { wrongTypeContract } from "./contract/wrong-types.ts";
 
 /**
- * Everything that a store must promise, as tests.
+ * The contract of a store, as tests.
  *
- * @param name of the store
- * @param open opens connections to data that nobody else uses
- * @param options `isShared: false` for the embedded store, which serves one process, and takes a millisecond for a script;
- *   `operator`: a connection that reaches every node, where there are more than one
+ * @param name name of the store
+ * @param open opens connections to an empty store of its own
+ * @param options `isShared: false` for the embedded store: it serves one process, and a script takes a millisecond;
+ *   `operator`: a connection that reaches every node, if there are several
  */
 export function storeContract(
   name: string,

@@ -3,17 +3,17 @@ import { type EnvironmentName, environmentPath } from "../../src/domain/environm
 import { apiTokenDigest, environmentNumberOf } from "../../src/domain/token.ts";
 import { apiTokenKey, ENVIRONMENTS_KEY, environmentMember, fromMember, groupKey } from "../../src/store/keys.ts";
 
-/** The key of an issued API token in Redis. */
+/** Redis key of an issued API token. */
 export function keyOfApiToken(token: string): string {
   return apiTokenKey(environmentNumberOf(token) ?? 0, apiTokenDigest(token));
 }
 
-/** The number of the environment with a name, as the list in Redis has it. */
+/** Number of the environment with a name, from the list in Redis. */
 export async function numberOfEnvironment(redis: Pick<Redis, "zrangebylex">, name: EnvironmentName): Promise<number> {
   return (await listedNumbers(redis, name))[0] ?? 0;
 }
 
-/** The numbers under which a name is listed: several if a worker ended between two steps of a deletion. */
+/** The numbers of a name: several if a worker ended between two steps of a deletion. */
 export async function listedNumbers(
   redis: Pick<Redis, "zrangebylex">,
   name: EnvironmentName,
@@ -23,7 +23,7 @@ export async function listedNumbers(
   return members.map((member) => fromMember(member).number);
 }
 
-/** The key of a group of a server, whose environment has the tag Customer. */
+/** Redis key of a group in the Customer environment of a server. */
 export async function groupKeyOf(
   redis: Pick<Redis, "zrangebylex">,
   server: { readonly environment: string },

@@ -19,7 +19,7 @@ import { type EnvironmentDeps, redisEnvironments } from "../../src/store/environ
 import { redisUserGroupAdmin } from "../../src/store/groups/user-group-admin.ts";
 import { redisUserGroups } from "../../src/store/groups/user-groups.ts";
 
-/** Who makes the changes of tests that say nothing of it. */
+/** The default author of changes in tests. */
 export const BY: ChangeBy = {
   actorId: "test-actor",
   actorName: "a test",
@@ -32,7 +32,7 @@ export const BY: ChangeBy = {
 /** Keeps events for 90 days. */
 export const AUDIT = new Audit(90 * 86_400_000);
 
-/** A store of user groups in which a change need not say who makes it. */
+/** A store of user groups with a default author. */
 export function testUserGroups(client: StoreClient, ring: readonly RingKey[], audit = AUDIT) {
   const store = redisUserGroups({ client, cipher: new TokenCipher(ring), audit });
   return {
@@ -44,7 +44,7 @@ export function testUserGroups(client: StoreClient, ring: readonly RingKey[], au
   };
 }
 
-/** The administration of user groups, likewise. */
+/** The administration of user groups, with a default author. */
 export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[], audit = AUDIT) {
   const admin = redisUserGroupAdmin({ client, cipher: new TokenCipher(ring), audit });
   return {
@@ -53,7 +53,7 @@ export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[]
     list: (environment: Environment, range: Partial<UserGroupSearch> & UserGroupRange) =>
       admin.list(environment, { nameContains: "", ...range }),
 
-    /** @param target of an id alone, or of a token */
+    /** @param target the id of a group, or a target with a token */
     delete(environment: Environment, target: string | UserGroupTarget, etag = "", by = BY) {
       const named = typeof target === "string" ? { by: "id" as const, providedId: target } : target;
       return admin.delete(environment, named, etag, by);
@@ -69,14 +69,14 @@ export function testUserGroupAdmin(client: StoreClient, ring: readonly RingKey[]
       by = BY,
     ) {
       const given = typeof how === "string" ? { mode: how } : how;
-      // Behind all that was changed before it: times of changes may be some milliseconds ahead of the clock.
+      // Later than all earlier changes, whose times may be some milliseconds ahead of the clock.
       const byDefault = { mode: "create-only", snapshotTime: Date.now() + 1000, replaceNewerTokens: false, graceMs: 0 };
       return admin.import(environment, groups, { ...byDefault, ...given } as ImportOptions, by);
     },
   };
 }
 
-/** A store of environments, likewise. */
+/** A store of environments, with a default author. */
 export function testEnvironments(client: StoreClient, given: Partial<EnvironmentDeps> = {}) {
   const listener = { environmentDeleted: () => {} };
   const environments = redisEnvironments({ client, audit: AUDIT, listener, ...given });
@@ -88,7 +88,7 @@ export function testEnvironments(client: StoreClient, given: Partial<Environment
   };
 }
 
-/** A store of API tokens, likewise. */
+/** A store of API tokens, with a default author. */
 export function testApiTokens(
   client: StoreClient,
   listener: Pick<RevocationListener, "revoked"> = { revoked: () => {} },

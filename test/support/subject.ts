@@ -3,13 +3,13 @@ import { collectable } from "@user-group-service/testing/process-usage";
 import { startRedis, type TestRedis } from "./redis.ts";
 import { type ServerOptions, startServer, type TestServer } from "./server.ts";
 
-/** How the service is started that is attacked or fuzzed. */
+/** Options of a service to attack or fuzz. */
 export interface ServiceOptions extends Pick<ServerOptions, "env" | "like" | "redisUrl"> {
-  /** Whether it has a Redis of its own. Default: what `redisUrl` says, or the embedded store. */
+  /** Whether to start a Redis for it. Default: uses `redisUrl`, or the embedded store. */
   readonly needsRedis?: boolean;
 }
 
-/** The service, with the Redis that it has of its own. */
+/** The service, and its own Redis. */
 export interface Service extends TestServer, SubjectServer {
   readonly redis: TestRedis | undefined;
 }
@@ -31,7 +31,7 @@ export const startService: StartSubject<ServiceOptions, Service> = async ({ runt
     ...rest,
     runtime,
     tls: tls ? certificates : undefined,
-    // As it is by default: see test/support/server.ts.
+    // The default of the service. test/support/server.ts turns it off.
     env: { AUTH_FAILURE_LIMIT: "", ...collector, ...env },
     ...(denoFlags && { denoFlags }),
   });

@@ -2,7 +2,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { closeLater } from "@user-group-service/testing/opened";
 import { listen } from "@user-group-service/testing/wait";
 
-/** Deals connections out to servers by turns, as any balancer of TCP does; one that refuses is passed over. */
+/** A TCP load balancer: it assigns connections to servers in turn, and skips servers that refuse. */
 export async function newTcpBalancer(ports: readonly number[]): Promise<string> {
   const sockets = new Set<Socket>();
   let turn = 0;

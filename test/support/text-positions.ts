@@ -1,24 +1,24 @@
 import { type DescField, type DescMessage, type JsonValue, ScalarType } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 
-/** A place in a message where a text stands, with messages that have that text there and nothing else. */
+/** A position of a string in a message, and messages with a string only there. */
 export interface TextPosition {
   /** Such as `user_groups[].mapping.VALUE`. */
   readonly name: string;
-  /** With the names of the proto files, which REST has, too. */
+  /** With the names in the proto files, which REST uses too. */
   readonly json: (text: string) => JsonValue;
-  /** @param text its bytes, UTF-8 or not */
+  /** @param text its bytes, which may be invalid UTF-8 */
   readonly binary: (text: Uint8Array) => Uint8Array;
 }
 
 const KEY = "k";
 
-/** Every place for texts in messages of a type, whose texts would be stored or looked for. */
+/** All positions of strings that messages of a type store or search for. */
 export function textPositions(desc: DescMessage): TextPosition[] {
   switch (desc.typeName) {
     case "google.protobuf.Struct":
       return STRUCT;
-    // Not texts, though JSON writes them as such.
+    // JSON writes these as strings, but they are not.
     case "google.protobuf.Duration":
     case "google.protobuf.Timestamp":
     case "google.protobuf.FieldMask":
@@ -47,7 +47,7 @@ function positionsIn(field: DescField): TextPosition[] {
   return isText ? [within(field, { name: "", json: (text) => text, binary: (text) => text })] : [];
 }
 
-/** The position of what stands in a field. */
+/** The position of a field's value. */
 function within(field: DescField, inner: TextPosition): TextPosition {
   const isList = field.fieldKind === "list";
   return {

@@ -5,42 +5,42 @@ import { type AddressInfo, createServer as createTcpServer, type Socket } from "
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { listen } from "@user-group-service/testing/wait";
 
-/** A span that a collector got. */
+/** A received span. */
 export interface CollectedSpan {
   readonly traceId: string;
   readonly spanId: string;
-  /** Empty when it has none. */
+  /** Empty if it has none. */
   readonly parentSpanId: string;
   readonly traceState: string;
   readonly name: string;
-  /** 2: of a server; 3: of a client. */
+  /** 2: server; 3: client. */
   readonly kind: number;
   /** In nanoseconds since 1970. */
   readonly start: bigint;
   readonly end: bigint;
   readonly attributes: { readonly [name: string]: string | number };
-  /** 0: unset; 2: an error. */
+  /** 0: unset; 2: error. */
   readonly status: number;
-  /** Of what it is a span of. */
+  /** Attributes of the resource. */
   readonly resource: { readonly [name: string]: string | number };
 }
 
-/** How a collector answers a request. */
+/** The response of a collector to a request. */
 export interface CollectorAnswer {
   readonly status: number;
   readonly headers?: { readonly [name: string]: string };
 }
 
-/** A collector of traces: OTLP over HTTP, in protobuf. */
+/** A trace collector: OTLP over HTTP, in protobuf. */
 export interface TraceCollector {
   /** For `OTEL_EXPORTER_OTLP_ENDPOINT`. */
   readonly url: string;
-  /** What it got and did not refuse, in the order of its arrival. */
+  /** Accepted spans, in the order of their arrival. */
   spans(): readonly CollectedSpan[];
-  /** Everything that it got, as it came. */
+  /** All received bytes. */
   bytes(): Buffer;
   readonly requests: { readonly path: string; readonly headers: IncomingHttpHeaders; readonly status: number }[];
-  /** Has connections that begin from now on be served by another certificate. */
+  /** Uses another certificate for new connections. */
   useTls(tls: ServerOptions): void;
   close(): void;
 }
@@ -48,9 +48,9 @@ export interface TraceCollector {
 /**
  * Opens a collector.
  *
- * @param answerOf how it answers its first request, 1, and further ones. Default: it takes them all
- * @param port default: a free one
- * @param tls default: without TLS
+ * @param answerOf returns the response to the request of a number, from 1. Default: accepts all requests
+ * @param port default: a free port
+ * @param tls default: no TLS
  */
 export async function openTraceCollector(
   answerOf: (request: number) => CollectorAnswer | Promise<CollectorAnswer> = () => ({ status: 200 }),
@@ -91,7 +91,7 @@ export async function openTraceCollector(
   };
 }
 
-/** Opens a collector that answers with a text, and then with one more byte every 100 ms. */
+/** Opens a collector that responds with a text, and then with one more byte every 100 ms. */
 export async function openTricklingCollector(head: string) {
   const open = new Set<Socket>();
   const server = createTcpServer((socket) => {
@@ -115,7 +115,7 @@ export async function openTricklingCollector(head: string) {
   };
 }
 
-/** The fields of a message by their numbers, as they are on the wire. */
+/** The fields of a protobuf message, by their numbers. */
 type Fields = ReadonlyMap<number, readonly (Uint8Array | bigint | number)[]>;
 
 function fieldsOf(bytes: Uint8Array): Fields {
@@ -141,7 +141,7 @@ const messages = (fields: Fields, number: number) =>
 const bytesOf = (fields: Fields, number: number) => Buffer.from((fields.get(number)?.[0] as Uint8Array) ?? []);
 const textOf = (fields: Fields, number: number) => bytesOf(fields, number).toString();
 
-/** Field 1 of an attribute is its name, 2 its value: a text in field 1, a whole number in 3. */
+/** Field 1 of an attribute is its name. Field 2 is its value, with a string in field 1 or an integer in field 3. */
 function attributesOf(fields: Fields, number: number) {
   const pairs = messages(fields, number).map((attribute) => {
     const [value] = messages(attribute, 2);

@@ -18,26 +18,26 @@ import type { JsonObject } from "../../../src/domain/user-group.ts";
 import { openGrpcJsTransport } from "./grpc-js-transport.ts";
 import { CallFailure, type CallHeaders, type GroupResult, type ServiceClient } from "./types.ts";
 
-/** How a client of connect-node speaks. */
+/** Options of a connect-node client. */
 export interface ConnectClientOptions {
   readonly protocol: "grpc" | "grpc-web" | "connect";
   readonly httpVersion: "1.1" | "2";
   readonly binary: boolean;
-  /** Sends every request compressed and takes compressed answers alone. */
+  /** Compresses every request, and accepts only compressed responses. */
   readonly gzip?: boolean;
 }
 
-/** A client of connect-node, by the generated code that the server uses too. */
+/** A connect-node client, with the server's generated code. */
 export function connectClient(url: string, options: ConnectClientOptions): ServiceClient {
   return clientOver(openTransport(url, options));
 }
 
-/** A client of `@grpc/grpc-js`, by the same code. */
+/** A grpc-js client, with the same generated code. */
 export function grpcJsClient(url: string, options: { readonly gzip?: boolean } = {}): ServiceClient {
   return clientOver(openGrpcJsTransport(url, options));
 }
 
-/** A client whose calls go over a transport. */
+/** A client on top of a transport. */
 export function clientOver({ transport, close }: ReturnType<typeof openTransport>): ServiceClient {
   const groups = createClient(UserGroupService, transport);
   const viewers = createClient(ViewerService, transport);
@@ -76,7 +76,7 @@ export function clientOver({ transport, close }: ReturnType<typeof openTransport
   };
 }
 
-/** A transport of connect-node, and what ends its connections. */
+/** A connect-node transport, and a function that closes its connections. */
 export function openTransport(url: string, options: ConnectClientOptions): { transport: Transport; close: () => void } {
   const { protocol, httpVersion, binary, gzip } = options;
   const agent = new Agent({ keepAlive: true });
@@ -124,7 +124,7 @@ async function observed<T>(headers: CallHeaders, call: (options: CallOptions) =>
 }
 
 function groupOf(group: UserGroup | undefined): GroupResult {
-  if (!group) throw new Error("the answer has no user_group");
+  if (!group) throw new Error("the response has no user_group");
   const { token, name, providedId, mapping, properties, apiEnvironmentTag, etag } = group;
   return {
     teamId: Number(group.teamId),

@@ -3,7 +3,7 @@ import { Code, ConnectError, type Transport } from "@connectrpc/connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { Client, credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
 
-/** The unary calls of `@grpc/grpc-js` as a transport of Connect: its clients then speak as those of grpc-js do. */
+/** A Connect transport for unary calls by grpc-js, so Connect clients behave like those of grpc-js. */
 export function openGrpcJsTransport(url: string, { gzip = false } = {}): { transport: Transport; close: () => void } {
   // 2 is gzip (https://github.com/grpc/grpc/blob/master/doc/compression.md).
   const options = gzip ? { "grpc.default_compression_algorithm": 2 } : {};
@@ -30,12 +30,12 @@ export function openGrpcJsTransport(url: string, { gzip = false } = {}): { trans
         call.on("metadata", (fields) => copy(fields, received));
         call.on("status", ({ metadata: fields }) => copy(fields, trailer));
       }),
-    stream: () => Promise.reject(new ConnectError("streams are not served here", Code.Unimplemented)),
+    stream: () => Promise.reject(new ConnectError("this transport does not support streams", Code.Unimplemented)),
   };
   return { transport, close: () => client.close() };
 }
 
-/** What its client tells of a failure, read as Connect reads the trailers of gRPC. */
+/** Converts a grpc-js error to a ConnectError, as Connect does with gRPC trailers. */
 function connectError({ code, details, metadata }: ServiceError, header: Headers): ConnectError {
   const trailer = new Headers(header);
   copy(metadata, trailer);

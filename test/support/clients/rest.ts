@@ -11,7 +11,7 @@ import {
   type ViewerResult,
 } from "./types.ts";
 
-/** An HTTP answer whose body is JSON. */
+/** A response with a JSON body. */
 interface HttpAnswer {
   readonly status: number;
   readonly header: (name: string) => string | undefined;
@@ -27,7 +27,7 @@ type Exchange = (
 
 const MASKABLE = ["name", "mapping", "properties"] as const;
 
-/** REST by `node:http`, whose GETs have a body, unless their fields are to ride in the query string. */
+/** A REST client by `node:http`. Its GETs have a body, unless the fields belong into the query string. */
 export function nodeHttpClient(url: string, { gzip = false, queryOnGet = false } = {}): ServiceClient {
   const agent = new Agent({ keepAlive: true });
   const exchange: Exchange = async (method, target, headers, given) => {
@@ -50,7 +50,7 @@ export function nodeHttpClient(url: string, { gzip = false, queryOnGet = false }
   return restClient(exchange, { queryOnGet, close: () => agent.destroy() });
 }
 
-/** REST by `fetch`, which cannot send a body with GET: its fields ride in the query string. */
+/** A REST client by `fetch`. It cannot send a body with GET, so the fields go into the query string. */
 export function fetchClient(url: string): ServiceClient {
   const exchange: Exchange = async (method, target, headers, body) => {
     const response = await fetch(new URL(target, url), {
@@ -93,7 +93,7 @@ function restClient(
       };
       return groupAnswer(await exchange("POST", "/api/user", { ...headers, ...key }, present(fields)));
     },
-    // REST has no such verb: its clients speak Connect's JSON here.
+    // REST has no such call, so its clients use Connect JSON.
     resolveViewer: async ({ token }, headers) => {
       const answer = await exchange("POST", "/usergroup.v1.ViewerService/ResolveViewer", headers, present({ token }));
       if (answer.status !== 200) throw connectFailure(answer);
@@ -107,7 +107,7 @@ function bodyOf({ userGroupId, name, mapping, properties }: GroupInput): JsonObj
   return present({ user_group_id: userGroupId, name, mapping: mapping && { ...mapping }, properties });
 }
 
-/** A mask as REST says it: the fields that are in the body, null where they are to be cleared. */
+/** Translates an update mask to REST: only the masked fields are in the body, and null clears a field. */
 function masked(input: GroupInput, updateMask: string | undefined): JsonObject {
   const fields = bodyOf(input);
   if (updateMask === undefined) return fields;

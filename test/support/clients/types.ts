@@ -1,12 +1,12 @@
 import type { JsonObject } from "../../../src/domain/user-group.ts";
 
-/** How a client speaks to the service. */
+/** The protocol of a client. */
 export type ClientProtocol = "grpc" | "grpc-web" | "connect" | "rest";
 
-/** Header fields of a request by name. */
+/** Request headers by name. */
 export type CallHeaders = Readonly<Record<string, string>>;
 
-/** What a group may be given, as in protobuf's JSON. */
+/** Fields of a group in protobuf JSON. */
 export interface GroupInput {
   readonly userGroupId?: string;
   readonly name?: string;
@@ -14,13 +14,13 @@ export interface GroupInput {
   readonly properties?: JsonObject;
 }
 
-/** `updateMask` is a comma list, as in protobuf's JSON. */
+/** `updateMask` is a comma-separated list, as in protobuf JSON. */
 export interface UpdateInput extends GroupInput {
   readonly updateMask?: string;
   readonly etag?: string;
 }
 
-/** `previousTokenTtl` is a duration as in protobuf's JSON, such as `300s`. */
+/** `previousTokenTtl` is a duration in protobuf JSON, such as `300s`. */
 export interface RotateInput {
   readonly currentToken?: string;
   readonly userGroupId?: string;
@@ -28,16 +28,16 @@ export interface RotateInput {
   readonly requestId?: string;
 }
 
-/** A group, as far as the answer's protocol tells of it: what it leaves out is undefined. */
+/** A group. Fields that the protocol does not report are undefined. */
 export interface GroupResult {
   readonly teamId: number;
   readonly token: string;
   readonly name: string;
   readonly providedId: string;
   readonly mapping?: Readonly<Record<string, string>>;
-  /** null: the group has none. */
+  /** null if the group has none. */
   readonly properties?: JsonObject | null;
-  /** null: the environment is untagged. */
+  /** null if the environment is untagged. */
   readonly tag?: "Customer" | "Testing" | null;
   readonly etag?: string;
   /** ISO 8601. */
@@ -46,7 +46,7 @@ export interface GroupResult {
   readonly tokenCreateTime?: string;
 }
 
-/** A viewer's group. */
+/** The group of a viewer. */
 export interface ViewerResult {
   readonly teamId: number;
   readonly name: string;
@@ -58,13 +58,13 @@ export interface ViewerResult {
   readonly expireTime: number | undefined;
 }
 
-/** What every answer has beside its message. */
+/** Fields of every response besides its message. */
 export interface Answer {
-  /** The id of the request, as the answer gives it. */
+  /** The request id of the response. */
   readonly requestId: string | undefined;
 }
 
-/** One way to call the service; every method rejects with a `CallFailure`. */
+/** A client of the service. Every method rejects with `CallFailure`. */
 export interface ServiceClient {
   getUserGroup(
     input: GroupInput,
@@ -76,28 +76,28 @@ export interface ServiceClient {
     input: { readonly token?: string },
     headers: CallHeaders,
   ): Promise<Answer & { readonly viewer: ViewerResult }>;
-  /** Ends its connections. */
+  /** Closes its connections. */
   close(): void;
 }
 
-/** What a failed call says, the same over every protocol. */
+/** Fields of a failed call, equal for all protocols. */
 export interface FailureFields {
-  /** As Connect writes it, such as `not_found`. */
+  /** As in Connect, such as `not_found`. */
   readonly code: string;
   readonly reason: string;
   readonly violations: readonly { readonly field: string; readonly description: string }[];
   readonly message: string;
 }
 
-/** A call that the service refused. */
+/** An error response of the service. */
 export class CallFailure extends Error {
   readonly fields: FailureFields;
   readonly requestId: string | undefined;
-  /** Of REST alone. */
+  /** Only for REST. */
   readonly status: number | undefined;
-  /** `WWW-Authenticate`, where the protocol shows it. */
+  /** `WWW-Authenticate`, if the protocol exposes it. */
   readonly challenge: string | undefined;
-  /** What is known of a change that the store did not acknowledge. */
+  /** What is known about a change that the store did not acknowledge. */
   readonly outcome: string | undefined;
 
   constructor(
@@ -113,7 +113,7 @@ export class CallFailure extends Error {
   }
 }
 
-/** The failure of a call that is to fail; throws when it does not, or in another way. */
+/** The failure of a call that must fail. @throws if it succeeds or rejects with another error */
 export async function failureOf(call: Promise<unknown>): Promise<CallFailure> {
   try {
     await call;
@@ -121,5 +121,5 @@ export async function failureOf(call: Promise<unknown>): Promise<CallFailure> {
     if (error instanceof CallFailure) return error;
     throw error;
   }
-  throw new Error("the call succeeded, and should not have");
+  throw new Error("the call succeeded, but should have failed");
 }
