@@ -1,12 +1,12 @@
 /*
- * Says what to do again once Redis is restored from a backup: a restore revives the tokens, groups and environments that
- * were ended since. Reads the audit trail of an environment since the backup, as `ugs audit --json` writes it, and writes
- * commands of `ugs`:
+ * Prints the changes to repeat after a restore of Redis from a backup. A restore brings back tokens that were revoked, and
+ * groups and environments that were deleted after the backup. Reads the audit trail of an environment since the backup, as
+ * `ugs audit --json` prints it, and prints `ugs` commands:
  *
  *   ugs audit --env ENV --since TIME --limit 1000000 --json > trail.jsonl      before the restore, or from a copy
  *   node scripts/after-restore.js ENV < trail.jsonl > again.sh                 read it, then: sh -e again.sh
  *
- * The commands may be repeated. What is not there (exit code 3) has ended already.
+ * The commands are safe to repeat. Exit code 3 means that the token or group does not exist any more.
  */
 import { text } from "node:stream/consumers";
 
@@ -22,16 +22,16 @@ function eventOf(line, i) {
     const event = JSON.parse(line);
     if (typeof event.method === "string" && typeof event.createTime === "string") return event;
   } catch {}
-  console.error(`line ${i + 1} is no audit event: give what \`ugs audit --json\` wrote, whole`);
+  console.error(`line ${i + 1} is not an audit event: pass the complete output of \`ugs audit --json\``);
   process.exit(1);
 }
 
 const lines = (await text(process.stdin)).split("\n");
 const events = lines.flatMap((line, i) => (line.trim() === "" ? [] : [eventOf(line, i)]));
 if (events.length === 0) {
-  console.error("there are no events: nothing has to be done again, if the trail is that of the time since the backup");
+  console.error("no events: nothing to repeat, if the trail covers the time since the backup");
 }
-// The newest come first; those of one time stay in their order.
+// The input has the newest events first. Events of the same time keep their order.
 events.reverse().sort((one, other) => Date.parse(one.createTime) - Date.parse(other.createTime));
 
 /** The methods of the events about each subject, the oldest first. @param {"userGroupId" | "apiTokenId"} field */
@@ -62,20 +62,20 @@ if (lastOfIt?.method === "DeleteEnvironment") {
 
 if (ofEnvironment.some(({ method, actorId }) => method === "RotateSigningKey" && actorId !== "service"))
   console.log(
-    "# signing keys: those before a rotation are back; if one has leaked: ugs signing-key rotate --end-sessions",
+    "# signing keys: the keys before a rotation are back; if one has leaked: ugs signing-key rotate --end-sessions",
   );
 for (const [id, methods] of methodsBy("apiTokenId")) {
   if (methods.includes("RevokeApiToken")) write(`ugs token revoke ${ENV} --yes -- ${quoted(id)}`);
   else if (methods.includes("RotateApiToken")) {
-    // Its new text is lost, and the one before is valid again. The file is there once the new one is written.
+    // The new secret is lost, and the old one is valid again. The file exists once the new secret is written.
     const file = quoted(`${id}.token`);
     write(`[ -e ${file} ] || ugs token rotate ${ENV} --out ${file} -- ${quoted(id)}`);
   } else if (methods.includes("CreateApiToken"))
-    console.log(`# API token ${id} is gone, unless it is older than the backup: issue another`);
-  else console.log(`# API token ${id}: its name or end was changed (ugs token update)`);
+    console.log(`# API token ${id} is lost, unless it is older than the backup: create another one`);
+  else console.log(`# API token ${id}: its name or expiry time was changed (ugs token update)`);
 }
 for (const [id, methods] of methodsBy("userGroupId")) {
-  // What comes after a deletion is about a group that was made anew, by a call or an import.
+  // Events after a deletion concern a new group, created by a call or an import.
   if (methods.at(-1) === "DeleteUserGroup") {
     write(`ugs group delete ${ENV} --yes -- ${quoted(id)}`);
   } else if (
@@ -84,10 +84,8 @@ for (const [id, methods] of methodsBy("userGroupId")) {
     write(`ugs group revoke ${ENV} --yes -- ${quoted(id)}`);
   } else {
     const named = `# user group ${JSON.stringify(id)}`;
-    if (methods.includes("UpdateUserGroup")) console.log(`${named}: an update is lost; whoever made it makes it again`);
+    if (methods.includes("UpdateUserGroup")) console.log(`${named}: an update is lost: repeat it`);
     if (methods.includes("RevokeViewerSessions"))
-      console.log(
-        `${named}: viewer sessions that were ended are taken again, for an hour at most: ugs viewer session revoke`,
-      );
+      console.log(`${named}: revoked viewer sessions are valid again, for at most an hour: ugs viewer session revoke`);
   }
 }

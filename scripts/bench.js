@@ -1,8 +1,8 @@
-// Builds the service and a benchmark of `bench/`, and runs it: `npm run bench -- --help` says which there are.
+// Builds the service and a benchmark of `bench/`, and runs it. `npm run bench -- --help` lists the benchmarks.
 import { fileURLToPath } from "node:url";
 import { bundleBench, bundleService } from "./bundle.js";
 
-/** What is built for the benchmark of a subcommand, its own file first. Without one, and with others, calls are measured. */
+/** The files of the benchmark of a subcommand, its main file first. Otherwise, the default benchmark measures calls. */
 const BENCHMARKS = {
   calls: ["calls/main.ts", "calls/create-load.ts", "servers/*.ts"],
   growth: ["growth/main.ts"],
@@ -25,7 +25,7 @@ try {
   process.exitCode = 1;
 }
 
-/** What is wrong, and why. @param {unknown} error @returns {string} */
+/** Returns the message of an error and its causes. @param {unknown} error @returns {string} */
 function messageOf(error) {
   if (!(error instanceof Error)) return String(error);
   return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`;

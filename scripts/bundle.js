@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { licensesOf } from "./licenses.js";
 
-/** The files that the page of the API is made of, beside the document that it shows. */
+/** The files of the page `/docs/`, without the document that it shows. */
 const SWAGGER_UI = "node_modules/swagger-ui-dist";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -13,7 +13,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const REQUIRE =
   "import { createRequire as __createRequire } from 'node:module';\nconst require = __createRequire(import.meta.url);";
 
-/** What the bundles have in common. @satisfies {import("esbuild").BuildOptions} */
+/** Options of all bundles. @satisfies {import("esbuild").BuildOptions} */
 const COMMON = {
   absWorkingDir: root,
   bundle: true,
@@ -22,28 +22,28 @@ const COMMON = {
   format: /** @type {const} */ ("esm"),
   logLevel: /** @type {const} */ ("warning"),
   write: /** @type {const} */ (false),
-  // Less for V8 to read at every start. Names stay, and lines are short, so that stack traces say where.
+  // Faster to parse at each start. Names and short lines stay, so that stack traces are readable.
   minifySyntax: true,
   minifyWhitespace: true,
   lineLimit: 120,
 };
 
 /**
- * Bundles the service and its command line: one file needs no node_modules, and starts more than twice as fast as some
- * four hundred. Beside them goes `LICENSES.txt`.
+ * Bundles the service and its command line. One file needs no node_modules, and starts more than twice as fast as 400
+ * files. Also writes `LICENSES.txt`.
  *
- * @param {string} outdir what else is in it is removed
+ * @param {string} outdir other files in it are removed
  */
 export async function bundleService(outdir) {
   const { outputFiles } = await build({
     ...COMMON,
     entryPoints: ["src/main.ts"],
     outdir,
-    // What is imported when it is needed, such as the embedded store, stays in files of its own.
+    // Dynamic imports, such as of the embedded store, stay in separate files.
     splitting: true,
-    // Of packages that come as both, the modules: what is unused of them is left out.
+    // Prefer ES modules, because unused code of them is removed.
     mainFields: ["module", "main"],
-    // They are unused as well, but would stay as files.
+    // These are unused too, but would stay as files.
     external: ["./getMachineId-*"],
     sourcemap: true,
     banner: { js: REQUIRE },
@@ -68,7 +68,7 @@ export async function bundleService(outdir) {
 }
 
 /**
- * Files that stand beside the bundle as they are: src/rest/pages/ reads them when they are first asked for.
+ * Copies files beside the bundle. src/rest/pages/ reads them at the first request.
  *
  * @param {string} outdir
  * @param {readonly string[]} paths
@@ -83,7 +83,7 @@ function copies(outdir, paths) {
 }
 
 /**
- * Bundles `ugs` into one file that runs by its name.
+ * Bundles `ugs` into one executable file.
  *
  * @param {string} outdir
  */
@@ -92,7 +92,7 @@ async function bundleCommandLine(outdir) {
     ...COMMON,
     entryPoints: { ugs: "packages/cli/src/main.ts" },
     outdir,
-    // For the licences alone.
+    // Only for the licences.
     sourcemap: "external",
     banner: { js: `#!/usr/bin/env node\n${REQUIRE}` },
   });
@@ -100,7 +100,7 @@ async function bundleCommandLine(outdir) {
 }
 
 /**
- * Bundles the page of the console: a script that loads nothing further, and its style.
+ * Bundles the page of the console into one script and one style sheet.
  *
  * @param {string} outdir
  */
@@ -115,14 +115,14 @@ async function bundleConsole(outdir) {
     jsx: "automatic",
     jsxImportSource: "preact",
     minify: true,
-    // For the licences alone.
+    // Only for the licences.
     sourcemap: "external",
   });
   return outputFiles;
 }
 
 /**
- * Bundles a benchmark. What is measured beside the service, and what measures it, run as they are installed.
+ * Bundles a benchmark. Peers and measuring programs run as they are installed.
  *
  * @param {string[]} entryPoints files of `bench/`; each goes to the same place below `dist-bench/`
  */
@@ -142,7 +142,7 @@ export async function bundleBench(entryPoints) {
 }
 
 /**
- * Writes only what has changed, and each file at once: a service that runs from there may start workers meanwhile.
+ * Writes only changed files, each atomically, because a service that runs from this folder can start workers at any time.
  *
  * @param {string} folder
  * @param {readonly { path: string, contents: Uint8Array, mode?: number }[]} files
@@ -157,7 +157,7 @@ async function replaceFiles(folder, files) {
     await rename(`${path}.${process.pid}`, path);
   }
   for (const name of await readdir(folder)) {
-    // Another build may be about to rename what ends in a number.
+    // Another build may be renaming its own temporary file, which ends in a number.
     if (!names.has(name) && !/\.\d+$/.test(name)) await rm(`${folder}/${name}`, { recursive: true, force: true });
   }
 }

@@ -1,19 +1,18 @@
-// Finds the phrases of scripts/words.txt in the files of the repository, and prints where, with the replacement.
-// Fails if a phrase is in a folder of CLEAN. With arguments, it looks only in files whose paths begin with one of them.
+// Fails if a file of the repository uses a phrase of scripts/words.txt, and prints the replacement. In the folders of NOT_YET,
+// it only counts the phrases. With arguments, it only looks at files whose paths start with one of them.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 
-/** Folders that must stay without these phrases. In the other folders, the script only counts them. */
-/** @type {string[]} */
-const CLEAN = [
-  "SECURITY.md",
-  "deploy/",
-  "docs/decisions/",
-  "docs/dependencies.md",
-  "docs/operations/",
-  "docs/performance.md",
-  "docs/security.md",
-];
+/** Folders that still have phrases. @type {string[]} */
+const NOT_YET = ["README.md", "bench/", "docs/", "packages/cli/", "packages/console/", "packages/operator/"].concat([
+  "packages/testing/",
+  "packages/transport/",
+  "src/",
+  "test/",
+]);
+
+/** Quotes the MIT licence. */
+const QUOTES = "scripts/licenses.js";
 
 const EXTENSIONS = /\.(?:[jt]sx?|mjs|py|go|lua|proto|md|ya?ml|sh|css|html|conf|service)$/;
 const GENERATED = /(?:^|\/)gen\/|_pb2?\.|\.pb\.go$|\.connect\.go$|^proto\/(?:buf|google|grpc)\//;
@@ -36,7 +35,7 @@ const files = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--
   encoding: "utf8",
 })
   .split("\0")
-  .filter((file) => EXTENSIONS.test(file) && !GENERATED.test(file) && existsSync(file))
+  .filter((file) => EXTENSIONS.test(file) && !GENERATED.test(file) && file !== QUOTES && existsSync(file))
   .filter((file) => only.length === 0 || only.some((start) => file.startsWith(start)));
 
 /** @type {Map<string, number>} */
@@ -50,16 +49,16 @@ for (const file of files) {
   if (found.length === 0) continue;
   const folder = folderOf(file);
   counts.set(folder, (counts.get(folder) ?? 0) + found.length);
-  const isClean = CLEAN.some((start) => file.startsWith(start));
-  if (isClean) failures += found.length;
-  if (!isClean && only.length === 0) continue;
+  const mustBeClean = !NOT_YET.some((start) => file.startsWith(start));
+  if (mustBeClean) failures += found.length;
+  if (!mustBeClean && only.length === 0) continue;
   for (const { at, phrase, replacement } of found.sort((a, b) => a.at - b.at)) {
     const line = text.slice(0, at).split("\n").length - 1;
-    console.error(`${file}:${line}: "${phrase.replace(/\s+/g, " ").trim()}": write: ${replacement}`);
+    console.error(`${file}:${line}: replace "${phrase.replace(/\s+/g, " ").trim()}": ${replacement}`);
   }
 }
 if (failures > 0) {
-  console.error(`${failures} phrases of scripts/words.txt are in folders that must not have them`);
+  console.error(`${failures} phrases of scripts/words.txt: use the replacements`);
   process.exit(1);
 }
 const rest = [...counts].sort(([, a], [, b]) => b - a).map(([folder, count]) => `${folder} ${count}`);

@@ -26,10 +26,10 @@ done
 # Their generators are not among npm's packages: a test of `npm run test:all` runs them.
 if ! changed=$(cat packages/client-*/generated-from.sha256 | sha256sum --check --quiet 2>&1); then
   echo "$changed" >&2
-  echo "the code of the clients is not of these files: run 'npm run generate:clients' and commit what it wrote" >&2
+  echo "the code of the clients is out of date: run 'npm run generate:clients' and commit what it wrote" >&2
   exit 1
 fi
-# It tells nobody that it runs, and asks nobody for a newer version; what it says of old Nodes is not for the gate.
+# Turn off telemetry and the update check. Hide warnings about old versions of Node.
 if ! lint=$(REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true \
   redocly lint --config scripts/openapi/redocly.yaml gen/openapi.json 2>&1); then
   echo "$lint" >&2

@@ -1,6 +1,6 @@
-// Writes test/fixtures/viewer-sessions.json: viewer sessions, good and bad, that every verifier of this repository has to tell apart, and
-// that verifiers written elsewhere can be tried with. The keys are for these tests alone. Signatures by ECDSA differ each time,
-// so those that the file has are kept.
+// Writes test/fixtures/viewer-sessions.json: valid and invalid viewer sessions. All verifiers of this repository are tested
+// with them, and other verifiers can be. The keys are only for these tests. ECDSA signatures differ each time, so existing
+// signatures of the file stay.
 import { createECDH, createHash, createPrivateKey, sign } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -8,10 +8,10 @@ import { fileURLToPath } from "node:url";
 const FILE = fileURLToPath(new URL("../test/fixtures/viewer-sessions.json", import.meta.url));
 const ISSUER = "https://groups.example.com/e/acme/Customer";
 const AUDIENCE = "dashboards";
-/** When the verifier reads the session, in seconds since 1970, unless a case is `at` another time. */
+/** Default time of a case, in seconds since 1970. A case can have its own time as `at`. */
 const NOW = 1_800_000_000;
 
-/** A key pair of P-256 whose private number is a digest of its id. */
+/** Returns a P-256 key pair whose private number is a digest of its id. */
 function testKey(kid) {
   const ecdh = createECDH("prime256v1");
   const d = createHash("sha256").update(kid).digest();
@@ -31,7 +31,7 @@ const RSA_KID = "a-key-of-RSA-for-tests";
 const keys = { [KID]: testKey(KID), [OTHER_KID]: testKey(OTHER_KID) };
 const rsa = { kty: "RSA", n: "y".repeat(342), e: "AQAB", kid: RSA_KID, use: "sig", alg: "RS256" };
 
-/** Signatures by what they sign, of the file as it is. */
+/** Existing signatures, by the signed data. */
 const known = new Map();
 try {
   for (const { session } of JSON.parse(readFileSync(FILE, "utf8")).cases) {
@@ -46,7 +46,7 @@ const base64url = (text) => Buffer.from(text).toString("base64url");
 const HEADER = { alg: "ES256", typ: "viewer+jwt", kid: KID };
 const CLAIMS = { iss: ISSUER, aud: AUDIENCE, sub: "acme", tid: 7, gen: 0, jti: "j1", iat: NOW, exp: NOW + 600 };
 
-/** A session of parts in base64url. */
+/** Returns a session with the given parts in base64url. */
 function signed(head, payload, key = keys[KID].key) {
   const input = `${head}.${payload}`;
   if (!known.has(input)) {
@@ -59,7 +59,7 @@ const withHeader = (text) => signed(base64url(text), base64url(JSON.stringify(CL
 const withHeaders = (more) => withHeader(JSON.stringify({ ...HEADER, ...more }));
 const withPayload = (text) => signed(base64url(JSON.stringify(HEADER)), base64url(text));
 const withClaims = (more) => withPayload(JSON.stringify({ ...CLAIMS, ...more }));
-/** With a claim that is written so. */
+/** Returns a payload with a claim in a given spelling. */
 const withClaim = (name, text) =>
   withPayload(JSON.stringify({ ...CLAIMS, [name]: "HERE" }).replace('"HERE"', () => text));
 
@@ -154,7 +154,7 @@ malformed(
   `${head}.${payload}.${signature.slice(0, -2)}ª${signature.slice(-1)}`,
 );
 {
-  // Of one byte more than full groups of three, so that both parts have spare bits and room for padding.
+  // One byte more than full groups of three, so that both parts have unused bits and would have padding.
   const spare = (text) => (text.length % 3 === 1 ? text : null);
   const long =
     spare(JSON.stringify(CLAIMS)) ??

@@ -6,22 +6,22 @@ const PACKAGE = /^(.*\/node_modules)\/((?:@[^/]+\/)?[^/]+)\//;
 const LICENSE_FILE = /^(?:licen[cs]e|notice|copying|copyright)\b/i;
 /** The comment at the beginning of a file. */
 const HEADER = /^\s*(?:(?:\/\/[^\n]*\n)+|\/\*.*?\*\/)/s;
-/** What the MIT licence requires beside its copyright notice. */
+/** The permission notice of the MIT licence. */
 const MIT_PERMISSION = /Permission is hereby granted.*/s;
 
 /**
- * The licences that go with a bundle: ours, and those of every package that it has something of. Its source maps tell
- * also of what packages have in their own bundles.
+ * Returns the licences for a bundle: our licence, and those of all packages in it. Its source maps also list packages that
+ * other packages bundle.
  *
- * @param {string} root where our licence is
+ * @param {string} root folder of our licence
  * @param {readonly { path: string, text: string }[]} maps the source maps
- * @param {readonly { folder: string, texts: readonly string[] }[]} [copied] packages with files that are copied, and
- *   where they tell the licences of what these have of others
+ * @param {readonly { folder: string, texts: readonly string[] }[]} [copied] packages whose files are copied, and
+ *   their files with licences of other packages
  * @returns {Promise<string>}
- * @throws when a package tells no licence
+ * @throws if a package has no licence
  */
 export async function licensesOf(root, maps, copied = []) {
-  /** The packages that have the same text. @type {Map<string, string[]>} */
+  /** The packages with the same licence text. @type {Map<string, string[]>} */
   const namesOf = new Map([[(await readFile(`${root}/LICENSE`, "utf8")).trim(), ["user-group-service"]]]);
   for (const [folder, sources] of [...sourcesOf(maps)].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const { name, text } = await licenseOf(folder, sources);
@@ -38,7 +38,7 @@ export async function licensesOf(root, maps, copied = []) {
 }
 
 /**
- * The sources of each package, by its folder.
+ * Returns the sources of each package, by its folder.
  *
  * @param {readonly { path: string, text: string }[]} maps
  */
@@ -58,8 +58,8 @@ function sourcesOf(maps) {
 }
 
 /**
- * @param {string} folder of a package
- * @param {readonly string[]} sources what is bundled of it
+ * @param {string} folder folder of a package
+ * @param {readonly string[]} sources its bundled sources
  * @returns {Promise<{ name: string, text: string }>}
  */
 async function licenseOf(folder, sources) {
@@ -69,7 +69,7 @@ async function licenseOf(folder, sources) {
     const text = (await licenseFiles(folder)) || notices || (license === "MIT" && author ? mitOf(author) : "");
     return { name: `${name} ${version} (${license})`, text };
   }
-  // It is in the bundle of the package around it, and perhaps installed elsewhere too.
+  // Another package bundles it. It may also be installed elsewhere.
   const [, parent = "", name = ""] = PACKAGE.exec(`${folder}/`) ?? [];
   const around = parent.slice(0, -"/node_modules".length);
   const [, outside = ""] = PACKAGE.exec(`${around}/`) ?? [];
@@ -79,9 +79,9 @@ async function licenseOf(folder, sources) {
 }
 
 /**
- * The MIT licence of a package that comes without a text of it, but says that it has this one, and whose it is.
+ * Returns the MIT licence of a package without a licence file whose package.json names this licence and its author.
  *
- * @param {string | { name: string }} author as its package.json has it
+ * @param {string | { name: string }} author the author in its package.json
  */
 function mitOf(author) {
   return `MIT License
@@ -102,17 +102,17 @@ COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER I
 ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.`;
 }
 
-/** The text of a package's licence files; empty when it has none. @param {string} folder */
+/** Returns the content of the licence files of a package. Empty if it has none. @param {string} folder */
 async function licenseFiles(folder) {
   const names = (await readdir(folder)).filter((name) => LICENSE_FILE.test(name)).sort();
   const texts = await Promise.all(names.map((name) => readFile(`${folder}/${name}`, "utf8")));
   return texts.map((text) => text.trim()).join("\n\n");
 }
 
-/** The different copyright notices at the beginning of files. @param {readonly string[]} sources */
+/** Returns the distinct copyright notices at the start of files. @param {readonly string[]} sources */
 function noticesIn(sources) {
   const headers = sources.map((text) => HEADER.exec(text)?.[0].trim() ?? "").filter((text) => /copyright/i.test(text));
-  /** Those that begin as a shorter one does only say more of their file. @type {string[]} */
+  /** Notices that start like a shorter one only add details of their file. @type {string[]} */
   const notices = [];
   for (const text of headers.sort((a, b) => a.length - b.length)) {
     if (!notices.some((notice) => text.startsWith(notice))) notices.push(text);

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Replaces a master that is well, such as before its machine is maintained, and loses no change that was acknowledged.
+# Replaces a healthy master, such as before maintenance of its machine, without losing acknowledged changes.
 #
 #   scripts/sentinel-failover.sh SENTINEL_HOST:PORT MASTER
 #
-# A plain SENTINEL FAILOVER promotes a replica about a second before the old master learns of it, and what that one
-# acknowledges meanwhile is lost. So the old master's changes are paused from before the promotion until it is a replica.
+# A plain SENTINEL FAILOVER promotes a replica about a second before the old master becomes a replica. Changes that the old
+# master acknowledges during that second are lost. So this script pauses changes on the old master during the failover.
 #
 #   REDISCLI_AUTH, REDIS_USER   password and user of the nodes, with the rights info, client, replicaof, config|rewrite
 #   REDIS_SENTINEL_PASSWORD     password of the Sentinels
@@ -25,7 +25,7 @@ node_password=${REDISCLI_AUTH-}
 read -ra client <<<"${REDIS_CLI-redis-cli}"
 unset REDISCLI_AUTH
 
-# For how long one pause lasts, how long replicas may take to be in step, and how long until the switch.
+# Length of one pause, time limit for replicas to catch up, and time limit for the switch.
 pause_ms=2500
 step_seconds=5
 seconds=20
@@ -44,7 +44,7 @@ ask_sentinel() { ask "${REDIS_SENTINEL_PASSWORD-}" "$sentinel_host" "$sentinel_p
 ask_node() { ask "$node_password" "$1" "$2" ${REDIS_USER:+--user "$REDIS_USER"} "${@:3}"; }
 ask_old() { ask_node "$old_host" "$old_port" "$@"; }
 master() { ask_sentinel SENTINEL GET-MASTER-ADDR-BY-NAME "$name" | paste -sd' '; }
-# Whether each replica that is online has all that the old master has.
+# Returns whether all online replicas have all data of the old master.
 in_step() {
   local replication offset host port received
   replication=$(ask_old INFO replication | tr -d '\r')
@@ -64,16 +64,16 @@ old=$(master) || fail "the Sentinel $1 does not answer"
 read -r old_host old_port <<<"$old" || true
 [ -n "${old_port-}" ] || fail "the Sentinel $1 knows no master $name"
 replication=$(ask_old INFO replication) || fail "the master $old_host:$old_port does not answer; Sentinel replaces it by itself"
-grep -q '^role:master' <<<"$replication" || fail "$old_host:$old_port is no master; another failover is under way"
-grep -q 'state=online' <<<"$replication" || fail "the master $old_host:$old_port has no replica that is online"
+grep -q '^role:master' <<<"$replication" || fail "$old_host:$old_port is not a master; another failover is in flight"
+grep -q 'state=online' <<<"$replication" || fail "the master $old_host:$old_port has no online replica"
 
 say "pausing the changes of $old_host:$old_port"
-ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null || fail "$old_host:$old_port does not take CLIENT PAUSE"
-# Sentinel may choose any of them, and not by what they have received since it asked them last.
+ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null || fail "$old_host:$old_port refuses CLIENT PAUSE"
+# All replicas must be up to date, because Sentinel may promote any of them.
 until in_step; do
   if [ $SECONDS -ge $step_seconds ]; then
     ask_old CLIENT UNPAUSE >/dev/null || true
-    fail "a replica of $old_host:$old_port is not in step; try again when it is"
+    fail "a replica of $old_host:$old_port is behind; try again when it has caught up"
   fi
   sleep 0.05
   ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null
@@ -85,19 +85,19 @@ fi
 
 new=$old
 while [ "$new" = "$old" ]; do
-  [ $SECONDS -lt $seconds ] || fail "no other master within $seconds s; the pause ends by itself, and $old_host:$old_port goes on"
+  [ $SECONDS -lt $seconds ] || fail "no other master within $seconds s; the pause ends by itself, and $old_host:$old_port continues"
   sleep 0.1
-  # Until the switch: a pause that ended before it would let the old master acknowledge what is lost.
+  # Pause until the switch. Otherwise the old master could acknowledge changes that are lost.
   ask_old CLIENT PAUSE $pause_ms WRITE >/dev/null 2>&1 || true
   new=$(master 2>/dev/null) || new=$old
   new=${new:-$old}
 done
 say "+switch-master: the master is ${new/ /:}"
 
-# Sentinel does the same, but a pause holds it up as well, and what waits for its end would come first.
+# Sentinel does the same later, but waiting changes would run before that.
 read -r new_host new_port <<<"$new"
 ask_old REPLICAOF "$new_host" "$new_port" >/dev/null ||
-  fail "$old_host:$old_port cannot be made a replica: end it, for it may take changes that are lost"
+  fail "$old_host:$old_port cannot become a replica: stop it, because it may accept changes that are lost"
 ask_old CONFIG REWRITE >/dev/null 2>&1 || true
 ask_old CLIENT UNPAUSE >/dev/null
-say "$old_host:$old_port is its replica: done"
+say "$old_host:$old_port is its replica now: done"

@@ -24,3 +24,18 @@ it("the gate refuses protos that break with the released ones", () => {
   expect(status).not.toBe(0);
   expect(stdout).toMatch(/"token".*changed type from "string" to "bytes"/);
 });
+
+it("the gate refuses a phrase of scripts/words.txt, also across two lines of a comment", () => {
+  const folder = newFolder();
+  for (const name of ["check-words.js", "words.txt"]) cpSync(`${ROOT}/scripts/${name}`, join(folder, "scripts", name));
+  spawnSync("git", ["init", "--quiet"], { cwd: folder });
+  const phrase = ["under", "way"];
+  /** The exit code for a file, and whether the output names the line of a phrase. */
+  const check = (text: string) => {
+    writeFileSync(join(folder, "file.ts"), text);
+    const { status, stderr } = spawnSync("node", ["scripts/check-words.js"], { cwd: folder, encoding: "utf8" });
+    return [status, stderr.includes("file.ts:2: ")];
+  };
+  expect(check(`// One\n// two, calls ${phrase.join("\n// ")}.\n`)).toEqual([1, true]);
+  expect(check("// One\n// two, calls in flight.\n")).toEqual([0, false]);
+});

@@ -8,7 +8,7 @@ interface Description {
 }
 
 /**
- * The comment of something in a proto file, as Markdown, and whether it is deprecated.
+ * Returns the comment of a declaration in a proto file, as Markdown, and whether it is deprecated.
  *
  * @param more lines that follow the comment
  */
@@ -21,7 +21,7 @@ export function describe(
   return { ...(description !== "" && { description }), ...(desc.deprecated && { deprecated: true }) };
 }
 
-/** The comment before a declaration, or else the one behind it; empty without either. */
+/** Returns the comment before a declaration, otherwise the one after it. Empty without a comment. */
 function commentOf(desc: Exclude<AnyDesc, DescFile>): string {
   const { leading, trailing } = getComments(desc);
   return (leading ?? trailing ?? "")

@@ -9,7 +9,7 @@ import { readTables } from "./tables.ts";
 
 /** The sources of a document. */
 interface DocumentSources {
-  /** The services whose methods it describes, in this order. */
+  /** The services to describe, in this order. */
   readonly services: readonly DescService[];
   readonly registry: Registry;
   /** The text of docs/api.md. */
@@ -17,15 +17,26 @@ interface DocumentSources {
   readonly version: string;
 }
 
-const DESCRIPTION = `User groups, their tokens, and who is looking at an embedded dashboard.
+const DESCRIPTION = `User groups, their tokens and viewer sessions.
 
-The operations of a service, such as \`POST /usergroup.v1.UserGroupService/GetUserGroup\`, are its methods over [Connect](https://connectrpc.com/docs/protocol) with JSON; the same methods are served at the same paths over gRPC and gRPC-Web. Streams are served over those alone, and are not described here.
+Each operation of a service, such as \`POST /usergroup.v1.UserGroupService/GetUserGroup\`, is a method over [Connect](https://connectrpc.com/docs/protocol) with JSON. The same paths serve the methods over gRPC and gRPC-Web. Streams are not in this document.
 
-Requests are described in one form. More is taken, as JSON of proto3 has it: fields by the names of the proto files too (\`user_group_id\`), numbers as texts, enum values by their numbers, \`null\` for a field that is left out, and fields that are not known, which are ignored. Texts must be well-formed Unicode, and no object may have a key twice.
+The document describes one form of each request. The service also accepts the other forms of proto3 JSON: field names of the proto files (\`user_group_id\`), numbers as strings, enum values as numbers, \`null\` for an unset field, and unknown fields, which it ignores. Strings must be valid Unicode, and objects must not have duplicate keys.
 
-\`x-no-token\`: the text must not be a credential, such as a token of this service or a viewer session. \`x-visible\`: the text must have no code point that is not shown, such as a control or zero-width character, and no white space at either end. \`x-max-bytes\` and \`x-max-depth\`: the limits of a value's JSON. \`x-exact-numbers\`: numbers are from -(2^53 - 1) to 2^53 - 1, because larger ones are not stored exactly. \`x-in-future\`: the time must be in the future. \`x-json\`: the text is JSON of this schema. \`x-exactly-one-of\`, \`x-at-most-one-of\`: how many of these fields are given and not empty. \`x-access\`: the role that an API token needs. \`x-read-only\`: the operation changes nothing. \`x-reasons\`: the reasons of the errors.`;
+| keyword | meaning |
+|---|---|
+| \`x-no-token\` | the string must not be a credential, such as a token of this service or a viewer session |
+| \`x-visible\` | all characters must be visible: no control or zero-width characters, and no white space at either end |
+| \`x-max-bytes\`, \`x-max-depth\` | maximum size and nesting depth of the JSON value |
+| \`x-exact-numbers\` | numbers must be from -(2^53 - 1) to 2^53 - 1, because larger ones are not stored exactly |
+| \`x-in-future\` | the time must be in the future |
+| \`x-json\` | the string is JSON of this schema |
+| \`x-exactly-one-of\`, \`x-at-most-one-of\` | number of these fields that must be set and not empty |
+| \`x-access\` | role that the API token needs |
+| \`x-read-only\` | the operation changes nothing |
+| \`x-reasons\` | reasons of the errors |`;
 
-/** Makes the OpenAPI document. @throws Error when something has no description */
+/** Creates the OpenAPI document. @throws Error if something has no description */
 export function documentOf({ services, registry, api, version }: DocumentSources): JsonSchema {
   const tables = readTables(api);
   const schemas = new Schemas(new FieldRulesReader(registry));
@@ -47,9 +58,9 @@ export function documentOf({ services, registry, api, version }: DocumentSources
     servers: [{ url: "/" }],
     security: API_TOKEN_SCHEMES,
     tags: [
-      { name: "REST", description: "JSON over plain HTTP, for back ends that speak neither gRPC nor Connect." },
+      { name: "REST", description: "JSON over HTTP, for back ends without gRPC or Connect." },
       ...services.map(({ name, typeName }) => ({ name, description: `\`${typeName}\`` })),
-      { name: "Operation", description: "For operators. With `METRICS_PORT` set these are served on that port alone." },
+      { name: "Operation", description: "For operators. If `METRICS_PORT` is set, only that port serves them." },
     ],
     paths,
     components: {
@@ -57,20 +68,20 @@ export function documentOf({ services, registry, api, version }: DocumentSources
         bearer: {
           type: "http",
           scheme: "bearer",
-          description: "The API token, which is sent as `Authorization: Bearer API_TOKEN`.",
+          description: "The API token, sent as `Authorization: Bearer API_TOKEN`.",
         },
         token: {
           type: "apiKey",
           in: "header",
           name: "Authorization",
-          description: "The header itself: `Token API_TOKEN`, with the word before the token.",
+          description: "The value of the header: `Token API_TOKEN`.",
         },
         exploToken: {
           type: "apiKey",
           in: "header",
           name: "Explo-Authorization",
           description:
-            "The same in a header of another name, for clients whose `Authorization` is taken: `Token API_TOKEN`.",
+            "The same in another header, for clients that use `Authorization` for something else: `Token API_TOKEN`.",
         },
       },
       schemas: { ...restSchemas(components, registry), ...errors.schemas, ...schemas.all },

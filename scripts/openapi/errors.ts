@@ -3,10 +3,10 @@ import type { JsonSchema } from "./rules.ts";
 import { refTo } from "./schemas.ts";
 import type { Reason } from "./tables.ts";
 
-/** The statuses that errors of calls have. Errors with other statuses share one response. */
+/** The statuses with their own response. Errors with other statuses share one response. */
 const OF_CALLS = [400, 401, 403, 404, 409, 412, 429, 500, 503, 504];
 
-/** The forms that errors have: that of Connect, and that of REST. */
+/** The two forms of errors. */
 type ErrorForm = "Connect" | "Rest";
 
 /** The schemas and responses of errors. */
@@ -15,14 +15,14 @@ export interface ErrorComponents {
   readonly responses: { readonly [name: string]: JsonSchema };
   /** The responses of an operation, by status. */
   readonly of: (calling: Calling) => { readonly [status: string]: JsonSchema };
-  /** The response of REST for one reason. */
+  /** Returns the REST response for one reason. */
   readonly rest: (reason: string) => JsonSchema;
 }
 
-/** Makes the errors of the table of reasons. An operation has a response for each status that its calls may get. */
+/** Creates the errors from the table of reasons. An operation has a response for each status that it can return. */
 export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
   const forms = { Connect: byStatus(reasons.map(overConnect)), Rest: byStatus(reasons) };
-  /** The responses whose errors every operation with a token has. An operation with other errors has a response of its own. */
+  /** Shared responses: the errors of all operations with a token. Operations with other errors have their own responses. */
   const common = (["Connect", "Rest"] as const).flatMap((form) =>
     [...forms[form]].flatMap(([status, group]) => {
       const response = responseOf(
@@ -58,7 +58,7 @@ export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
   return { schemas: schemasOf(reasons), responses, of, rest };
 }
 
-/** No schema has such a name, because generators of clients use one name for a response and its schema. */
+/** No schema may have such a name, because client generators use one name for a response and its schema. */
 const nameOf = (form: ErrorForm, status: string) => `${form}${status === "default" ? "Other" : status}`;
 
 function overConnect(reason: Reason): Reason {
@@ -92,9 +92,9 @@ function schemasOf(reasons: readonly Reason[]): ErrorComponents["schemas"] {
     type: "object",
     required: ["type", "value"],
     properties: {
-      type: { type: "string", description: "Its type, such as `google.rpc.ErrorInfo`." },
-      value: { type: "string", description: "The message in protobuf's binary format, as base64 without padding." },
-      debug: { description: "The message as JSON, for people." },
+      type: { type: "string", description: "Type of the message, such as `google.rpc.ErrorInfo`." },
+      value: { type: "string", description: "The message in protobuf binary format, as base64 without padding." },
+      debug: { description: "The message as JSON, for reading." },
     },
   };
   const violation = {
@@ -112,11 +112,11 @@ function schemasOf(reasons: readonly Reason[]): ErrorComponents["schemas"] {
       outcome: {
         type: "string",
         enum: ["not_made", "unknown"],
-        description: "Of `unavailable`: what became of the change.",
+        description: "For `unavailable`: whether the change was made.",
       },
       cause: {
         type: "string",
-        description: "Of `STORE_UNAVAILABLE`, for API tokens of role `admin`: why the store is unavailable.",
+        description: "For `STORE_UNAVAILABLE` and API tokens of role `admin`: why the store is unavailable.",
       },
       field_violations: { type: "array", items: violation },
     },
@@ -125,7 +125,7 @@ function schemasOf(reasons: readonly Reason[]): ErrorComponents["schemas"] {
     ConnectError: {
       type: "object",
       description:
-        "An error over Connect. Of its details `google.rpc.ErrorInfo` has the reason, which is stable, and `google.rpc.BadRequest` the fields that are invalid.",
+        "An error over Connect. `google.rpc.ErrorInfo` in its details contains the stable reason, and `google.rpc.BadRequest` the invalid fields.",
       required: ["code"],
       properties: { code, message, details: { type: "array", items: detail } },
     },

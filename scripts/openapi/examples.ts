@@ -15,7 +15,7 @@ const VALUES: { readonly [field: string]: unknown } = {
 };
 
 /**
- * A request with the required fields only, so that a call which is tried writes nothing that nobody chose.
+ * Returns a request with only the required fields, so that an example call changes nothing else.
  *
  * @throws Error for a required field without a value
  */

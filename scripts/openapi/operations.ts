@@ -7,7 +7,7 @@ import type { JsonSchema } from "./rules.ts";
 import type { Schemas } from "./schemas.ts";
 import type { Tables } from "./tables.ts";
 
-/** The paths of a document, and of each the operations by HTTP method. */
+/** The paths of a document. Each has operations by HTTP method. */
 export type Paths = { readonly [path: string]: JsonSchema };
 
 /** The components of a document that its operations refer to. */
@@ -17,13 +17,13 @@ export interface Components {
   readonly tables: Tables;
 }
 
-/** The ways to present an API token, one of which is enough: see `securitySchemes` in document.ts. */
+/** The ways to send an API token. One is enough. See `securitySchemes` in document.ts. */
 export const API_TOKEN_SCHEMES = [{ bearer: [] }, { token: [] }, { exploToken: [] }];
 
 /**
  * Describes the unary methods of a service as they are called over Connect with JSON. Streams cannot be described.
  *
- * @throws Error when the table of methods does not say who may call one
+ * @throws Error if a method is not in the table of methods
  */
 export function pathsOf(service: DescService, components: Components): Paths {
   const unary = service.methods.filter(({ methodKind }) => methodKind === "unary");
@@ -53,7 +53,7 @@ function operationOf(method: DescMethod, { schemas, errors, tables }: Components
     requestBody: { required: true, content: { "application/json": { schema, example } } },
     responses: {
       200: {
-        description: "What was asked for. Fields that are left out have their default.",
+        description: "The result. Fields that are missing have their default value.",
         content: { "application/json": { schema: schemas.message(method.output) } },
       },
       ...errors.of({ method, access, isRest: false }),
@@ -61,10 +61,10 @@ function operationOf(method: DescMethod, { schemas, errors, tables }: Components
   };
 }
 
-/** Who may call, in words. @param access a role or another cell of the table of methods */
+/** Describes the required role. @param access the cell of the table of methods */
 export function whoMayCall(access: string): string {
   if (access === "open") return "Needs no API token.";
-  if (access === "any") return "Takes any API token, and `ADMIN_TOKEN`.";
+  if (access === "any") return "Accepts any API token, and `ADMIN_TOKEN`.";
   if (access === "ADMIN_TOKEN") return "Needs `ADMIN_TOKEN`.";
   return `Needs an API token of the role \`${access}\`${access === "admin" ? ", or `ADMIN_TOKEN`" : " or a higher one"}.`;
 }

@@ -5,7 +5,7 @@ import packageJson from "../../package.json" with { type: "json" };
 import { documentOf } from "./document.ts";
 
 /**
- * The services that are described, in this order. Other services in proto/ are not for callers, or have only streams.
+ * The services to describe, in this order. Other services in proto/ are internal, or have only streams.
  */
 const SERVICES = [
   "usergroup.v1.UserGroupService",
@@ -15,8 +15,8 @@ const SERVICES = [
 ];
 
 /**
- * Writes openapi.json. buf runs it from the folder of buf.gen.yaml, where docs/ is. Other services of the packages above
- * are described behind those.
+ * Writes openapi.json. buf runs it in the folder of buf.gen.yaml, which contains docs/. Other services of the same packages
+ * follow.
  */
 const plugin = createEcmaScriptPlugin({
   name: "protoc-gen-openapi",

@@ -1,9 +1,9 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { Access } from "./tables.ts";
 
-/** What decides which errors an operation has. */
+/** Properties of an operation that decide its errors. */
 export interface Calling {
-  /** The RPC, or the one that a path of REST calls. */
+  /** The RPC, or the RPC that a REST path calls. */
   readonly method: DescMethod;
   readonly access: Access;
   readonly isRest: boolean;
@@ -31,7 +31,7 @@ const only =
   (...names: readonly string[]): Rule =>
   ({ method: { name } }) =>
     names.includes(name);
-/** The same, but the path of REST reports an inactive token instead. */
+/** The same, except for the REST path, which reports an inactive token. */
 const onlyRpc =
   (...names: readonly string[]): Rule =>
   (calling) =>
@@ -39,9 +39,9 @@ const onlyRpc =
 
 const SESSION_READERS = ["ResolveViewer", "LookupUserGroupToken"];
 
-/** Which operations have an error, by its reason. A reason that is not listed is an error of the document's generator. */
+/** The operations that can return each reason. The generator fails for a reason that is missing here. */
 const RULES: { readonly [reason: string]: Rule } = {
-  // Of credentials.
+  // Credentials.
   API_TOKEN_MISSING: withToken,
   API_TOKEN_MALFORMED: withToken,
   API_TOKEN_UNKNOWN: withToken,
@@ -50,7 +50,7 @@ const RULES: { readonly [reason: string]: Rule } = {
   ENVIRONMENT_TOKEN_REQUIRED: ({ access }) => ["resolve", "read", "manage"].includes(access),
   RATE_LIMITED: withToken,
   TOO_MANY_FAILURES: withToken,
-  // Of requests.
+  // Requests.
   VALIDATION_FAILED: always,
   MALFORMED_REQUEST: always,
   INVALID_REQUEST: always,
@@ -66,7 +66,7 @@ const RULES: { readonly [reason: string]: Rule } = {
   INVALID_PAGE_TOKEN: has("page_token"),
   REQUEST_ID_REUSED: has("request_id"),
   ETAG_MISMATCH: has("etag"),
-  // Of the service as a whole.
+  // The whole service.
   OVERLOADED: always,
   REQUEST_TIMEOUT: always,
   DEADLINE_EXCEEDED: always,
@@ -77,7 +77,7 @@ const RULES: { readonly [reason: string]: Rule } = {
   INTERNAL: always,
   RECORD_UNREADABLE: withToken,
   TOO_FEW_REPLICAS: ({ method }) => !isRead(method),
-  // Of user groups and their tokens.
+  // User groups and their tokens.
   USER_GROUP_NOT_FOUND: only(
     "GetUserGroup",
     "UpdateUserGroup",
@@ -101,7 +101,7 @@ const RULES: { readonly [reason: string]: Rule } = {
   USER_GROUP_EXISTS: never,
   TOKEN_TAKEN: never,
   TOKEN_NOT_IMPORTABLE: never,
-  // Of viewer sessions and their keys.
+  // Viewer sessions and their keys.
   VIEWER_SESSION_EXPIRED: onlyRpc(...SESSION_READERS),
   VIEWER_SESSION_ENDED: onlyRpc(...SESSION_READERS),
   VIEWER_SESSION_INVALID: onlyRpc(...SESSION_READERS),
@@ -111,7 +111,7 @@ const RULES: { readonly [reason: string]: Rule } = {
   SIGNING_KEYS_CHANGED: only("CreateViewerSession", "RotateSigningKey"),
   TOKEN_KEY_IN_USE: only("RetireTokenKey"),
   DATA_NOT_ACCEPTABLE: only("AcceptStoreData"),
-  // Of API tokens and environments.
+  // API tokens and environments.
   API_TOKEN_NOT_FOUND: only("LookupApiToken", "UpdateApiToken", "RotateApiToken", "RevokeApiToken"),
   API_TOKEN_CHANGED: only("CreateApiToken", "RotateApiToken"),
   API_TOKEN_OUTLIVES_CALLER: only("RotateApiToken"),
@@ -120,19 +120,19 @@ const RULES: { readonly [reason: string]: Rule } = {
   ENVIRONMENT_EXISTS: only("CreateEnvironment"),
   ENVIRONMENT_BEING_DELETED: only("CreateEnvironment"),
   ENVIRONMENT_NOT_EMPTY: only("DeleteEnvironment"),
-  // Of other paths, and of streams.
+  // Other paths, and streams.
   SERVICE_NOT_FOUND: ({ method }) => method.parent.typeName === "grpc.health.v1.Health" && method.name === "Check",
   KEYS_NOT_FOUND: never,
   PATH_NOT_FOUND: never,
   TOO_MANY_QUESTIONS: never,
 };
 
-/** Whether every operation that needs a token has errors of a reason. */
+/** Returns whether every operation with a token can return a reason. */
 export function isCommon(reason: string): boolean {
   return RULES[reason] === always || RULES[reason] === withToken;
 }
 
-/** Whether an operation has errors of a reason. @throws Error for a reason without a rule */
+/** Returns whether an operation can return a reason. @throws Error for a reason without a rule */
 export function hasReason(reason: string, calling: Calling): boolean {
   const rule = RULES[reason];
   if (!rule) throw new Error(`scripts/openapi/reasons.ts does not say which operations have ${reason}: add it`);

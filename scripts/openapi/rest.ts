@@ -11,7 +11,7 @@ type FieldSchema = (message: string, field: string) => JsonSchema;
 function fieldSchemas({ schemas }: Pick<Components, "schemas">, registry: Registry): FieldSchema {
   return (message, name) => {
     const field = registry.getMessage(message)?.fields.find((each: DescField) => each.name === name);
-    if (!field) throw new Error(`scripts/openapi/rest.ts describes ${message}.${name}, which is not there any more`);
+    if (!field) throw new Error(`scripts/openapi/rest.ts describes ${message}.${name}, which does not exist any more`);
     return schemas.field(field);
   };
 }
@@ -32,7 +32,7 @@ function groupFieldsOf(registry: Registry, message: string): readonly DescField[
   return fields.filter(({ name }) => name !== "update_mask" && name !== "etag");
 }
 
-/** The components that the paths below need. */
+/** Returns the schemas of the paths below. */
 export function restSchemas(components: Components, registry: Registry): { readonly [name: string]: JsonSchema } {
   const field = fieldSchemas(components, registry);
   const orNull = (schema: JsonSchema, words: string) => ({
@@ -40,17 +40,21 @@ export function restSchemas(components: Components, registry: Registry): { reado
     anyOf: [schema, { type: "null" }],
   });
   const group = {
-    team_id: { type: "integer", format: "int64", description: "Internal id, below 2^53. Callers need not store it." },
-    token: { type: "string", description: "The user group token: a credential, to be kept by the caller's back end." },
+    team_id: {
+      type: "integer",
+      format: "int64",
+      description: "Internal id, below 2^53. Callers do not need to store it.",
+    },
+    token: { type: "string", description: "The user group token. It is a credential: keep it in your back end." },
     name: { type: "string" },
-    provided_id: { type: "string", description: "The id that the caller chose, unique within the environment." },
+    provided_id: { type: "string", description: "The id that the caller chose. Unique within the environment." },
   };
   const common = Object.keys(group);
-  const properties = { type: ["object", "null"], description: "Free-form; null when the group has none." };
+  const properties = { type: ["object", "null"], description: "Free-form JSON object. Null if the group has none." };
   const tag = {
     type: ["string", "null"],
     enum: TAGS,
-    description: "The tag of the group's environment; null when it has none.",
+    description: "The tag of the environment. Null if it has none.",
   };
   const answer = (
     fields: { readonly [name: string]: JsonSchema },
@@ -71,7 +75,7 @@ export function restSchemas(components: Components, registry: Registry): { reado
   return {
     RestUpdate: {
       type: "object",
-      description: "What a group is to have. Fields that are left out stay; those that are null are cleared.",
+      description: "New values of a group. Missing fields stay unchanged, and null clears a field.",
       required: ["user_group_id"],
       properties: Object.fromEntries(
         groupFieldsOf(registry, UPDATE).map(({ name }) => [
@@ -82,7 +86,7 @@ export function restSchemas(components: Components, registry: Registry): { reado
     },
     RestRotation: {
       type: "object",
-      description: "Which group: by the token it has now, or by its id, so that a lost token does not block recovery.",
+      description: "The group, by its current token or by its id. Use the id if you have lost the token.",
       properties: {
         current_token: field(ROTATE, "current_token"),
         user_group_id: field(ROTATE, "user_group_id"),
@@ -94,7 +98,7 @@ export function restSchemas(components: Components, registry: Registry): { reado
       type: "object",
       description: "Other fields of RFC 7662, such as `token_type_hint`, are ignored.",
       required: ["token"],
-      // The page in the browser fills a form with these.
+      // The page `/docs/` fills its form with these examples.
       properties: {
         token: { ...field(RESOLVE, "token"), examples: ["USER_GROUP_TOKEN"] },
         audience: { ...field(RESOLVE, "audience"), examples: [""] },
@@ -102,7 +106,7 @@ export function restSchemas(components: Components, registry: Registry): { reado
     },
     RestSessionRequest: {
       type: "object",
-      description: "Which group, by its token or by its id, and what the session is to say.",
+      description: "The group, by its token or by its id, and the claims of the session.",
       required: ["audience"],
       properties: Object.fromEntries(
         registry.getMessage(SESSION)?.fields.map(({ name }) => [name, field(SESSION, name)]) ?? [],
@@ -114,7 +118,7 @@ export function restSchemas(components: Components, registry: Registry): { reado
       required: ["success", "session", "id", "expire_time", "refresh_time"],
       properties: {
         success: SUCCESS,
-        session: { type: "string", description: "The session itself, a signed JWT. It cannot be shown again." },
+        session: { type: "string", description: "The session, a signed JWT. The service cannot show it again." },
         id: { type: "string", description: "Its claim `jti`." },
         expire_time: { type: "string", format: "date-time" },
         refresh_time: { type: "string", format: "date-time", description: "When to make the next one." },
@@ -122,19 +126,19 @@ export function restSchemas(components: Components, registry: Registry): { reado
     },
     RestGotGroup: answer(
       { properties },
-      { new_user_group: { type: "boolean", description: "Whether this call created the group." } },
+      { new_user_group: { type: "boolean", description: "True if this call created the group." } },
     ),
     RestUpdatedGroup: answer({ properties, api_environment_tag: tag }),
     RestRotatedGroup: answer({ api_environment_tag: tag }),
     RestViewer: {
       type: "object",
       description:
-        "Whom the token stands for. If `active` is false, it is the only field, whatever is wrong with the token. If it is true, the fields up to `properties` are present.",
+        "The group of the token. If `active` is false, it is the only field. If it is true, the fields up to `properties` are present.",
       required: ["active"],
       properties: {
         active: { type: "boolean" },
-        sub: { type: "string", description: "The id that the caller chose." },
-        environment: { type: "string", description: "`NAME/TAG`, or `NAME`." },
+        sub: { type: "string", description: "Id of the group, chosen by the caller." },
+        environment: { type: "string", description: "The environment: `NAME/TAG`, or `NAME` without a tag." },
         team_id: group.team_id,
         name: { type: "string" },
         mapping: { type: "object", additionalProperties: { type: "string" } },
@@ -142,27 +146,30 @@ export function restSchemas(components: Components, registry: Registry): { reado
         exp: {
           type: "integer",
           format: "int64",
-          description: "When a rotated token or the viewer session expires, in seconds since 1970.",
+          description: "Expiry time of a rotated token or of the viewer session, in seconds since 1970.",
         },
-        jti: { type: "string", description: "Of a viewer session, as the following fields: its id." },
-        aud: { type: "string", description: "Its audience." },
+        jti: {
+          type: "string",
+          description: "Id of the viewer session. This and the following fields are present only for a viewer session.",
+        },
+        aud: { type: "string", description: "Audience of the session." },
         viewer_id: { type: ["string", "null"], description: "The person within the group." },
-        origin: { type: ["string", "null"], description: "The origin of its page." },
-        ext: { type: ["object", "null"], description: "The claims that its maker added." },
-        iat: { type: "integer", format: "int64", description: "When it was made, in seconds since 1970." },
+        origin: { type: ["string", "null"], description: "Origin of the page." },
+        ext: { type: ["object", "null"], description: "Additional claims." },
+        iat: { type: "integer", format: "int64", description: "Time of creation, in seconds since 1970." },
       },
     },
   };
 }
 
-/** The paths beside the RPCs: docs/api.md says what each is. */
+/** Returns the REST paths. docs/api.md describes them. */
 export function restPaths(components: Components, registry: Registry): Paths {
   const field = fieldSchemas(components, registry);
   const schemas = restSchemas(components, registry);
   const ok = (description: string, schema: string, headers?: JsonSchema) => ({
     200: { description, ...(headers && { headers }), content: { "application/json": { schema: refTo(schema) } } },
   });
-  /** @param rpc the method that the path calls */
+  /** @param rpc the RPC that the path calls */
   const operation = (operationId: string, rpc: string, role: string, fields: JsonSchema) => {
     const [service = "", name = ""] = rpc.split("/");
     const method = registry.getService(service)?.methods.find((each) => each.name === name);
@@ -189,7 +196,7 @@ export function restPaths(components: Components, registry: Registry): Paths {
   const json = (schema: string) => ({ content: { "application/json": body(schema) }, required: true });
   const etag = { ETag: { description: "The group's etag, for `If-Match`.", schema: { type: "string" } } };
   const notFound = components.errors.rest("KEYS_NOT_FOUND");
-  // Generators of clients understand no `content` of a parameter in the query.
+  // Client generators do not support `content` of query parameters.
   const jsonText = (name: string) => ({
     ...query(name, { type: "string", "x-json": field(GET, name) }),
     description: "A JSON object.",
@@ -199,7 +206,7 @@ export function restPaths(components: Components, registry: Registry): Paths {
       get: operation("getUser", "usergroup.v1.UserGroupService/GetUserGroup", "read", {
         summary: "Get User",
         description:
-          "Gets a user group or, with the role `manage`, creates it where there is none. An existing group is returned as it is stored, but for `name` and `properties`, which are those of the request where it has them.\n\nThe same fields may be sent as a JSON body, which OpenAPI has no words for with GET; a field that is in both must have the same value.",
+          "Returns a user group. If it does not exist, creates it, which requires the role `manage`. An existing group stays unchanged. Its response contains `name` and `properties` of the request if they are set.\n\nThe fields can also be in a JSON body, which OpenAPI cannot describe for GET. If a field is in both, the values must be equal.",
         parameters: groupFieldsOf(registry, GET).map(({ name, fieldKind }) => ({
           ...(fieldKind === "scalar" ? query(name, field(GET, name)) : jsonText(name)),
           ...(name === "user_group_id" && { required: true }),
@@ -208,24 +215,24 @@ export function restPaths(components: Components, registry: Registry): Paths {
       }),
       put: operation("updateUser", "usergroup.v1.UserGroupService/UpdateUserGroup", "manage", {
         summary: "Update User",
-        description: "Changes an existing user group. It never creates one.",
+        description: "Changes an existing user group. Never creates one.",
         parameters: [
-          header("If-Match", "The group is changed only if one of these is its etag: 10 entity tags at most, or `*`.", {
+          header("If-Match", "Changes the group only if one of these is its etag: at most 10 entity tags, or `*`.", {
             type: "string",
             minLength: 1,
           }),
         ],
         requestBody: json("RestUpdate"),
-        responses: ok("The group as it is now.", "RestUpdatedGroup", etag),
+        responses: ok("The group after the change.", "RestUpdatedGroup", etag),
       }),
       post: operation("rotateUser", "usergroup.v1.UserGroupService/RotateUserGroupToken", "manage", {
         summary: "Rotate the token of a user group (Create User)",
         description:
-          "Gives a user group a new token. The old token is revoked, at once or after a grace period. It creates no user group.",
+          "Replaces the token of a user group. The old token is revoked at once, or after a grace period. Never creates a user group.",
         parameters: [
           header(
             "Idempotency-Key",
-            "A retry with the same key within 24 hours rotates nothing: it gets the group with the token that the first one made.",
+            "Makes a retry safe. If a request with the same key succeeded in the last 24 hours, this one does not rotate again. It returns the group with the token of the first request.",
             {
               ...field(ROTATE, "request_id"),
               minLength: 1,
@@ -239,7 +246,7 @@ export function restPaths(components: Components, registry: Registry): Paths {
     "/api/viewer": {
       post: operation("introspectToken", "usergroup.v1.ViewerService/ResolveViewer", "resolve", {
         summary: "Resolve Viewer",
-        description: "The user group that a token stands for, as RFC 7662 has it.",
+        description: "Returns the user group of a token or viewer session, as token introspection (RFC 7662).",
         requestBody: {
           required: true,
           content: {
@@ -247,14 +254,14 @@ export function restPaths(components: Components, registry: Registry): Paths {
             "application/x-www-form-urlencoded": body("RestIntrospection"),
           },
         },
-        responses: ok("Whom it stands for, or that it is not active.", "RestViewer"),
+        responses: ok("The group of the token, or that the token is not active.", "RestViewer"),
       }),
     },
     "/api/viewer/session": {
       post: operation("createViewerSession", "usergroup.v1.ViewerService/CreateViewerSession", "resolve", {
         summary: "Create Viewer Session",
         description:
-          "Makes a viewer session of a user group: a JWT that a page may hold instead of the group's token. By the group's id it needs the role `read`.",
+          "Creates a viewer session of a user group: a signed JWT that a page may hold instead of the token of the group. By the id of the group, it needs the role `read`.",
         requestBody: json("RestSessionRequest"),
         responses: ok("The session.", "RestSession"),
       }),
@@ -262,14 +269,14 @@ export function restPaths(components: Components, registry: Registry): Paths {
     "/e/{environment}/{tag}/.well-known/jwks.json": published("publicKeys", "application/jwk-set+json", {
       notFound,
       summary: "Public Keys",
-      description: "The keys by which the viewer sessions of an environment are verified (RFC 7517).",
+      description: "The public keys that verify the viewer sessions of an environment (RFC 7517).",
     }),
     "/e/{environment}/{tag}/.well-known/openid-configuration": published("issuer", "application/json", {
       notFound,
       summary: "Issuer",
-      description: "Where the keys of an environment are.",
+      description: "The issuer of an environment, and the URL of its keys.",
     }),
-    "/healthz": probe("isAlive", "The process is up."),
+    "/healthz": probe("isAlive", "The process is running."),
     "/readyz": probe("isReady", "Redis answers reads, and the process is not shutting down.", {
       mayFail: true,
       parameters: [
@@ -277,7 +284,7 @@ export function restPaths(components: Components, registry: Registry): Paths {
           name: "changes",
           in: "query",
           allowEmptyValue: true,
-          description: "Asks whether Redis accepts changes instead. Its value is ignored.",
+          description: "Reports whether Redis accepts changes instead. The value is ignored.",
           schema: { type: "string" },
         },
       ],
@@ -286,7 +293,7 @@ export function restPaths(components: Components, registry: Registry): Paths {
   };
 }
 
-/** What anyone may read of an environment, to verify its viewer sessions. */
+/** Describes a public endpoint of an environment, for verifying its viewer sessions. */
 function published(
   operationId: string,
   contentType: string,
@@ -296,7 +303,10 @@ function published(
     name,
     in: "path",
     required: true,
-    description: name === "tag" ? "The path of an environment without a tag has no such part." : "Its name.",
+    description:
+      name === "tag"
+        ? "Tag of the environment. Leave this part out for an environment without a tag."
+        : "Name of the environment.",
     schema: { type: "string" },
   }));
   return {
@@ -310,7 +320,7 @@ function published(
       parameters,
       responses: {
         200: {
-          description: "They may be kept for as long as `Cache-Control` says.",
+          description: "Can be cached for as long as `Cache-Control` says.",
           content: { [contentType]: { schema: { type: "object" } } },
         },
         404: notFound,
@@ -319,7 +329,7 @@ function published(
   };
 }
 
-/** An endpoint for operators, which answers with text. @param options `mayFail`: whether 503 says that it is not so */
+/** Describes an endpoint for operators with a text response. @param options `mayFail`: whether it can return 503 */
 function probe(
   operationId: string,
   summary: string,
@@ -337,8 +347,8 @@ function probe(
       ...(parameters.length > 0 && { parameters }),
       responses: {
         200: { description: summary, content },
-        404: { description: "It is served on `METRICS_PORT` alone." },
-        ...(mayFail && { 503: { description: "It is not so, or cannot be told now.", content } }),
+        404: { description: "Only `METRICS_PORT` serves this path." },
+        ...(mayFail && { 503: { description: "Not ready, or unknown.", content } }),
       },
     },
   };

@@ -26,7 +26,7 @@ import {
   TimestampRulesSchema,
 } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 
-/** A JSON schema of draft 2020-12, as OpenAPI 3.1 has it. */
+/** A JSON schema (draft 2020-12), as in OpenAPI 3.1. */
 export type JsonSchema = { readonly [keyword: string]: unknown };
 
 /** Limits of a google.protobuf.Struct: usergroup.v1.JsonRules. */
@@ -35,7 +35,7 @@ interface JsonRules {
   readonly maxDepth: number;
 }
 
-/** The rules of a field; those that it does not have are undefined. */
+/** The rules of a field. Missing rules are undefined. */
 export interface Rules {
   readonly field: FieldRules | undefined;
   readonly json: JsonRules | undefined;
@@ -49,13 +49,13 @@ export interface Choice {
   readonly isRequired: boolean;
 }
 
-/** Reads the rules of fields and messages: protovalidate's, and this service's own. */
+/** Reads the rules of fields and messages: those of protovalidate, and those of this service. */
 export class FieldRulesReader {
   private readonly json: DescExtension | undefined;
   private readonly noToken: DescExtension | undefined;
   private readonly visible: DescExtension | undefined;
 
-  /** @param registry has usergroup/v1/json_rules.proto, if a field has rules of it */
+  /** @param registry must contain usergroup/v1/json_rules.proto if a field uses its rules */
   constructor(registry: Registry) {
     this.json = registry.getExtension("usergroup.v1.json");
     this.noToken = registry.getExtension("usergroup.v1.no_token");
@@ -71,7 +71,7 @@ export class FieldRulesReader {
     };
   }
 
-  /** The choices that rules of a whole message ask for. @throws Error when it has other rules */
+  /** Returns the choices that rules of a message require. @throws Error if it has other rules */
   choicesOf(desc: DescMessage): readonly Choice[] {
     if (!hasOption(desc, messageRules)) return [];
     const rules = getOption(desc, messageRules);
@@ -89,15 +89,15 @@ function optionOf<T>(field: DescField, extension: DescExtension | undefined): T 
 }
 
 /**
- * The rules of a field as keywords of JSON schema. Those that JSON schema has no keyword for have one of their own:
+ * Returns the rules of a field as keywords of JSON schema. Rules without a keyword in JSON schema have their own:
  *
- * - `x-no-token`: the text must not be a credential of the service
- * - `x-visible`: the text must have no code point that is not shown, and no white space at either end
- * - `x-max-bytes`: the most bytes of the value's compact JSON in UTF-8
- * - `x-max-depth`: the most levels of objects and arrays
- * - `x-in-future`: the time must not have come
+ * - `x-no-token`: the string must not be a credential of the service
+ * - `x-visible`: all characters must be visible, without white space at either end
+ * - `x-max-bytes`: maximum size of the compact JSON in UTF-8, in bytes
+ * - `x-max-depth`: maximum nesting depth of objects and arrays
+ * - `x-in-future`: the time must be in the future
  *
- * @throws Error when there is no keyword for a rule
+ * @throws Error if a rule has no keyword
  */
 export function keywordsOf(field: DescField, { field: rules, json, isNoToken, isVisible }: Rules): JsonSchema {
   return {
@@ -124,7 +124,7 @@ function fieldKeywords(rules: FieldRules, { parent, name, enum: enumDesc }: Desc
         ...(value.lessThan.case === "lte" && { maximum: value.lessThan.value }),
       };
     case "enum":
-      // That other numbers are refused needs no keyword: JSON has the names.
+      // The refusal of other numbers needs no keyword, because JSON uses the names.
       requireOnly(value, EnumRulesSchema, { where, known: ["definedOnly", "notIn"] });
       if (value.notIn.length === 0 || !enumDesc) return {};
       return { enum: enumDesc.values.filter(({ number }) => !value.notIn.includes(number)).map(({ name }) => name) };
@@ -151,7 +151,7 @@ function fieldKeywords(rules: FieldRules, { parent, name, enum: enumDesc }: Desc
   }
 }
 
-/** The keywords for the keys or values of a map of texts. */
+/** Returns the keywords for the keys or values of a map of strings. */
 function partKeywords(rules: FieldRules, where: string): JsonSchema {
   requireOnly(rules, FieldRulesSchema, { where, known: ["string"] });
   return rules.type.case === "string" ? textKeywords(rules.type.value, where) : {};
@@ -168,7 +168,7 @@ function textKeywords(rules: StringRules, where: string): JsonSchema {
   };
 }
 
-/** The limits of a duration as a pattern: in JSON a duration is a text such as `300s`. */
+/** Returns the limits of a duration as a pattern. In JSON a duration is a string such as `300s`. */
 function durationKeywords(rules: DurationRules, where: string): JsonSchema {
   requireOnly(rules, DurationRulesSchema, { where, known: ["lte", "gte"] });
   const { greaterThan, lessThan } = rules;
@@ -181,7 +181,7 @@ function durationKeywords(rules: DurationRules, where: string): JsonSchema {
   return { pattern: `^(?:${zero}0*(?:${integersBelow(most)})(?:\\.\\d{1,9})?|0*${most}(?:\\.0{1,9})?)s$` };
 }
 
-/** A regular expression for the integers from 0 to below a limit, without leading zeros. */
+/** Returns a regular expression for the integers from 0 to below a limit, without leading zeros. */
 export function integersBelow(limit: number): string {
   const digits = String(limit);
   const parts = digits.length > 1 ? [`\\d{1,${digits.length - 1}}`] : [];
@@ -196,7 +196,7 @@ export function integersBelow(limit: number): string {
   return parts.join("|");
 }
 
-/** Whether the rules of a field accept its default: an empty text or list, zero, the first value of an enum. */
+/** Returns whether the rules of a field accept its default: an empty string or list, zero, the first enum value. */
 export function allows({ fieldKind }: DescField, { field: rules }: Rules): boolean {
   const type = rules?.type;
   if (fieldKind === "list") return type?.case !== "repeated" || type.value.minItems === 0n;
@@ -214,7 +214,7 @@ export function allows({ fieldKind }: DescField, { field: rules }: Rules): boole
   }
 }
 
-/** @throws Error when a rule is set that is not known, and would be missing in the document */
+/** @throws Error if an unknown rule is set, which would be missing in the document */
 function requireOnly(
   rules: Message,
   desc: DescMessage,

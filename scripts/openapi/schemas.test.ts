@@ -102,9 +102,9 @@ describe("rules", () => {
       expect(isValid(text), text).toBe(false);
   });
 
-  it("that have no keyword are told, instead of being left out", () => {
+  it("without a keyword are an error", () => {
     const field = registry.getMessage("usergroup.v1.GetUserGroupRequest")?.field["userGroupId"];
-    if (!field) throw new Error("the field is not there");
+    if (!field) throw new Error("the field does not exist");
     const rules = create(FieldRulesSchema, { type: { case: "string", value: { prefix: "a" } } });
     expect(() => keywordsOf(field, { field: rules, json: undefined, isNoToken: false, isVisible: false })).toThrow(
       "usergroup.v1.GetUserGroupRequest.user_group_id has the rule prefix, which scripts/openapi/rules.ts has no keyword for",

@@ -18,9 +18,9 @@ export function refTo(name: string): JsonSchema {
 }
 
 /**
- * Makes the schemas of messages and enums in the JSON of proto3 (https://protobuf.dev/programming-guides/json/), in its
- * canonical form: fields in lowerCamelCase, enum values by their names. A schema that is requested is added to `all`,
- * with all that it refers to.
+ * Creates the schemas of messages and enums in proto3 JSON (https://protobuf.dev/programming-guides/json/), in its
+ * canonical form: fields in lowerCamelCase, enum values by name. Adds each requested schema to `all`, with the schemas
+ * that it refers to.
  */
 export class Schemas {
   private readonly components = new Map<string, JsonSchema>();
@@ -30,13 +30,13 @@ export class Schemas {
     this.rules = rules;
   }
 
-  /** The components that were made, by name. */
+  /** The created components, by name. */
   get all(): { readonly [name: string]: JsonSchema } {
     const sorted = [...this.components].sort(([a], [b]) => (a < b ? -1 : 1));
     return Object.fromEntries(sorted);
   }
 
-  /** The schema of a message. @throws Error when a rule of it cannot be described */
+  /** Returns the schema of a message. @throws Error if a rule cannot be described */
   message(desc: DescMessage): JsonSchema {
     const known = wellKnown(desc);
     if (known) return known;
@@ -51,13 +51,13 @@ export class Schemas {
     }));
   }
 
-  /** The schema of a field, by its message and its name in the proto file, with its rules and its comment. */
+  /** Returns the schema of a field with its rules and its comment. */
   field(field: DescField): JsonSchema {
     const { enum: values, ...more } = { ...keywordsOf(field, this.rules.of(field)), ...describe(field) } as JsonSchema;
-    // An enum of which some values are refused is another type.
+    // An enum with refused values is another type.
     if (values) return { type: "string", enum: values, ...more };
     const value = this.value(field);
-    // Generators of clients ignore what stands beside a reference, or fail.
+    // Client generators ignore keywords beside a reference, or fail.
     if ("$ref" in value && Object.keys(more).length > 0) return { allOf: [value], ...more };
     return { ...value, ...more };
   }
@@ -99,8 +99,8 @@ export class Schemas {
   }
 
   /**
-   * Whether JSON must have a field. A field without presence that is left out has its default, so it must be there only if
-   * the default is refused; one with presence, only if the rules say so.
+   * Returns whether a field is required in JSON. A field without presence is required if its default is refused. A field
+   * with presence is required only if a rule says so.
    */
   private isRequired(field: DescField): boolean {
     const rules = this.rules.of(field);
@@ -108,7 +108,7 @@ export class Schemas {
     return field.presence === FeatureSet_FieldPresence.IMPLICIT && !allows(field, rules);
   }
 
-  /** Requires exactly one of the fields of a rule, or at most one. Without presence, a text is set unless it is empty. */
+  /** Requires exactly one of the fields of a rule, or at most one. Without presence, a string is set unless it is empty. */
   private choiceByRule({ fields, isRequired }: Choice): JsonSchema {
     const wrong = fields.find(
       ({ presence, fieldKind, scalar }) =>
@@ -116,7 +116,7 @@ export class Schemas {
     );
     if (wrong)
       throw new Error(
-        `${wrong.parent.typeName}.${wrong.name} cannot be described as one of a choice: it is not a text`,
+        `${wrong.parent.typeName}.${wrong.name} cannot be described as one of a choice: it is not a string`,
       );
     return choice(
       fields.map(({ jsonName }) => jsonName),
@@ -126,7 +126,7 @@ export class Schemas {
 
   private add(name: string, make: () => JsonSchema): JsonSchema {
     if (!this.components.has(name)) {
-      // Messages may contain themselves.
+      // Messages can contain themselves.
       this.components.set(name, {});
       this.components.set(name, make());
     }
@@ -143,7 +143,7 @@ function choiceOf(oneof: DescOneof): JsonSchema {
   );
 }
 
-/** A keyword of this document: generators of clients do not understand a `oneOf` whose parts only require fields. */
+/** Returns a custom keyword, because client generators do not support a `oneOf` whose parts only require fields. */
 export function choice(names: readonly string[], isRequired: boolean): JsonSchema {
   return { [isRequired ? "x-exactly-one-of" : "x-at-most-one-of"]: names };
 }
@@ -155,7 +155,7 @@ function enumValueLines({ values }: DescEnum): string[] {
   });
 }
 
-/** The schemas of the types of google.protobuf that have a JSON of their own. @throws Error for one that is not known */
+/** Returns the schema of a google.protobuf type with its own JSON form. @throws Error for an unknown type */
 function wellKnown({ typeName }: DescMessage): JsonSchema | undefined {
   if (!typeName.startsWith("google.protobuf.")) return undefined;
   const schema = WELL_KNOWN[typeName];
@@ -166,7 +166,7 @@ function wellKnown({ typeName }: DescMessage): JsonSchema | undefined {
 const WELL_KNOWN: { readonly [typeName: string]: JsonSchema } = {
   "google.protobuf.Timestamp": {
     type: "string",
-    // Of RFC 3339, with its letters in upper case, and seconds of at most nine decimals.
+    // RFC 3339, with upper-case letters, and at most nine decimals of a second.
     format: "date-time",
     examples: ["2027-01-31T12:00:00Z"],
   },
@@ -177,11 +177,11 @@ const WELL_KNOWN: { readonly [typeName: string]: JsonSchema } = {
   },
   "google.protobuf.FieldMask": {
     type: "string",
-    // Names in lowerCamelCase, with commas between.
+    // Names in lowerCamelCase, separated by commas.
     pattern: "^[^_]*$",
     examples: ["*"],
   },
-  // Generators of clients do not understand a type of values that contains itself.
+  // Client generators do not support a type that contains itself.
   "google.protobuf.Struct": { type: "object", additionalProperties: {}, "x-exact-numbers": true },
 };
 
@@ -194,7 +194,7 @@ function scalar(type: ScalarType): JsonSchema {
     case ScalarType.INT32:
       return { type: "integer", format: "int32", minimum: -(2 ** 31), maximum: 2 ** 31 - 1 };
     case ScalarType.INT64:
-      // A text, because JavaScript's numbers are only exact up to 2^53.
+      // A string, because JavaScript numbers are exact only up to 2^53.
       return { type: "string", format: "int64", pattern: "^-?\\d+$" };
     default:
       throw new Error(`fields of type ${ScalarType[type]} have no schema in scripts/openapi/schemas.ts: add one`);

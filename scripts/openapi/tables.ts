@@ -1,9 +1,9 @@
-/** Who may call a method: a row of the methods in docs/api.md. */
+/** The role that a method needs: a cell of the table of methods in docs/api.md. */
 export type Access = "open" | "any" | string;
 
-/** A reason for errors: a row of the errors in docs/api.md. */
+/** A reason of errors: a row of the table of errors in docs/api.md. */
 export interface Reason {
-  /** Connect's name of the code. */
+  /** The name of the code in Connect. */
   readonly code: string;
   readonly reason: string;
   /** The status over REST. */
@@ -13,14 +13,14 @@ export interface Reason {
   readonly advice: string;
 }
 
-/** The rows of docs/api.md that the document uses; tests compare them with the code. */
+/** The tables of docs/api.md that the document uses. Tests compare them with the code. */
 export interface Tables {
-  /** Who may call a method, by `usergroup.v1.UserGroupService/GetUserGroup`. */
+  /** The required role, by `usergroup.v1.UserGroupService/GetUserGroup`. */
   readonly access: ReadonlyMap<string, Access>;
   readonly reasons: readonly Reason[];
 }
 
-/** Reads the tables. @param text of docs/api.md @throws Error when one is not there */
+/** Reads the tables. @param text the content of docs/api.md @throws Error if a table is missing */
 export function readTables(text: string): Tables {
   const access = new Map(
     rowsOf(text, "Endpoints").flatMap(([method = "", role]) =>
@@ -37,7 +37,7 @@ export function readTables(text: string): Tables {
   return { access: access as ReadonlyMap<string, Access>, reasons };
 }
 
-/** The rows of the tables of a section, headings included. Code and emphasis of the first cells are plain. */
+/** Returns the rows of the tables of a section with their headings. Removes code and emphasis marks, except in the last cell. */
 function rowsOf(text: string, section: string): string[][] {
   const start = text.indexOf(`\n## ${section}\n`);
   const end = text.indexOf("\n## ", start + 1);
