@@ -1,5 +1,4 @@
 import { RecordUnreadable } from "../domain/errors.ts";
-import type { StoreClient } from "./connection/client.ts";
 
 /** A hash as Redis holds it. */
 export type StoredRecord = Record<string, string | undefined>;
@@ -46,36 +45,6 @@ export function afterChange<T>(read: () => T): T {
   } catch (error) {
     throw error instanceof RecordUnreadable ? new RecordUnreadable(error.cause, "unknown") : error;
   }
-}
-
-/** How many records are read at once, so that a long page does not keep Redis from its other callers. */
-const BATCH = 100;
-
-/** How records are read. */
-export interface RecordReading<T> {
-  /** The name of the operation, for metrics. */
-  readonly operation: string;
-  readonly keyOf: (item: T) => string;
-  /** How many records are read at once; default: 100. */
-  readonly atOnce?: number;
-  /** The fields to read; default: all. */
-  readonly fields?: readonly string[];
-}
-
-/** Reads the hashes of items, and yields them in the order of the items. A missing hash is an empty record. */
-export async function* recordsOf<T>(
-  client: StoreClient,
-  items: readonly T[],
-  { operation, keyOf, atOnce = BATCH, fields }: RecordReading<T>,
-): AsyncGenerator<readonly [T, Record<string, string>]> {
-  const read = async (key: string) => {
-    if (fields === undefined) return client.run(operation, "hgetall", [key]);
-    const values = await client.run(operation, "hmget", [key, ...fields]);
-    const entries = fields.map((field, i) => [field, values[i]] as const);
-    return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
-  };
-  for await (const batch of inBatches(items, atOnce, async (item) => [item, await read(keyOf(item))] as const))
-    yield* batch;
 }
 
 /** Works on items, some at once, and yields the results of each batch, in order. Throws once the batch has settled. */

@@ -17,7 +17,7 @@ import type { Audit } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { type EncryptedToken, type TokenCipher, tokenDigest } from "../encryption.ts";
 import { groupKey, tokensKey } from "../keys.ts";
-import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
+import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
 
 /** What user groups are read and changed with. */
 export interface GroupDeps {
@@ -111,6 +111,15 @@ function fieldsFromRecord(record: StoredRecord): GroupFields {
   };
 }
 
+/** The team id, the etag and the times of a record. @throws RecordUnreadable */
+function versionsFromRecord(record: StoredRecord) {
+  const teamId = integerOf(record, FIELD.teamId);
+  const created = integerOf(record, FIELD.createVersion);
+  const version = optionalIntegerOf(record, FIELD.version) ?? created;
+  const etag = etagOf(teamId, version);
+  return { teamId, etag, createTime: msOf(created), updateTime: msOf(version), tokenCreateTime: tokenTimeOf(record) };
+}
+
 /** The group that a record holds. @throws RecordUnreadable */
 export function groupFromRecord(
   record: StoredRecord,
@@ -118,20 +127,12 @@ export function groupFromRecord(
   cipher: TokenCipher,
   providedId: string,
 ): UserGroup {
-  const created = integerOf(record, FIELD.createVersion);
-  const version = record[FIELD.version] === undefined ? created : integerOf(record, FIELD.version);
-  const rotated = record[FIELD.tokenCreateTime];
-  const teamId = integerOf(record, FIELD.teamId);
   return {
-    teamId,
     providedId,
+    ...versionsFromRecord(record),
     ...fieldsFromRecord(record),
     environmentTag: environment.tag,
     token: cipher.decrypt(environment, encryptedFromRecord(record), textOf(record, FIELD.digest)),
-    etag: etagOf(teamId, version),
-    createTime: msOf(created),
-    updateTime: msOf(version),
-    tokenCreateTime: rotated === undefined ? msOf(created) : integerOf(record, FIELD.tokenCreateTime),
   };
 }
 
@@ -178,21 +179,15 @@ export const LISTED_FIELDS = [
 
 /** What a list tells of a group, from its `LISTED_FIELDS` at the least. @param now Redis' clock. @throws RecordUnreadable */
 export function listedFromRecord(record: StoredRecord, providedId: string, now: number): ListedUserGroup {
-  const teamId = integerOf(record, FIELD.teamId);
-  const created = integerOf(record, FIELD.createVersion);
-  const version = optionalIntegerOf(record, FIELD.version) ?? created;
-  const tokenCreateTime = tokenTimeOf(record);
+  const versions = versionsFromRecord(record);
+  const { createTime, tokenCreateTime } = versions;
   const graceUntil = optionalIntegerOf(record, FIELD.graceUntil) ?? 0;
   return {
-    teamId,
     providedId,
+    ...versions,
     name: textOf(record, FIELD.name),
-    etag: etagOf(teamId, version),
-    createTime: msOf(created),
-    updateTime: msOf(version),
-    tokenCreateTime,
-    // One that came with the group may date from an earlier time.
-    lastRotationTime: tokenCreateTime > msOf(created) ? tokenCreateTime : undefined,
+    // An imported token may be older than the group.
+    lastRotationTime: tokenCreateTime > createTime ? tokenCreateTime : undefined,
     graceExpireTime: now < graceUntil ? graceUntil : undefined,
     hasForeignToken: record[FIELD.foreignToken] !== undefined,
   };
@@ -263,6 +258,34 @@ export function targetArgs(number: number, target: UserGroupTarget) {
   if (target.by === "id") return { target: groupKey(number, target.providedId), id: target.providedId, old: "" };
   const old = digestOf(target.token);
   return { target: tokensKey(number, old), id: "", old };
+}
+
+/** How records of groups are read. */
+interface RecordReading {
+  /** The name of the operation, for metrics. */
+  readonly operation: string;
+  /** How many records are read at once, so that a long page does not keep Redis from its other callers. */
+  readonly atOnce: number;
+  /** The fields to read; default: all. */
+  readonly fields?: readonly string[];
+}
+
+/** Reads the records of groups, in the order of the ids. The record of a missing group is empty. */
+export async function* recordsOf(
+  client: StoreClient,
+  { number }: Environment,
+  ids: readonly string[],
+  { operation, atOnce, fields }: RecordReading,
+): AsyncGenerator<readonly [id: string, record: StoredRecord]> {
+  const read = async (id: string): Promise<readonly [string, StoredRecord]> => {
+    const key = groupKey(number, id);
+    if (fields === undefined) return [id, await client.run(operation, "hgetall", [key])];
+    const values = await client.run(operation, "hmget", [key, ...fields]);
+    const record: StoredRecord = {};
+    for (const [i, field] of fields.entries()) if (typeof values[i] === "string") record[field] = values[i];
+    return [id, record];
+  };
+  for await (const batch of inBatches(ids, atOnce, read)) yield* batch;
 }
 
 /** The JSON object of a field; undefined when it is missing, as only properties may be. @throws RecordUnreadable */

@@ -10,6 +10,7 @@ import { environmentKey, groupKey, idsKey, tokensKey } from "../keys.ts";
 import { inBatches, isEmpty, type StoredRecord } from "../records.ts";
 import { REPAIR_TOKEN, WRITE_GROUP } from "../scripts.ts";
 import {
+  type ChangedFields,
   changeArgs,
   changedFields,
   FIELD,
@@ -34,15 +35,13 @@ interface Import extends GroupDeps, ImportOptions {
   readonly by: ChangeBy;
 }
 
-/** What is to be done with a group. */
+/** What an import does with a group. */
 interface Plan {
-  readonly change: UserGroupChange;
-  /** The token that it is given; undefined: it keeps its own. */
-  readonly given: GivenToken | undefined;
-  /** The outcome for the group. */
   readonly outcome: "created" | "updated" | "unchanged" | "token-newer";
-  /** Whether anything is to be written. */
-  readonly isChanged: boolean;
+  /** The fields to write, with their names for callers. */
+  readonly fields: ChangedFields;
+  /** The token that the group gets; undefined: it keeps its own. */
+  readonly given: GivenToken | undefined;
 }
 
 /** A token that is to be given to a group. */
@@ -77,13 +76,14 @@ async function importGroup(group: ImportedUserGroup, how: Import): Promise<Impor
     for (let tries = 0; tries < TRIES; tries++) {
       const record = await client.run("import-read", "hgetall", [key], "not_made");
       const plan = planOf(group, record, { token, how });
-      if (!plan.isChanged) {
+      const changedFields = plan.fields.names;
+      if (changedFields.length === 0) {
         if (!validateOnly && token && record[FIELD.digest] === token.digest) await requireEntry(group, token, how);
-        return { outcome: plan.outcome, changedFields: [] };
+        return { outcome: plan.outcome, changedFields };
       }
       if (!isEmpty(record) && how.mode === "create-only") throw new UserGroupExists();
       const isDone = validateOnly || (await write(group, record, { plan, token, how }));
-      if (isDone) return { outcome: plan.outcome, changedFields: namesOf(plan) };
+      if (isDone) return { outcome: plan.outcome, changedFields };
     }
     throw new StoreUnavailable(new Error("import: others change the group all the time"), "not_made");
   } catch (error) {
@@ -92,23 +92,22 @@ async function importGroup(group: ImportedUserGroup, how: Import): Promise<Impor
   }
 }
 
-/** What of a group is not as it is given. A token that is younger than the import stays, unless it is to be replaced. */
+/** Compares a group with its record. A token that is younger than the import stays, unless it is to be replaced. */
 function planOf(
   group: ImportedUserGroup,
   record: StoredRecord,
   { token, how }: { readonly token: GivenToken | undefined; readonly how: Import },
 ): Plan {
-  if (isEmpty(record)) {
-    const given = token ?? givenToken(newUserGroupToken());
-    return { change: group, given, outcome: "created", isChanged: true };
-  }
+  const isNew = isEmpty(record);
   const isOther = token !== undefined && record[FIELD.digest] !== token.digest;
-  const isKept = isOther && !how.replaceNewerTokens && tokenTimeOf(record) > how.snapshotTime;
+  const isKept = !isNew && isOther && !how.replaceNewerTokens && tokenTimeOf(record) > how.snapshotTime;
   const differing = GROUP_FIELDS.filter((name) => !hasValue(record, name, group[name]));
   const change: UserGroupChange = Object.fromEntries(differing.map((name) => [name, group[name] ?? null]));
-  const given = isOther && !isKept ? token : undefined;
-  const isChanged = given !== undefined || Object.keys(change).length > 0;
-  return { change, given, isChanged, outcome: isKept ? "token-newer" : isChanged ? "updated" : "unchanged" };
+  const fields = changedFields(isNew ? group : change);
+  const given = isNew ? (token ?? givenToken(newUserGroupToken())) : isOther && !isKept ? token : undefined;
+  if (given) fields.names.push("token");
+  const outcome = isNew ? "created" : isKept ? "token-newer" : fields.names.length > 0 ? "updated" : "unchanged";
+  return { outcome, fields, given };
 }
 
 /** Writes a group as planned. @returns false if others have changed the group since its record was read */
@@ -119,22 +118,26 @@ async function write(
 ): Promise<boolean> {
   const { environment, cipher, snapshotTime, graceMs } = how;
   const { number } = environment;
-  const { change, given } = plan;
-  const fields = changedFields(change);
-  if (given !== undefined) {
-    fields.names.push("token");
-    setToken(fields, cipher.encrypt(environment, given.text, given.digest));
-    if (given === token) {
-      // No group's token ever dates from earlier than the one before, so that what was replaced once stays so.
-      const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
-      if (before > snapshotTime) fields.names.push("replace_newer_tokens");
-      fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));
-    }
+  const { fields, given } = plan;
+  const names = [...fields.names];
+  if (given !== undefined) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
+  if (given !== undefined && given === token) {
+    // No group's token ever dates from earlier than the one before, so that what was replaced once stays so.
+    const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
+    if (before > snapshotTime) names.push("replace_newer_tokens");
+    fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));
   }
   const digest = given?.digest ?? "";
   const answer = await changeEnvironment(how, "import", WRITE_GROUP, {
-    ...{ group: groupKey(number, providedId), ids: idsKey(number), tokens: tokensKey(number, digest || "00") },
-    ...{ id: providedId, expected: versionOf(record), digest, graceMs, ...teamIdArgs(number), ...changeArgs(fields) },
+    group: groupKey(number, providedId),
+    ids: idsKey(number),
+    tokens: tokensKey(number, digest || "00"),
+    id: providedId,
+    expected: versionOf(record),
+    digest,
+    graceMs,
+    ...teamIdArgs(number),
+    ...changeArgs({ ...fields, names }),
   });
   return answer[0] !== "changed";
 }
@@ -148,11 +151,6 @@ async function requireEntry({ providedId }: ImportedUserGroup, token: GivenToken
   const keys = { environment: environmentKey(number), group: groupKey(number, providedId), tokens };
   const args = { ...keys, id: providedId, digest: token.digest };
   requireNoRefusal(await client.change("repair-token", REPAIR_TOKEN, args));
-}
-
-/** The names of the fields that have new values. */
-function namesOf({ change, given }: Plan): string[] {
-  return [...changedFields(change).names, ...(given === undefined ? [] : ["token"])];
 }
 
 /** A token that is given to a group. @throws TokenNotImportable */

@@ -5,7 +5,7 @@ import type { ListedUserGroup, UserGroup } from "../../domain/user-group.ts";
 import { changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { groupKey, idsKey } from "../keys.ts";
-import { isEmpty, recordFromAnswer, recordsOf } from "../records.ts";
+import { isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
 import { DELETE_GROUP, LIST_IDS, READ, SEARCH_IDS } from "../scripts.ts";
 import {
   type GroupDeps,
@@ -13,6 +13,7 @@ import {
   infoFromRecord,
   LISTED_FIELDS,
   listedFromRecord,
+  recordsOf,
   targetArgs,
 } from "./group-record.ts";
 import { importGroups } from "./imports.ts";
@@ -68,8 +69,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
       const { ids, now, next } = await listIds(client, environment, range);
       const items: ListedUserGroup[] = [];
       const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
-      const keyOf = (id: string) => groupKey(environment.number, id);
-      for await (const [id, record] of recordsOf(client, ids, { ...reading, keyOf })) {
+      for await (const [id, record] of recordsOf(client, environment, ids, reading)) {
         // It was deleted since the ids were read.
         if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
       }
@@ -82,9 +82,8 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
       const snapshotTime = now - 1;
       const items: UserGroup[] = [];
       let bytes = 0;
-      const keyOf = (id: string) => groupKey(environment.number, id);
-      const reading = { operation: "export", atOnce: RECORDS_AT_ONCE, keyOf };
-      for await (const [id, record] of recordsOf(client, ids, reading)) {
+      const reading = { operation: "export", atOnce: RECORDS_AT_ONCE };
+      for await (const [id, record] of recordsOf(client, environment, ids, reading)) {
         const size = bytesOf(record);
         if (items.length > 0 && bytes + size > MAX_PAGE_BYTES)
           return { items, next: items.at(-1)?.providedId, snapshotTime };
@@ -120,6 +119,6 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
 }
 
 /** About how many bytes a group takes in an answer. */
-function bytesOf(record: Readonly<Record<string, string>>): number {
-  return Object.values(record).reduce((sum, value) => sum + Buffer.byteLength(value), 0);
+function bytesOf(record: StoredRecord): number {
+  return Object.values(record).reduce((sum, value = "") => sum + Buffer.byteLength(value), 0);
 }

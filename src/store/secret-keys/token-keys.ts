@@ -6,10 +6,10 @@ import type { EnvironmentStore } from "../../domain/store.ts";
 import type { Reencryption, TokenKey, TokenKeyStore } from "../../domain/token-key.ts";
 import { writeEvent } from "../audit.ts";
 import { StoreMisconfigured } from "../connection/errors.ts";
-import { encryptedFromRecord, FIELD, type GroupDeps, TOKEN_FIELDS } from "../groups/group-record.ts";
+import { encryptedFromRecord, FIELD, type GroupDeps, recordsOf, TOKEN_FIELDS } from "../groups/group-record.ts";
 import { listIds } from "../groups/user-group-admin.ts";
 import { groupKey, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
-import { inBatches, isEmpty, recordFromAnswer, recordsOf, type StoredRecord, textOf } from "../records.ts";
+import { inBatches, isEmpty, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
 import { READ, REENCRYPT_TOKEN, RETIRE_KEY } from "../scripts.ts";
 import { NOTE_INTERVAL_MS } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
@@ -76,8 +76,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     const { ids, next } = await listIds(client, environment, { after, prefix: "", size });
     const needing: [string, StoredRecord][] = [];
     const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS };
-    const keyOf = (id: string) => groupKey(environment.number, id);
-    for await (const [id, record] of recordsOf(client, ids, { ...reading, keyOf })) {
+    for await (const [id, record] of recordsOf(client, environment, ids, reading)) {
       // It was deleted since the ids were read.
       if (isEmpty(record)) continue;
       const keyId = record[FIELD.keyId] ?? "";
