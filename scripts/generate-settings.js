@@ -21,8 +21,8 @@ await build({
 /** @type {import("../src/config/settings.ts")} */
 const { SETTINGS } = await import(outfile);
 
-const rows = Object.entries(SETTINGS).map(([name, [, , words, byDefault = ""]]) => {
-  return `| \`${name}\` |${byDefault && ` \`${byDefault}\``} | ${words} |\n`;
+const rows = Object.entries(SETTINGS).map(([name, [, , description, byDefault = ""]]) => {
+  return `| \`${name}\` |${byDefault && ` \`${byDefault}\``} | ${description} |\n`;
 });
 await rewrite("README.md", /(?<=^\| variable \| default \| \|\n\|---\|---\|---\|\n)(?:\|.*\n)+/m, rows.join(""));
 

@@ -109,7 +109,7 @@ it.each(RUNTIMES)("answers a command line on %s in place of serving", async (run
   await Promise.all(tries);
 });
 
-it("warns of a variable that looks like a setting, without its value", async () => {
+it("warns of a variable that resembles a setting, without its value", async () => {
   const started = newProcess(startProcess(BARE.node.split(" "), { env: { PORT: "0", RATELIMIT: "3/10s" } }));
   await waitUntilSaid(started, "it listens", (output) => output.includes('"msg":"listening"'));
   expect(started.output()).toMatch(/"level":"warn".*"name":"RATELIMIT","setting":"RATE_LIMIT"/);

@@ -67,7 +67,7 @@ describe.each(RUNTIMES)("a file of a setting that cannot be read, on %s", (runti
     expect(await isLeakedValid()).toBe(true);
 
     files.replace(admin, makePipe);
-    expect(await isRefused()).toBe(`ADMIN_TOKEN_FILE cannot be read: no regular file at ${admin}`);
+    expect(await isRefused()).toBe(`ADMIN_TOKEN_FILE cannot be read: not a regular file at ${admin}`);
     files.replace(api, (path) => writeFileSync(path, `acme=${TOKEN}`));
     await waitFor("the token that was taken out has ended", async () => !(await isLeakedValid()));
     expect(await isTaken("API_TOKENS_FILE")).toBe(1);
@@ -94,7 +94,7 @@ describe.each(RUNTIMES)("a file of a setting that cannot be read, on %s", (runti
     const env = { ...files, API_TOKENS: "", API_TOKENS_FILE: pathOf("pipe") };
     const server = newServerProcess({ runtime, env, denoFlags: [`--allow-read=${folder}`] });
     expect(await server.exited()).toBe(1);
-    expect(server.output()).toContain(`API_TOKENS_FILE cannot be read: no regular file at ${pathOf("pipe")}`);
+    expect(server.output()).toContain(`API_TOKENS_FILE cannot be read: not a regular file at ${pathOf("pipe")}`);
   });
 });
 

@@ -96,29 +96,29 @@ describe("the defaults", () => {
     misspelled: [],
   };
 
-  it("hold when nothing is set", async () => {
+  it("apply if no variable is set", async () => {
     expect(await loadConfig({})).toEqual(defaults);
   });
 
-  it("hold when every variable is empty", async () => {
+  it("apply if every variable is empty", async () => {
     expect(await loadConfig(Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, ""])))).toEqual(defaults);
   });
 
-  it("mean the same when they are written out", async () => {
+  it("equal the documented default texts", async () => {
     const written = Object.entries(SETTINGS).map(([name, [, , , byDefault = ""]]) => [name, byDefault]);
     expect(await loadConfig(Object.fromEntries(written))).toEqual(defaults);
   });
 
-  it("are not touched by variables of others", async () => {
+  it("ignore variables of other programs", async () => {
     expect(await loadConfig({ PATH: "/bin", REDIS: "redis://h", constructor: "x", HOSTNAME: "h" })).toEqual(defaults);
   });
 });
 
-it("cannot be changed once loaded", async () => {
+it("freezes the loaded configuration", async () => {
   expect(Object.isFrozen(await loadConfig({}))).toBe(true);
 });
 
-describe("a variable that is no setting", () => {
+describe("a variable that is not a setting", () => {
   const misspelled = async (name: string, value = "x") => (await loadConfig({ [name]: value })).misspelled;
 
   it.each([
@@ -165,11 +165,9 @@ describe("a variable that is no setting", () => {
     expect(await misspelled("API_TOKEN", `acme/Customer=${TOKEN}`)).toHaveLength(1);
   });
 
-  it("is reported beside the faults that it may have caused", async () => {
+  it("is reported together with the faults that it may have caused", async () => {
     const load = () => loadConfig({ REDIS_URL: "redis://h", TOKEN_KEY: `k:${KEY}` });
-    await expect(load).rejects.toThrow(
-      /\n {2}TOKEN_KEYS is missing.*\n {2}TOKEN_KEY is set, but is no setting: is TOKEN_KEYS meant\?$/,
-    );
+    await expect(load).rejects.toThrow(/\n {2}TOKEN_KEYS is missing.*\n {2}TOKEN_KEY is set.*TOKEN_KEYS/);
     await expect(load).rejects.not.toThrow(KEY);
   });
 });
@@ -292,7 +290,7 @@ const GOOD: readonly Good[] = [
 ];
 
 describe.each(GOOD)("%s=%s", (setting, text, field, value) => {
-  it("is taken", async () => {
+  it("is accepted", async () => {
     expect((await loadConfig({ ...BESIDE[setting], [setting]: text }))[field]).toEqual(value);
   });
 });
@@ -407,19 +405,19 @@ const BAD: { readonly [name in Exclude<Setting, (typeof UNCHECKED)[number]>]: re
 };
 
 describe.each(Object.entries(BAD) as [Setting, readonly string[]][])("%s", (setting, texts) => {
-  it.each(texts)("is not taken as %j", async (text) => {
+  it.each(texts)("rejects %j", async (text) => {
     const faults = await faultsOf({ ...BESIDE[setting], [setting]: text });
     expect(new Set(faults.map((fault) => fault.split(" ")[0]))).toEqual(new Set([setting]));
     for (const secret of SECRETS) expect(faults.join("\n")).not.toContain(secret);
   });
 });
 
-describe("a fault's message", () => {
-  it("names all that is wrong with one setting", async () => {
+describe("the message of a fault", () => {
+  it("names every fault of one setting", async () => {
     expect(await faultsOf({ ...BESIDE.REDIS_URL, REDIS_URL: "redis-sentinel://user@h:0/x" })).toHaveLength(4);
   });
 
-  it("names the wrong entry of a list, and every one", async () => {
+  it("names every invalid entry of a list", async () => {
     const named: readonly (readonly [Setting, string, readonly string[]])[] = [
       [
         "TRUSTED_PROXIES",
@@ -440,12 +438,12 @@ describe("a fault's message", () => {
     }
   });
 
-  it("names the first faults of a long list, and the number of the others", async () => {
+  it("names the first faults of a long list, and the number of further faults", async () => {
     const faults = await faultsOf({ CORS_ORIGINS: Array.from({ length: 40_000 }, () => "x").join(",") });
     expect([faults.length, faults.at(-1)]).toEqual([21, "CORS_ORIGINS has 39980 more faults in its entries"]);
   });
 
-  it("has durations as settings have them", async () => {
+  it("formats durations like settings", async () => {
     const faults = await faultsOf({
       ROTATION_GRACE: "31d",
       AUDIT_RETENTION: "1",
@@ -461,18 +459,18 @@ describe("a fault's message", () => {
     ]);
   });
 
-  it("names settings of the collector only in faults of these", async () => {
+  it("names settings of the collector only in their own faults", async () => {
     for (const [name, texts] of Object.entries(BAD).filter(([name]) => !name.startsWith("OTEL_"))) {
       for (const text of texts)
         for (const fault of await faultsOf({ [name]: text })) expect(fault).not.toContain("OTEL_");
     }
   });
 
-  it("says how to make a key", async () => {
+  it("says how to create a key", async () => {
     expect(await faultsOf({ REDIS_URL: "redis://h" })).toEqual([expect.stringContaining("openssl rand -base64 32")]);
   });
 
-  it("names every fault at once, and each once", async () => {
+  it("names every fault once", async () => {
     const environ = Object.fromEntries(Object.entries(BAD).map(([name, [text]]) => [name, text]));
     const faults = await faultsOf(environ);
     const named = faults.map((fault) => fault.split(" ")[0]);
@@ -481,7 +479,7 @@ describe("a fault's message", () => {
   });
 });
 
-describe("an insecure half of a configuration", () => {
+describe("an insecure or incomplete configuration", () => {
   const CASES: readonly (readonly [string, Environ, Setting])[] = [
     ["a real Redis without keys", { REDIS_URL: "redis://h" }, "TOKEN_KEYS"],
     ["a token of root and of an environment", { API_TOKENS: `acme=${TOKEN}`, ADMIN_TOKEN: TOKEN }, "ADMIN_TOKEN"],
@@ -491,13 +489,13 @@ describe("an insecure half of a configuration", () => {
       "ADMIN_TOKEN",
     ],
     [
-      "authorities for a Redis without TLS",
+      "CA certificates for Redis without TLS",
       { ...BESIDE.REDIS_URL, REDIS_URL: "redis://h", REDIS_CA_FILE: CERT },
       "REDIS_CA_FILE",
     ],
-    ["authorities for no Redis", { REDIS_CA_FILE: CERT }, "REDIS_CA_FILE"],
+    ["CA certificates without Redis", { REDIS_CA_FILE: CERT }, "REDIS_CA_FILE"],
     [
-      "a password of Sentinels that are not named",
+      "a Sentinel password without Sentinels",
       { ...BESIDE.REDIS_URL, REDIS_URL: "redis-cluster://h", REDIS_SENTINEL_PASSWORD: "p" },
       "REDIS_SENTINEL_PASSWORD",
     ],
@@ -507,14 +505,14 @@ describe("an insecure half of a configuration", () => {
       "TOKEN_KEYS_FILE",
     ],
     [
-      "two passwords of Redis",
+      "two Redis passwords",
       { ...BESIDE.REDIS_URL, REDIS_URL: "redis://:p@h", REDIS_PASSWORD_FILE: file("password", "q") },
       "REDIS_PASSWORD_FILE",
     ],
-    ["a password of no Redis", { REDIS_PASSWORD_FILE: file("password", "q") }, "REDIS_PASSWORD_FILE"],
-    ["workers with an embedded store each", { WORKERS: "2" }, "WORKERS"],
-    ["replicas of the embedded store", { MIN_REPLICAS_ACK: "1" }, "MIN_REPLICAS_ACK"],
-    ["metrics on the port that they are kept from", { METRICS_PORT: "8080" }, "METRICS_PORT"],
+    ["a Redis password without Redis", { REDIS_PASSWORD_FILE: file("password", "q") }, "REDIS_PASSWORD_FILE"],
+    ["several workers with the embedded store", { WORKERS: "2" }, "WORKERS"],
+    ["replicas with the embedded store", { MIN_REPLICAS_ACK: "1" }, "MIN_REPLICAS_ACK"],
+    ["METRICS_PORT equal to PORT", { METRICS_PORT: "8080" }, "METRICS_PORT"],
     ["a certificate without its key", { TLS_CERT_FILE: CERT }, "TLS_KEY_FILE"],
     ["a key without its certificate", { TLS_KEY_FILE: CERT_KEY }, "TLS_CERT_FILE"],
     ["client certificates without TLS", { TLS_CLIENT_CA_FILE: CERT }, "TLS_CLIENT_CA_FILE"],
@@ -534,7 +532,7 @@ describe("an insecure half of a configuration", () => {
       "OTEL_EXPORTER_OTLP_CLIENT_KEY",
     ],
     [
-      "authorities of a collector without TLS",
+      "CA certificates for a collector without TLS",
       { OTEL_EXPORTER_OTLP_ENDPOINT: "http://h:4318", OTEL_EXPORTER_OTLP_CERTIFICATE: CERT },
       "OTEL_EXPORTER_OTLP_CERTIFICATE",
     ],
@@ -548,9 +546,9 @@ describe("an insecure half of a configuration", () => {
       },
       "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
     ],
-    ["client certificates with half of TLS", { TLS_CLIENT_CA_FILE: CERT, TLS_CERT_FILE: CERT }, "TLS_KEY_FILE"],
+    ["CA certificates of clients without a key", { TLS_CLIENT_CA_FILE: CERT, TLS_CERT_FILE: CERT }, "TLS_KEY_FILE"],
   ];
-  it.each(CASES)("is refused: %s", async (_name, environ, setting) => {
+  it.each(CASES)("is rejected: %s", async (_name, environ, setting) => {
     const faults = await faultsOf(environ);
     expect(faults).toHaveLength(1);
     expect(faults[0]?.split(" ")[0]).toBe(setting);
@@ -567,17 +565,17 @@ describe("the TLS files", () => {
     expect(tls?.clientCa).toBeUndefined();
   });
 
-  it("may ask for client certificates", async () => {
+  it("can require client certificates", async () => {
     const config = await loadConfig({ TLS_CERT_FILE: CERT, TLS_KEY_FILE: CERT_KEY, TLS_CLIENT_CA_FILE: CERT });
     expect(config.tls?.clientCa).toContain("-----BEGIN CERTIFICATE-----");
   });
 
   it.each<[string, Environ, string]>([
     ["the key of another certificate", { TLS_KEY_FILE: OTHER_CERT_KEY }, "TLS_KEY_FILE is not the key"],
-    ["no certificate", { TLS_CERT_FILE: file("no-cert", "garbage") }, "TLS_CERT_FILE must hold"],
-    ["a key for a certificate", { TLS_CERT_FILE: CERT_KEY }, "TLS_CERT_FILE must hold"],
-    ["no key", { TLS_KEY_FILE: file("no-key", "garbage") }, "TLS_KEY_FILE must hold"],
-    ["a certificate for a key", { TLS_KEY_FILE: CERT }, "TLS_KEY_FILE must hold"],
+    ["no certificate", { TLS_CERT_FILE: file("no-cert", "garbage") }, "TLS_CERT_FILE must"],
+    ["a key for a certificate", { TLS_CERT_FILE: CERT_KEY }, "TLS_CERT_FILE must"],
+    ["no key", { TLS_KEY_FILE: file("no-key", "garbage") }, "TLS_KEY_FILE must"],
+    ["a certificate for a key", { TLS_KEY_FILE: CERT }, "TLS_KEY_FILE must"],
     [
       "an authority that is no certificate",
       { TLS_CLIENT_CA_FILE: file("no-ca", "garbage") },
@@ -585,7 +583,7 @@ describe("the TLS files", () => {
     ],
     ["a key for an authority", { TLS_CLIENT_CA_FILE: CERT_KEY }, "TLS_CLIENT_CA_FILE must"],
     ["no authority at all", { TLS_CLIENT_CA_FILE: file("empty", "") }, "TLS_CLIENT_CA_FILE must"],
-  ])("are refused with %s", async (_name, environ, text) => {
+  ])("are rejected with %s", async (_name, environ, text) => {
     expect(await faultsWith(environ)).toEqual([expect.stringContaining(text)]);
   });
 });
@@ -601,14 +599,14 @@ describe("a secret in a file", () => {
     ["with an end of its last line", `a:${KEY}, b:${OTHER_KEY}\n`],
     ["on a line each", `a:${KEY}\nb:${OTHER_KEY}\n\n`],
     ["on lines of Windows, with commas", `a:${KEY},\r\nb:${OTHER_KEY}\r\n`],
-  ])("is taken %s", async (_name, text) => {
+  ])("is accepted %s", async (_name, text) => {
     const path = file("ring", text);
     const config = await loadConfig({ TOKEN_KEYS_FILE: path });
     expect(config.tokenKeys).toEqual(keys);
     expect(config.files).toEqual([{ setting: "TOKEN_KEYS_FILE", path, text }]);
   });
 
-  it("is taken as large as it may be, with as many entries", async () => {
+  it("is accepted at the maximum size and number of entries", async () => {
     const entries = Array.from({ length: 40_000 }, (_, i) => `a=${String(i).padStart(20, "0")}`);
     const config = await loadConfig({ API_TOKENS_FILE: file("many", entries.join("\n")) });
     expect(config.apiTokens).toHaveLength(entries.length);
@@ -616,7 +614,7 @@ describe("a secret in a file", () => {
       expect(await faultsOf({ API_TOKENS_FILE: file("empty-lines", `${text}x`) })).not.toEqual([]);
   });
 
-  it("is a password whose spaces count", async () => {
+  it("keeps the spaces of a password", async () => {
     const environ = {
       REDIS_URL: "redis://user@h",
       TOKEN_KEYS: `k:${KEY}`,
@@ -625,7 +623,7 @@ describe("a secret in a file", () => {
     expect((await loadConfig(environ)).redisPassword).toBe(" a b ");
   });
 
-  it("is read again without the other settings", async () => {
+  it("is parsed again without reading the other settings", async () => {
     const config = await loadConfig({
       PORT: "1",
       ADMIN_TOKEN_FILE: file("admin", TOKEN),
@@ -634,8 +632,6 @@ describe("a secret in a file", () => {
     rmSync(join(folder, "api"));
     const next = config.withTexts({ ADMIN_TOKEN_FILE: `${TOKEN}2\n` });
     expect(next).toMatchObject({ port: 1, adminTokens: [`${TOKEN}2`], apiTokens: config.apiTokens });
-    expect(() => config.withTexts({ ADMIN_TOKEN_FILE: `${TOKEN}1` })).toThrow(
-      "ADMIN_TOKEN must not be one of API_TOKENS",
-    );
+    expect(() => config.withTexts({ ADMIN_TOKEN_FILE: `${TOKEN}1` })).toThrow(/ADMIN_TOKEN .*API_TOKENS/);
   });
 });

@@ -5,30 +5,32 @@ import { type FileContent, FileReader } from "./file-reader.ts";
 import * as parse from "./parse.ts";
 import { defaultOf, type FileSetting, SETTINGS, type Setting } from "./settings.ts";
 
-/** A variable of the environment that looks like a setting and is none. */
+/** An environment variable that resembles a setting, but is none. */
 interface Misspelled {
   readonly name: string;
-  /** The setting that it looks like. */
+  /** The setting that it resembles. */
   readonly setting: Setting;
 }
 
-/** Lists every fault of the settings. */
+/** The settings are invalid. The message lists every fault. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly faults: readonly string[];
-  /** @param misspelled variables that may explain the faults */
+  /** @param misspelled variables that may be the cause */
   constructor(faults: readonly string[], misspelled: readonly Misspelled[] = []) {
-    const hints = misspelled.map(({ name, setting }) => `${name} is set, but is no setting: is ${setting} meant?`);
+    const hints = misspelled.map(
+      ({ name, setting }) => `${name} is set, but is not a setting: did you mean ${setting}?`,
+    );
     const lines = [...faults, ...hints].map((line) => `\n  ${line}`);
-    super(`the settings have ${faults.length === 1 ? "a fault" : "faults"}:${lines.join("")}`);
+    super(`invalid settings:${lines.join("")}`);
     this.faults = faults;
   }
 }
 
-/** The source of the settings: environment variables. */
+/** The environment variables. */
 export type Environ = { readonly [name: string]: string | undefined };
 
-/** A file that a setting names, and the text that it held when the settings were read. */
+/** The file of a setting, and its text when the settings were read. */
 interface SettingFile {
   readonly setting: FileSetting;
   readonly path: string;
@@ -41,30 +43,30 @@ type Values = { readonly [Name in Setting as (typeof SETTINGS)[Name][0]]: Return
 interface TlsConfig {
   readonly cert: string;
   readonly key: string;
-  /** The CAs of client certificates; undefined: clients need no certificate. */
+  /** CA certificates of clients. Undefined: clients need no certificate. */
   readonly clientCa: string | undefined;
 }
 
 /** All settings, validated. */
 export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa"> {
   readonly tls: TlsConfig | undefined;
-  /** The files that settings name. */
+  /** The files of settings. */
   readonly files: readonly SettingFile[];
-  /** The same settings with other texts of these files. @throws ConfigError */
+  /** Returns the same settings with other texts of these files. @throws ConfigError */
   readonly withTexts: (texts: FileContents) => Readonly<Config>;
   readonly misspelled: readonly Misspelled[];
 }
 
-/** The texts of files that settings name. */
+/** The texts of the files of settings. */
 type FileTexts = { readonly [name in FileSetting]?: string };
 
-/** The contents of the files that settings name. */
+/** The contents of the files of settings, or the errors of reading them. */
 type FileContents = { readonly [name in FileSetting]?: FileContent };
 
 /**
- * Reads the settings and the files that they name. An unset and an empty variable both mean the default.
+ * Reads the settings and their files. An empty variable is the same as an unset variable.
  *
- * @throws ConfigError naming every fault
+ * @throws ConfigError with every fault
  */
 export async function loadConfig(environ: Environ): Promise<Readonly<Config>> {
   const settings = (Object.keys(SETTINGS) as Setting[]).filter(isFile);
@@ -72,10 +74,10 @@ export async function loadConfig(environ: Environ): Promise<Readonly<Config>> {
   return parseConfig(environ, Object.fromEntries(await new FileReader().readAll(paths)));
 }
 
-/** @param contents of all files that the settings name @throws ConfigError naming every fault */
+/** @param contents of all files of settings @throws ConfigError with every fault */
 function parseConfig(environ: Environ, contents: FileContents): Readonly<Config> {
   const given = (name: Setting): string => environ[name] || defaultOf(name);
-  /** The settings whose values are in files. */
+  /** The settings that have their value in a file. */
   const inFiles = new Set<Setting>();
   const files: SettingFile[] = [];
   const faults: string[] = [];
@@ -91,7 +93,7 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
       const direct = name.slice(0, -"_FILE".length) as Setting;
       if (path === "" && direct in SETTINGS) continue;
       if (path !== "" && direct in SETTINGS) {
-        if (given(direct) !== "") throw new parse.SettingError(`is set beside ${direct}: unset one of them`);
+        if (given(direct) !== "") throw new parse.SettingError(`and ${direct} are both set: unset one of them`);
         inFiles.add(direct);
       }
       const text = contents[name] ?? "";
@@ -107,7 +109,6 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
   const { tlsCert: cert, tlsKey: key, tlsClientCa: clientCa, ...others } = read as Partial<Values>;
   const areRight = (...names: Setting[]) => names.every((name) => !wrong.has(name));
   const url = given("REDIS_URL");
-  // Its password may be in a file.
   const redis = url === "" ? undefined : readRedisUrl(url, { password: others.redisPassword });
   if (redis && "faults" in redis) {
     wrong.add("REDIS_URL");
@@ -119,54 +120,54 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
   const tlsFault = tls && faultOf(tls);
   const { otlpCa, otlpCert, otlpKey, otlpEndpoint, otlpTracesEndpoint = otlpEndpoint } = others;
   const areOtlpFilesRight = areRight("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY");
-  // Settings that must fit each other. One that is wrong by itself cannot be checked against others.
+  // Rules for combinations of settings. They ignore settings that are already invalid.
   const rules: readonly (readonly [isBroken: boolean, fault: string])[] = [
     [
       areRight("REDIS_URL") && others.redisPassword !== undefined && redisPassword !== others.redisPassword,
       url === ""
-        ? "REDIS_PASSWORD_FILE needs a REDIS_URL: the embedded store has no password"
-        : "REDIS_PASSWORD_FILE is set beside a password in REDIS_URL: leave one of them out",
+        ? "REDIS_PASSWORD_FILE needs REDIS_URL: the embedded store has no password"
+        : "REDIS_PASSWORD_FILE is set, and REDIS_URL has a password: remove one of them",
     ],
     [
       areRight("REDIS_URL") && others.redisCa !== undefined && !/^rediss/i.test(url),
-      "REDIS_CA_FILE needs a REDIS_URL with TLS: rediss://, rediss-sentinel:// or rediss-cluster://",
+      "REDIS_CA_FILE needs TLS in REDIS_URL: rediss://, rediss-sentinel:// or rediss-cluster://",
     ],
     [
       areRight("REDIS_URL") && others.redisSentinelPassword !== undefined && !/^rediss?-sentinel:/i.test(url),
-      `${inFiles.has("REDIS_SENTINEL_PASSWORD") ? "REDIS_SENTINEL_PASSWORD_FILE" : "REDIS_SENTINEL_PASSWORD"} needs a REDIS_URL that names Sentinels: redis-sentinel://`,
+      `${inFiles.has("REDIS_SENTINEL_PASSWORD") ? "REDIS_SENTINEL_PASSWORD_FILE" : "REDIS_SENTINEL_PASSWORD"} needs Sentinels in REDIS_URL: redis-sentinel://`,
     ],
     [
       url !== "" && given("TOKEN_KEYS") === "" && given("TOKEN_KEYS_FILE") === "",
-      'TOKEN_KEYS is missing: a real Redis needs keys to encrypt tokens with; make one with: echo "k1:$(openssl rand -base64 32)"',
+      'TOKEN_KEYS is missing: with a real Redis, the service encrypts tokens. Create a key with: echo "k1:$(openssl rand -base64 32)"',
     ],
     [
       url === "" && (others.workers ?? 1) > 1,
-      "WORKERS above 1 need a real Redis to share: set REDIS_URL; every worker would have an embedded store of its own",
+      "WORKERS above 1 needs a real Redis, because each worker would have its own embedded store: set REDIS_URL",
     ],
     [
       url === "" && (others.minReplicasAck ?? 0) > 0,
-      "MIN_REPLICAS_ACK needs a real Redis with replicas: set REDIS_URL, or leave it 0 for the embedded store",
+      "MIN_REPLICAS_ACK needs a real Redis with replicas: set REDIS_URL, or unset MIN_REPLICAS_ACK",
     ],
     [
       given("METRICS_PORT") === given("PORT") && given("PORT") !== "0",
-      "METRICS_PORT must be another port than PORT; unset it to serve health and metrics there",
+      "METRICS_PORT must differ from PORT: unset METRICS_PORT to serve health and metrics on PORT",
     ],
     [
       others.apiTokens?.some(({ token }) => others.adminTokens?.includes(token)) ?? false,
-      "ADMIN_TOKEN must not be one of API_TOKENS: a token is either root's or bound to one environment",
+      "ADMIN_TOKEN must not be in API_TOKENS: a token belongs either to root or to one environment",
     ],
     [
       areTlsFilesRight && clientCa !== undefined && cert === undefined && key === undefined,
-      "TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE: without TLS no client is asked for a certificate",
+      "TLS_CLIENT_CA_FILE needs TLS_CERT_FILE and TLS_KEY_FILE: without TLS, clients send no certificate",
     ],
     [
       areTlsFilesRight && (cert === undefined) !== (key === undefined),
-      `${cert === undefined ? "TLS_CERT_FILE" : "TLS_KEY_FILE"} is missing: a certificate and its key go together`,
+      `${cert === undefined ? "TLS_CERT_FILE" : "TLS_KEY_FILE"} is missing: set both the certificate and its key`,
     ],
     [tlsFault !== undefined, tlsFault ?? ""],
     [
       areOtlpFilesRight && (otlpCert === undefined) !== (otlpKey === undefined),
-      `OTEL_EXPORTER_OTLP_CLIENT_${otlpCert === undefined ? "CERTIFICATE" : "KEY"} is missing: a certificate and its key go together`,
+      `OTEL_EXPORTER_OTLP_CLIENT_${otlpCert === undefined ? "CERTIFICATE" : "KEY"} is missing: set both the certificate and its key`,
     ],
     [
       otlpCert !== undefined && otlpKey !== undefined && !parse.isKeyOf(otlpCert, otlpKey),
@@ -192,7 +193,7 @@ function textsOf(files: readonly SettingFile[]): FileTexts {
   return Object.fromEntries(files.map(({ setting, text }) => [setting, text]));
 }
 
-/** What a TLS server would refuse, or what one of the runtimes would silently ignore. */
+/** Why a TLS server cannot use the files; undefined if it can. One of the runtimes would ignore some of these faults. */
 function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
   if (!parse.isKeyOf(cert, key)) return "TLS_KEY_FILE is not the key of the certificate in TLS_CERT_FILE";
   try {
@@ -204,8 +205,8 @@ function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
 }
 
 /**
- * Finds variables that look like settings. The environment is full of others' names, so these are only those that differ
- * in case or underscores, in few letters of a long name, or by `_FILE` at the end.
+ * Finds variables that resemble settings. The environment also has variables of other programs, so a name must differ only in
+ * case or underscores, in few letters of a long name, or by `_FILE` at the end.
  */
 function misspelledIn(environ: Environ): Misspelled[] {
   const settings = Object.keys(SETTINGS) as Setting[];
@@ -216,14 +217,14 @@ function misspelledIn(environ: Environ): Misspelled[] {
   });
 }
 
-/** The README's examples read an API token from `API_TOKEN`. Only with an environment in it is `API_TOKENS` meant. */
+/** The examples in the README use `API_TOKEN` for a plain token. A value like an entry of `API_TOKENS` is probably a mistake. */
 function isExample(name: string, value: string): boolean {
   return name === "API_TOKEN" && !/^[\w./@-]+=[^=]/.test(value);
 }
 
 function isMisspelling(letters: string, ofSetting: string): boolean {
   if (letters === ofSetting || `${letters}FILE` === ofSetting) return true;
-  // None in short names, such as PORT: too many others differ in one letter. OpenTelemetry has settings that are much alike.
+  // Zero for short names such as PORT, which many other names resemble. The names of OpenTelemetry resemble each other.
   const differing = ofSetting.startsWith("OTEL") ? 2 : Math.trunc(ofSetting.length / 4.5);
   return distance(letters, ofSetting) <= differing;
 }

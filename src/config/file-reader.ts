@@ -3,34 +3,34 @@ import { open } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { SettingError } from "./parse.ts";
 
-/** The largest file of a setting, in bytes: as large as a Secret of Kubernetes may be. */
+/** The maximum size of a file, in bytes: the maximum size of a Kubernetes Secret. */
 export const MAX_FILE_BYTES = 1_048_576;
 
-/** How long one read may take, in milliseconds. */
+/** The timeout of one read, in milliseconds. */
 const READ_MS = 3000;
 
 /**
- * The number of reads that may hang at once. A read cannot be cancelled. On Node it holds one of the four threads that
- * also look up hosts, compress and sign.
+ * The maximum number of hanging reads. A read cannot be cancelled. On Node it occupies one of the four threads that also
+ * resolve host names, compress and sign.
  */
 const MAX_HANGING = 2;
 
-/** How many bytes are read at once. */
+/** The number of bytes per read. */
 const CHUNK_BYTES = 65_536;
 
-/** The text of a file, or why it cannot be read. */
+/** The text of a file, or the reason why it cannot be read. */
 export type FileContent = string | SettingError;
 
 /** A file that was read. */
 interface ReadFile {
   readonly text: string;
-  /** The number of the device, which is one for each mount. */
+  /** The device number. Each mount has its own. */
   readonly device: number;
 }
 
 /**
- * Reads files of settings, one after another, each within a deadline. While the read of a file hangs, the reader does not
- * read that file again, nor another file of the same mount.
+ * Reads files one after another, each with a timeout. While the read of a file hangs, the reader reads neither that file nor
+ * other files of the same mount.
  */
 export class FileReader {
   readonly #read: typeof readRegularFile;
@@ -38,13 +38,13 @@ export class FileReader {
   readonly #hanging = new Set<string>();
   readonly #devices = new Map<string, number>();
 
-  /** @param read how to read a file; default: from disk @param readMs how long one read may take, in milliseconds */
+  /** @param read reads one file; default: from disk @param readMs the timeout of one read, in milliseconds */
   constructor(read = readRegularFile, readMs = READ_MS) {
     this.#read = read;
     this.#readMs = readMs;
   }
 
-  /** Reads files, by the names of their settings. Call it again only after it has resolved. */
+  /** Reads files, given as pairs of name and path. Call it again only after it has resolved. */
   async readAll<Name>(files: Iterable<readonly [Name, string]>): Promise<Map<Name, FileContent>> {
     const contents = new Map<Name, FileContent>();
     for (const [name, path] of files) contents.set(name, await this.#contentOf(path));
@@ -52,7 +52,8 @@ export class FileReader {
   }
 
   async #contentOf(path: string): Promise<FileContent> {
-    if (path.includes("-----BEGIN")) return new SettingError("holds the text of a file; give the path of the file");
+    if (path.includes("-----BEGIN"))
+      return new SettingError("contains the text of a file: set it to the path of the file");
     if (this.#isBlocked(path)) return hangs(path);
     this.#hanging.add(path);
     const reading = this.#read(path).finally(() => this.#hanging.delete(path));
@@ -74,16 +75,16 @@ export class FileReader {
 }
 
 /**
- * Reads a regular file. A pipe would block its reader until somebody writes, and a device may never end.
+ * Reads a regular file. A pipe would block the read until a program writes to it, and a device may have no end.
  *
- * @throws SettingError for anything else and for a file of more than `MAX_FILE_BYTES`; the error of the system
+ * @throws SettingError if it is not a regular file, or larger than `MAX_FILE_BYTES`; otherwise the error of the system
  */
 async function readRegularFile(path: string): Promise<ReadFile> {
-  // Without O_NONBLOCK, opening a pipe that nobody writes to would block.
+  // Without O_NONBLOCK, opening a pipe without a writer would block.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stats = await file.stat();
-    if (!stats.isFile()) throw new SettingError(`cannot be read: no regular file ${at(path)}`);
+    if (!stats.isFile()) throw new SettingError(`cannot be read: not a regular file ${at(path)}`);
     const chunks: Buffer[] = [];
     for (let bytes = 0; bytes <= MAX_FILE_BYTES; ) {
       const { bytesRead, buffer } = await file.read(Buffer.alloc(CHUNK_BYTES), 0, CHUNK_BYTES, null);
@@ -105,8 +106,8 @@ function unreadable(path: string, code = "unknown error"): SettingError {
   return new SettingError(`cannot be read: ${code} ${at(path)}`);
 }
 
-/** Shows a path in an error only if it certainly is one, and not the secret itself. */
+/** Formats a path for an error. Hides a value that may be the secret itself instead of a path. */
 function at(path: string): string {
   const isPath = /^\.{0,2}\/[\w./@-]*$|^[A-Za-z]:\\/.test(path);
-  return isPath ? `at ${path}` : "at the path that is given; is it one?";
+  return isPath ? `at ${path}` : "at this path. Is the value a path?";
 }

@@ -2,43 +2,43 @@ import { type Config, ConfigError } from "./config.ts";
 import { type FileContent, FileReader } from "./file-reader.ts";
 import type { FileSetting } from "./settings.ts";
 
-/** How often the files of settings are read, in milliseconds. What has changed is used when it is the same the next time. */
+/** How often the files of settings are read, in milliseconds. */
 const INTERVAL_MS = 1000;
 
-/** Files that have to fit each other, and so are taken together. */
+/** Files that must match each other. A change of them is used together. */
 const TOGETHER: readonly (readonly FileSetting[])[] = [
   ["TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"],
   ["OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY"],
 ];
 
-/** What becomes of files that change. */
+/** Receives changed files. */
 interface FilesListener {
   /**
-   * Makes the service use the new contents of changed files. When it rejects, the service keeps the contents before, and
-   * this is called again, less and less often as long as the files stay as they are.
+   * Makes the service use the new contents. If it rejects, the service keeps the old contents. It is then called again with
+   * growing delays until it succeeds or the files change.
    */
   readonly use: (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
   /**
-   * Told once of each content that is used, or cannot be.
+   * Called once for each new content, after the service has used or rejected it.
    *
-   * @param error undefined: it is used; a ConfigError names the setting at fault, any other is of `use`
+   * @param error undefined if the content is used; a ConfigError if it is invalid; otherwise the error of `use`
    */
   readonly onResult: (changed: ReadonlySet<FileSetting>, error?: unknown) => void;
 }
 
-/** The most looks between two tries of contents that cannot be used: a try may cost Redis much. */
+/** The maximum number of reads between two attempts to use rejected contents. An attempt may be expensive for Redis. */
 const MAX_WAIT = 30;
 
-/** How long what cannot be used waits for its next try, in looks. */
+/** The delay until rejected contents are tried again, in reads. */
 interface Wait {
   readonly contents: string;
-  readonly looks: number;
+  readonly reads: number;
   left: number;
 }
 
 /**
- * Reads the files of settings periodically, because no runtime reports every way in which a file can be replaced. A
- * content is used once it was read twice in a row, so that half-written files are not; a faulty content is never used.
+ * Reads the files of settings periodically, because no runtime reports every way of replacing a file. A content is used after
+ * two equal reads, so a half-written file is not used. Invalid contents are never used.
  */
 export class SettingFiles {
   readonly #listener: FilesListener;
@@ -46,9 +46,8 @@ export class SettingFiles {
   #config: Config;
   readonly #reader: FileReader;
   #contents: ReadonlyMap<FileSetting, FileContent>;
-  /** What was told last of the groups whose files cannot be used. */
-  readonly #told = new Map<ReadonlySet<FileSetting>, string>();
-  /** How many looks pass until contents that cannot be used are tried again. */
+  /** The last reported error of each group whose files cannot be used. */
+  readonly #reported = new Map<ReadonlySet<FileSetting>, string>();
   readonly #waits = new Map<ReadonlySet<FileSetting>, Wait>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isClosed = false;
@@ -64,10 +63,10 @@ export class SettingFiles {
     this.#groups = [...groups].map((group) => new Set(group.filter((setting) => settings.has(setting))));
   }
 
-  /** Begins to read them from time to time; without any there is nothing to do. */
+  /** Starts to read the files periodically. */
   watch(): void {
     if (this.#config.files.length === 0 || this.#isClosed) return;
-    this.#timer = setTimeout(() => void this.look().finally(() => this.watch()), INTERVAL_MS).unref();
+    this.#timer = setTimeout(() => void this.readAll().finally(() => this.watch()), INTERVAL_MS).unref();
   }
 
   close(): void {
@@ -75,21 +74,21 @@ export class SettingFiles {
     clearTimeout(this.#timer);
   }
 
-  /** Reads them once. */
-  async look(): Promise<void> {
+  /** Reads the files once, and uses changed contents. */
+  async readAll(): Promise<void> {
     const before = this.#contents;
     this.#contents = await this.#reader.readAll(this.#config.files.map(({ setting, path }) => [setting, path]));
     for (const group of this.#groups) {
       const isSettled = [...group].every((setting) => isSame(this.#contents.get(setting), before.get(setting)));
-      if (isSettled) await this.#take(group);
+      if (isSettled) await this.#use(group);
     }
   }
 
-  async #take(group: ReadonlySet<FileSetting>): Promise<void> {
+  async #use(group: ReadonlySet<FileSetting>): Promise<void> {
     const contents = [...group].map((setting) => [setting, this.#contents.get(setting)] as const);
     const used = new Map(this.#config.files.map(({ setting, text }) => [setting, text]));
     const isChanged = contents.some(([setting, content]) => content !== used.get(setting));
-    if (!isChanged && !this.#told.has(group)) return;
+    if (!isChanged && !this.#reported.has(group)) return;
     const texts = JSON.stringify(contents.map(([, content]) => String(content)));
     const before = this.#waits.get(group);
     const wait = before?.contents === texts ? before : undefined;
@@ -105,14 +104,14 @@ export class SettingFiles {
         await this.#listener.use(config, group);
         this.#config = config;
       }
-      this.#told.delete(group);
+      this.#reported.delete(group);
       this.#listener.onResult(group);
     } catch (error) {
-      const looks = wait ? Math.min(MAX_WAIT, 2 * wait.looks + 1) : 0;
-      this.#waits.set(group, { contents: texts, looks, left: looks });
-      const told = JSON.stringify([texts, String(error)]);
-      if (this.#told.get(group) === told) return;
-      this.#told.set(group, told);
+      const reads = wait ? Math.min(MAX_WAIT, 2 * wait.reads + 1) : 0;
+      this.#waits.set(group, { contents: texts, reads, left: reads });
+      const report = JSON.stringify([texts, String(error)]);
+      if (this.#reported.get(group) === report) return;
+      this.#reported.set(group, report);
       this.#listener.onResult(group, error);
     }
   }

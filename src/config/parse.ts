@@ -5,7 +5,7 @@ import type { RateLimit } from "../domain/store.ts";
 import { USER_GROUP_PREFIX } from "../domain/token.ts";
 import type { RingKey } from "../store/encryption.ts";
 
-/** Thrown by the parsers of settings. The message says what to write instead, and never contains a secret. */
+/** A setting has an invalid value. The message says what to write instead, and never contains a secret. */
 export class SettingError extends Error {
   override readonly name = "SettingError";
   readonly faults: readonly string[];
@@ -15,18 +15,18 @@ export class SettingError extends Error {
   }
 }
 
-/** Makes a parser that gives undefined for a setting that is not set. */
+/** Returns a parser that returns undefined for an unset setting. */
 export function optional<T>(parser: (text: string) => T) {
   return (text: string): T | undefined => (text === "" ? undefined : parser(text));
 }
 
 const DURATION = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
-/** A day in milliseconds. */
+/** One day, in milliseconds. */
 export const DAY_MS = 86_400_000;
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: DAY_MS };
 
-/** Makes a parser of durations such as `500ms`, `5s`, `2m`, `1h` or `30d`, to milliseconds. It throws SettingError. */
+/** Returns a parser of durations such as `500ms`, `5s`, `2m`, `1h` or `30d`. It returns milliseconds, and throws SettingError. */
 export function duration(min: number, max: number) {
   return (text: string): number => {
     const match = DURATION.exec(text);
@@ -38,13 +38,13 @@ export function duration(min: number, max: number) {
   };
 }
 
-/** Writes milliseconds as a setting has them, in the largest unit that divides them. */
+/** Formats milliseconds like a setting, in the largest unit that divides them. */
 function formatDuration(ms: number): string {
   const [unit, size] = Object.entries(UNIT_MS).findLast(([, size]) => ms >= size && ms % size === 0) ?? ["s", 1];
   return `${ms / size}${unit}`;
 }
 
-/** Makes a parser of whole numbers. It throws SettingError. */
+/** Returns a parser of whole numbers. It throws SettingError. */
 export function integer(min: number, max: number) {
   return (text: string): number => {
     const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
@@ -69,7 +69,7 @@ export function rateLimit(text: string): RateLimit | undefined {
   );
 }
 
-/** The entries of a list. A comma, the end of a line, or both separate them. */
+/** The entries of a list, separated by a comma, a line break, or both. */
 function entriesOf(text: string): string[] {
   const lines = text.split("\n").flatMap((line) => line.trim() || []);
   const isLast = (i: number) => i === lines.length - 1;
@@ -77,13 +77,14 @@ function entriesOf(text: string): string[] {
   return entries.length > 0 ? entries : [""];
 }
 
-/** How many faults of one list an error names. */
+/** The maximum number of faults of one list in an error. */
 const MAX_FAULTS = 20;
 
 /**
- * Parses each entry of a list; an empty text has none.
+ * Parses each entry of a list. An empty text has no entries.
  *
- * @throws SettingError that names each entry at fault by its place, up to `MAX_FAULTS`; the entry itself may be a secret
+ * @throws SettingError with the positions of up to `MAX_FAULTS` invalid entries. An entry may be a secret, so the error does
+ *   not contain it
  */
 function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
   if (text === "") return [];
@@ -103,7 +104,7 @@ function list<T>(text: string, parseEntry: (entry: string) => T): T[] {
   return values;
 }
 
-/** Requires that no two entries of a list are the same in something. @throws SettingError that names two that are */
+/** Requires unique entries. @param by returns the part of an entry that must be unique @throws SettingError */
 function requireDifferent<T>(entries: readonly T[], by: (entry: T, i: number) => string, fault: string): void {
   const places = new Map<string, number>();
   entries.map(by).forEach((value, i) => {
@@ -113,7 +114,7 @@ function requireDifferent<T>(entries: readonly T[], by: (entry: T, i: number) =>
   });
 }
 
-/** Shows an entry that is no secret. */
+/** Quotes an entry in an error. Do not use it for secrets. */
 function quoted(entry: string): string {
   return entry === "" ? "is empty: it" : `is ${JSON.stringify(entry.slice(0, 100))}: it`;
 }
@@ -130,18 +131,17 @@ export function networks(text: string): Network[] {
 
 /** Validates a password. @throws SettingError */
 export function password(text: string): string {
-  if (/\p{Cc}/u.test(text))
-    throw new SettingError("holds a control character, such as the line break at the end of a file");
+  if (/\p{Cc}/u.test(text)) throw new SettingError("contains a control character, such as a line break in the file");
   return text;
 }
 
-/** Parses `ID:BASE64,...`. The first key encrypts; all keys decrypt. @throws SettingError */
+/** Parses `ID:BASE64,...`. The first key encrypts, all keys decrypt. @throws SettingError */
 export function tokenKeys(text: string): RingKey[] {
   const keys = list(text, (entry) => {
     const match = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/.exec(entry);
     if (!match) {
       throw new SettingError(
-        'must be ID:KEY where ID is 1 to 32 letters, digits, _ or - and KEY is 32 bytes in base64; make one with: echo "k1:$(openssl rand -base64 32)"',
+        'must be ID:KEY. ID has 1 to 32 letters, digits, _ or -, and KEY is 32 bytes in base64. Create one with: echo "k1:$(openssl rand -base64 32)"',
       );
     }
     return { id: match[1] as string, secret: Buffer.from(match[2] as string, "base64") };
@@ -150,14 +150,14 @@ export function tokenKeys(text: string): RingKey[] {
   return keys;
 }
 
-/** Removes all tokens. An empty file cannot say this: it may be about to be written. */
+/** The value that removes all tokens. An empty file does not, because another program may be writing it. */
 const NO_TOKENS = "none";
 
 /** A token of `API_TOKENS`. */
 export interface ApiTokenSetting {
   readonly environment: EnvironmentName;
   readonly token: string;
-  /** What logs and the audit trail call it; undefined: it has no name. */
+  /** The name in the log and in the audit trail. Undefined: none. */
   readonly name?: string | undefined;
 }
 
@@ -165,39 +165,39 @@ export interface ApiTokenSetting {
 export function apiTokens(text: string): ApiTokenSetting[] {
   const tokens = list(text === NO_TOKENS ? "" : text, (entry) => {
     const equals = entry.indexOf("=");
-    // Neither names nor environments hold an @, so what follows the = is the token, whatever it holds.
+    // Names and environments contain no @ and no =, so the token starts after the first =.
     const [, name, path = ""] = /^(?:([A-Za-z0-9._-]{1,64})@)?(.*)$/s.exec(entry.slice(0, Math.max(equals, 0))) ?? [];
     const environment = parseEnvironmentName(path);
     const token = entry.slice(equals + 1);
     if (equals < 0 || !environment) {
       throw new SettingError(
-        "must be ENV=TOKEN, ENV/TAG=TOKEN or NAME@ENV/TAG=TOKEN where ENV and NAME are 1 to 64 letters, digits, ., _ or - (ENV with no dot in front) and TAG is Customer or Testing",
+        "must be ENV=TOKEN, ENV/TAG=TOKEN or NAME@ENV/TAG=TOKEN. ENV and NAME have 1 to 64 letters, digits, ., _ or -; ENV does not start with a dot; TAG is Customer or Testing",
       );
     }
     return { environment, token: credential(token), name };
   });
-  requireDifferent(tokens, ({ token }) => token, "have the same token; a token is bound to exactly one environment");
+  requireDifferent(tokens, ({ token }) => token, "have the same token: a token belongs to exactly one environment");
   const named = ({ name, environment }: ApiTokenSetting, i: number) =>
     name === undefined ? `${i}` : `${name}@${environmentPath(environment)}`;
   requireDifferent(tokens, named, "have the same NAME in one environment");
   return tokens;
 }
 
-/** Parses one token or two, separated by a comma. @throws SettingError */
+/** Parses one token, or two tokens separated by a comma. @throws SettingError */
 export function adminTokens(text: string): string[] {
   const tokens = list(text === NO_TOKENS ? "" : text, credential);
   requireDifferent(tokens, String, "have the same token");
   if (tokens.length <= 2) return tokens;
-  throw new SettingError("must be one token, or two separated by a comma while one replaces the other");
+  throw new SettingError("must be one token, or two tokens separated by a comma");
 }
 
-/** Validates a credential that an HTTP header can carry. @throws SettingError */
+/** Validates a token. An HTTP header must be able to carry it. @throws SettingError */
 function credential(text: string): string {
   if (!/^[\x21-\x7e]{16,512}$/.test(text)) {
     throw new SettingError("needs a token of 16 to 512 visible ASCII characters without spaces");
   }
   if (text.startsWith(USER_GROUP_PREFIX)) {
-    throw new SettingError("holds a user group token (ugt_...), which is never valid as an API token");
+    throw new SettingError("contains a user group token (ugt_...), which is not an API token");
   }
   return text;
 }
@@ -209,7 +209,7 @@ export function origins(text: string): "*" | string[] {
     // A wildcard inside an origin would match nothing.
     if (origin.includes("*") || !URL.canParse(origin) || new URL(origin).origin !== origin) {
       throw new SettingError(
-        `${quoted(origin)} must be an origin such as https://app.example.com, without a path, or * alone in place of the list`,
+        `${quoted(origin)} must be an origin without a path, such as https://app.example.com, or a single * instead of the list`,
       );
     }
     return origin;
@@ -222,29 +222,28 @@ export function onOff(text: string): boolean {
   return text === "on";
 }
 
-/** Validates the URL of a collector. It may hold no password, because settings that are URLs are not secret. @throws SettingError */
+/** Validates the URL of a collector. A password is not allowed, because the log may show URLs. @throws SettingError */
 export function collectorUrl(text: string): string {
   const { username, password } = httpUrl(text, "http://127.0.0.1:4318");
-  if (username || password)
-    throw new SettingError("must have no user or password; send them in OTEL_EXPORTER_OTLP_HEADERS");
+  if (username || password) throw new SettingError("must not have a user or password: use OTEL_EXPORTER_OTLP_HEADERS");
   return text;
 }
 
-/** @throws SettingError, with an example */
+/** @throws SettingError with the example */
 function httpUrl(text: string, example: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url && /^https?:$/.test(url.protocol)) return url;
-  throw new SettingError(`must be a URL that begins with http:// or https://, such as ${example}`);
+  throw new SettingError(`must be a URL with http:// or https://, such as ${example}`);
 }
 
-/** Parses the URL that a service is reached at, without a slash at its end. @throws SettingError */
+/** Parses a public URL. Removes slashes at the end. @throws SettingError */
 export function publicUrl(text: string): string {
   const { origin, pathname, search, hash, username, password } = httpUrl(text, "https://groups.example.com");
   if (username || password)
     throw new SettingError(
-      "must have no user or password, because every viewer session shows it; leave out what stands before the @",
+      "must not have a user or password, because every viewer session contains the URL: remove the part before the @",
     );
-  if (search || hash) throw new SettingError("must have no query and no fragment");
+  if (search || hash) throw new SettingError("must not have a query or a fragment");
   return `${origin}${pathname}`.replace(/\/+$/, "");
 }
 
@@ -261,14 +260,14 @@ export function headers(text: string): { readonly [name: string]: string } {
         const decoded = decodeURIComponent(value ?? "\0");
         if (name !== undefined && /^[\x20-\x7e]*$/.test(decoded)) return [name, decoded] as const;
       } catch {
-        // A % that begins no %XX.
+        // A % without two hexadecimal digits.
       }
       throw new SettingError("must be NAME=VALUE in ASCII; write a comma and a % as %XX");
     }),
   );
 }
 
-/** Makes a parser of words that it knows. It throws SettingError. */
+/** Returns a parser that accepts only these words. It throws SettingError. */
 function oneOf<const Word extends string>(...words: readonly Word[]) {
   return (text: string): Word => {
     const known = words.find((word) => word === text);
@@ -277,10 +276,10 @@ function oneOf<const Word extends string>(...words: readonly Word[]) {
   };
 }
 
-/** Parses a log level: from most output to least. It throws SettingError. */
+/** Parses a log level. The order is from most output to least. It throws SettingError. */
 export const logLevel = oneOf("trace", "debug", "info", "warn", "error", "fatal", "silent");
 
-/** Parses the one protocol to collectors that the service speaks. It throws SettingError. */
+/** Accepts the one supported collector protocol. It throws SettingError. */
 export const otlpProtocol = oneOf("http/protobuf");
 
 /** Validates a host name or IP address to listen on. @throws SettingError */
@@ -290,48 +289,48 @@ export function host(text: string): string {
 }
 
 /**
- * The value in a file: its text without what ends the last line.
+ * The value in a file: its text without line breaks at the end.
  *
- * @throws SettingError when there is none, for the file may be about to be written
+ * @throws SettingError if the file is empty: another program may be writing it
  */
 export function fileValue(setting: string, text: string): string {
   const hint = /^(?:API_TOKENS|ADMIN_TOKEN)_FILE$/.test(setting) ? `; write \`${NO_TOKENS}\` to remove all tokens` : "";
   let end = text.length;
   while (end > 0 && "\r\n".includes(text[end - 1] as string)) end--;
   const value = text.slice(0, end);
-  if (value === "") throw new SettingError(`must hold something: the file is empty${hint}`);
+  if (value === "") throw new SettingError(`must have a value: the file is empty${hint}`);
   return value;
 }
 
-/** Makes a parser of files in PEM. It throws SettingError. */
-function pem(isHeld: (text: string) => boolean, what: string) {
+/** Returns a parser of PEM files. It throws SettingError. */
+function pem(isValid: (text: string) => boolean, content: string) {
   return (text: string): string => {
-    if (!isHeld(text)) throw new SettingError(`must hold ${what}`);
+    if (!isValid(text)) throw new SettingError(`must contain ${content}`);
     return text;
   };
 }
 
-/** Requires a certificate, perhaps with its chain. @throws SettingError */
+/** Requires a certificate, optionally with its chain. @throws SettingError */
 export const certificate = pem((text) => certificatesOf(text).length > 0, "a certificate in PEM");
 
-/** Requires CAs. With none, Node would trust the system's, and so anybody's. @throws SettingError */
+/** Requires CA certificates. With an empty list, Node would trust the CAs of the system. @throws SettingError */
 export const authorities = pem((text) => certificatesOf(text).length > 0, "one or more certificates in PEM");
 
 /** Requires a private key. @throws SettingError */
 export const privateKey = pem((text) => privateKeyOf(text) !== undefined, "a private key in PEM without a passphrase");
 
-/** Whether a private key is the one of a certificate, both in PEM. */
+/** Whether a private key belongs to a certificate, both in PEM. */
 export function isKeyOf(cert: string, key: string): boolean {
   const privateKey = privateKeyOf(key);
   return privateKey !== undefined && certificatesOf(cert)[0]?.checkPrivateKey(privateKey) === true;
 }
 
-/** When the first of the certificates in a PEM text ends, in milliseconds since 1970. */
-export function firstEndOf(pem: string): number {
+/** Earliest expiry time of the certificates in a PEM text, in milliseconds since 1970. */
+export function earliestExpiryOf(pem: string): number {
   return Math.min(...certificatesOf(pem).map(({ validTo }) => Date.parse(validTo)));
 }
 
-/** The certificates in a PEM text; empty when one of them is invalid. */
+/** The certificates in a PEM text; empty if one of them is invalid. */
 function certificatesOf(pem: string): X509Certificate[] {
   try {
     const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];

@@ -1,6 +1,6 @@
 import type { IssuedTokens } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
-import { firstEndOf } from "../config/parse.ts";
+import { earliestExpiryOf } from "../config/parse.ts";
 import { formatEnvironmentName } from "../domain/environment.ts";
 import { sharedResult } from "../domain/shared-result.ts";
 import { READY_KINDS } from "../domain/store.ts";
@@ -55,7 +55,7 @@ export function addGauges(
   });
   const ends = new Map<string, number>();
   const endOf = (pem: string) => {
-    const end = ends.get(pem) ?? firstEndOf(pem);
+    const end = ends.get(pem) ?? earliestExpiryOf(pem);
     ends.set(pem, end);
     return end;
   };
