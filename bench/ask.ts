@@ -4,16 +4,20 @@ import { request } from "node:http";
 import { connect } from "node:http2";
 import type { Answer, Call } from "./calls.ts";
 
-/** What is needed of a call to make it. */
+/** What `ask` needs to make a call. */
 type Asked = Omit<Call<string>, "key" | "volatile">;
 
-/** Makes one call and reads its answer. @throws when it failed */
+/**
+ * Makes one call and reads its answer.
+ *
+ * @throws if the call failed
+ */
 export async function ask(url: string, call: Asked, body = call.body): Promise<{ answer: Answer; bytes: number }> {
   const bytes = call.http === 2 ? await ask2(url, call, body) : await ask1(url, call, body);
   return { answer: call.read(bytes), bytes: bytes.byteLength };
 }
 
-/** @throws AssertionError unless two answers to a call are alike in all that may not change */
+/** @throws AssertionError if two answers to a call differ in fields that may not change */
 export function requireAlike(call: Call, answer: Answer, reference: Answer): void {
   deepStrictEqual(stable(call, answer), stable(call, reference));
 }

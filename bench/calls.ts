@@ -17,36 +17,40 @@ export type CallKey = "grpcGet" | "connectGet" | "restGet" | "create" | "update"
 /** An answer as JSON. */
 export type Answer = { [field: string]: unknown };
 
-/** One kind of call: a request that is sent over and over, and what its answer holds. */
+/** A kind of call: a request that the benchmark repeats, and the fields of its answer. */
 export interface Call<K extends string = CallKey> {
   readonly key: K;
   readonly title: string;
-  /** Version of HTTP. */
+  /** HTTP version. */
   readonly http: 1 | 2;
   readonly path: string;
   readonly headers: { readonly [name: string]: string };
   /** Undefined: GET. */
   readonly body: Uint8Array | undefined;
-  /** Reads the body of an answer. @throws when it is none */
+  /**
+   * Parses the body of an answer.
+   *
+   * @throws if it is not an answer to this call
+   */
   readonly read: (body: Uint8Array) => Answer;
-  /** Fields of the group that differ from call to call. */
+  /** Fields of the group that differ between calls. */
   readonly volatile: readonly string[];
-  /** How many connections the load has, of one call at a time each. Default: 64 calls are under way. */
+  /** Number of connections, with one call at a time each. Default: 64 calls in flight on fewer connections. */
   readonly connections?: number;
 }
 
-/** What the calls are about. */
+/** The groups and tokens that calls use. */
 export interface Subject {
   readonly apiToken: string;
-  /** A group that is read. */
+  /** A group that calls read. */
   readonly readId: string;
-  /** A group that is updated and rotated. */
+  /** A group that calls update and rotate. */
   readonly writtenId: string;
-  /** A token to resolve. */
+  /** A token that calls resolve. */
   readonly userGroupToken: string;
 }
 
-/** Fields that the groups of the benchmark have, of an ordinary size. */
+/** Fields of the benchmark's groups, of a typical size. */
 export const GROUP_FIELDS = {
   name: "Acme Incorporated",
   mapping: { main: "ds_4f1c0a77", events: "ds_90be2d41", billing: "ds_c2a6e813" },
@@ -82,7 +86,7 @@ export function calls(subject: Subject): ReadonlyMap<CallKey, Call> {
       "update (gRPC)",
       updateUserGroup,
       { userGroupId: subject.writtenId, name: "Acme Limited" },
-      // The group is rotated in between.
+      // Rotations of the group happen in between.
       rotating,
     ),
     grpc(subject, "rotate", "rotate (gRPC)", rotateUserGroupToken, { group: written }, rotating),
@@ -131,7 +135,7 @@ function connect<M extends DescMethodUnary>(
   };
 }
 
-/** Reads JSON. */
+/** Parses JSON. */
 export function json(body: Uint8Array): Answer {
   return JSON.parse(Buffer.from(body).toString());
 }
@@ -140,7 +144,7 @@ function pathOf(method: DescMethodUnary): string {
   return `/${method.parent.typeName}/${method.name}`;
 }
 
-/** A message as gRPC sends it: uncompressed, with its length in front. */
+/** A message in gRPC framing: uncompressed, after its length. */
 function frame(message: Uint8Array): Uint8Array {
   const bytes = Buffer.alloc(5 + message.byteLength);
   bytes.writeUInt32BE(message.byteLength, 1);

@@ -1,20 +1,20 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** The core that every server is pinned to. */
+/** The core that runs servers. */
 export const SERVER_CORE = "0";
 
-/** The core that everything else is pinned to: Redis, the load generator and the benchmark itself. */
+/** The core that runs everything else: Redis, the load generator and the benchmark itself. */
 export const LOAD_CORE = "1";
 
 export const CORES = [SERVER_CORE, LOAD_CORE] as const;
 
-/** What the kernel has counted of a core, in ticks. */
+/** CPU ticks of a core, from the kernel. */
 interface CoreTimes {
   readonly idle: number;
   readonly total: number;
 }
 
-/** What the kernel has counted of both cores so far. */
+/** Current CPU ticks of both cores. */
 export type Times = { readonly [core in (typeof CORES)[number]]: CoreTimes };
 
 export function coreTimes(): Times {
@@ -28,12 +28,12 @@ export function coreTimes(): Times {
   return { [SERVER_CORE]: timesOf(SERVER_CORE), [LOAD_CORE]: timesOf(LOAD_CORE) };
 }
 
-/** Which share of a core was used between two counts, from 0 to 1; what other guests of the host took counts. */
+/** Used share of a core between two counts, from 0 to 1. Includes time taken by other guests of the host. */
 export function busyShare(core: keyof Times, from: Times, to: Times): number {
   return 1 - (to[core].idle - from[core].idle) / (to[core].total - from[core].total);
 }
 
-/** Processor time of all threads of a process, user and system, in seconds. */
+/** CPU time of all threads of a process, user and system, in seconds. */
 export function cpuSeconds(pid: number): number {
   const tasks = `/proc/${pid}/task`;
   const nanoseconds = readdirSync(tasks).map(

@@ -6,49 +6,51 @@ import type { Call } from "./calls.ts";
 import { BUILD_FOLDER } from "./runtimes.ts";
 import { quantile } from "./statistics.ts";
 
-/** A load, as it came to be. */
+/** Results of a load. */
 export interface LoadResult {
   readonly calls: number;
   readonly callsPerSecond: number;
-  /** Of the answers, without headers. */
+  /** Size of the answers, without headers. */
   readonly bytesPerCall: number;
-  /** Where the call says on how many connections. */
+  /** Set if the call defines the number of connections. */
   readonly latency?: Latency;
 }
 
-/** How long calls took, in milliseconds. */
+/** Latencies in milliseconds. */
 export interface Latency {
   readonly p50: number;
   readonly p99: number;
 }
 
-/** What a load is put on. */
+/** The server and the call of a load. */
 export interface LoadTarget {
   readonly url: string;
   readonly call: Omit<Call<string>, "read" | "volatile">;
-  /** For files. */
+  /** Folder for files. */
   readonly folder: string;
 }
 
-/** An answer in h2load's log: when its call began, in microseconds, its status (-1: none), how many it took. */
+/** A line of h2load's log: the start of the call in microseconds, its status (-1: none), and its duration. */
 export type LogRow = readonly [began: number, status: number, took: number];
 
 const run = promisify(execFile);
 
-/** Connections times calls on each of them: 64 are under way. */
+/** Connections, and calls on each: 64 in flight in total. */
 const PEAK = { 1: ["-c", "64"], 2: ["-c", "8", "-m", "8"] } as const;
 
-/** Connections of a paced load: as many as at the peak, for a call on a connection of its own is dearer. */
+/** Connections of a paced load: as many as at the peak, because a call on its own connection costs more. */
 const PACED_CLIENTS = { 1: 64, 2: 8 } as const;
 
-/** They begin a millisecond apart: h2load paces them in steps of 10 ms, and they would else send all at once. */
+/**
+ * Connections start one millisecond apart. h2load paces in steps of 10 ms, and they would otherwise all send at once.
+ */
 const STAGGER = ["-r", "1", "--rate-period=1ms"];
 
 /**
- * So many calls as fast as they are answered. Their number is given rather than
- * a time, so that every call that the server worked on is counted.
+ * Makes this many calls as fast as possible. A number instead of a duration counts every call that the server worked
+ * on.
  *
- * @throws when a call fails
+ * @throws if a call fails
  */
 export async function loadPeak(target: LoadTarget, calls: number): Promise<LoadResult> {
   const { key, http, connections } = target.call;
@@ -60,7 +62,11 @@ export async function loadPeak(target: LoadTarget, calls: number): Promise<LoadR
   return { ...result, latency: latencyOf(readLog(log)) };
 }
 
-/** Calls at a rate; the first quarter, while connections are made, is left out of the figures. @throws when a call fails */
+/**
+ * Makes calls at a rate. The first quarter, while connections open, does not count.
+ *
+ * @throws if a call fails
+ */
 export async function loadPaced(target: LoadTarget, seconds: number, callsPerSecond: number): Promise<Latency> {
   const { call, folder } = target;
   const log = join(folder, "calls.log");
@@ -83,13 +89,17 @@ async function sent({ url, call, folder }: LoadTarget, args: readonly string[]):
   return resultOf(await h2load(call.headers, [...args, ...more, `${url}${call.path}`]));
 }
 
-/** Runs h2load on the core of this process. @returns what it prints */
+/**
+ * Runs h2load on the core of this process.
+ *
+ * @returns its output
+ */
 export async function h2load(headers: Call["headers"], args: readonly string[]): Promise<string> {
   const sentAlong = Object.entries(headers).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);
   return (await run("h2load", [...sentAlong, ...args])).stdout;
 }
 
-/** h2load sends one body over and over; creating needs a new id each time. */
+/** h2load repeats one body, and creating needs a new id each time. */
 async function create({ url, call }: LoadTarget, args: readonly string[]): Promise<LoadResult> {
   const generator = join(BUILD_FOLDER, "calls/create-load.js");
   const request = JSON.stringify({ url, path: call.path, headers: call.headers, body: String(call.body) });
@@ -97,7 +107,11 @@ async function create({ url, call }: LoadTarget, args: readonly string[]): Promi
   return JSON.parse(stdout) as LoadResult;
 }
 
-/** The figures that h2load prints. @throws when a call failed */
+/**
+ * Parses the output of h2load.
+ *
+ * @throws if a call failed
+ */
 function resultOf(text: string): LoadResult {
   const [callsPerSecond = 0] = numbers(text, /([\d.]+) req\/s/);
   const [done = 0, failed, errored, timeout] = numbers(

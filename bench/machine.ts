@@ -30,7 +30,7 @@ export function pinTo(core: (typeof CORES)[number]): void {
   execFileSync("taskset", ["-a", "-p", "-c", core, String(process.pid)], { stdio: "ignore" });
 }
 
-/** This machine and what runs on it, in a line. */
+/** Describes this machine and its software in one line. */
 export function describeMachine(runtimes: readonly RuntimeInfo[]): string {
   const [cpu] = cpus();
   return [

@@ -2,11 +2,11 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { median, type Summary } from "./statistics.ts";
 import type { Turn } from "./turns.ts";
 
-/** The pages that the benchmarks write: their titles, and the commands that write them. */
+/** The result pages: their titles, and the commands that write them. */
 const PAGES = {
-  calls: ["What a call costs, beside its peers", "npm run bench"],
-  growth: ["What a group takes, and what many groups cost", "npm run bench -- growth"],
-  overload: ["Under more than it can do", "npm run bench -- overload"],
+  calls: ["CPU per call, compared with peers", "npm run bench"],
+  growth: ["Memory per group, and cost of many groups", "npm run bench -- growth"],
+  overload: ["Overload", "npm run bench -- overload"],
 } as const;
 
 /** A page of `bench/results/`. */
@@ -15,13 +15,13 @@ export type Page = keyof typeof PAGES;
 const DOCUMENT = "docs/performance.md";
 
 /**
- * Prints what a benchmark found, as Markdown, and keeps it in `bench/results/` unless it was a part of a run. Where
- * docs/performance.md has the first table of the page, it has the new one from then on.
+ * Prints the results as Markdown. After a complete run it also writes them to `bench/results/`, and replaces the first
+ * table of the page where docs/performance.md contains it.
  */
 export function report(text: string, page: Page | undefined): void {
   console.log(text);
   if (page === undefined) {
-    console.error("bench/results/ is left as it is: this was a part of a run");
+    console.error("bench/results/ is unchanged: this was a partial run");
     return;
   }
   const path = `bench/results/${page}.md`;
@@ -33,16 +33,20 @@ export function report(text: string, page: Page | undefined): void {
       document.replace(old, () => firstTable(text)),
     );
   const [title, command] = PAGES[page];
-  const origin = `Written by \`${command}\`; [${DOCUMENT}](../../${DOCUMENT}) says how it is measured.`;
+  const origin = `Written by \`${command}\`. [${DOCUMENT}](../../${DOCUMENT}) explains the method.`;
   writeFileSync(path, `# ${title}\n\n${origin}\n\n${text}\n`);
 }
 
-/** The first table of a page; empty when it has none. */
+/** The first table of a page, or an empty string. */
 export function firstTable(text: string): string {
   return /^\|.*(?:\n\|.*)*/m.exec(text)?.[0] ?? "";
 }
 
-/** A table in Markdown. @param columns what stands above each, behind a `>` where it holds figures */
+/**
+ * A Markdown table.
+ *
+ * @param columns headings; `>` marks a column of numbers
+ */
 export function table(columns: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
   const heads = columns.map((column) => column.replace(/^>/, ""));
@@ -50,14 +54,14 @@ export function table(columns: readonly string[], rows: readonly (readonly strin
   return [line(heads), `|${sides.join("|")}|`, ...rows.map(line)].join("\n");
 }
 
-/** How quiet the machine was. */
+/** How much other processes disturbed the run. */
 export function noise(turns: readonly Turn[]): string {
   const shares = turns.map(({ othersBusy }) => othersBusy);
   const percent = (share: number) => `${Math.round(100 * share)} %`;
-  return `Other processes took ${percent(median(shares))} of the servers' core, at most ${percent(Math.max(...shares))}.`;
+  return `Other processes used ${percent(median(shares))} of the servers' core, at most ${percent(Math.max(...shares))}.`;
 }
 
-/** A median with its quartiles; empty when there are no figures. */
+/** A median with its quartiles. Empty without figures. */
 export function quartiles(
   { median: middle, low, high }: Summary,
   format: number | ((figure: number) => string),

@@ -2,32 +2,32 @@ import type { TokenStorage } from "./calls/peer-records.ts";
 import type { CallKey } from "./calls.ts";
 import type { Runtime } from "./runtimes.ts";
 
-/** A server that is measured: one row of the tables. */
+/** A measured server: one row of the tables. */
 export interface Row {
   /** Unique, such as `fastify-plain` or `service-deno`. */
   readonly key: string;
   readonly title: string;
   readonly runtime: Runtime;
-  /** What it can be asked. */
+  /** The calls that it supports. */
   readonly calls: readonly CallKey[];
-  /** The file that is run, without folder of the build and extension; for Go the argument. */
+  /** The file to run, without build folder and extension. For Go: the argument. */
   readonly entry: string;
-  /** What it reads; `service` for the service's own records. */
+  /** The records that it reads. `service`: the service's own. */
   readonly storage: TokenStorage | "service";
-  /** Where in Redis that is: releases that keep records otherwise have a database each. */
+  /** Its Redis database. Releases with another record format need another database. */
   readonly database: number;
-  /** Whether its latency is measured too. */
+  /** Whether the benchmark also measures its latency. */
   readonly isPaced: boolean;
 }
 
-/** What some rows have in common. */
+/** Fields that several rows share. */
 interface Server extends Pick<Row, "title" | "calls" | "entry"> {
   readonly name: string;
   readonly encrypted: readonly Runtime[];
   readonly plain: readonly Runtime[];
 }
 
-/** The calls that peers know. */
+/** The calls that peers support. */
 export const READS: readonly CallKey[] = ["grpcGet", "connectGet", "restGet"];
 const WRITES: readonly CallKey[] = ["create", "update", "rotate", "resolve"];
 
@@ -46,7 +46,7 @@ const PEERS: readonly Server[] = [
   { name: "httpGo", title: "net/http, rueidis", calls: ["restGet"], entry: "rest", ...IN_GO },
 ];
 
-/** This service, built as `npm run build` builds it or otherwise. */
+/** This service, from `npm run build` or another build. */
 export function serviceRow(runtime: Runtime, changes: Partial<Row> = {}): Row {
   return {
     key: runtime === "node" ? "service" : `service-${runtime}`,
@@ -61,7 +61,7 @@ export function serviceRow(runtime: Runtime, changes: Partial<Row> = {}): Row {
   };
 }
 
-/** Every row whose runtime is there, in the order of the tables. */
+/** Every row whose runtime is installed, in the order of the tables. */
 export function allRows(runtimes: readonly Runtime[]): Row[] {
   const adapter = serviceRow("node", {
     key: "adapter",
@@ -78,7 +78,7 @@ export function allRows(runtimes: readonly Runtime[]): Row[] {
   return [...services, adapter, ...peers].filter(({ runtime }) => runtimes.includes(runtime));
 }
 
-/** Whether a row is this service as it is. */
+/** Whether a row is the current service. */
 export function isService({ key, runtime }: Row): boolean {
   return key === serviceRow(runtime).key;
 }

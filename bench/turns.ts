@@ -5,70 +5,74 @@ import { type Latency, loadPaced, loadPeak } from "./load.ts";
 import type { BenchServer } from "./servers.ts";
 import type { OneNode, Stage } from "./stage.ts";
 
-/** A server, and what it is asked over and over. */
+/** A server, and the call that it repeats. */
 export interface Subject {
   readonly server: BenchServer;
   readonly call: Call<string>;
-  /** The body that asks once. Default: the call's. */
+  /** The body of a single call. Default: the call's. */
   readonly bodyOnce?: () => Uint8Array | undefined;
-  /** @throws when an answer is wrong */
+  /** @throws if an answer is wrong */
   check(answer: Answer): void;
 }
 
-/** What one server did in one turn: one call, over and over, as fast as it is answered. */
+/** Results of one server in one turn: one call, repeated as fast as possible. */
 export interface Turn {
   /** Key of the row. */
   readonly row: string;
   /** Key of the call. */
   readonly call: string;
-  /** The round, which starts every server again. */
+  /** The round. Each round restarts every server. */
   readonly round: number;
-  /** Turns of one number were taken one right after the other. */
+  /** Turns with the same number ran directly after each other. */
   readonly number: number;
   readonly callsPerSecond: number;
-  /** Processor time of the server per call, user and system, in microseconds. */
+  /** CPU time of the server per call, user and system, in microseconds. */
   readonly cpuMicros: number;
-  /** That of Redis. */
+  /** CPU time of Redis per call, in microseconds. */
   readonly storeMicros: number;
-  /** Undefined where the call does not say on how many connections it is made. */
+  /** Undefined if the call does not define the number of connections. */
   readonly latency: Latency | undefined;
   /** Share of its core that the server used. */
   readonly serverBusy: number;
-  /** Share of the other core that was used: near 1 the load generator is what limits. */
+  /** Used share of the other core. Near 1, the load generator is the bottleneck. */
   readonly loadBusy: number;
-  /** Share of the server's core that other processes took: a figure for how quiet the machine was. */
+  /** Share of the server's core that other processes used: the noise of the machine. */
   readonly othersBusy: number;
 }
 
-/** What a server did beside its turns, once a round. */
+/** Results of a server outside of its turns, once a round. */
 export interface Aside {
   readonly row: string;
   readonly call: string;
-  /** The most memory that was resident during the turns. */
+  /** Peak resident memory during the turns. */
   readonly peakMiB: number;
-  /** At half of the calls per second of the warm-up; undefined where it is not measured. */
+  /** Latency at half of the warm-up's rate. Undefined if it is not measured. */
   readonly latency: Latency | undefined;
 }
 
-/** How long each part takes, in seconds. */
+/** Duration of each part, in seconds. */
 export interface Durations {
   readonly warmUp: number;
   readonly turn: number;
   readonly paced: number;
 }
 
-/** What turns need besides their subjects. */
+/** What turns need in addition to their subjects. */
 export interface TurnOptions {
   readonly durations: Durations;
-  /** How many turns each subject takes. */
+  /** Number of turns of each subject. */
   readonly turns: number;
   readonly round: number;
 }
 
-/** So many calls tell roughly how fast a server is. */
+/** Enough calls to estimate the speed of a server. */
 const FIRST_CALLS = 640;
 
-/** Has subjects warm up and take turns. @throws when an answer is wrong */
+/**
+ * Warms the subjects up and runs their turns.
+ *
+ * @throws if an answer is wrong
+ */
 export async function takeTurns(
   subjects: readonly Subject[],
   stage: Stage<OneNode>,
@@ -86,7 +90,7 @@ export async function takeTurns(
   }
   const turns: Turn[] = [];
   for (let i = 0; i < count; i++) {
-    // To and fro, so that none always follows the same other.
+    // Alternates the direction, so that no subject always follows the same other one.
     for (const each of i % 2 === 0 ? warm : warm.toReversed()) {
       turns.push({ round, number: round * count + i, ...(await takeTurn(each, stage.store, durations.turn)) });
     }
@@ -103,7 +107,7 @@ export async function takeTurns(
   return { turns, asides };
 }
 
-/** A subject that has warmed up. */
+/** A subject after its warm-up. */
 interface Warm extends Subject {
   readonly target: Parameters<typeof loadPeak>[0];
   /** Length of an answer's body. */
@@ -141,13 +145,17 @@ async function takeTurn(
   };
 }
 
-/** Has a server answer once. @returns the length of the answer's body */
+/**
+ * Makes one call to a server.
+ *
+ * @returns the length of the answer's body
+ */
 async function checkAnswer({ server, call, bodyOnce, check }: Subject): Promise<number> {
   const { answer, bytes } = await ask(server.url(call.http), call, bodyOnce?.() ?? call.body);
   try {
     check(answer);
   } catch (cause) {
-    throw new Error(`${server.row.key} answers ${call.title} otherwise than it should`, { cause });
+    throw new Error(`${server.row.key} gives a wrong answer to ${call.title}`, { cause });
   }
   return bytes;
 }

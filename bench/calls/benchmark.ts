@@ -9,23 +9,23 @@ import { type Aside, type Durations, type Turn, takeTurns } from "../turns.ts";
 import { peerSettings } from "./peer-records.ts";
 import { bodyOnce, type Seeded, seed } from "./seed.ts";
 
-/** What is to be measured, and how thoroughly. */
+/** What a run measures, and how long. */
 export interface Plan {
   /** Servers that take turns with each other. */
   readonly rows: readonly Row[];
-  /** Those that the rows name; `node` among them. */
+  /** Runtimes that the rows need, `node` included. */
   readonly runtimes: readonly RuntimeInfo[];
   readonly calls: readonly CallKey[];
-  /** Each starts every server anew: how a process turns out differs by some per cent. */
+  /** Number of rounds. Each restarts every server, because two processes of one program differ by a few percent. */
   readonly rounds: number;
-  /** In each round. */
+  /** Turns in each round. */
   readonly turns: number;
   readonly durations: Durations;
 }
 
-/** Everything that a run found out. */
+/** Results of a run. */
 export interface Results {
-  /** From the start of the service until it listened, in milliseconds. */
+  /** Times from the start of the service until it listens, in milliseconds. */
   readonly startMs: readonly number[];
   readonly turns: readonly Turn[];
   readonly asides: readonly Aside[];
@@ -33,7 +33,11 @@ export interface Results {
 
 const STARTS = 5;
 
-/** Runs a plan on a Redis of its own. @throws when a server does not start, or answers otherwise than the service */
+/**
+ * Runs a plan with its own Redis.
+ *
+ * @throws if a server does not start, or its answers differ from the service's
+ */
 export async function runBenchmark(plan: Plan): Promise<Results> {
   return onStage(plan.runtimes, await startStore(), async (stage) => {
     const results = { startMs: await startTimes(stage), turns: [] as Turn[], asides: [] as Aside[] };
@@ -50,7 +54,7 @@ export async function runBenchmark(plan: Plan): Promise<Results> {
   });
 }
 
-/** The calls of a database. */
+/** The calls for a database. */
 type Seeds = ReadonlyMap<CallKey, Seeded>;
 
 /** Starts every server. For each call, the servers take turns. */
@@ -73,7 +77,7 @@ async function runRound(
       const check = (answer: typeof reference) => requireAlike(call, answer, reference);
       return [{ server, call, bodyOnce: () => bodyOnce(call), check }];
     });
-    // Changes have no peers to be told from by some per cent.
+    // Changes have no peers, so fewer turns suffice.
     const turn = READS.includes(key) ? plan.durations.turn : plan.durations.turn / 2;
     const options = { durations: { ...plan.durations, turn }, turns: plan.turns, round };
     const { turns, asides } = await takeTurns(subjects, stage, options);
@@ -85,14 +89,14 @@ async function runRound(
   return found;
 }
 
-/** What a server's turns came to, for who watches. */
+/** Prints the results of a server's turns as progress. */
 function progress(round: number, row: string, title: string, turns: readonly Turn[]): string {
   const of = (pick: (turn: Turn) => number) => median(turns.filter((turn) => turn.row === row).map(pick));
   const busy = Math.round(100 * of((turn) => turn.othersBusy));
   return `round ${round + 1}, ${title}, ${row}: ${of((turn) => turn.cpuMicros).toFixed(1)} µs, others ${busy} %`;
 }
 
-/** How long the service takes from its start until it listens, in milliseconds. */
+/** Time from the start of the service until it listens, in milliseconds. */
 async function startTimes({ start }: Stage<OneNode>): Promise<number[]> {
   const times: number[] = [];
   for (let i = 0; i < STARTS; i++) {

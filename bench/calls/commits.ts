@@ -5,21 +5,25 @@ import { join } from "node:path";
 import { type Row, serviceRow } from "../rows.ts";
 import { CONTROL } from "./differences.ts";
 
-/** Where clones of the repository are kept, each with what `npm ci` installs. */
+/** Folder of clones of the repository, each with its `node_modules`. */
 const CLONES = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "user-group-service-bench");
 
-/** A commit that is built, or the files that are here. */
+/** A built commit, or the working files. */
 export interface Built {
-  /** As tables name it. */
+  /** Name in tables. */
   readonly title: string;
-  /** The folder of the bundle. */
+  /** Folder of the bundle. */
   readonly dist: string;
 }
 
-/** The files as they are here, which the benchmark has built. */
+/** The working files, which the benchmark has built. */
 export const HERE: Built = { title: "now", dist: "dist" };
 
-/** Builds a commit in a clone, once. @throws when there is no such commit, or it cannot be built */
+/**
+ * Builds a commit in a clone, once.
+ *
+ * @throws if the commit does not exist or cannot be built
+ */
 export function builtAt(commit: string): Built {
   const sha = git("rev-parse", "--verify", "--end-of-options", `${commit}^{commit}`);
   const folder = join(CLONES, sha);
@@ -38,15 +42,15 @@ export function builtAt(commit: string): Built {
 }
 
 /**
- * Two commits as rows: the first, the first once more, and the second. Each has a database of its own, for it may keep
- * records otherwise.
+ * Two commits as three rows: the first, the first again as a control, and the second. Each has its own database,
+ * because their record formats may differ.
  */
 export function rowsOfCommits(base: Built, head: Built): Row[] {
   const row = (key: string, title: string, { dist }: Built, database: number) =>
     serviceRow("node", { key, title, entry: join(dist, "main.js"), database });
   return [
     row("service", base.title, base, 0),
-    row(CONTROL, `${base.title}: the same once more`, base, 0),
+    row(CONTROL, `${base.title}: control`, base, 0),
     row("head", head.title, head, 1),
   ];
 }

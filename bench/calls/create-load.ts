@@ -3,10 +3,9 @@ import { connect, type Socket } from "node:net";
 import { parseArgs } from "node:util";
 import type { LoadResult } from "../load.ts";
 
-/*
- * Creates user groups over HTTP/1.1, each with an id of its own. It writes bytes
- * to sockets and looks for little in the answers, so that it outpaces what it
- * measures.
+/**
+ * Creates user groups over HTTP/1.1, each with a new id. It writes raw bytes and checks little of the answers, so that
+ * it is faster than the servers that it measures.
  */
 const { values, positionals } = parseArgs({
   options: { calls: { type: "string" }, rate: { type: "string" }, log: { type: "string" } },
@@ -17,7 +16,7 @@ interface Request {
   readonly url: string;
   readonly path: string;
   readonly headers: { readonly [name: string]: string };
-  /** JSON with `"ID"` where the id belongs. */
+  /** JSON with `"ID"` in place of the id. */
   readonly body: string;
 }
 
@@ -37,7 +36,7 @@ let bytes = 0;
 let started = 0;
 const idle: Socket[] = [];
 
-/** Whether one more may be sent at this moment. */
+/** Whether another request may be sent now. */
 function isDue(now: number): boolean {
   return sent < Math.min(calls, 1 + ((now - started) / 1000) * rate);
 }
@@ -73,7 +72,7 @@ async function open(): Promise<void> {
   idle.push(socket);
 }
 
-/** Length of an answer's body; undefined while it is not complete. */
+/** Length of an answer's body. Undefined until the body is complete. */
 function bodyLength(text: string): number | undefined {
   const end = text.indexOf("\r\n\r\n");
   if (end < 0) return undefined;

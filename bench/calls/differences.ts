@@ -5,16 +5,16 @@ import type { Turn } from "../turns.ts";
 import type { Results } from "./benchmark.ts";
 import { cpuMicros, type Measured, titles, turnsOf } from "./tables.ts";
 
-/** The key of the row that is the first one once more: what differs is chance. */
+/** Key of the control row: the first row again, so all of its differences are noise. */
 export const CONTROL = "again";
 
-/** How much a server may differ from itself for the run to be believed. */
+/** The largest difference between the first row and its control at which the results count. */
 const MAX_CHANCE = 0.015;
 
-/** Whether a server costs more or less CPU per call than the first one, or whether the difference may be chance. */
+/** Result of a comparison: more CPU per call than the first row, less, or within the noise. */
 type Difference = "more" | "less" | "chance";
 
-/** Table of the CPU per call of each row, as a ratio to the first row: the median over the rounds. */
+/** A table of the CPU per call of each row, as a ratio to the first row: medians over the rounds. */
 export function differences({ rows, results }: Measured): string {
   const kinds = titles(results);
   const of = (row: string) => kinds.map(([call]) => summarise(roundRatios(results, row, call)));
@@ -33,22 +33,22 @@ export function differences({ rows, results }: Measured): string {
   const text = table(["commit", ...columns, ""], lines);
   if (isQuiet) return text;
   const most = `${100 * MAX_CHANCE} %`;
-  return `${text}\n\n**Nothing is concluded: the first server differs from itself by more than ${most}.**`;
+  return `${text}\n\n**No conclusion: the control differs from the first server by more than ${most}.**`;
 }
 
 function verdictOf(found: readonly Difference[]): string {
   const words = (["more", "less"] as const).filter((word) => found.includes(word));
-  return words.length === 0 ? "no difference beyond chance" : `costs ${words.join(" and ")}`;
+  return words.length === 0 ? "no difference beyond noise" : `costs ${words.join(" and ")}`;
 }
 
-/** Three quarters of the rounds must lie outside of the middle half of the rounds that the same server has beside itself. */
+/** Three quarters of the rounds must lie outside of the interquartile range of the control. */
 function differenceOf({ median, low, high }: Summary, chance: Summary | undefined): Difference {
   if (!chance) throw new Error("there is no control");
   if (median > 1 && low > chance.high) return "more";
   return median < 1 && high < chance.low ? "less" : "chance";
 }
 
-/** What a server's calls cost beside those of the first one that was started with it, round by round. */
+/** Ratio of a server's CPU per call to that of the first server in the same round, for each round. */
 function roundRatios(results: Results, row: string, call: string): number[] {
   const turns = turnsOf(results, row, call);
   const base = turnsOf(results, "service", call);

@@ -26,13 +26,13 @@ Options of the first two:
   --json FILE           keep the raw figures
 Whole runs are kept in bench/results/, except those of commits.`;
 
-/** A process needs some ten thousand calls of a kind until it is compiled throughout; on Deno, more. */
+/** A process compiles all code of a call after about ten thousand calls. Deno needs more. */
 const DURATIONS = { warmUp: 5, turn: 0.9, paced: 2 };
-/** Turns of servers that hardly differ: many short ones, some of which nothing disturbs. */
+/** For servers that hardly differ: many short turns, so that some are undisturbed. */
 const SHORT = { warmUp: 2, turn: 0.3, paced: 0 };
 const QUICK = { warmUp: 0.3, turn: 0.3, paced: 0.5 };
 
-/** What can be measured. */
+/** The kinds of runs. */
 interface Kind {
   readonly page: Page | undefined;
   readonly runtimes: readonly Runtime[];
@@ -68,7 +68,7 @@ function optionsOf(args: readonly string[]) {
   };
 }
 
-/** @throws when there is no such kind */
+/** @throws if the kind is unknown */
 function kindOf({ positionals: [what, base, head] }: ReturnType<typeof optionsOf>): Kind {
   if (what === "commits" && base !== undefined) {
     return {
@@ -122,11 +122,11 @@ function countOf(text: string | undefined): number | undefined {
   return /^[1-9]\d*$/.test(text) ? Number(text) : Number.NaN;
 }
 
-/** @throws when a name is none of those that are known */
+/** @throws if a name is unknown */
 function listOf<T extends string>(text: string | undefined, known: readonly T[]): T[] | undefined {
   return text?.split(",").map((name) => {
     const one = known.find((key) => key === name);
-    if (one === undefined) throw new Error(`${name} is none of ${known.join(", ")}`);
+    if (one === undefined) throw new Error(`${name} is not one of ${known.join(", ")}`);
     return one;
   });
 }

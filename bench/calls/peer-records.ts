@@ -3,13 +3,13 @@ import { Redis } from "ioredis";
 import type { Answer } from "../calls.ts";
 import { API_TOKEN } from "../stage.ts";
 
-/** How peers keep the user group token: as the service does, or as it is. */
+/** How peers store the user group token: encrypted like the service, or in clear text. */
 export type TokenStorage = "encrypted" | "plain";
 
 const ENVIRONMENT = "bench/Customer";
 const SECRET = Buffer.alloc(32, 9);
 
-/** The settings of a peer. */
+/** Environment variables of a peer. */
 export function peerSettings(storage: TokenStorage): { readonly [name: string]: string } {
   return {
     BENCH_API_TOKEN: API_TOKEN,
@@ -20,11 +20,10 @@ export function peerSettings(storage: TokenStorage): { readonly [name: string]: 
 }
 
 /**
- * Writes a group for the peers, with the fields that the service stores. The
- * peers do the service's work on it: one record of that size to read, one token
- * to decrypt with AES-256-GCM under the environment's key, bound to its digest.
+ * Writes a group for the peers, with the fields that the service stores. For each call, a peer reads a record of the
+ * same size and decrypts one token with AES-256-GCM under the environment's key, with its digest as additional data.
  *
- * @param group what the service answered, over Connect as JSON
+ * @param group the service's answer, in Connect JSON
  */
 export async function writePeerRecords(redisUrl: string, group: Answer): Promise<void> {
   const token = String(group["token"]);

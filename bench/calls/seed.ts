@@ -4,13 +4,13 @@ import type { Row } from "../rows.ts";
 import { API_TOKEN, type OneNode, PATIENT, type Stage } from "../stage.ts";
 import { writePeerRecords } from "./peer-records.ts";
 
-/** A call, and how the service answers it. */
+/** A call, and the service's answer to it. */
 export interface Seeded {
   readonly call: Call;
   readonly reference: Answer;
 }
 
-/** Has the service write the groups, and notes what it answers to each call. */
+/** Creates the groups through the service, and records its answer to each call. */
 export async function seed(
   { start, store }: Stage<OneNode>,
   row: Row,
@@ -20,7 +20,7 @@ export async function seed(
   try {
     const made = { apiToken: API_TOKEN, readId: "acme-4711", writtenId: "acme-4712", userGroupToken: "" };
     const creator = calls(made).get("create");
-    if (!creator) throw new Error("there is no call that creates");
+    if (!creator) throw new Error("no call creates a group");
     const create = async (id: string) => {
       const body = Buffer.from(JSON.stringify({ userGroupId: id, ...GROUP_FIELDS }));
       const { answer } = await ask(server.url(creator.http), creator, body);
@@ -29,7 +29,7 @@ export async function seed(
     const group = await create(made.readId);
     await writePeerRecords(store.url, group);
     await create(made.writtenId);
-    // In this order a rotation answers with the group as updates leave it.
+    // In this order, the answer of a rotation shows the group after the updates.
     const seeded = new Map<CallKey, Seeded>();
     for (const [key, call] of calls({ ...made, userGroupToken: String(group["token"]) })) {
       if (!keys.includes(key)) continue;
@@ -44,7 +44,7 @@ export async function seed(
 
 let created = 0;
 
-/** The body that asks once: a creation has an id that was not there before. */
+/** The body of a single call. For a creation it has a new id. */
 export function bodyOnce(call: Call): Uint8Array | undefined {
   if (call.key !== "create") return call.body;
   return Buffer.from(String(call.body).replace('"ID"', `"checked-${process.pid}-${created++}"`));

@@ -6,14 +6,14 @@ import { median, type Summary, summarise } from "../statistics.ts";
 import type { Turn } from "../turns.ts";
 import type { Results } from "./benchmark.ts";
 
-/** What a table shows. */
+/** Contents of a table. */
 export interface Measured {
   readonly rows: readonly Row[];
   readonly runtimes: readonly RuntimeInfo[];
   readonly results: Results;
 }
 
-/** The servers of the summary: what it calls them, and the keys of their rows. */
+/** Servers of the summary: their names there, and the keys of their rows. */
 const SUMMARY: readonly (readonly [title: string, ...rows: string[]])[] = [
   ["**this service**, Node 20", "service"],
   ["**this service**, Node 24", "service-node24"],
@@ -26,7 +26,7 @@ const SUMMARY: readonly (readonly [title: string, ...rows: string[]])[] = [
   ["connect-go with rueidis", "connectGo"],
 ];
 
-/** What a Get costs on each server that does the same work, for who reads nothing else: docs/performance.md has it too. */
+/** The summary, also in docs/performance.md: CPU per Get on each server that does the same work. */
 export function summary({ rows, results }: Measured): string {
   const lines = SUMMARY.flatMap(([title, ...keys]) => {
     const cells = READS.map((call) => {
@@ -42,7 +42,7 @@ export function summary({ rows, results }: Measured): string {
   return table(["server", ">gRPC", ">Connect JSON", ">REST"], lines);
 }
 
-/** A table for each call: every server, and this service beside it, turn by turn. */
+/** One table for each call: every server, and its ratio to this service in the same turn. */
 export function comparison(measured: Measured): string {
   const sections = titles(measured.results).map(([call, title]) => `## ${title}\n\n${tableOf(measured, call)}`);
   return sections.join("\n\n");
@@ -57,7 +57,7 @@ function tableOf({ rows, runtimes, results }: Measured, call: CallKey): string {
     const latencies = asides.flatMap(({ latency }) => latency ?? []);
     const ours = turnsOf(results, opponent(rows, row), call);
     const ratio = (pick: (turn: Turn) => number) => (isService(row) ? "" : quartiles(ratios(ours, turns, pick), 2));
-    // Where the server did not use its core up, something else was the limit.
+    // A server that did not use its whole core had another bottleneck.
     const bound = median(turns.map(({ serverBusy }) => serverBusy)) < 0.9 ? "≥ " : "";
     const middle = (times: readonly number[]) => (times.length === 0 ? "" : median(times).toFixed(2));
     return [
@@ -77,18 +77,18 @@ function tableOf({ rows, runtimes, results }: Measured, call: CallKey): string {
   return table(["server", "on", ...columns.map((column) => `>${column}`)], lines);
 }
 
-/** The processor time of a turn's calls. */
+/** CPU time of the calls in a turn. */
 export function cpuMicros(turn: Turn): number {
   return turn.cpuMicros;
 }
 
-/** The row of this service that another is compared to: on the same runtime, or on the Node that runs the benchmark. */
+/** The row of this service to compare with: on the same runtime, or on the Node that runs the benchmark. */
 function opponent(rows: readonly Row[], { runtime }: Row): string {
   const service = rows.find((row) => isService(row) && row.runtime === runtime);
   return service?.key ?? "service";
 }
 
-/** What is wanted, and whether it is reached. */
+/** Goals, and whether they are reached. */
 export function targets({ results }: Measured): string {
   const lines: string[][] = [];
   const add = (title: string, most: string, text: string, isReached: boolean) => {
@@ -113,7 +113,7 @@ const MAX_P99 = 19;
 const MAX_START_MS = 300;
 const MAX_MIB = 160;
 
-/** Ratios of CPU a call: of which call, of which rows, and how much it may be. */
+/** Goals for CPU per call: the call, the two rows, and the largest ratio. */
 const WANTED: readonly (readonly [title: string, call: CallKey, ours: string, theirs: string, most: number])[] = [
   ["gRPC Get ÷ grpc-js", "grpcGet", "service", "grpcJs", 1],
   ["gRPC Get ÷ grpc-js without encryption", "grpcGet", "service", "grpcJs-plain", 1],
@@ -124,7 +124,7 @@ const WANTED: readonly (readonly [title: string, call: CallKey, ours: string, th
   ["REST GET on Deno ÷ its floor", "restGet", "service-deno", "bareHttp-deno", 1],
 ];
 
-/** The ratios of two servers in each turn. */
+/** The ratio of two servers in each turn. */
 function ratios(ours: readonly Turn[], theirs: readonly Turn[], pick: (turn: Turn) => number): Summary {
   return summarise(
     ours.flatMap((turn) => {
@@ -134,12 +134,12 @@ function ratios(ours: readonly Turn[], theirs: readonly Turn[], pick: (turn: Tur
   );
 }
 
-/** The turns that a server took at a call. */
+/** The turns of a server for a call. */
 export function turnsOf({ turns }: Results, row: string, call: string): Turn[] {
   return turns.filter((turn) => turn.row === row && turn.call === call);
 }
 
-/** The calls that were measured, and their titles. */
+/** The measured calls and their titles. */
 export function titles({ turns }: Results): (readonly [CallKey, string])[] {
   const subject = { apiToken: "", readId: "", writtenId: "", userGroupToken: "" };
   return [...calls(subject).values()]

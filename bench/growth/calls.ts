@@ -3,39 +3,39 @@ import type { UserGroupStore } from "../../src/domain/store.ts";
 import { quantile } from "../statistics.ts";
 import { BY, ENVIRONMENT, idOf, type Kind } from "./groups.ts";
 
-/** What one kind of call costs. */
+/** Cost of one kind of call. */
 export interface CallFigures {
   readonly title: string;
-  /** Of one call at a time, in milliseconds. */
+  /** Latency with one call at a time, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
-  /** Processor time of a call with 64 under way, in microseconds. */
+  /** CPU time per call with 64 in flight, in microseconds. */
   readonly storeMicros: number;
   readonly redisMicros: number;
 }
 
-/** What is measured of one size. */
+/** Parameters of a measurement at one size. */
 export interface CallPlan {
   readonly kind: Kind;
-  /** How many groups there are. */
+  /** Number of groups. */
   readonly groups: number;
-  /** How many calls of each kind are made, one at a time and 64 under way each. */
+  /** Number of calls of each kind, first one at a time and then with 64 in flight. */
   readonly calls: number;
 }
 
 const UNDER_WAY = 64;
 
-/** Makes Get, Update, Rotate and Resolve of groups picked at random. */
+/** Calls Get, Update, Rotate and Resolve for random groups. */
 export async function measureCalls(store: UserGroupStore, redis: Redis, plan: CallPlan): Promise<CallFigures[]> {
   const { kind, groups, calls } = plan;
   const pick = () => Math.floor(Math.random() * groups);
   const tokens = new Map<string, string>();
   const get = async () => {
     const { group, created } = await store.getOrCreate(ENVIRONMENT, kind.group(pick()), BY);
-    if (created) throw new Error("a group that was made is gone");
+    if (created) throw new Error("a created group is missing");
     return group;
   };
-  // Tokens that are rotated by token are used up: each belongs to one group, and no two calls take the same.
+  // A rotation by token uses the token up, so each call takes a token of another group.
   const take = () => {
     const [id, token] = tokens.entries().next().value ?? [];
     if (id === undefined || token === undefined) throw new Error("there are too few tokens");

@@ -2,7 +2,7 @@ import type { ChangeBy } from "../../src/domain/audit.ts";
 import type { Environment } from "../../src/domain/environment.ts";
 import type { NewUserGroup, UserGroup } from "../../src/domain/user-group.ts";
 
-/** What kind of groups there are. */
+/** A kind of groups. */
 export interface Kind {
   readonly title: string;
   /** Redis' setting `hash-max-listpack-value`. */
@@ -13,7 +13,7 @@ export interface Kind {
 /** The environment that grows. */
 export const ENVIRONMENT: Environment = { name: "acme", tag: "Customer", number: 2 ** 19 };
 
-/** Who makes the changes. */
+/** The author of the changes. */
 export const BY: ChangeBy = {
   actorId: "0123456789abcdef",
   actorName: "Back end",
@@ -43,20 +43,20 @@ const long = (number: number): NewUserGroup => ({
   },
 });
 
-const LONG = "`properties` of some hundred bytes";
+const LONG = "`properties` of a few hundred bytes";
 
 export const KINDS: readonly Kind[] = [
   { title: "all values short", compactValueBytes: 64, group: short },
-  { title: `${LONG}, as Redis is installed`, compactValueBytes: 64, group: long },
+  { title: `${LONG}, default Redis settings`, compactValueBytes: 64, group: long },
   { title: `${LONG}, \`hash-max-listpack-value 1024\``, compactValueBytes: 1024, group: long },
 ];
 
-/** The id of a group by its number. */
+/** The id of a group with this number. */
 export function idOf(number: number): string {
   return `group-${String(number).padStart(7, "0")}`;
 }
 
-/** The bytes of the values that a caller gave and gets, numbers and times (milliseconds) in decimal. */
+/** Size in bytes of the values that a caller sets and gets. Numbers and times (milliseconds) count in decimal. */
 export function payloadOf(group: UserGroup): number {
   const { providedId, name, mapping, properties, token, teamId, createTime, updateTime, tokenCreateTime } = group;
   const values = [providedId, name, JSON.stringify(mapping), properties ? JSON.stringify(properties) : "", token];

@@ -16,7 +16,7 @@ import { BY, ENVIRONMENT, KINDS, type Kind, payloadOf } from "./groups.ts";
 const SIZES = [1000, 200_000, 1_000_000];
 /** Calls are measured at the first and the last size. */
 const CALLS = 4000;
-/** How many groups are made at once. */
+/** Number of groups that are created at once. */
 const BATCH = 1000;
 
 const EXPLANATION = `- **bytes a group**: what Redis' \`used_memory\` has grown by, divided by the groups: their hashes and
@@ -28,16 +28,16 @@ const EXPLANATION = `- **bytes a group**: what Redis' \`used_memory\` has grown 
 
 interface Size {
   readonly groups: number;
-  /** Bytes of a group. */
+  /** Bytes per group. */
   readonly used: number;
   readonly payload: number;
   readonly compact: number;
-  /** Bytes of the audit events of a group. */
+  /** Bytes of audit events per group. */
   readonly audit: number;
   readonly calls: readonly CallFigures[] | undefined;
 }
 
-/** @param args `--quick`: a hundredth of the groups, to see that it works */
+/** @param args `--quick`: a hundredth of the groups, to check that the benchmark works */
 export async function main(args: readonly string[]): Promise<void> {
   prepareMachine();
   const isQuick = args.includes("--quick");
@@ -78,7 +78,7 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
       const audit = (await auditMemory(redisOf(client))) / groups;
       const plan = { kind, groups, calls };
       const isEnd = groups === sizes[0] || groups === sizes.at(-1);
-      // What runs for the first time is slower, whatever the size.
+      // Code that runs for the first time is slower at any size.
       if (groups === sizes[0]) await measureCalls(store, redisOf(client), plan);
       const figures = isEnd ? await measureCalls(store, redisOf(client), plan) : undefined;
       measured.push({ groups, used, payload: payload / groups, compact, audit, calls: figures });
@@ -108,10 +108,10 @@ function section({ title }: Kind, sizes: readonly Size[]): string {
   ].join("\n\n");
 }
 
-/** The connection to the only node. */
+/** The connection to the single node. */
 function redisOf({ nodes }: StoreClient): ScriptedRedis {
   const [node] = nodes.masters();
-  if (!node) throw new Error("no node is known");
+  if (!node) throw new Error("no node found");
   return node.reads.redis;
 }
 
@@ -119,7 +119,7 @@ async function usedMemory(redis: ScriptedRedis): Promise<number> {
   return Number(/^used_memory:(\d+)/m.exec(await redis.info("memory"))?.[1]);
 }
 
-/** What the streams of audit events take, in bytes. */
+/** Memory of the audit event streams, in bytes. */
 async function auditMemory(redis: ScriptedRedis): Promise<number> {
   const days = await Promise.all(["events", "updates"].map((stream) => redis.keys(`ug:*:${stream}:*`)));
   const streams = days.flat();
@@ -127,7 +127,7 @@ async function auditMemory(redis: ScriptedRedis): Promise<number> {
   return bytes.reduce<number>((sum, each) => sum + (each ?? 0), 0);
 }
 
-/** The share of groups, of some that are picked by chance, whose hash has its compact form. */
+/** Share of random groups whose hash has the compact encoding. */
 async function compactShare(redis: ScriptedRedis): Promise<number> {
   const keys = Array.from({ length: 500 }, () => redis.randomkey());
   const groups = (await Promise.all(keys)).filter((key): key is string => key?.includes("}:group:") === true);

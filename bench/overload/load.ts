@@ -4,41 +4,41 @@ import { h2load, type LogRow, readLog } from "../load.ts";
 import { API_TOKEN } from "../stage.ts";
 import { quantile } from "../statistics.ts";
 
-/** Reads of groups over HTTP/2, and where to keep files. */
+/** Reads of groups over HTTP/2, and a folder for files. */
 export interface Target {
   readonly url: string;
   readonly groups: readonly string[];
   readonly folder: string;
-  /** Unique among the loads that run at once. */
+  /** Unique among concurrent loads. */
   readonly name: string;
 }
 
-/** What became of the calls of a load. */
+/** Outcomes of the calls of a load. */
 export interface Answered {
-  /** Answered with a group, a second. */
+  /** Answers with a group, per second. */
   readonly acceptedPerSecond: number;
-  /** Refused with 503, a second. */
+  /** Refusals with 503, per second. */
   readonly refusedPerSecond: number;
-  /** Answered otherwise, or not at all: in the time of the load, not a second. */
+  /** Other answers, or none: in total, not per second. */
   readonly failed: number;
-  /** Of those that were accepted, in milliseconds. */
+  /** Latency of answers with a group, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
-  /** Of those that were refused, in milliseconds. */
+  /** Latency of refusals, in milliseconds. */
   readonly refusedP99: number;
 }
 
-/** Calls that a connection has open at most: below what the port takes. */
+/** Maximum calls in flight per connection: below the limit of the port. */
 const STREAMS = 200;
 const CONNECTIONS = 64;
 
-/** Calls that begin at a rate, whether the ones before are answered or not. */
+/** Starts calls at a rate, whether earlier ones are answered or not. */
 export function loadAtRate(target: Target, seconds: number, callsPerSecond: number): Promise<Answered> {
   const pace = ["--rps", String(callsPerSecond / CONNECTIONS)];
   return read(target, seconds, ["-c", String(CONNECTIONS), "-m", String(STREAMS), ...pace]);
 }
 
-/** So many calls at once, each followed by another as soon as it is answered. */
+/** Keeps this many calls in flight: each answer starts the next call. */
 export function loadAtOnce(target: Target, seconds: number, calls: number): Promise<Answered> {
   const connections = Math.ceil(calls / STREAMS);
   return read(target, seconds, ["-c", String(connections), "-m", String(Math.ceil(calls / connections))]);
@@ -56,7 +56,7 @@ async function read(
   return answered(readLog(log));
 }
 
-/** A worker that is offered too much may end no call within the load: then there are no rows. */
+/** An overloaded worker may complete no call within the load. The log then has no rows. */
 function answered(rows: readonly LogRow[]): Answered {
   const ends = rows.map(([began, , took]) => began + took);
   const [first, last] = [ends.reduce((a, b) => Math.min(a, b), Infinity), ends.reduce((a, b) => Math.max(a, b), 0)];

@@ -11,27 +11,29 @@ import { type Answered, loadAtOnce, loadAtRate, type Target } from "./load.ts";
 
 const GROUPS = 300;
 
-/** Rates as shares of the peak. */
+/** Rates as multiples of the peak. */
 const RATES = [0.5, 1, 2, 4];
-/** What the groups of one shard are offered beside those of the others, as a share of the peak: both leave room. */
+/**
+ * Rate to the groups of one shard, and to those of the others, as a share of the peak. The worker has room for both.
+ */
 const SHARD_SHARE = 0.25;
-/** Calls at once: more than a worker takes. */
+/** Calls in flight: more than a worker accepts. */
 const FLOODS = [5000, 20_000];
-/** An answer within this many milliseconds is what callers are used to. */
+/** An answer within this many milliseconds counts as prompt. */
 const PROMPT_MS = 50;
-/** So long that no shard is replaced while it is slow. */
+/** Long enough that no slow shard is replaced. */
 const NODE_TIMEOUT_MS = 120_000;
 
-/** A load, how many calls a second it offered, and what else was seen. */
+/** A load, its rate in calls per second, and what was observed. */
 interface Measured extends Answered {
   readonly title: string;
   readonly offered: number;
   readonly peakMiB: number;
-  /** From the end of the load to a prompt answer, in milliseconds. */
+  /** Time from the end of the load to a prompt answer, in milliseconds. */
   readonly recoveredMs: number;
 }
 
-/** @param args `--quick`: for 3 seconds each, to see that it works */
+/** @param args `--quick`: 3 seconds per load, to check that the benchmark works */
 export async function main(args: readonly string[]): Promise<void> {
   prepareMachine();
   const isQuick = args.includes("--quick");
@@ -39,7 +41,7 @@ export async function main(args: readonly string[]): Promise<void> {
   const runtimes = findRuntimes(["node"]);
   const parts = [
     `${describeMachine(runtimes)}; one worker on a core of its own, Redis and the load on the other. ` +
-      "**memory**: the most that was resident. **prompt again after**: from the end of the load until a call is answered " +
+      "**memory**: peak resident memory. **prompt again after**: time from the end of the load until a call is answered" +
       `within ${PROMPT_MS} ms.`,
   ];
   const shapes: readonly [string, () => Promise<Store>][] = [
@@ -59,7 +61,7 @@ export async function main(args: readonly string[]): Promise<void> {
   report(parts.join("\n\n"), isQuick ? undefined : "overload");
 }
 
-/** Starts a worker on a Redis and fills it with groups. */
+/** Starts a worker with a Redis and creates groups. */
 async function withGroups(
   store: Store,
   runtimes: readonly RuntimeInfo[],
@@ -74,18 +76,18 @@ async function withGroups(
   });
 }
 
-/** Offers a worker ever more. */
+/** Increases the load on a worker step by step. */
 async function offered(
   title: string,
   target: Target,
   server: BenchServer,
   seconds: number,
 ): Promise<{ readonly text: string; readonly peak: number }> {
-  // The code that is run first is slow.
+  // The first calls run uncompiled code and are slow.
   await loadAtOnce(target, seconds, 64);
   const cpu = server.cpuSeconds();
   const peak = (await loadAtOnce(target, seconds, 64)).acceptedPerSecond;
-  // The load's warm-up, which takes a second, is in both.
+  // The load's warm-up of a second counts in both.
   const micros = ((server.cpuSeconds() - cpu) * 1e6) / (peak * (seconds + 1));
   const rows: Measured[] = [];
   const measure = async (name: string, rate: number | undefined, load: () => Promise<Answered>) => {
@@ -100,7 +102,7 @@ async function offered(
     await measure(`${share} × the peak`, share * peak, () => loadAtRate(target, seconds, share * peak));
   }
   for (const calls of FLOODS) {
-    await measure(`${whole(calls)} at once, again and again`, undefined, () => loadAtOnce(target, seconds, calls));
+    await measure(`${whole(calls)} in flight, closed loop`, undefined, () => loadAtOnce(target, seconds, calls));
   }
   const columns = [
     ...["offered a second", "answered", "refused", "failed", "p99 of answers, ms", "p99 of refusals, ms"],
@@ -115,13 +117,13 @@ async function offered(
   ]);
   const text = [
     `## ${title}`,
-    `The peak, with 64 calls at once: ${whole(peak)} calls a second, at ${micros.toFixed(0)} µs of CPU each.`,
+    `Peak with 64 calls in flight: ${whole(peak)} calls a second, at ${micros.toFixed(0)} µs of CPU each.`,
     table(["load", ...columns.map((column) => `>${column}`)], lines),
   ].join("\n\n");
   return { text, peak };
 }
 
-/** Measures calls to the groups of one shard, and at the same time to those of the others, while it is slow. */
+/** Measures calls to the groups of one slow shard and, at the same time, to those of the other shards. */
 async function slowShard(
   cluster: TestCluster,
   target: Target,
@@ -132,7 +134,7 @@ async function slowShard(
   const elsewhere = { ...target, groups: (await Promise.all(others.map(groupsAt))).flat(), name: "others" };
   const states: readonly [string, () => () => Promise<unknown>][] = [
     ["well", () => async () => {}],
-    ["holds answers back for 400 ms, twice a second", () => pauseAgainAndAgain(slow)],
+    ["delays answers by 400 ms, twice a second", () => pauseAgainAndAgain(slow)],
     [
       "is silent",
       () => {
@@ -159,12 +161,12 @@ async function slowShard(
     figures.map((text) => text.replace(">", `>${whose}: `)),
   );
   return [
-    `Calls at ${whole(rate)} a second to the groups of one shard, and at the same time to those of the two others:`,
+    `Calls at ${whole(rate)} a second to the groups of one shard, and at the same rate to those of the two others:`,
     table(["that shard", ...columns], lines),
   ].join("\n\n");
 }
 
-/** Makes a node hold back all answers for most of the time. Returns what ends that. */
+/** Delays all answers of a node most of the time. Returns a function that ends the delay. */
 function pauseAgainAndAgain(node: TestRedis): () => Promise<unknown> {
   const hold = () => ask(node, "CLIENT", "PAUSE", "400", "ALL").catch(() => {});
   void hold();
@@ -175,13 +177,13 @@ function pauseAgainAndAgain(node: TestRedis): () => Promise<unknown> {
   };
 }
 
-/** The ids of the groups that a node has. */
+/** Ids of the groups on a node. */
 async function groupsAt(node: TestRedis): Promise<string[]> {
   const keys = (await ask(node, "KEYS", "ug:{*}:group:*")) as string[];
   return keys.map((key) => key.slice(key.indexOf("}:group:") + "}:group:".length));
 }
 
-/** Waits for a prompt answer. Returns how long it took, in milliseconds. */
+/** Waits for a prompt answer. Returns the wait in milliseconds. */
 async function untilPrompt(target: Target): Promise<number> {
   const began = performance.now();
   for (;;) {
@@ -190,7 +192,11 @@ async function untilPrompt(target: Target): Promise<number> {
   }
 }
 
-/** How long a call takes that is answered with a group, in milliseconds. @throws when it is answered otherwise */
+/**
+ * Duration of a call that returns a group, in milliseconds.
+ *
+ * @throws for any other answer
+ */
 async function timeOf({ url }: Target, group: string): Promise<number> {
   const began = performance.now();
   const response = await fetch(`${url}/api/user?user_group_id=${group}`, {

@@ -8,16 +8,15 @@ import { loadConfig } from "../../src/config/config.ts";
 import { callValues } from "../../src/rpc/observed-call.ts";
 import { open } from "../../src/server/run.ts";
 
-/*
- * The service as Connect's own adapter serves it: the same routes, interceptors
- * and store, but every request goes through connectNodeAdapter. HTTP/2 has a
- * port of its own.
+/**
+ * The service behind Connect's own adapter: the same routes, interceptors and store, but connectNodeAdapter handles
+ * every request. HTTP/2 has its own port.
  */
 const config = await loadConfig(process.env);
 const { app, service: opened } = await open(config);
 await opened.start();
 const { authorize, interceptors = [], ...service } = app.service;
-/** As the transport asks for it, by the headers. */
+/** Authorizes by the headers, like the transport. */
 const authorized: Interceptor = (next) => async (req) => {
   await authorize?.({ ...req, protocolName: "connect", arrived: Date.now(), peerAddress: () => "" });
   return next(req);

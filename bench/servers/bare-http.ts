@@ -4,9 +4,9 @@ import { GetUserGroupRequestSchema, GetUserGroupResponseSchema } from "../../gen
 import { responseMessage } from "./messages.ts";
 import { announce, openWork, restAnswer } from "./work.ts";
 
-/*
- * The floor of JSON over HTTP/1.1: node:http, a POST is Connect's GetUserGroup,
- * a GET is the REST one. It checks next to nothing.
+/**
+ * The floor for JSON over HTTP/1.1, with node:http alone: a POST is Connect's GetUserGroup, a GET is the REST call. It
+ * validates almost nothing.
  */
 const work = await openWork();
 

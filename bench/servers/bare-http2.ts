@@ -4,9 +4,9 @@ import { GetUserGroupRequestSchema, GetUserGroupResponseSchema } from "../../gen
 import { responseMessage } from "./messages.ts";
 import { announce, openWork } from "./work.ts";
 
-/*
- * The floor of gRPC: node:http2 streams, one gRPC frame in, one out. It checks
- * next to nothing and knows one method.
+/**
+ * The floor for gRPC, with node:http2 streams alone: one gRPC frame in, one out. It supports one method and validates
+ * almost nothing.
  */
 const work = await openWork();
 const server = createServer();
@@ -20,7 +20,7 @@ server.on("stream", (stream, headers) => {
       const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
       const request = fromBinary(GetUserGroupRequestSchema, body.subarray(5, 5 + body.readUInt32BE(1)));
       const group = await work.read(headers.authorization, request.userGroupId);
-      // Under load the benchmark ends, and its streams with it.
+      // The benchmark ends under load, which ends these streams.
       if (stream.destroyed) return;
       const message = toBinary(GetUserGroupResponseSchema, responseMessage(group));
       const frame = Buffer.allocUnsafe(5 + message.byteLength);

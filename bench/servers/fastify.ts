@@ -1,10 +1,8 @@
 import { fastify } from "fastify";
 import { announce, openWork, restAnswer } from "./work.ts";
 
-/*
- * A JSON API as one writes it with Fastify and ioredis: schemas for requests
- * and answers, so that it validates the ones and writes the others by code that
- * is made for them.
+/**
+ * A typical JSON API with Fastify and ioredis. Schemas validate requests and generate the code that serializes answers.
  */
 const work = await openWork();
 const app = fastify();

@@ -10,7 +10,7 @@ import { loadSync } from "@grpc/proto-loader";
 import type { Json, JsonObject } from "../../src/domain/user-group.ts";
 import { announce, openWork, type StoredGroup } from "./work.ts";
 
-/* A gRPC server as one writes it with @grpc/grpc-js, @grpc/proto-loader and ioredis. */
+/** A typical gRPC server with @grpc/grpc-js, @grpc/proto-loader and ioredis. */
 const work = await openWork();
 const definition = loadSync("usergroup/v1/user_group_service.proto", { includeDirs: ["proto"], longs: Number });
 const loaded = loadPackageDefinition(definition) as unknown as {

@@ -2,7 +2,7 @@ import { createDecipheriv, createHash, createSecretKey, hkdfSync } from "node:cr
 import { Redis } from "ioredis";
 import type { JsonObject } from "../../src/domain/user-group.ts";
 
-/** A user group as it is stored, its token readable. */
+/** A stored user group with its token in clear text. */
 export interface StoredGroup {
   readonly teamId: number;
   readonly token: string;
@@ -16,7 +16,7 @@ export interface StoredGroup {
   readonly tokenCreateTime: number;
 }
 
-/** The work that every peer does for a call, without anything around it. */
+/** The work of every peer for a call, without its framework. */
 export interface Work {
   /** Where to listen. */
   readonly host: string;
@@ -24,17 +24,15 @@ export interface Work {
   /**
    * Authenticates an `Authorization` header and reads a group.
    *
-   * @throws when the API token is unknown, or there is no such group
+   * @throws if the API token is unknown, or the group does not exist
    */
   read(authorization: string | undefined, id: string): Promise<StoredGroup>;
 }
 
 /**
- * Opens the work: API tokens as SHA-256 digests, one connection with
- * auto-pipelining, one HGETALL a call, and the token decrypted where it is
- * stored encrypted. It shares nothing with the service, so that the peers stay
- * what they are when the service changes; their records are written by
- * `bench/calls/peer-records.ts`. `bench/servers/go/work.go` does the same in Go.
+ * Prepares the work: API tokens as SHA-256 digests, one connection with auto-pipelining, one HGETALL per call, and
+ * decryption of encrypted tokens. It shares no code with the service, so a change of the service does not change its
+ * peers. `bench/calls/peer-records.ts` writes the records. `bench/servers/go/work.go` is the same in Go.
  */
 export async function openWork(): Promise<Work> {
   const redis = new Redis(setting("REDIS_URL"), { enableAutoPipelining: true });
@@ -50,7 +48,7 @@ export async function openWork(): Promise<Work> {
       if (!apiTokens.has(sha256(token))) throw new Error("the API token is unknown");
       const record = await redis.hgetall(prefix + id);
       const { token: stored, properties } = record;
-      if (stored === undefined) throw new Error("there is no such group");
+      if (stored === undefined) throw new Error("the group does not exist");
       return {
         teamId: Number(record["team_id"]),
         token: readToken(stored, record["token_digest"] as string),
@@ -68,10 +66,10 @@ export async function openWork(): Promise<Work> {
 }
 
 /**
- * What makes a stored token readable: AES-256-GCM, bound to the environment
- * and to the token's digest, under a key that is derived for the environment.
+ * Decrypts stored tokens: AES-256-GCM with the environment and the token's digest as additional data, under a key
+ * derived for the environment.
  *
- * @param secret in base64; undefined where tokens are stored as they are
+ * @param secret in base64; undefined: tokens are stored in clear text
  */
 function tokenReader(secret: string | undefined, environment: string): (stored: string, digest: string) => string {
   if (secret === undefined) return (stored) => stored;
@@ -92,12 +90,12 @@ function setting(name: string): string {
   return value;
 }
 
-/** Says where a server listens, as the service does. */
+/** Prints where a server listens, like the service. */
 export function announce(host: string, port: number): void {
   console.log(JSON.stringify({ msg: "listening", url: `http://${host}:${port}` }));
 }
 
-/** What REST answers to a GET. */
+/** The REST answer to a GET. */
 export function restAnswer(group: StoredGroup): JsonObject {
   return {
     success: 1,

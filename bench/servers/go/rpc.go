@@ -22,7 +22,7 @@ type grpcServer struct {
 	work *Work
 }
 
-// A gRPC server as one writes it with grpc-go and rueidis.
+// A typical gRPC server with grpc-go and rueidis.
 func serveGrpc(listener net.Listener, work *Work) error {
 	server := grpc.NewServer()
 	v1.RegisterUserGroupServiceServer(server, &grpcServer{work: work})
@@ -46,7 +46,7 @@ type connectServer struct {
 	work *Work
 }
 
-// A server of Connect and gRPC as one writes it with connect-go and rueidis.
+// A typical Connect and gRPC server with connect-go and rueidis.
 func serveConnect(listener net.Listener, work *Work) error {
 	mux := http.NewServeMux()
 	mux.Handle(usergroupv1connect.NewUserGroupServiceHandler(&connectServer{work: work}))

@@ -17,9 +17,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-var errRefused = errors.New("the API token is unknown, or there is no such group")
+var errRefused = errors.New("the API token is unknown, or the group does not exist")
 
-// A user group as it is stored, its token readable.
+// A stored user group with its token in clear text.
 type Group struct {
 	TeamID                                  int64
 	Token, Name, ProvidedID, Etag           string
@@ -28,15 +28,14 @@ type Group struct {
 	CreateTime, UpdateTime, TokenCreateTime time.Time
 }
 
-// The work that every peer does for a call, without anything around it: what
-// bench/servers/work.ts is to those on Node. Where the records come from:
-// bench/calls/peer-records.ts.
+// The work of every peer for a call, without its framework. bench/servers/work.ts is the same for Node, and
+// bench/calls/peer-records.ts writes the records.
 type Work struct {
 	redis       rueidis.Client
 	environment string
-	// SHA-256 of every API token.
+	// SHA-256 digest of each API token.
 	apiTokens map[[sha256.Size]byte]bool
-	// Nil: tokens are stored as they are.
+	// Nil: tokens are stored in clear text.
 	aead   cipher.AEAD
 	prefix string
 }
@@ -130,7 +129,7 @@ func (w *Work) decrypt(stored, digest string) (string, error) {
 	}
 	size := w.aead.NonceSize()
 	if len(bytes) < size {
-		return "", errors.New("an encrypted token is cut short")
+		return "", errors.New("an encrypted token is too short")
 	}
 	token, err := w.aead.Open(nil, bytes[:size], bytes[size:], []byte(w.environment+"\x00"+digest))
 	return string(token), err
