@@ -17,7 +17,7 @@ const document = JSON.parse(readFileSync(`${ROOT}/gen/openapi.json`, "utf8")) as
 
 const OPERATIONS = Object.values(document.paths).flatMap((methods) => Object.values(methods));
 
-/** What the page calls an operation. */
+/** Returns the id of an operation in the page. */
 const idOf = ({ operationId, tags }: Operation) => `operations-${tags[0]}-${operationId}`;
 
 const GET_USER = "operations-REST-getUser";
@@ -26,7 +26,7 @@ const LOOKUP = "operations-AdminService-AdminService_ListUserGroups";
 describeWithChromium("the page of the API in Chromium", () => {
   const browser = suiteBrowser();
 
-  it.each(RUNTIMES)("shows every operation and calls the service, and nobody else, on %s", async (runtime) => {
+  it.each(RUNTIMES)("shows every operation and calls only the service, on %s", async (runtime) => {
     const page = await browser.context.newPage();
     const requested: string[] = [];
     const complaints: string[] = [];
@@ -35,7 +35,7 @@ describeWithChromium("the page of the API in Chromium", () => {
       if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
     });
     page.on("pageerror", (error) => complaints.push(error.message));
-    // What the policy forbids is told to the page, whatever becomes of the console.
+    // The page receives an event for each violation of the policy.
     await page.addInitScript(() => {
       const violations: string[] = [];
       Object.assign(globalThis, { violations });
@@ -48,7 +48,7 @@ describeWithChromium("the page of the API in Chromium", () => {
     await page.waitForSelector(".opblock");
     const shown = await page.locator(".opblock").evaluateAll((all) => all.map(({ id }) => id));
     expect(shown.toSorted()).toEqual(OPERATIONS.map(idOf).toSorted());
-    // One of each kind: to open all takes a browser minutes on a busy machine.
+    // One of each kind: opening all takes minutes on a busy machine.
     const opened = [GET_USER, LOOKUP, ...[...new Map(OPERATIONS.map((each) => [each.tags[0], idOf(each)])).values()]];
     await page.evaluate((ids) => {
       for (const id of ids)
@@ -57,13 +57,13 @@ describeWithChromium("the page of the API in Chromium", () => {
     await waitFor("they are open", async () => (await page.locator(".responses-inner").count()) === opened.length);
 
     await authorize(page, server.tokens.customer);
-    // Until the person allows changes, only operations that change nothing can be called.
+    // Until the user allows changes, only operations that change nothing can be called.
     const tryOut = (id: string) => page.locator(`[id="${id}"] .try-out__btn`);
     expect(await Promise.all([GET_USER, LOOKUP].map((id) => tryOut(id).count()))).toEqual([0, 1]);
     await page.getByLabel("Allow calls that change data").check();
     const { status, body } = await tryGet(page, "from-the-page");
     expect(status).toBe("200");
-    // Nothing was sent that the person did not type.
+    // The page sends only what the user typed.
     expect(JSON.parse(body)).toMatchObject({ success: 1, new_user_group: true, user_group: { properties: null } });
     expect(await page.locator(".curl").first().innerText()).toContain("Authorization");
     expect(await page.evaluate(() => globalThis.document.body.innerText)).not.toContain(server.tokens.customer);
@@ -86,7 +86,7 @@ describeWithChromium("the page of the API in Chromium", () => {
   };
 });
 
-/** Gives the page an API token, as a person does. */
+/** Enters an API token in the page. */
 async function authorize(page: Page, token: string): Promise<void> {
   await page.locator(".btn.authorize").first().click();
   for (const field of await page.locator(".auth-container input").all())
@@ -96,7 +96,7 @@ async function authorize(page: Page, token: string): Promise<void> {
   await page.locator(".btn-done").first().click();
 }
 
-/** Gets a group by the page, and tells what it shows of the answer. */
+/** Gets a group through the page. Returns the shown response. */
 async function tryGet(page: Page, userGroupId: string): Promise<{ status: string; body: string }> {
   const operation = page.locator(`[id="${GET_USER}"]`);
   await operation.locator(".try-out__btn").click();
@@ -110,17 +110,17 @@ async function tryGet(page: Page, userGroupId: string): Promise<{ status: string
   };
 }
 
-describe("strangers who ask for the page", () => {
+describe("unauthenticated clients of the page", () => {
   const server = suiteServer(() => ({}));
 
-  it("share what is held of it, and those who do not read it end", async () => {
+  it("share one copy of its files, and are closed if they do not read", async () => {
     const ask = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
     const first = await rawConnect(server.url, "http/1.1");
     first.send(ask);
     await waitFor("it is read once", () => first.received().byteLength > 1_700_000);
     await idle(server.pid);
     const before = residentBytesOf(server.pid);
-    // Each asks for the whole script, uncompressed, eight times.
+    // Each requests the whole script, uncompressed, eight times.
     const unread = await Promise.all(Array.from({ length: 200 }, () => rawConnect(server.url, "http/1.1")));
     for (const { socket, send } of unread) {
       socket.pause();

@@ -9,7 +9,7 @@ import { expectRestError } from "./support/rest-shape.ts";
 
 const SWAGGER_UI = `${ROOT}/node_modules/swagger-ui-dist`;
 
-/** What is served, and the file that it is; undefined where there is none. */
+/** The paths, with their content type and file. Undefined if the service generates the content. */
 const FILES: readonly (readonly [path: string, contentType: string, file: string | undefined])[] = [
   ["/openapi.json", "application/json", `${ROOT}/gen/openapi.json`],
   ["/docs/", "text/html; charset=utf-8", undefined],
@@ -18,15 +18,15 @@ const FILES: readonly (readonly [path: string, contentType: string, file: string
   ["/docs/swagger-ui-bundle.js", "text/javascript; charset=utf-8", `${SWAGGER_UI}/swagger-ui-bundle.js`],
 ];
 
-/** How the body of each encoding is read. Short files have none. */
+/** Decoders by encoding. Short files are not encoded. */
 const DECODERS: { readonly [encoding: string]: (body: Buffer) => Buffer } = {
   br: brotliDecompressSync,
   gzip: gunzipSync,
 };
 
 describe.each(RUNTIMES)("the document and its page on %s", (runtime) => {
-  it("are served to anyone, in the encoding that is preferred, and not again to whom has them", async () => {
-    // They are for callers, and stay on the main port.
+  it("are served to anyone, in the preferred encoding, and answer 304 to a client that has them", async () => {
+    // The main port serves them, even if METRICS_PORT is set.
     const { url } = await newServer({ runtime, env: { METRICS_PORT: "0" } });
     for (const [path, contentType, file] of FILES) {
       for (const send of [http1, http2]) {
@@ -64,14 +64,14 @@ describe.each(RUNTIMES)("the document and its page on %s", (runtime) => {
   });
 });
 
-it("are not served where Deno does not let their files be read, which the log says once", async () => {
+it("are not served if Deno has no permission to read their files, with one warning in the log", async () => {
   const server = await newServer({ runtime: "deno", denoFlags: ["--allow-read=/nowhere"] });
   expectRestError(await http1(server.url, "/docs/"), { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
   const warnings = server.log().filter(({ msg }) => msg.includes("set DOCS=off"));
   expect(warnings).toMatchObject([{ level: "warn", files: expect.arrayContaining([`${ROOT}/gen/openapi.json`]) }]);
 });
 
-it("DOCS=off serves neither", async () => {
+it("are not served with DOCS=off", async () => {
   const { url } = await newServer({ env: { DOCS: "off" } });
   for (const path of ["/docs", ...FILES.map(([path]) => path)])
     expectRestError(await http1(url, path), { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });

@@ -36,7 +36,7 @@ import { MAX_FILE_BYTES, MAX_QUESTIONS } from "../src/rpc/reflection.ts";
 import { REQUEST_TTL_MS } from "../src/store/groups/rotations.ts";
 import { MAX_PAGE_BYTES } from "../src/store/groups/user-group-admin.ts";
 
-/** The rules of one kind that a field has. */
+/** Returns the rules of one kind of a field. */
 function rulesOf<Kind extends NonNullable<FieldRules["type"]["case"]>>(
   desc: DescMessage,
   name: string,
@@ -62,12 +62,12 @@ function figuresIn(document: string, section: string): number[][] {
   return ordered(figuresByRow(document, section).map(([, ...figures]) => figures));
 }
 
-/** Rows in an order that depends on nothing but their figures. */
+/** Sorts rows by their figures only. */
 function ordered(rows: readonly (readonly unknown[])[]): number[][] {
   return rows.map((row) => row.map(Number)).sort((one, other) => String(one).localeCompare(String(other)));
 }
 
-describe("the documented limits are those of the code", () => {
+describe("the documented limits equal those of the code", () => {
   it("in docs/api.md", () => {
     const id = rulesOf(GetUserGroupRequestSchema, "userGroupId", "string");
     const name = rulesOf(GetUserGroupRequestSchema, "name", "string");
@@ -92,7 +92,7 @@ describe("the documented limits are those of the code", () => {
       [id.minLen, id.maxLen],
       [name.maxLen],
       [mapping.maxPairs, keys?.minLen, keys?.maxLen, values?.maxLen],
-      // The largest number is one less than a power.
+      // The largest number is a power minus one.
       [properties.maxBytes, properties.maxDepth, Number.MAX_SAFE_INTEGER + 1, 1],
       [1e9, 1, 9999],
       [Number((ttl.lessThan.value as Duration).seconds) * 1000],
@@ -100,7 +100,7 @@ describe("the documented limits are those of the code", () => {
       [groups.maxItems],
       [1, page.lessThan.value, MAX_PAGE_BYTES],
       [imported.minLen, imported.maxLen],
-      // One number is nobody's.
+      // One number is unused.
       [ENVIRONMENT_NUMBERS - 1],
       [TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
       [MAX_CALLS],
@@ -119,7 +119,7 @@ describe("the documented limits are those of the code", () => {
       [firstByteTimeoutMs],
       [headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],
       [MAX_HTTP2_STREAMS],
-      // It is pinged at the second look at the latest.
+      // The second check at the latest sends a ping.
       [idleTimeoutMs, (UNANSWERED_LOOKS + 2) * deadSessionCheckMs],
       [arrivalTimeoutMs, MAX_MESSAGE_BYTES, openArrivalTimeoutMs, MAX_OPEN_MESSAGE_BYTES, late, tooLong],
       [BODY_BYTES, REFUSAL_STATUS["too-many-bodies"]],
@@ -128,7 +128,7 @@ describe("the documented limits are those of the code", () => {
       [STREAMS.max, STREAMS.lifetimeMs, arrivalTimeoutMs],
       [MAX_QUESTIONS, MAX_FILE_BYTES],
       [MAX_CALLS],
-      // The last is what a look at Redis takes, in microseconds: it was measured.
+      // The last figure is the measured time of a read from Redis, in microseconds.
       [authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
       [MAX_KEYS],
       [MAX_CALLS],
@@ -139,7 +139,7 @@ describe("the documented limits are those of the code", () => {
   });
 });
 
-it("the table of the log has every field, and no other", () => {
+it("the table of the log has exactly the fields of the code", () => {
   const documented = rowsOf("docs/operations/monitor.md", "Log").flatMap(([names = ""]) => names.split(", "));
   expect([...new Set(documented)].sort()).toEqual([...LOG_FIELDS].sort());
 });

@@ -19,7 +19,7 @@ const EXAMPLES = [
 
 const read = (name: string, file: string) => readFileSync(join(ROOT, "examples", name, file), "utf8");
 
-/** The commands that install an example; those in Python by the pip that tests have, and without what makes the next start quicker. */
+/** Returns the install commands of an example. Uses the pip of the tests, and does not compile Python files. */
 function quickly(install: string): string {
   const requirements = join(ROOT, "packages/client-python/requirements.txt");
   const programs = pythonPrograms("client-python", requirements, "the example in Python is");
@@ -27,92 +27,96 @@ function quickly(install: string): string {
   return install.replace("venv .venv", "venv --without-pip .venv").replace(".venv/bin/pip install", pip);
 }
 
-it("the examples have one page", () => {
+it("the examples share one page", () => {
   for (const file of ["page.html", "page.js"]) expect(read("go-net-http", file)).toBe(read("fastapi", file));
 });
 
-describeWithChromium("an example, by the commands of its README", () => {
+describeWithChromium("an example, started with the commands of its README", () => {
   const browser = suiteBrowser();
 
-  // To install takes as long as the registry likes, and Go compiles for minutes the first time.
-  it.each(EXAMPLES)("$name shows a viewer's data by a session", { timeout: 600_000 }, async ({ name, started }) => {
-    const service = await newServer();
-    const clone = newFolder();
-    mkdirSync(join(clone, "examples"));
-    symlinkSync(join(ROOT, "packages"), join(clone, "packages"));
-    const folder = join(clone, "examples", name);
-    cpSync(join(ROOT, "examples", name), folder, { recursive: true });
-    const [install = "", start = ""] = [...read(name, "README.md").matchAll(/^```sh\n(.*?)^```$/gms)].map(
-      ([, code = ""]) => code,
-    );
-    await run("sh", ["-ec", quickly(install)], { cwd: folder });
+  // The registry can be slow, and Go compiles for minutes the first time.
+  it.each(EXAMPLES)(
+    "$name shows the data of a viewer with a session",
+    { timeout: 600_000 },
+    async ({ name, started }) => {
+      const service = await newServer();
+      const clone = newFolder();
+      mkdirSync(join(clone, "examples"));
+      symlinkSync(join(ROOT, "packages"), join(clone, "packages"));
+      const folder = join(clone, "examples", name);
+      cpSync(join(ROOT, "examples", name), folder, { recursive: true });
+      const [install = "", start = ""] = [...read(name, "README.md").matchAll(/^```sh\n(.*?)^```$/gms)].map(
+        ([, code = ""]) => code,
+      );
+      await run("sh", ["-ec", quickly(install)], { cwd: folder });
 
-    const port = await freePort();
-    const command = start.replace(/^export API_TOKEN=.*\n/, "exec env ").replaceAll("3000", String(port));
-    const env = {
-      UGS_URL: service.url,
-      UGS_ENVIRONMENT: `${service.environment}/Customer`,
-      API_TOKEN: service.tokens.customer,
-    };
-    const backEnd = newProcess(startProcess(["sh", "-ec", command], { cwd: folder, env }));
-    const url = await waitUntilSaid(backEnd, "it listens", (output) => started.exec(output)?.[1]);
+      const port = await freePort();
+      const command = start.replace(/^export API_TOKEN=.*\n/, "exec env ").replaceAll("3000", String(port));
+      const env = {
+        UGS_URL: service.url,
+        UGS_ENVIRONMENT: `${service.environment}/Customer`,
+        API_TOKEN: service.tokens.customer,
+      };
+      const backEnd = newProcess(startProcess(["sh", "-ec", command], { cwd: folder, env }));
+      const url = await waitUntilSaid(backEnd, "it listens", (output) => started.exec(output)?.[1]);
 
-    const page = await browser.context.newPage();
-    closeLater(() => page.close());
-    const answers = recordAnswers(page);
-    const sessions = () => answers.count("/viewer-session");
-    const shown = async () => {
-      const text = () => page.locator("#data").textContent();
-      await waitFor("the page shows the data", async () => (await text()) === "bob of acme has the plan gold");
-    };
-    // The browser's clock is wrong by a day.
-    await page.clock.install({ time: Date.now() + 86_400_000 });
-    await page.goto(url);
-    await shown();
-    // Its clock is ahead of the back end's from here on, so that it would take another session every five seconds.
-    await stopClock(page);
-    expect(sessions()).toBe(1);
-    // When four fifths of its ten minutes are over, the page takes the next one.
-    await page.clock.fastForward("07:00");
-    expect(sessions()).toBe(1);
-    await page.clock.fastForward("01:05");
-    await waitFor("there is another session", () => sessions() === 2);
-    // It was ended before its time.
-    await answers.texts();
-    await page.route("**/data", (route) => route.fulfill({ status: 401 }), { times: 1 });
-    await page.reload();
-    await waitFor("there is another session", () => sessions() === 4);
-    await shown();
+      const page = await browser.context.newPage();
+      closeLater(() => page.close());
+      const answers = recordAnswers(page);
+      const sessions = () => answers.count("/viewer-session");
+      const shown = async () => {
+        const text = () => page.locator("#data").textContent();
+        await waitFor("the page shows the data", async () => (await text()) === "bob of acme has the plan gold");
+      };
+      // The clock of the browser is one day ahead.
+      await page.clock.install({ time: Date.now() + 86_400_000 });
+      await page.goto(url);
+      await shown();
+      // Stop the clock, otherwise the page would request data every five seconds.
+      await stopClock(page);
+      expect(sessions()).toBe(1);
+      // After 80 % of the ten minutes, the page renews the session.
+      await page.clock.fastForward("07:00");
+      expect(sessions()).toBe(1);
+      await page.clock.fastForward("01:05");
+      await waitFor("there is another session", () => sessions() === 2);
+      // The session is revoked.
+      await answers.texts();
+      await page.route("**/data", (route) => route.fulfill({ status: 401 }), { times: 1 });
+      await page.reload();
+      await waitFor("there is another session", () => sessions() === 4);
+      await shown();
 
-    expect(answers.count("/data")).toBeGreaterThan(0);
-    const all = await answers.texts();
-    expect(all.match(/"session":"ey/g)).toHaveLength(4);
-    expect(all).not.toContain(service.tokens.customer);
-    expect(all).not.toMatch(/ug[tk]_/);
+      expect(answers.count("/data")).toBeGreaterThan(0);
+      const all = await answers.texts();
+      expect(all.match(/"session":"ey/g)).toHaveLength(4);
+      expect(all).not.toContain(service.tokens.customer);
+      expect(all).not.toMatch(/ug[tk]_/);
 
-    for (const authorization of ["", "Bearer x.y.z", `Token ${service.tokens.customer}`]) {
-      const refused = await fetch(`${url}/data`, { headers: { authorization } });
-      expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
-    }
-    await refusesOthers(url);
-    // What an operator sees who gave another environment.
-    await page.route("**/data", (route) => route.continue({ headers: { authorization: "Bearer x.y.z" } }));
-    await page.reload();
-    await waitFor("the page says why", async () => {
-      return (await page.locator("#data").textContent())?.startsWith("no data: HTTP 401 ");
-    });
-    await service.stop();
-    const failed = await ask(url, { "sec-fetch-site": "same-origin" });
-    expect([failed.status, await failed.text()]).toEqual([503, expect.stringContaining("try again")]);
-    await backEnd.stop();
-    expect(backEnd.output()).not.toContain(service.tokens.customer);
-  });
+      for (const authorization of ["", "Bearer x.y.z", `Token ${service.tokens.customer}`]) {
+        const refused = await fetch(`${url}/data`, { headers: { authorization } });
+        expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
+      }
+      await refusesOthers(url);
+      // The environment is wrong.
+      await page.route("**/data", (route) => route.continue({ headers: { authorization: "Bearer x.y.z" } }));
+      await page.reload();
+      await waitFor("the page says why", async () => {
+        return (await page.locator("#data").textContent())?.startsWith("no data: HTTP 401 ");
+      });
+      await service.stop();
+      const failed = await ask(url, { "sec-fetch-site": "same-origin" });
+      expect([failed.status, await failed.text()]).toEqual([503, expect.stringContaining("try again")]);
+      await backEnd.stop();
+      expect(backEnd.output()).not.toContain(service.tokens.customer);
+    },
+  );
 });
 
 const ask = (url: string, headers: { readonly [name: string]: string }) =>
   fetch(`${url}/viewer-session`, { method: "POST", headers });
 
-/** An example gives sessions to its own page alone, by one name, and its page loads nothing of others. */
+/** Checks that an example creates sessions only for its own page, and that the page loads nothing from other origins. */
 async function refusesOthers(url: string): Promise<void> {
   const evil = "https://evil.example.com";
   expect((await ask(url, { "sec-fetch-site": "same-origin" })).status).toBe(200);

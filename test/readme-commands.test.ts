@@ -9,16 +9,16 @@ import { newRedis, redisUrl, suiteServer } from "./support/opened.ts";
 
 /** Sections whose commands other tests run, because they install packages of a registry. */
 const ELSEWHERE: ReadonlySet<string> = new Set(["Show it in a page", "OpenAPI"]);
-/** Languages of blocks that a reader runs or saves. Other blocks show output, or are pictures. */
+/** Languages of blocks that a reader runs or saves. Other blocks are output or diagrams. */
 const RUNNABLE: ReadonlySet<string> = new Set(["sh", "ts"]);
 
-/** The runnable blocks of a document, from its start to its end. */
+/** Returns the runnable blocks of a document, in order. */
 function blocksIn(document: string): Block[] {
   const sections = ["", ...sectionsOf(document)].filter((section) => !ELSEWHERE.has(section));
   return sections.flatMap((section) => blocksOf(document, section)).filter(({ language }) => RUNNABLE.has(language));
 }
 
-/** A shell that stays open, into which blocks are pasted. */
+/** Starts a shell that runs pasted blocks. */
 function openShell(cwd: string, env: { readonly [name: string]: string }) {
   const shell = newProcess(startProcess(["sh"], { cwd, env }));
   closeLater(() => {
@@ -26,7 +26,7 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
   });
   let pasted = 0;
   let seen = 0;
-  /** Pastes a block; gives what finds its end in what the shell says from then on. */
+  /** Pastes a block. Returns a function that finds its end in the output. */
   function paste(code: string): () => RegExpExecArray | null {
     const end = new RegExp(`\nend ${++pasted}: (\\d+)\n`);
     seen = shell.output().length;
@@ -36,13 +36,13 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
   const said = () => shell.output().slice(seen);
   let ended: (() => RegExpExecArray | null) | undefined;
   return {
-    /** Runs a block to its end, which must be well; gives what it says. */
+    /** Runs a block to its end. Returns its output. Fails if the exit code is not 0. */
     async run(code: string): Promise<string> {
       const found = await waitFor(`this ends: ${code}`, paste(code));
       expect(found[1], said()).toBe("0");
       return said().slice(0, found.index);
     },
-    /** Has a block serve in place of the one before it; gives what it says until it listens. */
+    /** Stops the server of the previous block, and starts the server of this one. Returns its output until it listens. */
     async serve(code: string): Promise<string> {
       await this.stop();
       ended = paste(code);
@@ -55,7 +55,7 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
     /** Presses Ctrl-C, and waits for the shell. */
     async stop(): Promise<void> {
       if (!ended) return;
-      // One may end because another has.
+      // A process can end because another one has ended.
       for (const pid of descendants(shell.pid)) if (isRunning(pid)) process.kill(pid, "SIGINT");
       await waitFor("the server ends", ended);
       ended = undefined;
@@ -63,7 +63,7 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
   };
 }
 
-/** What the blocks give, in their order. */
+/** The expected output of the blocks, in order. */
 const README: readonly RegExp[] = [
   /"msg":"listening"/,
   /^$/,
@@ -87,7 +87,7 @@ const API: readonly RegExp[] = [
   /^false Acme ugt_\w+$/m,
 ];
 
-it.skipIf(redisUrl === undefined)("the blocks of the README, and then of the API, work in their order", async () => {
+it.skipIf(redisUrl === undefined)("the blocks of the README and of docs/api.md work in order", async () => {
   const folder = newFolder();
   for (const name of ["LICENSE", "gen", "package.json", "packages", "scripts", "src", "tsconfig.json"]) {
     cpSync(`${ROOT}/${name}`, join(folder, name), { recursive: true });
@@ -98,14 +98,14 @@ it.skipIf(redisUrl === undefined)("the blocks of the README, and then of the API
   const server = openShell(folder, { PORT: String(port), REDIS_TIMEOUT: "10s" });
   const caller = openShell(folder, {});
   let apiToken = "";
-  /** A block as it is run here: on a port of its own, with what is installed already. */
+  /** Returns a block for this test: with its port and Redis, and without `npm ci`. */
   const here = (code: string) =>
     code
       .replaceAll("127.0.0.1:8080", `127.0.0.1:${port}`)
       .replace("redis://127.0.0.1:6379", url)
       .replace(/^npm ci[^&]*&& /, "")
       .replace("ugk_...", apiToken);
-  /** Does with a block what its reader does. */
+  /** Runs or saves a block, as a reader does. */
   async function follow({ language, code }: Block): Promise<string> {
     if (language === "ts") {
       writeFileSync(join(folder, "client.ts"), here(code));
@@ -132,15 +132,15 @@ it.skipIf(redisUrl === undefined)("the blocks of the README, and then of the API
 });
 
 describe("the table of metrics", () => {
-  // One series is there where traces are on alone.
+  // One series exists only if traces are on.
   const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_TRACES_SAMPLER: "always_off" };
   const server = suiteServer({ env: traces, redisUrl });
 
-  it("has every series of ours, and no other", async () => {
+  it("has exactly the series of the service", async () => {
     const headers = { authorization: `Token ${server.tokens.customer}` };
     await fetch(`${server.url}/api/user?user_group_id=acme`, { headers });
     const read = async () => (await fetch(`${server.url}/metrics`)).text();
-    // It is read from Redis from time to time.
+    // The service reads it from Redis at intervals.
     await waitFor("the memory of Redis is known", async () => (await read()).includes("ugs_redis_memory_max_bytes"));
     const text = await read();
     const exposed = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]

@@ -26,21 +26,21 @@ const DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"
     .map((name) => `docs/${name}`),
 );
 
-/** The anchors of a document's headings, as GitHub makes them. */
+/** Returns the anchors of the headings of a document, as GitHub generates them. */
 function anchorsOf(text: string): string[] {
   const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading.toLowerCase());
   return headings.map((heading) => `#${heading.replace(/[^\w -]/g, "").replaceAll(" ", "-")}`);
 }
 
 describe("the table of settings", () => {
-  it("has every setting with its default, and no other", () => {
+  it("has exactly the settings of the code, with their defaults", () => {
     const documented = rowsOf("README.md", "Settings").map(([name, value]) => [name, value]);
     expect(Object.fromEntries(documented)).toEqual(
       Object.fromEntries(Object.entries(SETTINGS).map(([name, [, , , byDefault = ""]]) => [name, byDefault])),
     );
   });
 
-  it("has the variables that Deno may read", () => {
+  it("has exactly the variables that Deno may read", () => {
     const deno = JSON.parse(read("deno.json")) as { permissions: { default: { env: { allow: string[] } } } };
     expect([...deno.permissions.default.env.allow].sort()).toEqual(Object.keys(SETTINGS).sort());
   });
@@ -48,7 +48,7 @@ describe("the table of settings", () => {
 
 const HTTP_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "OK"]);
 
-/** Every reason that the sources hold: their other texts in capitals that are no HTTP methods, nor the name of success. */
+/** Returns the reasons in the sources: strings in capitals, except for HTTP methods and "OK". */
 function reasonsInSource(): string[] {
   const files = ["src/domain/errors.ts"];
   for (const folder of ["src/rpc", "src/rest", "src/auth"]) {
@@ -65,7 +65,7 @@ function reasonsInSource(): string[] {
 
 const ERROR = new ConnectError("text");
 
-/** Every kind of refusal. Those without a status of their own have that of their code. */
+/** Every kind of refusal. A refusal without its own status has the status of its code. */
 const REFUSALS: { readonly [kind in Refusal["kind"]]: Refusal & { readonly kind: kind } } = {
   "malformed-http": { kind: "malformed-http" },
   "transfer-coding": { kind: "transfer-coding" },
@@ -95,7 +95,7 @@ const STATUS_OF_REASON = new Map(
   }),
 );
 
-it("the table of methods has every method with the role that it needs, and no other", () => {
+it("the table of methods has exactly the methods of the code, with their roles", () => {
   const documented = rowsOf("docs/api.md", "Endpoints").filter(([, role, words]) => role !== "" && words !== undefined);
   const methods = [...ACCESS].map(([method, access]) => {
     return [`${method.parent.typeName}/${method.name}`, access === "root" ? "ADMIN_TOKEN" : access];
@@ -103,10 +103,10 @@ it("the table of methods has every method with the role that it needs, and no ot
   expect(documented.map(([name, role]) => [name, role?.replaceAll("*", "")])).toEqual(methods);
 });
 
-it("the table of the hosted service's paths has every path with its method and RPC, and no other", () => {
+it("the table of the hosted service's paths has exactly the paths of the code, with their methods and RPCs", () => {
   const served = Object.entries(legacyEndpoints(0)).flatMap(([path, { methods }]) =>
     [...methods].map(([httpMethod, { rpc }]) => {
-      // By the id of a group it needs more than by its token.
+      // By the id of a group, this RPC needs a higher role than by its token.
       const role = rpc === ViewerService.method.createViewerSession ? "read" : rpc && ACCESS.get(rpc);
       return [`${httpMethod} ${path}`, rpc?.name, role];
     }),
@@ -120,7 +120,7 @@ it("the table of the hosted service's paths has every path with its method and R
 describe("the table of errors", () => {
   const rows = rowsOf("docs/api.md", "Errors");
 
-  it("has every reason, and no other", () => {
+  it("has exactly the reasons of the code", () => {
     expect(rows.map(([, reason]) => reason).sort()).toEqual(reasonsInSource());
   });
 
@@ -146,7 +146,7 @@ describe("the table of errors", () => {
   });
 });
 
-it("the tables of dependencies have every package, and no other", () => {
+it("the tables of dependencies have exactly the npm packages", () => {
   const { dependencies, devDependencies } = JSON.parse(read("package.json")) as Record<string, Record<string, string>>;
   const commandLine = JSON.parse(read("packages/cli/package.json")) as Record<string, Record<string, string>>;
   const documented = rowsOf("docs/dependencies.md", "npm");
@@ -158,12 +158,12 @@ it("the tables of dependencies have every package, and no other", () => {
   for (const [name, purpose] of documented) expect(purpose, name).not.toBe("");
 });
 
-it("the table of dependencies in Go has every module, and no other", () => {
+it("the table of dependencies in Go has exactly the modules of go.mod", () => {
   const required = [...read("packages/client-go/go.mod").matchAll(/^\t(\S+) v\S+$/gm)].map(([, name]) => name);
   expect(rowsOf("docs/dependencies.md", "Go").map(([name]) => name)).toEqual(required);
 });
 
-it("the table of dependencies in Python has every package, and no other", () => {
+it("the table of dependencies in Python has exactly the required packages", () => {
   const namesIn = (file: string, pattern: RegExp) =>
     [...read(`packages/client-python/${file}`).matchAll(pattern)].map(([, name]) => name);
   const required = namesIn("pyproject.toml", /^ {2}"([\w-]+)(?:\[\w+\])?[=>]/gm);
@@ -174,12 +174,12 @@ it("the table of dependencies in Python has every package, and no other", () => 
 describe.each(DOCUMENTS)("%s", (name) => {
   const text = read(name);
 
-  it("names npm scripts that there are", () => {
+  it("names only existing npm scripts", () => {
     const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
     for (const [, script] of text.matchAll(/npm run ([a-z:]+)/g)) expect(Object.keys(scripts)).toContain(script);
   });
 
-  it("links to files and headings that there are", () => {
+  it("links only to existing files and headings", () => {
     for (const [, target = ""] of text.matchAll(/\]\(([^)]+)\)/g)) {
       const url = new URL(target, pathToFileURL(`${ROOT}/${name}`));
       if (url.protocol !== "file:") continue;
@@ -192,7 +192,7 @@ describe.each(DOCUMENTS)("%s", (name) => {
 describe("docs/architecture.md", () => {
   const FOLDERS = ["", "packages/transport/src/", "src/store/connection/", "src/store/"];
 
-  it("names files and folders that there are, in the folder that it says or that its text is about", () => {
+  it("names only existing files and folders", () => {
     const named = read("docs/architecture.md").matchAll(/`([\w./-]+(?:\.(?:tsx?|json|md|yaml)|\/))`/g);
     const names = [...named].map(([, name = ""]) => name);
     expect(names.length).toBeGreaterThan(40);

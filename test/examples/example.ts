@@ -6,15 +6,15 @@ import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "@user-gr
 import { freePort } from "@user-group-service/testing/wait";
 import type { TestServer } from "../support/server.ts";
 
-/** A copy of an example outside of the repository, which has nothing of it but what its own README says. */
+/** A copy of an example outside of the repository. It contains only what its README says. */
 export interface CopiedExample {
   readonly folder: string;
-  /** Runs a command of its README there. @throws with what it wrote when it fails */
+  /** Runs a command of its README in the copy. @throws with its output if it fails */
   run(command: string): void;
   remove(): void;
 }
 
-/** Copies an example as it is in the repository: without what was installed there. @param name of its folder in `examples/` */
+/** Copies an example without its installed packages. @param name name of its folder in `examples/` */
 export function copyExample(name: string): CopiedExample {
   const folder = mkdtempSync(join(tmpdir(), `ugs-example-${name}-`));
   const files = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "-z"], {
@@ -32,19 +32,19 @@ export function copyExample(name: string): CopiedExample {
   };
 }
 
-/** Packs the client for TypeScript, of a copy: others may be packing it. @param folder where the archive goes */
+/** Packs a copy of the TypeScript client, because other tests pack it at the same time. @param folder folder of the archive */
 export function packClient(folder: string): void {
   const place = mkdtempSync(join(tmpdir(), "ugs-pack-"));
   const parts = ["package.json", "README.md", "src", "tsconfig.build.json"].map((part) => `packages/client/${part}`);
   for (const part of ["LICENSE", "gen", "tsconfig.json", "src/sessions/rules.ts", ...parts])
     cpSync(join(ROOT, part), join(place, part), { recursive: true });
-  // The generated code is ESM by this.
+  // Marks the generated code as ES modules.
   writeFileSync(join(place, "package.json"), '{ "type": "module" }');
   symlinkSync(join(ROOT, "node_modules"), join(place, "node_modules"));
   try {
     execFileSync("npm", ["pack", "--pack-destination", folder], {
       cwd: join(place, "packages/client"),
-      // npm finds no programs through the link.
+      // npm finds no programs through the symbolic link.
       env: { ...process.env, PATH: `${join(ROOT, "node_modules/.bin")}:${process.env["PATH"]}` },
       stdio: "pipe",
     });
@@ -53,15 +53,15 @@ export function packClient(folder: string): void {
   }
 }
 
-/** An example that serves. */
+/** A running example. */
 export interface RunningExample extends RunningProcess {
-  /** Of its page and back end. */
+  /** URL of its page and back end. */
   readonly url: string;
-  /** Of its host of dashboards. */
+  /** URL of its dashboard host. */
   readonly dashboardsUrl: string;
 }
 
-/** The settings of an example whose environment is `Customer` of a server, but for its ports. */
+/** Returns the settings of an example that uses the environment `Customer` of a server, without its ports. */
 export function settingsOf({ url, tokens, environment }: Pick<TestServer, "url" | "tokens" | "environment">) {
   return { API_TOKEN: tokens.customer, UGS_URL: url, UGS_ENVIRONMENT: `${environment}/Customer` };
 }
@@ -69,7 +69,7 @@ export function settingsOf({ url, tokens, environment }: Pick<TestServer, "url" 
 /**
  * Starts an example on free ports, and waits until it serves.
  *
- * @param env its settings but for the ports, see `settingsOf`
+ * @param env its settings without the ports, see `settingsOf`
  */
 export async function startExample(
   command: readonly string[],

@@ -11,14 +11,14 @@ import { grpcClients } from "../support/rpc.ts";
 import { copyExample, packClient, settingsOf, startExample } from "./example.ts";
 import { overHttp } from "./over-http.ts";
 
-/** How long the example's sessions last, and by how much clocks may differ for who verifies one alone, in milliseconds. */
+/** Lifetime of the sessions of the example, and maximum clock difference of its verifier, in milliseconds. */
 const LIFE_MS = 60_000;
 const TOLERANCE_MS = 5000;
 
-/** How much on the clock of the host is moved: every session from before has ended. */
+/** How far the clock of the host is moved, in milliseconds. All earlier sessions expire. */
 const MOVED_MS = LIFE_MS + TOLERANCE_MS + 1000;
 
-/** Four fifths of a session's life and a second: the page gets the next one. */
+/** 80 % of the lifetime of a session and a second, in milliseconds. The page has renewed the session. */
 const TO_RENEWAL_MS = 49_000;
 
 const SHOWN = { group: "acme", viewer: "ann", plan: "gold", seats: "3" };
@@ -35,7 +35,7 @@ describe("the example with Express, installed", () => {
   overHttp(copied, ["npm", "start"]);
 });
 
-describeWithChromium("a company's page in Chromium", () => {
+describeWithChromium("the page in Chromium", () => {
   const server = sharedServer();
   const moving = movableClock(MOVED_MS);
   const example = forSuite(
@@ -49,26 +49,26 @@ describeWithChromium("a company's page in Chromium", () => {
     traffic = recordTraffic(browser.context);
   });
 
-  /** Ends Ann's sessions before their time. */
+  /** Revokes Ann's sessions. */
   const endSessions = () =>
     adminOf(server.url).revokeViewerSessions({ environment: customerOf(server), userGroupId: "acme", viewerId: "ann" });
 
   /**
-   * Opens the page at one of the two dashboards, logs Ann in and waits until it is shown.
+   * Opens the page with one of the two dashboards, logs in as Ann, and waits for the dashboard.
    *
-   * @param isStopped whether no time passes for the page but by hand. Default: its time passes
+   * @param isStopped whether the test moves the clock of the page. Default: the clock runs
    */
   const openAsAnn = async (query: string, isStopped = false): Promise<Page> => {
     const page = await browser.context.newPage();
     closeLater(() => page.close());
     await browser.context.clearCookies();
     await page.clock.install();
-    // It is one clock for all pages, and a test before may have stopped it.
+    // All pages share one clock, which an earlier test may have stopped.
     await (isStopped ? stopClock(page) : page.clock.resume());
     await page.goto(`${example.url}/${query}`);
     await page.getByRole("button", { name: "Log in as Ann" }).click();
     await waitFor("the dashboard is shown", async () => same(await shownBy(page), SHOWN));
-    // What is shown may be seen before it is recorded.
+    // The page can show a response before the test has recorded it.
     await traffic.texts();
     return page;
   };
@@ -80,13 +80,13 @@ describeWithChromium("a company's page in Chromium", () => {
     expect(await answer.text()).toContain("Log in as Ann");
   };
 
-  /** What a dashboard answers to somebody who has copied a session. */
+  /** Returns the response of a dashboard to a copied session. */
   const lookWith = async (session: string, way: string) => {
     const headers = { authorization: `Bearer ${session}`, origin: example.url };
     return (await fetch(`${example.dashboardsUrl}/${way}/dashboard`, { headers })).status;
   };
 
-  it("shows a viewer's properties, and makes other sessions as time goes on", async () => {
+  it("shows the properties of a viewer, and renews the session", async () => {
     const page = await openAsAnn("");
     for (let made = traffic.sessions().length; made < 6; made++) {
       await page.clock.fastForward(TO_RENEWAL_MS);
@@ -98,14 +98,14 @@ describeWithChromium("a company's page in Chromium", () => {
     expect(traffic.looks().filter(({ status }) => status !== 200)).toEqual([]);
     expect(new Set(traffic.sessions()).size).toBe(traffic.sessions().length);
 
-    // Whoever may still look sees nothing of it when a session is ended.
+    // A viewer who is still logged in does not notice a revocation.
     const before = traffic.sessions().length;
     await endSessions();
     await waitFor("another session was made", () => traffic.sessions().length > before);
     await waitFor("it is shown again", async () => same(await shownBy(page), SHOWN));
   });
 
-  it("loses them within a second of their end where the host asks", async () => {
+  it("becomes empty within a second of a revocation if the host calls the service", async () => {
     const page = await openAsAnn("", true);
     const session = traffic.sessions().at(-1) ?? "";
     await logOutElsewhere();
@@ -118,7 +118,7 @@ describeWithChromium("a company's page in Chromium", () => {
     await page.getByRole("button", { name: "Log in as Ann" }).waitFor();
   });
 
-  it("loses them when the session has ended where the host verifies alone", async () => {
+  it("becomes empty when the session expires if the host verifies signatures", async () => {
     const page = await openAsAnn("?verifies", true);
     const session = traffic.sessions().at(-1) ?? "";
     await logOutElsewhere();
@@ -130,14 +130,14 @@ describeWithChromium("a company's page in Chromium", () => {
     expect(await lookWith(session, "asks")).toBe(401);
     expect(await lookWith(session, "verifies")).toBe(200);
 
-    // The page lets go of it by its own clock.
+    // The page drops the session by its own clock.
     await page.clock.fastForward(TO_RENEWAL_MS);
     await page.getByText("viewer session: stale").waitFor();
     expect(await shownBy(page)).toEqual(SHOWN);
     await page.clock.fastForward(LIFE_MS - TO_RENEWAL_MS);
     await waitFor("nothing is shown", async () => same(await shownBy(page), {}));
 
-    // Whoever has copied it has it until the clock of the host says so.
+    // A copy of the session is valid until it expires by the clock of the host.
     expect(await lookWith(session, "verifies")).toBe(200);
     example.signal("SIGUSR2");
     await waitUntilSaid(example, "the clock of the host is moved on", (output) => output.includes("ms ahead"));
@@ -146,7 +146,7 @@ describeWithChromium("a company's page in Chromium", () => {
     await waitFor("the host says why", () => said.test(example.output()));
   });
 
-  it("cannot be used by a page of another origin with the viewer's cookie", async () => {
+  it("refuses requests of another origin with the cookie of the viewer", async () => {
     await openAsAnn("");
     const other = await servePage("");
     closeLater(() => other.close());
@@ -160,13 +160,13 @@ describeWithChromium("a company's page in Chromium", () => {
       form.submit();
     }, `${example.url}/session`);
     const answer = await answered;
-    // A page that is closed on its way to another site may never be.
+    // Closing a page during a navigation can hang.
     await page.waitForURL(`${example.url}/session`);
     expect((await answer.request().allHeaders())["cookie"]).toMatch(/^login=/);
     expect(answer.status()).toBe(403);
   });
 
-  it("never has the API token or the group's token, nor sends them", async () => {
+  it("never receives or sends the API token or the token of the group", async () => {
     const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "acme" });
     const groupToken = userGroup?.token ?? "";
     expect(groupToken).toMatch(/^ugt_/);
@@ -174,20 +174,20 @@ describeWithChromium("a company's page in Chromium", () => {
     const all = [...(await traffic.texts()), kept].join("\n");
     for (const secret of [server.tokens.customer, groupToken, "ugt_", "ugk_", "discount"])
       expect(all).not.toContain(secret);
-    // The record is whole: pages, scripts, what was sent and what sessions say are in it.
+    // The record contains pages, scripts, requests and the claims of sessions.
     for (const known of ["<title>Dashboard</title>", "viewerSessionSource", "viewer=ann", "Bearer ey", '"plan":"gold"'])
       expect(all).toContain(known);
     expect(kept).toContain("login");
   });
 });
 
-/** What went between a browser and anybody. */
+/** The traffic of a browser. */
 interface Traffic {
-  /** The viewer sessions that were given. */
+  /** The created viewer sessions. */
   sessions(): readonly string[];
-  /** What dashboards were asked for, and their answers. */
+  /** The requests to dashboards, and their responses. */
   looks(): readonly { readonly session: string; readonly status: number }[];
-  /** Everything that was sent and received: URLs, headers, bodies and what is within sessions. */
+  /** All traffic: URLs, headers, bodies and the claims of sessions. */
   texts(): Promise<readonly string[]>;
 }
 
@@ -199,7 +199,7 @@ function recordTraffic(context: BrowserContext): Traffic {
     JSON.stringify([request.url(), await request.allHeaders(), request.postData()]);
   const received = async (response: Response) => {
     const request = response.request();
-    // What is not new or leads elsewhere has no body.
+    // Not Modified and redirects have no body.
     const body = response.status() === 200 ? await response.text() : "";
     if (response.url().endsWith("/dashboard") && request.method() === "GET") {
       const { authorization = "" } = await request.allHeaders();
@@ -210,7 +210,7 @@ function recordTraffic(context: BrowserContext): Traffic {
     return JSON.stringify([await response.allHeaders(), body, session && decodeJwt(session)]);
   };
   const record = (page: Page, text: Promise<string>) => {
-    // What a page was sending or getting when it was closed it never sent or had.
+    // Requests that were in flight at the close of a page have no response.
     const recorded = text.catch((error: unknown) => {
       if (page.isClosed()) return "";
       throw error;
@@ -222,7 +222,7 @@ function recordTraffic(context: BrowserContext): Traffic {
   return { sessions: () => sessions, looks: () => looks, texts: () => Promise.all(texts) };
 }
 
-/** What the page shows of its dashboard, by name. */
+/** Returns the values that the page shows, by name. */
 async function shownBy(page: Page): Promise<{ readonly [name: string]: string }> {
   const cells = await page.locator("#dashboard > *").allTextContents();
   return Object.fromEntries(cells.flatMap((cell, i) => (i % 2 === 0 ? [[cell, cells[i + 1] ?? ""]] : [])));

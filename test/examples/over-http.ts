@@ -8,13 +8,13 @@ import { sharedServer } from "../support/opened.ts";
 import { grpcClients } from "../support/rpc.ts";
 import { type CopiedExample, type RunningExample, settingsOf, startExample } from "./example.ts";
 
-/** The paths of dashboards, and whether each sees at once that a session was ended. */
+/** The paths of dashboards, and whether each one rejects a revoked session at once. */
 const DASHBOARDS = [
   { path: "/asks/dashboard", asks: true },
   { path: "/verifies/dashboard", asks: false },
 ];
 
-/** What the example with Express does over HTTP. @param command starts the one that is copied */
+/** Tests the Express example over HTTP. @param command starts the copied example */
 export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonly string[]): void {
   const server = sharedServer();
   const example = forSuite(
@@ -23,12 +23,12 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
   );
 
   describe("its back end", () => {
-    it("gives no viewer session to nobody", async () => {
+    it("returns 401 instead of a session if nobody is logged in", async () => {
       expect((await post(example, "/session")).status).toBe(401);
       expect((await post(example, "/login", { form: "viewer=mallory" })).status).toBe(400);
     });
 
-    it("gives viewer sessions, each another one, and no token", async () => {
+    it("returns a new viewer session each time, and no token", async () => {
       const login = await logIn(example, "ann");
       const answers = [await post(example, "/session", { login }), await post(example, "/session", { login })];
       const sessions = answers.map(({ body }) => (JSON.parse(body) as { session: string }).session);
@@ -42,13 +42,13 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       for (const token of [server.tokens.customer, await groupToken("acme")]) expect(said).not.toContain(token);
     });
 
-    it("takes nothing that another site's page sends with the viewer's cookie", async () => {
+    it("refuses requests of another site with the cookie of the viewer", async () => {
       const login = await logIn(example, "ann");
       for (const path of ["/session", "/login", "/logout"]) {
         const site = "cross-site";
         const told = await post(example, path, { login, form: "viewer=eve", site, origin: "https://evil.example.com" });
         expect(told.status, path).toBe(403);
-        // A page on another port is of the same site.
+        // A page on another port belongs to the same site.
         const near = { site: "same-site", origin: example.dashboardsUrl };
         expect((await post(example, path, { login, form: "viewer=eve", ...near })).status, path).toBe(403);
         const old = { site: undefined, origin: "https://evil.example.com" };
@@ -57,7 +57,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       expect(decodeJwt(await sessionOf(example, login))["vid"]).toBe("ann");
     });
 
-    it("forgets who logs out", async () => {
+    it("ends the login at logout", async () => {
       const login = await logIn(example, "ann");
       expect((await post(example, "/logout", { login })).status).toBe(303);
       expect((await post(example, "/session", { login })).status).toBe(401);
@@ -71,7 +71,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       return { status: answer.status, body: (await answer.json()) as unknown };
     };
 
-    it("shows a viewer's properties, and no other viewer's", async () => {
+    it("shows the properties of its viewer only", async () => {
       const [ann, eve] = [await logIn(example, "ann"), await logIn(example, "eve")];
       expect(await look(`Bearer ${await sessionOf(example, ann)}`)).toEqual({
         status: 200,
@@ -83,7 +83,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       });
     });
 
-    it("shows nothing without a viewer session, to another page, and for a token", async () => {
+    it("shows nothing without a viewer session, to another page, or for a token", async () => {
       const session = await sessionOf(example, await logIn(example, "ann"));
       expect((await look(undefined)).status).toBe(401);
       expect((await look(`Bearer ${session}x`)).status).toBe(401);
@@ -92,7 +92,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       expect((await look(`Bearer ${server.tokens.customer}`)).status).toBe(401);
     });
 
-    it(`${asks ? "shows nothing" : "still shows it"} once the session was ended`, async () => {
+    it(`${asks ? "shows nothing" : "still shows it"} after the revocation of the session`, async () => {
       const session = await sessionOf(example, await logIn(example, "bob"));
       expect((await look(`Bearer ${session}`)).status).toBe(200);
       await adminOf(server.url).revokeViewerSessions({
@@ -103,7 +103,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       expect((await look(`Bearer ${session}`)).status).toBe(asks ? 401 : 200);
     });
 
-    it("may be read by the page, and by no other", async () => {
+    it("can be read only by its page", async () => {
       const preflight = async (origin: string) => {
         const headers = {
           origin,
@@ -118,7 +118,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
     });
   });
 
-  it("says what is missing when it has no API token", async () => {
+  it("exits with an error that names API_TOKEN if it is not set", async () => {
     const { API_TOKEN: _, ...env } = settingsOf(server);
     const started = newProcess(startProcess(command, { cwd: copied.folder, env }));
     expect(await started.exited()).not.toBe(0);
@@ -126,7 +126,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
     expect(started.output()).not.toMatch(/^\s+at /m);
   });
 
-  it("tells the log why it gives no sessions, and the page only that", async () => {
+  it("logs why it cannot create a session, and sends only the status to the page", async () => {
     const broken = await startExample(command, {
       cwd: copied.folder,
       env: { ...settingsOf(server), API_TOKEN: "test-unknown-token" },
@@ -146,10 +146,10 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
 }
 
 interface PostOptions {
-  /** The cookie of whoever is logged in. */
+  /** The cookie of the login. */
   readonly login?: string;
   readonly form?: string;
-  /** What a browser tells of the page that sends it. Default: the example's own page. */
+  /** Headers of the browser for the sending page. Default: the page of the example. */
   readonly site?: string | undefined;
   readonly origin?: string;
 }
@@ -166,7 +166,7 @@ async function post({ url }: Pick<RunningExample, "url">, path: string, options:
   return { status: answer.status, headers: answer.headers, body: await answer.text() };
 }
 
-/** Logs in; gives the cookie. */
+/** Logs in. Returns the cookie. */
 async function logIn(example: Pick<RunningExample, "url">, viewer: string): Promise<string> {
   const { status, headers } = await post(example, "/login", { form: `viewer=${viewer}` });
   expect(status).toBe(303);
