@@ -20,7 +20,7 @@ const USAGE = `Usage: npm run bench -- [what] [options]
 Options of the first two:
   --calls KEYS          comma list of ${CALLS.join(", ")}
   --runtimes KEYS       comma list of ${RUNTIMES.join(", ")} (default: all that are there)
-  --rounds N            how often every server is started anew
+  --rounds N            how often every server is started again
   --turns N             turns of each server, for each call, in each round
   --quick               short turns, to see that it works
   --json FILE           keep the raw figures

@@ -24,7 +24,7 @@ const EXPLANATION = `- **bytes a group**: what Redis' \`used_memory\` has grown 
   that a caller gave and gets.
 - **compact**: how many of the groups are a \`listpack\` to Redis, by a sample.
 - **p50, p99**: of calls to the store one at a time, groups picked at random. **CPU µs**: of the calling process and of
-  Redis, a call, with 64 under way.`;
+  Redis, a call, with 64 in flight.`;
 
 interface Size {
   readonly groups: number;
