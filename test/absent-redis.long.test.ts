@@ -14,7 +14,7 @@ import { type ServerProcess, tokenKey } from "./support/server.ts";
 
 const TOKEN = "0123456789abcdef";
 
-describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it starts", (runtime) => {
+describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (runtime) => {
   const launched = async (redisUrl: string, env: { [name: string]: string } = {}) => {
     const port = await freePort();
     const settings = { PORT: String(port), API_TOKENS: `e=${TOKEN}`, LOG_LEVEL: "debug", REDIS_TIMEOUT: "1s" };
@@ -25,7 +25,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it sta
   const says = (server: ServerProcess, text: string) => server.log().filter(({ msg }) => msg.startsWith(text));
   const isAlive = (server: ServerProcess & { url: string }) =>
     waitFor("it is alive", async () => (await http1(server.url, "/healthz").catch(() => undefined))?.status === 200);
-  /** A Redis that was there, and is not any more. */
+  /** A Redis that was killed. */
   const absentRedis = async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     await redis.kill();
@@ -33,7 +33,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it sta
   };
 
   it.each([1, 3])(
-    "is alive, reports that it waits in one line, and serves when Redis comes: %i workers",
+    "is alive, reports in one line that it waits, and serves once Redis starts: %i workers",
     async (workers) => {
       const redis = await absentRedis();
       const server = await launched(redis.url, { WORKERS: String(workers) });
@@ -50,16 +50,16 @@ describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it sta
         metadata: { outcome: "not_made" },
       });
       if (workers > 1)
-        await waitFor("all wait", async () => (await metricsOf(server))("ugs_ready", { kind: "reads" }) === 0);
+        await waitFor("all workers wait", async () => (await metricsOf(server))("ugs_ready", { kind: "reads" }) === 0);
       expect((await metricsOf(server))("ugs_ready", { kind: "reads" })).toBe(0);
       expect(says(server, "waiting for Redis")).toMatchObject([{ error: expect.stringContaining("ECONNREFUSED") }]);
       expect(says(server, "listening")).toEqual([]);
       await redis.restart();
-      await waitFor("it serves", () => says(server, "listening").length === 1);
+      await waitFor("it is ready", () => says(server, "listening").length === 1);
       const again = says(server, "Redis connection failed").filter(({ error }) => String(error).includes("REFUSED"));
       expect(again).toEqual([]);
       await waitUntilReady(server);
-      await waitFor("groups are made", () => succeeds(groups.getUserGroup({ userGroupId: "a" })));
+      await waitFor("groups are created", () => succeeds(groups.getUserGroup({ userGroupId: "a" })));
       server.signal("SIGTERM");
       expect(await server.exited()).toBe(0);
     },
@@ -69,11 +69,11 @@ describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it sta
     ["a wrong password", {}, /refuses the user or password/],
     ["another key", { TOKEN_KEYS: tokenKey("test", 8) }, /TOKEN_KEYS holds another key test/],
     ["another layout", {}, /layout 99/],
-  ])("ends when Redis comes and there is %s", async (what, env: { [name: string]: string }, text) => {
+  ])("exits if Redis starts and there is %s", async (what, env: { [name: string]: string }, text) => {
     const password = "right-password-0001";
     const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
     const before = await launched(redis.url);
-    await waitFor("it serves", () => says(before, "listening").length === 1);
+    await waitFor("it is ready", () => says(before, "listening").length === 1);
     await before.stop();
     if (what === "another layout") await newOperator(redis).set("ug:format", "99");
     await redis.kill();
@@ -87,15 +87,15 @@ describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it sta
     expect(says(server, "listening")).toEqual([]);
   });
 
-  it("serves nobody before the data of a Redis that hangs at the start is checked", async () => {
+  it("is not ready before it has checked the data of a Redis that hangs at the start", async () => {
     const redis = await newRedis();
     const before = await launched(redis.url);
-    await waitFor("it serves", () => says(before, "listening").length === 1);
+    await waitFor("it is ready", () => says(before, "listening").length === 1);
     await before.stop();
     const proxy = await newProxy(redis);
     proxy.holdFrom("ug:token-keys");
     const server = await launched(proxy.url, { TOKEN_KEYS: tokenKey("test", 8) });
-    await waitFor("it cannot check", () => says(server, "Redis does not answer for").length > 0);
+    await waitFor("the check fails", () => says(server, "Redis does not answer for").length > 0);
     await isAlive(server);
     await waitUntilReady(server, false);
     proxy.allow(Number.POSITIVE_INFINITY);
@@ -104,13 +104,13 @@ describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it sta
     expect(says(server, "listening")).toEqual([]);
   });
 
-  it("logs each failure of a connection once while Redis does not answer", async () => {
+  it("logs each connection error once while Redis does not respond", async () => {
     const redis = await newRedis();
     const proxy = await newProxy(redis);
     let tries = 0;
     const silent = await newListener(createServer(() => void tries++));
     const server = await launched(proxy.url);
-    await waitFor("it serves", () => says(server, "listening").length === 1);
+    await waitFor("it is ready", () => says(server, "listening").length === 1);
     proxy.switchTo(Number(new URL(silent).port));
     await redis.kill();
     await waitFor("it has tried often", () => tries >= 6, 30_000);
@@ -119,7 +119,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s whose Redis is away when it sta
     expect(errors).toEqual([...new Set(errors)]);
   });
 
-  it("ends at a signal while it waits", async () => {
+  it("exits on a signal while it waits", async () => {
     const server = await launched((await absentRedis()).url);
     await isAlive(server);
     server.signal("SIGTERM");

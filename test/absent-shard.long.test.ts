@@ -11,7 +11,7 @@ import { ask, type TestRedis } from "./support/redis.ts";
 import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** A Cluster whose shards stay away: nothing takes their place within the test. */
+/** A Cluster without replicas, so failed shards stay unavailable. */
 async function newShards(): Promise<{
   url: string;
   masters: readonly TestRedis[];
@@ -21,7 +21,7 @@ async function newShards(): Promise<{
   const masterOf = await cluster.masters();
   const format = masterOf("ug:format");
   const others = [...new Set(Array.from({ length: 100 }, (_, i) => masterOf(`${i}`)))].filter((one) => one !== format);
-  // The first has the layout.
+  // The first master has the layout.
   const masters = [format, ...others];
   const env = (i: number) => {
     for (let n = 0; ; n++) if (masterOf(environmentKey(candidateOf(`e${n}/`, 0))) === masters[i]) return `e${n}`;
@@ -32,15 +32,15 @@ async function newShards(): Promise<{
 
 const TOKENS = Array.from({ length: 3 }, (_, i) => `api-token-of-environment-${i}`);
 
-/** Which of 60 groups are answered. */
+/** The groups out of 60 that are served. */
 async function answered(server: TestServer, token: string): Promise<readonly boolean[]> {
   const { groups } = grpcClients(server, token);
   const ids = Array.from({ length: 60 }, (_, i) => `group ${i}`);
   return Promise.all(ids.map((userGroupId) => succeeds(groups.getUserGroup({ userGroupId }))));
 }
 
-describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a Cluster are away", (runtime) => {
-  it("serves the slots that are there, says which are not, and serves them when they come", async () => {
+describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a Cluster are unavailable", (runtime) => {
+  it("serves the available slots, reports the others, and serves them once they are available", async () => {
     const { url, masters, env } = await newShards();
     const API_TOKENS = TOKENS.map((token, i) => `${env(i)}=${token}`).join();
     const settings = { ...ADMIN_ENV, REDIS_TIMEOUT: "1s", API_TOKENS };
@@ -56,14 +56,15 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a C
     const [hung, killed] = masters as [TestRedis, TestRedis];
     hung.freeze();
     await killed.kill();
-    // The addresses of the shards that are away come first in REDIS_URL.
+    // REDIS_URL begins with the addresses of the unavailable shards.
     const server = await start();
     const warned = server.log().find(({ msg }) => msg.startsWith("started without some shards"));
     expect([...((warned?.["nodes"] ?? []) as string[])].sort()).toEqual(
       [hung, killed].map(({ port }) => `127.0.0.1:${port}`).sort(),
     );
     await waitUntilReady(server);
-    // All of an environment is on one shard, so it is served as a whole, also by the API tokens that it has issued, or not at all.
+    // All data of an environment is on one shard, so it is served completely, including its issued API tokens, or not
+    // at all.
     for (const token of [TOKENS[2] ?? "", issued]) expect(await answered(server, token)).not.toContain(false);
     for (const token of [TOKENS[0] ?? "", issuedAway]) {
       const { groups } = grpcClients(server, token);
@@ -72,15 +73,15 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts while shards of a C
     hung.thaw();
     await killed.restart();
     for (const token of TOKENS)
-      await waitFor("all is served", async () => !(await answered(server, token)).includes(false));
-    await waitFor("the rest is checked", () =>
+      await waitFor("all groups are served", async () => !(await answered(server, token)).includes(false));
+    await waitFor("the other shards are checked", () =>
       server.log().some(({ msg }) => msg === "Redis holds what this process needs of it"),
     );
   });
 });
 
-describeWithRedis("what a shard holds that was away at the start", () => {
-  it("ends the process at once when it has another layout, with what to do", async () => {
+describeWithRedis("the data of a shard that was unavailable at the start", () => {
+  it("exits if that shard has another layout, with what to do", async () => {
     const { url, masters, env } = await newShards();
     const settings = { REDIS_TIMEOUT: "1s", API_TOKENS: `${env(1)}=${TOKENS[1]}` };
     const [format] = masters as [TestRedis];

@@ -13,7 +13,7 @@ const CALLS: readonly (readonly [string, (client: ServiceClient, headers: CallHe
 
 describeMatrix((place, row) => {
   describe("without a valid API token", () => {
-    it.each(CALLS)("refuses %s", async (name, call) => {
+    it.each(CALLS)("rejects %s", async (name, call) => {
       const { client, server, as } = place;
       const { customer } = server.tokens;
       const cases: readonly (readonly [CallHeaders, string])[] = [
@@ -26,7 +26,7 @@ describeMatrix((place, row) => {
         [{ authorization: `Token ${customer.slice(0, -1)}` }, "UNKNOWN"],
         [{ authorization: `Token ${newApiToken()}` }, "UNKNOWN"],
         [{ "explo-authorization": `Token ${newApiToken()}` }, "UNKNOWN"],
-        // The header that is there first counts: a bad one is not made good by the other.
+        // The first header counts: a valid second one does not replace an invalid first one.
         [{ authorization: "Token unknown", "explo-authorization": `Token ${customer}` }, "UNKNOWN"],
       ];
       for (const [headers, reason] of cases) {
@@ -45,7 +45,7 @@ describeMatrix((place, row) => {
       expect((await failureOf(updated)).fields.code).toBe("not_found");
     });
 
-    it("refuses a user group token as an API token, and an API token as a user group token", async () => {
+    it("rejects a user group token as an API token, and an API token as a user group token", async () => {
       const { client, reference, server, as } = place;
       const { group } = await reference.getUserGroup({ userGroupId: newId() }, as.customer);
       for (const [, call] of CALLS) {
@@ -56,14 +56,14 @@ describeMatrix((place, row) => {
       expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND" });
     });
 
-    it("says nothing of what else is wrong with a request", async () => {
+    it("does not reveal other errors of the request", async () => {
       const { client } = place;
       const { fields } = await failureOf(client.getUserGroup({ userGroupId: "" }, {}));
       expect(fields).toMatchObject({ code: "unauthenticated", violations: [] });
     });
   });
 
-  it("takes an API token by every scheme and header that clients have", async () => {
+  it("accepts an API token with every scheme and header that clients use", async () => {
     const { client, server } = place;
     const userGroupId = newId();
     const { customer } = server.tokens;
@@ -83,7 +83,7 @@ describeMatrix((place, row) => {
   });
 
   describe("environments", () => {
-    it("share ids, but not groups", async () => {
+    it("can use the same ids for different groups", async () => {
       const { client, reference, as } = place;
       const userGroupId = newId();
       const tokens = new Set<string>();
@@ -107,7 +107,7 @@ describeMatrix((place, row) => {
       expect(group).toMatchObject({ name: "one", mapping: { name: "one" } });
     });
 
-    it("tell nothing of each other's groups and tokens, and change none", async () => {
+    it("reveal nothing about each other's groups and tokens, and change none", async () => {
       const { client, reference, as } = place;
       const userGroupId = newId();
       const { group } = await reference.getUserGroup({ userGroupId, name: "Mine" }, as.customer);
@@ -127,7 +127,7 @@ describeMatrix((place, row) => {
     });
   });
 
-  it("gives back the request id that a caller sends, and makes one otherwise", async () => {
+  it("returns the request id of the caller, or creates one", async () => {
     const { client, as } = place;
     const headers = { ...as.customer, "x-request-id": "caller/1" };
     expect((await client.getUserGroup({ userGroupId: "a" }, headers)).requestId).toBe("caller/1");
@@ -144,7 +144,7 @@ describeMatrix((place, row) => {
 
   const { openGzip } = row;
   if (openGzip) {
-    it("takes and gives gzip", async () => {
+    it("supports gzip in both directions", async () => {
       const { server, reference, as } = place;
       const client = openGzip(server.url);
       const userGroupId = newId();
@@ -156,7 +156,7 @@ describeMatrix((place, row) => {
       expect((await client.resolveViewer({ token: group.token }, as.customer)).viewer.properties).toEqual(properties);
       const failure = await failureOf(client.updateUserGroup({ userGroupId, name: "é".repeat(300) }, as.customer));
       expect(failure.fields.violations.map(({ field }) => field)).toEqual(["name"]);
-      // What is small when it is compressed may still be too large.
+      // A small compressed message can still be too large.
       const bomb = await failureOf(client.updateUserGroup({ userGroupId, name: "n".repeat(2 ** 21) }, as.customer));
       expect(bomb.fields).toMatchObject({ code: "resource_exhausted", reason: "MESSAGE_TOO_LARGE" });
       client.close();

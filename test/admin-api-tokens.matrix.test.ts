@@ -56,7 +56,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       expect(await failureOf(admin(newApiToken()).getCaller({}))).toEqual(REFUSED);
     });
 
-    it("are looked up by their texts, which no answer repeats", async () => {
+    it("are looked up by their secrets, which no response repeats", async () => {
       const { token, id } = await issueToken(server, "read");
       const issued = await admin().lookupApiToken({ token });
       expect(issued).toMatchObject({
@@ -82,7 +82,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
         expect(await failureOf(admin().lookupApiToken({ token: unknown }))).toEqual(NOT_FOUND);
       }
       expect(await failureOf(admin().lookupApiToken({ token: newUserGroupToken() }))).toEqual(INVALID);
-      // An admin sees those of its own environment.
+      // An admin finds only those of its own environment.
       const own = admin((await issueToken(server, "admin")).token);
       expect((await own.lookupApiToken({ token })).apiToken?.id).toBe(id);
       expect((await own.lookupApiToken({ token: server.tokens.customer })).source).toBe(Source.API_TOKENS);
@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       }
     });
 
-    it("last no longer than those that make them, whatever these try", async () => {
+    it("cannot create or extend API tokens beyond their own expiry time", async () => {
       const environment = customerOf(server);
       const expireTime = inFuture(HOUR_MS);
       const create = (by: ReturnType<typeof admin>, given: object) =>
@@ -119,19 +119,19 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
           expect(await failureOf(own.updateApiToken({ apiTokenId, ...update }))).toEqual(INVALID);
         }
       }
-      // With the new text of one that lasts it would last as long.
+      // With the new secret of a longer-lived token, the caller would outlive its own token.
       const lasting = await create(admin(), { environment });
       const outlives = { code: "PermissionDenied", reason: "API_TOKEN_OUTLIVES_CALLER" };
       expect(await failureOf(own.rotateApiToken({ apiTokenId: lasting.apiToken?.id ?? "" }))).toEqual(outlives);
       const previousTokenTtl = durationFromMs(60_000);
       const next = await own.rotateApiToken({ apiTokenId: id, previousTokenTtl });
       expect(millis(next.apiToken?.expireTime)).toBe(millis(expireTime));
-      // A text that was replaced gets no hold of its successor.
+      // A replaced secret does not find its successor.
       expect(millis((await own.getCaller({})).expireTime)).toBe(millis(next.apiToken?.graceExpireTime));
       expect(await failureOf(own.rotateApiToken({ apiTokenId: id }))).toEqual(outlives);
     });
 
-    it("are updated by a mask, and rotated, which their events tell", async () => {
+    it("are updated with a mask, and rotated, and the events report it", async () => {
       const environment = customerOf(server);
       const { token, id } = await issueToken(server, "admin");
       const update = (given: object) => admin().updateApiToken({ environment, apiTokenId: id, ...given });
@@ -174,7 +174,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       expect(await failureOf(admin().rotateApiToken(unknown))).toEqual(NOT_FOUND);
     });
 
-    it("are ended with all that they made, and listed by what they are", async () => {
+    it("are revoked with all tokens that they issued, and listed by their properties", async () => {
       const environment = customerOf(server);
       const { token, id } = await issueToken(server, "admin");
       const child = await admin(token).createApiToken({ displayName: "child", role: Role.ADMIN });
@@ -207,7 +207,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
     });
   });
 
-  it("of an admin are managed in its own environment alone", async () => {
+  it("of an admin are managed only in its own environment", async () => {
     const own = adminOf(server.url, (await issueToken(server, "admin")).token);
     const { id } = await issueToken(server, "read");
     const environment = { name: server.environment, tag: ApiEnvironmentTag.TESTING };
@@ -228,7 +228,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
       (await adminOf(server.url).listApiTokens({ environment, pageSize: 1000, ...filter })).apiTokens;
     const ids = async (filter: object) => (await list(filter)).map(({ id }) => id);
     const since = timestampFromMs(Date.now() - 60_000);
-    await waitFor("the use is noted", async () => (await ids({ usedSince: since })).includes(used.id));
+    await waitFor("the use is recorded", async () => (await ids({ usedSince: since })).includes(used.id));
     expect(await ids({ usedSince: since })).not.toContain(unused.id);
     const uses = (await list({})).filter(({ id }) => [used.id, unused.id].includes(id)).map((one) => one.lastUseTime);
     expect(uses.map((time) => time !== undefined).sort()).toEqual([false, true]);
@@ -238,7 +238,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
 });
 
 describeWithRedis("changes of API tokens", () => {
-  it("are believed by every worker at once", async () => {
+  it("take effect at every worker at once", async () => {
     const redis = await newRedis();
     const options = { redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" } };
     const one = await newServer(options);
@@ -253,9 +253,9 @@ describeWithRedis("changes of API tokens", () => {
     await adminOf(one.url).updateApiToken({ environment, apiTokenId: id, displayName: "new" });
     await waitFor("the name is new", async () => (await caller()).displayName === "new");
     await adminOf(one.url).updateApiToken({ environment, apiTokenId: id, expireTime: inFuture(HOUR_MS) });
-    await waitFor("the end is new", async () => (await caller()).expireTime !== undefined);
+    await waitFor("the expiry time is new", async () => (await caller()).expireTime !== undefined);
     const next = await adminOf(one.url).rotateApiToken({ environment, apiTokenId: id });
-    await waitFor("the text before has ended", async () => !(await succeeds(caller())));
+    await waitFor("the old secret is revoked", async () => !(await succeeds(caller())));
     expect(await failureOf(caller())).toEqual(REFUSED);
     expect((await failureOf(grpcClients(two, next.token).viewers.resolveViewer({ token: "x" }))).code).toBe("NotFound");
     await endSoon(one, id);

@@ -25,11 +25,11 @@ const TOKEN = newUserGroupToken();
 const PAGED = ["ListUserGroups", "ExportUserGroups"] as const;
 const BY_ID = ["LookupUserGroup", "DeleteUserGroup", "RevokeUserGroupTokens"] as const;
 
-/** Requests in JSON, and the field that is at fault. */
+/** Requests in JSON, and the invalid field. */
 const REFUSED: readonly (readonly [method: string, fields: object, field: string])[] = [
   ...PAGED.flatMap((method) => [
     ...[-1, 1001, 2 ** 31 - 1].map((pageSize) => [method, { pageSize }, "page_size"] as const),
-    // No base64url; padded; of other lists; more than one way to write it; not UTF-8; too long.
+    // Not base64url; padded; from other lists; a non-canonical encoding; not UTF-8; too long.
     ...["!", "YQ==", "YR", "_w", base64("id"), base64("acme/"), base64("x".repeat(12)), base64("x".repeat(13))].map(
       (pageToken) => [method, { pageToken }, "page_token"] as const,
     ),
@@ -91,7 +91,7 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
   ],
 ];
 
-describe.each(RUNTIMES)("what the administration of user groups refuses on %s", (runtime) => {
+describe.each(RUNTIMES)("the administration of user groups on %s rejects", (runtime) => {
   const server = suiteServer({ runtime, env: ADMIN_ENV });
 
   const send = (method: string, body: string | Uint8Array, type = "application/json") => {
@@ -126,11 +126,11 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     for (const providedIdPrefix of ["", "g1", "h"]) {
       expect(await failureOf(admin.listUserGroups({ ...page, providedIdPrefix, pageToken }))).toEqual(refused);
     }
-    // The size may be another one.
+    // The page size may differ.
     expect((await admin.listUserGroups({ ...page, pageSize: 1000, pageToken })).userGroups).toHaveLength(9);
   });
 
-  it("a page token of audit events of another filter", async () => {
+  it("a page token of audit events with another filter", async () => {
     const admin = adminOf(server.url);
     const environment = { name: `e${crypto.randomUUID().slice(0, 8)}` };
     await admin.createEnvironment({ environment });
@@ -153,7 +153,7 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     expect((await admin.listAuditEvents({ ...page, pageSize: 1000, pageToken })).auditEvents.length).toBeGreaterThan(0);
   });
 
-  it("counts what became of the groups of an import, and warns once of those that failed", async () => {
+  it("counts the results of an import, and logs one warning about failed groups", async () => {
     const admin = adminOf(server.url);
     const environment = { name: `e${crypto.randomUUID().slice(0, 8)}` };
     await admin.createEnvironment({ environment });
@@ -173,7 +173,7 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     const request = { environment, userGroups, snapshotTime: timestampNow() };
     await admin.importUserGroups(request, { headers: { "x-request-id": "of-the-import" } });
     expect((await counts()).map((now, i) => now - (before[i] ?? 0))).toEqual([5, 1, 2, 1]);
-    await waitFor("it is warned of", () => warnings().length > known);
+    await waitFor("the warning is logged", () => warnings().length > known);
     expect(warnings().slice(known)).toMatchObject([
       {
         level: "warn",
@@ -186,8 +186,8 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     expect(server.output()).not.toContain(broken);
   });
 
-  it("no import at all where one group is at fault, and quotes no token", async () => {
-    const token = "a token that is not one";
+  it("an entire import if one group is invalid, without quoting a token", async () => {
+    const token = "an invalid token";
     const userGroups_ = [...groups(3), { providedId: "z", token }];
     const request = { environment: customerOf(server), userGroups: userGroups_, snapshotTime };
     const answer = await send("ImportUserGroups", JSON.stringify(request));
@@ -198,7 +198,7 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     expect(userGroups).toEqual([]);
   });
 
-  it("a request of repeated properties costs no more than its bytes", async () => {
+  it("a request with repeated properties costs no more than its bytes", async () => {
     const one = (properties: object): Uint8Array => {
       const init: MessageInitShape<typeof ImportUserGroupsRequestSchema> = {
         environment: customerOf(server),
@@ -207,7 +207,7 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
       return toBinary(ImportUserGroupsRequestSchema, create(ImportUserGroupsRequestSchema, init));
     };
     const many = one(Object.fromEntries(Array.from({ length: 3000 }, (_, i) => [`k${i}`, i])));
-    // The same group again and again, with properties that are empty.
+    // The same group many times, with empty properties.
     const body = Buffer.concat([many, ...Array.from({ length: 400 }, () => one({}))]);
     const started = performance.now();
     const answer = await send("ImportUserGroups", body, "application/proto");
@@ -215,7 +215,7 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     expect(performance.now() - started).toBeLessThan(10_000);
   });
 
-  it("takes what is at the bounds", async () => {
+  it("accepts values at the limits", async () => {
     const admin = adminOf(server.url);
     const environment = { name: `e${crypto.randomUUID().slice(0, 8)}` };
     await admin.createEnvironment({ environment });
@@ -243,7 +243,7 @@ describe.each(RUNTIMES)("what the administration of user groups refuses on %s", 
     });
   });
 
-  it("a foreign token that nobody has is unknown, whatever it looks like", async () => {
+  it("an unknown token of another system is unknown, whatever its format", async () => {
     const { groups: own, viewers } = grpcClients(server);
     for (const value of ["-".repeat(12), "__proto__", "{}", "*", "foreign:x", "a".repeat(1024), "é"]) {
       const unknown = { code: "NotFound", reason: "TOKEN_NOT_FOUND" };

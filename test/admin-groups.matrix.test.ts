@@ -15,7 +15,7 @@ let lastId = 0;
 const newId = () => `admin group ${++lastId}/é{x}`;
 const newToken = () => `other-system.${crypto.randomUUID()}`;
 
-/** An API token of role admin, for a suite. */
+/** Creates an API token of role admin for a suite. */
 function newAdminToken(server: TestServer) {
   return forSuite(
     async () => ({ text: (await issueToken(server, "admin")).token }),
@@ -29,7 +29,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
   const admin = () => root(adminToken.text);
   const own = () => grpcClients(server);
 
-  it("shows a group to operators without its token, and never creates one", async () => {
+  it("returns a group to operators without its token, and never creates one", async () => {
     const userGroupId = newId();
     const missing = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
     for (const call of [admin().lookupUserGroup, admin().deleteUserGroup, admin().revokeUserGroupTokens]) {
@@ -52,7 +52,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(after?.tokenCreateTime).toEqual(after?.lastRotationTime);
   });
 
-  it("shows the group of a token or a viewer session without its token, in its environment alone", async () => {
+  it("returns the group of a token or viewer session without its token, only in its environment", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId, name: "N" });
     const token = userGroup?.token ?? "";
@@ -86,7 +86,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(admin().lookupUserGroupToken({ token: session }))).reason).toBe("VIEWER_SESSION_ENDED");
   });
 
-  it("revokes tokens with a grace period, in which viewer sessions stay", async () => {
+  it("revokes tokens with a grace period, in which viewer sessions stay valid", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId });
     const token = userGroup?.token ?? "";
@@ -102,7 +102,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await failureOf(tooLong)).code).toBe("InvalidArgument");
   });
 
-  it("deletes a group under its etag, and that of a token, and asks which one is meant", async () => {
+  it("deletes a group with a matching etag, or by token, and requires exactly one of id and token", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId });
     const { userGroup: changed } = await own().groups.updateUserGroup({ userGroupId, name: "N" });
@@ -122,7 +122,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(await failureOf(admin().deleteUserGroup({ currentToken }))).toEqual(gone);
   });
 
-  it("revokes tokens once under a request id, and GetUserGroup alone hands out the fresh one", async () => {
+  it("revokes tokens once per request id, and only GetUserGroup returns the new token", async () => {
     const userGroupId = newId();
     const { userGroup } = await own().groups.getUserGroup({ userGroupId });
     const token = userGroup?.token ?? "";
@@ -136,7 +136,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     for (const each of [token, now?.token]) expect(text).not.toContain(each);
   });
 
-  it("imports groups with their tokens, tells of each, and can be repeated", async () => {
+  it("imports groups with their tokens, reports each result, and can be repeated", async () => {
     const [first, second, third, taken] = [newId(), newId(), newId(), newId()];
     await own().groups.getUserGroup({ userGroupId: third, name: "other" });
     const token = newToken();
@@ -187,7 +187,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect((await own().viewers.resolveViewer({ token: younger })).tokenExpireTime).toBeDefined();
   });
 
-  it("lists and exports pages with every group once", async () => {
+  it("lists and exports every group once, page by page", async () => {
     const prefix = `${newId()}:`;
     const ids = Array.from({ length: 25 }, (_, i) => `${prefix}${String.fromCodePoint(0x1f300 + i)}`);
     await admin().importUserGroups({
@@ -211,7 +211,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(exported[0]?.apiEnvironmentTag).toBe(ApiEnvironmentTag.CUSTOMER);
   });
 
-  it("exports tokens on request, and says of which groups in the audit trail", async () => {
+  it("exports tokens on request, and records the groups in the audit trail", async () => {
     const prefix = `${newId()} ,`;
     const groups = await Promise.all([1, 2, 3].map((i) => own().groups.getUserGroup({ userGroupId: prefix + i })));
     const tokens = groups.map(({ userGroup }) => userGroup?.token);
@@ -243,7 +243,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 describeServers((server) => {
   const adminToken = newAdminToken(server);
 
-  it("acts on the environment of the API token, which another one does not reach", async () => {
+  it("acts only on the environment of the API token", async () => {
     const userGroupId = newId();
     await grpcClients(server).groups.getUserGroup({ userGroupId });
     const admin = adminOf(server.url, adminToken.text);
@@ -266,7 +266,7 @@ describeServers((server) => {
     );
   });
 
-  it("writes an event for each group that changes, with the names of what changed, and none for what does not", async () => {
+  it("writes an event with the changed fields for each changed group, and none for others", async () => {
     const admin = adminOf(server.url, adminToken.text);
     const [a, b] = [newId(), newId()];
     const token = newToken();
@@ -294,7 +294,7 @@ describeServers((server) => {
   });
 });
 
-/** Every method, called by an admin for an environment. */
+/** Calls of every method by an admin of an environment. */
 function calls(userGroupId: string) {
   type Admin = Client<typeof AdminService>;
   const of = (call: (admin: Admin, request: object) => Promise<unknown>) => (admin: Admin, environment?: object) =>

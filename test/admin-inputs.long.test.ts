@@ -18,7 +18,7 @@ const PATH = "/usergroup.admin.v1.AdminService/";
 const text = (length: number) => "x".repeat(length);
 const base64 = (value: string) => Buffer.from(value).toString("base64url");
 
-/** Requests in JSON, and the field that is at fault. The environment is there unless the case has one. */
+/** Requests in JSON, and the invalid field. The environment is valid unless the case has its own. */
 const REFUSED: readonly (readonly [method: string, fields: object, field: string])[] = [
   ["CreateEnvironment", { environment: null }, "environment"],
   ["DeleteEnvironment", { environment: null }, "environment"],
@@ -34,7 +34,7 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
     ["ListApiTokens", { pageSize }, "page_size"] as const,
     ["ListAuditEvents", { pageSize }, "page_size"] as const,
   ]),
-  // No base64url; padded; not what the other list gives; more than one way to write it; not UTF-8; too long.
+  // Not base64url; padded; from the other list; a non-canonical encoding; not UTF-8; too long.
   ...["!", "YQ==", base64("a/Customer/"), base64("../a"), "YR", "_w", text(2049)].flatMap((pageToken) => [
     ["ListEnvironments", { environment: undefined, pageToken }, "page_token"] as const,
     ["ListApiTokens", { pageToken }, "page_token"] as const,
@@ -78,7 +78,7 @@ const REFUSED: readonly (readonly [method: string, fields: object, field: string
   ["ListApiTokens", { creator: text(65) }, "creator"],
 ];
 
-describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
+describe.each(RUNTIMES)("AdminService on %s rejects", (runtime) => {
   const server = sharedServer({ runtime });
   const VALID = { displayName: "x", role: 1 };
 
@@ -102,7 +102,7 @@ describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
     expect(answer.status).toBe(400);
   });
 
-  it("a tag that there is not, by its name, instead of taking the environment without a tag", async () => {
+  it("an unknown tag by its name, instead of using the environment without a tag", async () => {
     const admin = adminOf(server.url);
     const name = `untagged-${runtime}`;
     await admin.createEnvironment({ environment: { name } });
@@ -114,10 +114,10 @@ describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
 
   it.each([
     ["seconds beyond the year 9999", { seconds: 253_402_300_800n, nanos: 0 }],
-    ["seconds beyond all numbers", { seconds: 2n ** 62n, nanos: 0 }],
-    ["nanoseconds below zero", { seconds: 253_402_300_700n, nanos: -1 }],
-    ["nanoseconds beyond a second", { seconds: 253_402_300_700n, nanos: 2_000_000_000 }],
-    ["seconds before all time", { seconds: -(2n ** 62n), nanos: 0 }],
+    ["seconds beyond the integer range", { seconds: 2n ** 62n, nanos: 0 }],
+    ["negative nanoseconds", { seconds: 253_402_300_700n, nanos: -1 }],
+    ["a second of nanoseconds", { seconds: 253_402_300_700n, nanos: 2_000_000_000 }],
+    ["seconds before the year 1", { seconds: -(2n ** 62n), nanos: 0 }],
   ])("a time with %s", async (_title, expireTime) => {
     const values: MessageInitShape<typeof CreateApiTokenRequestSchema> = {
       environment: customerOf(server),
@@ -140,7 +140,7 @@ describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
     }
   });
 
-  it("finds no API token by an id that is made to look like a key", async () => {
+  it("finds no API token by an id that looks like a Redis key", async () => {
     const { id } = await issueToken(server, "read");
     const admin = adminOf(server.url);
     const environment = customerOf(server);
@@ -157,7 +157,7 @@ describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
     expect((await admin.listApiTokens({ environment, pageSize: 1000 })).apiTokens.map((one) => one.id)).toContain(id);
   });
 
-  it("finds no events by a group or a caller that is made to look like a key", async () => {
+  it("finds no events by a group or caller that looks like a Redis key", async () => {
     const admin = adminOf(server.url);
     const environment = customerOf(server);
     await issueToken(server, "read");
@@ -171,7 +171,7 @@ describe.each(RUNTIMES)("what AdminService refuses on %s", (runtime) => {
     expect((await admin.listAuditEvents({ environment, endTime: ancient })).auditEvents).toEqual([]);
   });
 
-  it("a GET, for a token would then ride in a URL or an answer in a cache", async () => {
+  it("a GET, because a URL could contain a token, and a cache could store the response", async () => {
     for (const { name } of Object.values(AdminService.method)) {
       const answer = await http1(server.url, `${PATH}${name}?connect=v1&encoding=json&message=%7B%7D`, {
         headers: bearer(ADMIN_ENV.ADMIN_TOKEN),

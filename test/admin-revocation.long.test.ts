@@ -13,7 +13,7 @@ import { failureOf, grpcClients } from "./support/rpc.ts";
 import { type ServerOptions, startServer, type TestServer } from "./support/server.ts";
 import { keyOfApiToken } from "./support/stored-keys.ts";
 
-/** What a call with an API token ends with that needs Redis for nothing but the token: its request is invalid. */
+/** The result of an invalid request with a valid API token. Such a call needs Redis only for the token. */
 async function attempt(server: TestServer, token: string): Promise<string> {
   return (await failureOf(grpcClients(server, token).viewers.resolveViewer({ token: "" }))).code;
 }
@@ -21,12 +21,12 @@ async function attempt(server: TestServer, token: string): Promise<string> {
 const ACCEPTED = "InvalidArgument";
 const REFUSED = "Unauthenticated";
 
-/** Ends a token as if its revocation were told to nobody. */
+/** Revokes a token without publishing it. */
 async function endSilently(redis: Redis, token: string): Promise<void> {
   expect(await redis.del(keyOfApiToken(token))).toBe(1);
 }
 
-/** How often a server has asked Redis for an API token. */
+/** Number of reads of API tokens that a server has sent to Redis. */
 async function looks(server: TestServer): Promise<number> {
   return (await metricOf(server, "ugs_redis_duration_seconds_count", { operation: "api-token" })) ?? 0;
 }
@@ -37,7 +37,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     () => new Redis(redis.url).on("error", () => {}),
     (opened) => opened.disconnect(),
   );
-  // Long enough that what ends a token here is never the end of the cache's bound.
+  // So long that the cache does not expire in these tests.
   const options = (): ServerOptions =>
     patient({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "24h" } });
   const both = forSuite(
@@ -61,10 +61,10 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     return { ...issued, one, two };
   }
   const refusedBy = (server: TestServer, token: string) =>
-    waitFor("it is refused", async () => (await attempt(server, token)) === REFUSED);
+    waitFor("it is rejected", async () => (await attempt(server, token)) === REFUSED);
   /**
-   * Does something for as often as it takes until both workers are subscribed from its beginning to its end: one whose
-   * subscription ends, as when Redis stood still for a second, forgets what it cached.
+   * Repeats an action until both workers are subscribed during all of it. A worker drops its cache if its subscription
+   * ends, for example because Redis froze for a second.
    */
   async function whileSubscribed<T>(make: () => Promise<T>): Promise<T> {
     const subscribers = async () => {
@@ -79,7 +79,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     }
   }
 
-  it("end at every worker at once", async () => {
+  it("are rejected by every worker at once", async () => {
     for (let i = 0; i < 5; i++) {
       const { token, id, one, two } = await cachedToken();
       const other = await cachedToken();
@@ -90,7 +90,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     }
   });
 
-  it("would live on without the broadcast", async () => {
+  it("would stay valid without the broadcast", async () => {
     const { token, one, two, outcomes } = await whileSubscribed(async () => {
       const cached = await cachedToken();
       await endSilently(operator, cached.token);
@@ -102,10 +102,10 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     for (const server of [one, two]) await refusedBy(server, token);
   });
 
-  it("end when a worker subscribes again, where its connection was cut before they were revoked", async () => {
+  it("are rejected once a worker subscribes again, if its connection was broken during the revocation", async () => {
     const { token, one, two } = await cachedToken();
     const key = keyOfApiToken(token);
-    // In one step: nobody can have heard of it.
+    // In one step, so no worker can receive it.
     const killed = await operator.multi().client("KILL", "TYPE", "pubsub").del(key).exec();
     expect(killed?.map(([, count]) => count)).toEqual([2, 1]);
     for (const server of [one, two]) await refusedBy(server, token);
@@ -115,7 +115,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     await refusedBy(one, next.token);
   });
 
-  it("are refused however calls and revocations race", async () => {
+  it("are rejected, however calls and revocations interleave", async () => {
     const [one, two] = [both[0], both[1]];
     const issued = await Promise.all(Array.from({ length: 20 }, () => issueToken(one, "resolve")));
     await Promise.all(
@@ -130,7 +130,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     for (const { token } of issued) for (const server of [one, two]) await refusedBy(server, token);
   });
 
-  it("that are unknown are looked for once, however often and by how many they are tried", async () => {
+  it("are looked up once while they are unknown, however many calls use them", async () => {
     const one = both[0];
     const known = await issueToken(one, "resolve");
     const made = await whileSubscribed(async () => {
@@ -158,38 +158,38 @@ describeWithRedis.each(RUNTIMES)("the bound of API_TOKEN_CACHE on %s", (runtime)
     return { redis, server, ...issued };
   };
 
-  it("holds where a revocation is told to nobody", async () => {
+  it("applies if a revocation is not published", async () => {
     const { redis, server, token } = await start("1s");
     await endSilently(newOperator(redis), token);
-    await waitFor("it is refused", async () => (await attempt(server, token)) === REFUSED);
+    await waitFor("it is rejected", async () => (await attempt(server, token)) === REFUSED);
   });
 
-  it("of 0s leaves nothing to be told", async () => {
+  it("of 0s needs no broadcast", async () => {
     const { redis, server, token } = await start("0s");
     await endSilently(newOperator(redis), token);
     expect(await attempt(server, token)).toBe(REFUSED);
   });
 
-  it("holds while Redis is away, and says so then", async () => {
+  it("applies while Redis is unavailable, and then calls fail", async () => {
     const { redis, server, token } = await start("2s", { REDIS_TIMEOUT: "1s" });
     redis.freeze();
-    // Those of the settings need no Redis.
+    // API tokens of the settings need no Redis.
     expect(await attempt(server, server.tokens.customer)).toBe(ACCEPTED);
-    await waitFor("it is believed no longer", async () => (await attempt(server, token)) === "Unavailable");
+    await waitFor("its cache entry has expired", async () => (await attempt(server, token)) === "Unavailable");
     redis.thaw();
     await waitFor("it is read again", async () => (await attempt(server, token)) === ACCEPTED);
     await redis.kill();
-    await waitFor("it is believed no longer", async () => (await attempt(server, token)) === "Unavailable");
+    await waitFor("its cache entry has expired", async () => (await attempt(server, token)) === "Unavailable");
     const change = grpcClients(server, token).viewers.resolveViewer({ token: "x" });
     expect(await failureOf(change)).toEqual({ code: "Unavailable", reason: "STORE_UNAVAILABLE" });
   });
 
-  it("counts alone where the user may not subscribe, which the log says", async () => {
+  it("is the only limit if the Redis user may not subscribe, and the log reports it", async () => {
     const redis = await newRedis();
     await newOperator(redis).acl("SETUSER", "narrow", "on", ">secret", "~ug:*", "resetchannels", "+@all");
     const url = redis.url.replace("//", "//narrow:secret@");
     const server = await newServer({ runtime, redisUrl: url, env: { ...ADMIN_ENV, API_TOKEN_CACHE: "1s" } });
-    await waitFor("the log says so", () =>
+    await waitFor("the log reports it", () =>
       server.log().some(({ level, msg }) => level === "warn" && msg.includes("ug:revoked")),
     );
     const { token, id } = await issueToken(server, "resolve");
@@ -197,22 +197,22 @@ describeWithRedis.each(RUNTIMES)("the bound of API_TOKEN_CACHE on %s", (runtime)
     for (const one of [server, other]) expect(await attempt(one, token)).toBe(ACCEPTED);
     await adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId: id });
     expect(await attempt(server, token)).toBe(REFUSED);
-    await waitFor("it is refused", async () => (await attempt(other, token)) === REFUSED);
+    await waitFor("it is rejected", async () => (await attempt(other, token)) === REFUSED);
   });
 });
 
 describeWithRedis("workers of one port", () => {
-  it("hear of each other's revocations", async () => {
+  it("receive each other's revocations", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, API_TOKEN_CACHE: "24h", WORKERS: "2" };
     const server = await newServer({ redisUrl: redis.url, env });
     const operator = newOperator(redis);
     await waitForSubscriptions(operator, 2);
     const { token, id } = await issueToken(server, "resolve");
-    // Each call is on a connection of its own, and these go to the workers in turn.
+    // Each call opens a connection, and the connections go to the workers in turn.
     const outcomes = () => Promise.all(Array.from({ length: 6 }, () => attempt(server, token)));
     expect(new Set(await outcomes())).toEqual(new Set([ACCEPTED]));
     await adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId: id });
-    await waitFor("all refuse it", async () => (await outcomes()).every((outcome) => outcome === REFUSED));
+    await waitFor("all workers reject it", async () => (await outcomes()).every((outcome) => outcome === REFUSED));
   });
 });

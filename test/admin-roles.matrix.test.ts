@@ -13,7 +13,7 @@ import { clientsOfRun } from "./support/matrix.ts";
 import { sharedServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
-/** What each method needs, told a second time: a method that is not here fails the test. */
+/** The required role of each method, independent of the code. A method that is missing here fails the test. */
 const NEEDED: { readonly [method: string]: "open" | "any" | "resolve" | "read" | "manage" | "admin" | "root" } = {
   "usergroup.v1.UserGroupService.GetUserGroup": "read",
   "usergroup.v1.UserGroupService.UpdateUserGroup": "manage",
@@ -60,7 +60,7 @@ type Caller = (typeof CALLERS)[number];
 const RANKS = ["resolve", "read", "manage", "admin", "root"];
 const roleOf = (caller: Caller) => (caller === "API_TOKENS" ? "manage" : caller);
 
-/** What a caller gets to hear of a method: `in` when it is let in, whatever becomes of its empty request. */
+/** The result of an empty request: `in` if the role suffices, whatever the result is. */
 function verdict(caller: Caller, method: string): string {
   const needed = NEEDED[method] ?? "unknown";
   if (needed === "open") return "in";
@@ -73,7 +73,7 @@ function verdict(caller: Caller, method: string): string {
 
 const DENIED = new Set([Code.Unauthenticated, Code.PermissionDenied]);
 
-/** The verdict that an error tells. */
+/** The verdict of an error. */
 function verdictOf(thrown: unknown): string {
   const error = ConnectError.from(thrown);
   if (!DENIED.has(error.code)) return "in";
@@ -105,7 +105,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
 
   describe.each(clientsOfRun(ADMIN_CLIENTS))("over $name", (options) => {
     const opened = forSuite(
-      // Streams in both directions need HTTP/2.
+      // Bidirectional streams need HTTP/2.
       () => openAdminTransport(server.url, { ...options, httpVersion: "2" }),
       ({ close }) => close(),
     );
@@ -132,7 +132,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
       }
     }
 
-    it.each(CALLERS)("%s may call what its role lets it, and nothing else", async (caller) => {
+    it.each(CALLERS)("%s may call the methods of its role, and no others", async (caller) => {
       const verdicts: { [method: string]: string } = {};
       for (const method of ACCESS.keys()) verdicts[nameOf(method)] = await attempt(method, caller);
       const expected = [...ACCESS.keys()].map((method) => [nameOf(method), verdict(caller, nameOf(method))] as const);
@@ -147,7 +147,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
       ["/api/viewer", "POST", ViewerService.method.resolveViewer] as const,
     ]) {
       const headers = { ...headersOf(caller), "content-type": "application/json" };
-      // A body that is not even JSON: who is not let in is told nothing of it.
+      // An invalid JSON body: a caller without permission does not learn about it.
       const answer = await fetch(server.url + path, {
         method: verb,
         headers,
@@ -165,7 +165,7 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     }
   });
 
-  it("a low role is told nothing of what is wrong with a request", async () => {
+  it("a low role does not learn about other errors of a request", async () => {
     const path = "/usergroup.v1.UserGroupService/UpdateUserGroup";
     const headers = { ...headersOf("read"), "content-type": "application/json" };
     const answer = await fetch(server.url + path, { method: "POST", headers, body: "no JSON" });
@@ -173,10 +173,10 @@ describe.each(RUNTIMES)("roles on %s", (runtime) => {
     expect(await answer.json()).toMatchObject({ code: "permission_denied" });
   });
 
-  it("read gets what is there, and creates nothing", async () => {
+  it("read returns existing groups, and creates none", async () => {
     const reader = grpcClients(server, tokens.read ?? "");
     const missing = { code: "NotFound", reason: "USER_GROUP_NOT_FOUND" };
-    const userGroupId = "read, not made";
+    const userGroupId = "read, not created";
     const url = `${server.url}/api/user?user_group_id=${encodeURIComponent(userGroupId)}&name=New`;
     for (let tries = 0; tries < 2; tries++) {
       expect(await failureOf(reader.groups.getUserGroup({ userGroupId, name: "New" }))).toEqual(missing);

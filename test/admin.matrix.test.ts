@@ -21,7 +21,7 @@ const millis = (time: Timestamp | undefined) => time && timestampDate(time).getT
 describeClients(ADMIN_CLIENTS, (server, options) => {
   const admin = suiteAdmins(server, options);
 
-  it("makes an environment, and API tokens that act on it alone until they are revoked", async () => {
+  it("creates an environment, and API tokens that act only on it until they are revoked", async () => {
     const name = newName();
     const environment = { name, tag: ApiEnvironmentTag.TESTING };
     const before = Date.now();
@@ -57,7 +57,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(twice).toEqual({ code: "NotFound", reason: "API_TOKEN_NOT_FOUND" });
   });
 
-  it("lets an API token of role admin manage those of its own environment, which it need not name", async () => {
+  it("lets an API token of role admin manage those of its own environment without naming it", async () => {
     const { token, id } = await issueToken(server, "admin");
     const own = admin(token);
     for (const environment of [undefined, customerOf(server)]) {
@@ -78,12 +78,12 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
       expect(await failureOf(own.listApiTokens({ environment }))).toEqual(foreign);
       expect(await failureOf(own.revokeApiToken({ environment, apiTokenId: id }))).toEqual(foreign);
     }
-    // It may end itself.
+    // It may revoke itself.
     await own.revokeApiToken({ apiTokenId: id });
     expect((await failureOf(own.listApiTokens({}))).code).toBe("Unauthenticated");
   });
 
-  it("tells how much an environment has, and deletes it, empty or by force, until it is made anew", async () => {
+  it("reports the size of an environment, and deletes it, empty or by force, until it is created again", async () => {
     const environment = { name: newName(), tag: ApiEnvironmentTag.CUSTOMER };
     const missing = { code: "NotFound", reason: "ENVIRONMENT_NOT_FOUND" };
     expect(await failureOf(admin().getEnvironment({ environment }))).toEqual(missing);
@@ -122,7 +122,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 
     await admin().createEnvironment({ environment });
     const next = await admin().createApiToken({ environment, displayName: "next", role: Role.ADMIN });
-    // Whoever has the new one sees nothing of the one before; root sees both.
+    // A token of the new environment sees nothing of the old one. ADMIN_TOKEN sees both.
     const ofNext = await admin(next.token).listAuditEvents({});
     expect(ofNext.auditEvents.map(({ method }) => method)).toEqual(["CreateApiToken", "CreateEnvironment"]);
     const all = await admin().listAuditEvents({ environment });
@@ -137,7 +137,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 });
 
 describeServers((server) => {
-  it("wants ADMIN_TOKEN to name an environment that exists", async () => {
+  it("requires ADMIN_TOKEN to name an existing environment", async () => {
     const admin = adminOf(server.url);
     const values = { displayName: "x", role: Role.READ };
     const unnamed = { code: "InvalidArgument", reason: "VALIDATION_FAILED" };
@@ -151,7 +151,7 @@ describeServers((server) => {
     expect(await failureOf(admin.revokeApiToken({ environment, apiTokenId: "a" }))).toEqual(missing);
   });
 
-  it("lists every environment, those of API_TOKENS among them, each once", async () => {
+  it("lists every environment once, including those of API_TOKENS", async () => {
     const admin = adminOf(server.url);
     const names = Array.from({ length: 5 }, newName);
     for (const name of names) await admin.createEnvironment({ environment: { name } });
@@ -166,7 +166,7 @@ describeServers((server) => {
     expect(listed.filter((path) => expected.includes(path)).sort()).toEqual(expected.sort());
   });
 
-  it("ends an API token when it expires", async () => {
+  it("rejects an API token after its expiry time", async () => {
     const { token, id } = await issueToken(server, "manage");
     const { groups } = grpcClients(server, token);
     await groups.getUserGroup({ userGroupId: "a" });

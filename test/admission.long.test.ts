@@ -17,7 +17,7 @@ import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const RESOLVE_PATH = "/usergroup.v1.ViewerService/ResolveViewer";
 
-/** A way in, and how it says that the API token is missing. */
+/** An endpoint, and its response to a missing API token. */
 interface WayIn {
   readonly name: string;
   readonly method: string;
@@ -38,10 +38,10 @@ const WAYS: readonly WayIn[] = [
   { ...rpc("gRPC", "application/grpc+proto", "grpc"), http: [2] },
   rpc("gRPC-Web", "application/grpc-web+proto", "grpc-web"),
   rpc("gRPC-Web text", "application/grpc-web-text", "grpc-web"),
-  // Only a caller with an API token is told that the RPC lacks this method or content type.
+  // Only an authenticated caller learns that the RPC lacks this method or content type.
   rpc("another content type", "text/plain", "connect"),
   rpc("no content type", undefined, "connect"),
-  { ...rpc("gRPC of another kind", "application/grpc+thrift", "grpc"), http: [2] },
+  { ...rpc("gRPC with another subtype", "application/grpc+thrift", "grpc"), http: [2] },
 ];
 
 function rpc(name: string, type: string | undefined, protocol: WayIn["protocol"]): WayIn {
@@ -50,7 +50,7 @@ function rpc(name: string, type: string | undefined, protocol: WayIn["protocol"]
 
 const CHALLENGE = 'Token realm="user-group-service"';
 
-/** Begins a request that says that much more is to come than comes, and gives the answer. */
+/** Starts a request that announces more bytes than it sends, and returns the response. */
 function begin(url: string, way: WayIn, http: 1 | 2, headers: { readonly [name: string]: string } = {}) {
   const all = { ...(way.type !== undefined && { "content-type": way.type }), ...headers };
   return http === 1 ? beginHttp1(url, way, all) : beginHttp2(url, way, all);
@@ -98,10 +98,10 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
   const server = suiteServer({ runtime, env: { LOG_LEVEL: "debug" } });
 
   for (const way of WAYS) {
-    it.each(way.http)(`${way.name} over HTTP/%i is refused before its body is there, and counted`, async (http) => {
+    it.each(way.http)(`${way.name} over HTTP/%i is rejected before its body arrives, and counted`, async (http) => {
       const requestId = `${way.name.replaceAll(" ", "-")}-${http}`;
       expectRefusal(await begin(server.url, way, http, { "x-request-id": requestId }), way, requestId);
-      const line = await waitFor("the refusal is logged", () =>
+      const line = await waitFor("the rejection is logged", () =>
         server.log().find((found) => found["request_id"] === requestId),
       );
       expect(line).toMatchObject({ level: "debug", code: "unauthenticated", protocol: way.protocol });
@@ -111,7 +111,7 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
     });
   }
 
-  it("nothing is said of what else is wrong with a request", async () => {
+  it("other errors of a request are not revealed", async () => {
     const json = { "content-type": "application/json" };
     for (const [path, headers, way] of [
       ["/api/user", { "content-type": "text/plain" }, "rest"],
@@ -129,13 +129,13 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
     expect(headers["grpc-status"]).toBe("16");
   });
 
-  it("methods that a path does not have are told to everybody", async () => {
+  it("methods that a path lacks are revealed to everybody", async () => {
     expectRestError(await http1(server.url, "/api/user", { method: "DELETE" }), {
       ...{ status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED" },
     });
   });
 
-  it("a connection goes on after a refusal whose body was not wanted", async () => {
+  it("a connection continues after a rejection without reading the body", async () => {
     const body = "x".repeat(100_000);
     const head = `POST ${GET_PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n`;
     const next = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -148,16 +148,16 @@ describe.each(RUNTIMES)("without an API token on %s", (runtime) => {
       stream.end(body);
       const status = await new Promise((resolve, reject) => {
         stream.on("response", (headers) => resolve(headers[":status"]));
-        stream.on("close", () => reject(new Error(`closed before it was answered, after ${i} requests`)));
+        stream.on("close", () => reject(new Error(`closed without a response, after ${i} requests`)));
       });
       expect(status).toBe(401);
-      // What waits to be sent counts against what the client itself lets a session take.
+      // Pending data counts against the client's own session limit.
       await new Promise((resolve) => stream.once("close", resolve).resume());
     }
     session.destroy();
   });
 
-  it("who expects 100-continue is told no, and sends nothing", async () => {
+  it("a client that expects 100-continue is rejected, and sends no body", async () => {
     const session = openHttp2(server.url);
     const headers = { ":method": "PUT", ":path": "/api/user", expect: "100-continue" };
     const stream = session.request(headers, { endStream: false });

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { ROOT } from "@user-group-service/testing/process";
 import { expect, it } from "vitest";
 
-/** What is to be done again, of a trail whose events are told as `ugs audit --json` tells them: the newest first. */
+/** The commands to repeat, from events in the format of `ugs audit --json`, the newest first. */
 function commandsOf(...events: readonly object[]): string[] {
   const input = events
     .toReversed()
@@ -16,7 +16,7 @@ const about = (userGroupId: string, method: string, createTime: string, changedF
   return { userGroupId, method, createTime: `2026-01-31T08:00:0${createTime}Z`, changedFields };
 };
 
-it("ends the token of a deleted group that was made anew, and deletes one that was not", () => {
+it("revokes the token of a deleted and recreated group, and deletes one that was not recreated", () => {
   const deleted = (id: string) => about(id, "DeleteUserGroup", "0");
   expect(
     commandsOf(
@@ -33,7 +33,7 @@ it("ends the token of a deleted group that was made anew, and deletes one that w
   ]);
 });
 
-it("names groups whose viewer sessions were ended, and keys that somebody changed", () => {
+it("names groups with revoked viewer sessions, and changed signing keys", () => {
   const rotated = (actorId: string) => ({
     ...about("", "RotateSigningKey", "1", ["signing_keys"]),
     ...{ userGroupId: undefined, actorId },

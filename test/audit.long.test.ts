@@ -7,7 +7,7 @@ import { newServer, redisUrl } from "./support/opened.ts";
 import { metricsTextOf } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-it("keeps AUDIT_MAX_EVENTS updates, and counts and says that it drops others", async () => {
+it("keeps AUDIT_MAX_EVENTS updates, and counts and logs dropped ones", async () => {
   const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_MAX_EVENTS: "1000" } });
   const { groups } = grpcClients(server);
   await groups.getUserGroup({ userGroupId: "a" });
@@ -33,15 +33,15 @@ it("keeps events for AUDIT_RETENTION", async () => {
   const server = await newServer({ redisUrl, env: { ...ADMIN_ENV, AUDIT_RETENTION: "3s" } });
   const { groups } = grpcClients(server);
   await groups.getUserGroup({ userGroupId: "a" });
-  // A slow machine may take longer than that to show one.
+  // A slow machine may need longer than that to show one.
   await waitFor("an event is shown", async () => {
     await groups.updateUserGroup({ userGroupId: "a", name: newId() });
     return (await auditEventsOf(server, { userGroupId: "a" })).length > 0;
   });
-  await waitFor("none is shown", async () => (await auditEventsOf(server)).length === 0);
+  await waitFor("no event is shown", async () => (await auditEventsOf(server)).length === 0);
 });
 
-it.each(RUNTIMES)("names the client of a trusted proxy, and no other that is claimed, on %s", async (runtime) => {
+it.each(RUNTIMES)("names the client of a trusted proxy, and no other claimed client, on %s", async (runtime) => {
   const trusted = { ...ADMIN_ENV, TRUSTED_PROXIES: "127.0.0.0/8, 2001:db8::/32" };
   for (const [env, peerAddress] of [
     [trusted, "198.51.100.7"],

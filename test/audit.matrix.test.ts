@@ -19,7 +19,7 @@ import { describeClients, describeServers, newId } from "./support/matrix.ts";
 import { metricsOf } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
-/** What an event of a request has, whatever its time and id. */
+/** An event without its time and id. */
 const plain = ({ $typeName, id, createTime, ...rest }: AuditEvent) => rest;
 
 const STATIC = { actorId: "static-customer", actorDisplayName: "customer", role: "manage" };
@@ -27,7 +27,7 @@ const NO_API_TOKEN = { apiTokenId: "", apiTokenRole: "", apiTokenDisplayName: ""
 const ROOT = { actorId: "root", actorDisplayName: "root", role: "root" };
 
 describeClients(CLIENTS, (server, { open }) => {
-  it("names who made each change, and by which request", async () => {
+  it("names the author and the request of each change", async () => {
     const client = open(server.url);
     try {
       const headers = bearer(server.tokens.customer);
@@ -67,7 +67,7 @@ describeClients(CLIENTS, (server, { open }) => {
 describeClients(ADMIN_CLIENTS, (server, options) => {
   const admin = suiteAdmins(server, options);
 
-  it("has what is done to environments and API tokens", async () => {
+  it("contains changes of environments and API tokens", async () => {
     const environment = { name: newName(), tag: ApiEnvironmentTag.TESTING };
     const root = admin();
     const call = (requestId: string) => ({ headers: { "x-request-id": requestId } });
@@ -97,7 +97,7 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
 });
 
 describeServers((server) => {
-  it("names issued API tokens by id and name, also those that have ended", async () => {
+  it("names issued API tokens by id and name, also revoked ones", async () => {
     const { token, id } = await issueToken(server, "manage");
     const userGroupId = newId();
     await grpcClients(server, token).groups.getUserGroup({ userGroupId });
@@ -107,7 +107,7 @@ describeServers((server) => {
     expect(await auditEventsOf(server, { actorId: id })).toMatchObject([{ userGroupId }]);
   });
 
-  it("has the environments of API_TOKENS, which the service makes at its start", async () => {
+  it("contains the environments of API_TOKENS, which the service creates at its start", async () => {
     const made = await auditEventsOf(server, { actorId: "service" });
     expect(made.map(plain)).toMatchObject([
       {
@@ -121,7 +121,7 @@ describeServers((server) => {
     ]);
   });
 
-  it("is filtered by group, caller, RPC and time, and comes in pages", async () => {
+  it("filters by group, caller, RPC and time, and has pages", async () => {
     const { token, id } = await issueToken(server, "manage");
     const { groups } = grpcClients(server, token);
     const ids = Array.from({ length: 6 }, newId);
@@ -142,7 +142,7 @@ describeServers((server) => {
     }
   });
 
-  it("has nothing of callers who are not let in, who are counted", async () => {
+  it("contains no unauthenticated callers, which are counted", async () => {
     const labels = { grpc_method: "UpdateUserGroup", protocol: "grpc" };
     const denials = async () => {
       const value = await metricsOf(server);
@@ -157,14 +157,14 @@ describeServers((server) => {
     for (const wrong of ["x".repeat(20), newApiToken(), newUserGroupToken(), token]) {
       await failureOf(grpcClients(server, wrong).groups.updateUserGroup({ userGroupId, name: "x" }));
     }
-    // Suites of other files call this server meanwhile.
+    // Suites of other files call this server concurrently.
     const after = await denials();
     expect(after[0]).toBeGreaterThanOrEqual(before[0] + 3);
     expect(after[1]).toBeGreaterThanOrEqual(before[1] + 1);
     expect(await auditEventsOf(server, { userGroupId })).toMatchObject([{ method: "GetUserGroup" }]);
   });
 
-  it("is shown to admins, each that of its own environment", async () => {
+  it("is shown to admins, to each that of its own environment", async () => {
     const { token } = await issueToken(server, "admin");
     const own = adminOf(server.url, token);
     const { auditEvents } = await own.listAuditEvents({ pageSize: 1 });

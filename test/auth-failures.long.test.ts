@@ -13,7 +13,7 @@ import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import type { ServerOptions, TestServer } from "./support/server.ts";
 import { keyOfApiToken } from "./support/stored-keys.ts";
 
-/** So long that no window ends while a test runs. */
+/** So long that no window ends during a test. */
 const LIMIT = { AUTH_FAILURE_LIMIT: "3/24h" };
 const TARGET = "/api/user?user_group_id=a";
 const LIMITED = { status: 429, code: "resource_exhausted", reason: "TOO_MANY_FAILURES" };
@@ -22,11 +22,11 @@ type Headers = { readonly [name: string]: string };
 const call = ({ url }: TestServer, headers: Headers) => http1(url, TARGET, { headers });
 const guess = (server: TestServer, headers: Headers = {}) => call(server, { ...bearer(newApiToken()), ...headers });
 
-/** The reads of API tokens among the commands of Redis. */
+/** The reads of API tokens among Redis commands. */
 const lookUpsIn = (commands: readonly string[]) =>
   commands.filter((one) => /^hmget ug:\{\d+\}:environment state path/i.test(one));
 
-/** Guesses so often, and gives the statuses. */
+/** Sends wrong API tokens. @returns the statuses */
 async function guesses(server: TestServer, times: number, headers: Headers = {}): Promise<number[]> {
   const found: number[] = [];
   for (let i = 0; i < times; i++) found.push((await guess(server, headers)).status);
@@ -42,11 +42,11 @@ function expectLimited(answer: HttpAnswer): void {
   expect(answer.headers["www-authenticate"]).toBeUndefined();
 }
 
-describe.each(RUNTIMES)("failures of authentication on %s", (runtime) => {
+describe.each(RUNTIMES)("authentication failures on %s", (runtime) => {
   const start = (env: Headers = {}, options: ServerOptions = {}) =>
     newServer({ runtime, ...options, env: { ...ADMIN_ENV, ...LIMIT, ...env } });
 
-  it("of any kind count, and then calls that fail are told to wait", async () => {
+  it("of any kind count, and above the limit calls are rejected with Retry-After", async () => {
     const server = await start();
     const failing: Headers[] = [{}, { authorization: "Basic eDp5" }, bearer("unknown-token-of-16")];
     for (const headers of failing) expect((await call(server, headers)).status).toBe(401);
@@ -66,30 +66,30 @@ describe.each(RUNTIMES)("failures of authentication on %s", (runtime) => {
     const metrics = await metricsOf(server);
     expect(metrics("ugs_limited_total", { limit: "address" })).toBe(5 + ADMIN_CLIENTS.length);
     expect(metrics("ugs_limited_total", { limit: "api-token" })).toBe(0);
-    // What is open stays so.
+    // Public endpoints stay available.
     for (const path of ["/healthz", "/readyz", "/metrics"]) expect((await http1(server.url, path)).status).toBe(200);
   });
 
-  it("of others leave callers with a good API token alone", async () => {
+  it("of other clients do not affect callers with a valid API token", async () => {
     const server = await start({ API_TOKEN_CACHE: "0s" });
     const issued = await issueToken(server, "manage");
     expect((await call(server, bearer(issued.token))).status).toBe(200);
     expect(await guesses(server, 5)).toEqual([401, 401, 401, 429, 429]);
-    // Nothing may be cached here, so each of these calls has its token read.
+    // Nothing is cached here, so each call reads its token.
     for (let i = 0; i < 30; i++) {
       expect((await call(server, bearer(issued.token))).status).toBe(200);
       expect((await call(server, bearer(server.tokens.customer))).status).toBe(200);
       expect((await guess(server)).status).toBe(429);
     }
-    // So has one that this worker has never seen.
+    // So does a token that this worker has never seen.
     const fresh = await issueToken(server, "manage");
     expect((await call(server, bearer(fresh.token))).status).toBe(200);
-    // A role that is too low is no failure to authenticate.
+    // An insufficient role is not an authentication failure.
     const low = await issueToken(server, "resolve");
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(low.token))).status).toBe(403);
   });
 
-  it("of whoever guesses ADMIN_TOKEN are refused past the limit, and the right one is not", async () => {
+  it("by guessing ADMIN_TOKEN are rejected above the limit, and the right one is accepted", async () => {
     const server = await start();
     const list = (token: string) =>
       http1(server.url, "/usergroup.admin.v1.AdminService/ListEnvironments", {
@@ -107,43 +107,43 @@ describe.each(RUNTIMES)("failures of authentication on %s", (runtime) => {
     expectConnectError(await list(`${ADMIN_TOKEN}x`), "resource_exhausted", "TOO_MANY_FAILURES");
   });
 
-  it("count for the address that a trusted proxy names, which nobody can choose", async () => {
+  it("count for the address that a trusted proxy reports, which a client cannot choose", async () => {
     const server = await start({ TRUSTED_PROXIES: "127.0.0.0/8, 10.0.0.0/8" });
     const by = (forwardedFor: string) => ({ "x-forwarded-for": forwardedFor });
     expect(await guesses(server, 4, by("203.0.113.1"))).toEqual([401, 401, 401, 429]);
-    // Whatever a client claims stands further left, and so does what it claims of other proxies.
+    // Addresses that a client claims stand further left, also those of other proxies.
     expect(await guesses(server, 1, by("203.0.113.99, 203.0.113.1"))).toEqual([429]);
     expect(await guesses(server, 1, by("198.51.100.1, 203.0.113.1, 10.0.0.9"))).toEqual([429]);
     expect(await guesses(server, 1, by("::ffff:203.0.113.1"))).toEqual([429]);
     expect(await guesses(server, 4, by("203.0.113.2"))).toEqual([401, 401, 401, 429]);
-    // A network of IPv6 is one client.
+    // An IPv6 network counts as one client.
     expect(await guesses(server, 2, by("2001:db8::1"))).toEqual([401, 401]);
     expect(await guesses(server, 2, by("2001:db8::ffff:0:1"))).toEqual([401, 429]);
     expect(await guesses(server, 1, by("2001:db8:0:1::1"))).toEqual([401]);
     expect(await guesses(server, 4)).toEqual([401, 401, 401, 429]);
   });
 
-  it("count for the address of the connection where no proxy is trusted", async () => {
+  it("count for the address of the connection without a trusted proxy", async () => {
     const server = await start();
     for (let i = 0; i < 3; i++)
       expect(await guesses(server, 1, { "x-forwarded-for": `203.0.113.${i}` })).toEqual([401]);
     expect(await guesses(server, 1, { "x-forwarded-for": "203.0.113.9" })).toEqual([429]);
   });
 
-  it("may be as many as they like where that is set", async () => {
+  it("are unlimited if the limit is off", async () => {
     const server = await start({ AUTH_FAILURE_LIMIT: "off" });
     expect(new Set(await guesses(server, 70))).toEqual(new Set([401]));
   });
 
-  it("are limited unless it is set otherwise", async () => {
+  it("are limited by default", async () => {
     const server = await start({ AUTH_FAILURE_LIMIT: "" });
     expect(new Set(await guesses(server, 60))).toEqual(new Set([401]));
     expect((await guess(server)).status).toBe(429);
   });
 });
 
-describeWithRedis.each(RUNTIMES)("failures of authentication, on Redis and %s", (runtime) => {
-  it("count for the address, however the connection is made, and for all workers together", async () => {
+describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (runtime) => {
+  it("count for the address, for every protocol and for all workers together", async () => {
     const redis = await newRedis();
     const env = { AUTH_FAILURE_LIMIT: "6/24h" };
     const servers = [
@@ -160,16 +160,16 @@ describeWithRedis.each(RUNTIMES)("failures of authentication, on Redis and %s", 
     expect((await http2(servers[1].url, TARGET, { headers })).status).toBe(401);
     await waitFor("TLS is counted", async () => (await counted()) === 3);
     expect(await operator.keys("ug:rate:*")).toEqual(["ug:rate:address:127.0.0.1"]);
-    // It knows of two, so it lets four more through until it is told of the third.
+    // It knows of two failures, so it accepts four more until it learns of the third.
     const rest = await Promise.all(Array.from({ length: 10 }, () => guess(servers[0])));
     expect(rest.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(6);
-    await waitFor("the other worker refuses, too", async () => {
+    await waitFor("the other worker rejects too", async () => {
       const { status } = await http2(servers[1].url, TARGET, { headers });
       return status === 429;
     });
   });
 
-  it("are answered no more often than the limit allows when they are sent at once", async () => {
+  it("are answered at most as often as the limit allows, if they are sent concurrently", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "20/24h", REDIS_TIMEOUT: "30s" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
@@ -179,7 +179,7 @@ describeWithRedis.each(RUNTIMES)("failures of authentication, on Redis and %s", 
     const sent = sessions.flatMap((session) =>
       Array.from({ length: 30 }, () => http2On(session, TARGET, { headers: bearer(newApiToken()) })),
     );
-    // What comes behind them on their connections is answered: all of them are there before Redis has answered any.
+    // Later requests on their connections are served. All of them arrive before the first response of Redis.
     for (const session of sessions) expect((await http2On(session, "/healthz")).status).toBe(200);
     redis.thaw();
     const statuses = (await Promise.all(sent)).map(({ status }) => status);
@@ -189,7 +189,7 @@ describeWithRedis.each(RUNTIMES)("failures of authentication, on Redis and %s", 
     expect(lookUpsIn(await monitor.commands())).toHaveLength(300);
   });
 
-  it("cost Redis one read each, and lock nobody out who has a good token, also after a restart", async () => {
+  it("cost Redis one read each, and lock out no valid token, also after a restart", async () => {
     const redis = await newRedis();
     const start = () => newServer({ runtime, redisUrl: redis.url, env: { ...ADMIN_ENV, ...LIMIT } });
     const first = await start();
@@ -197,17 +197,17 @@ describeWithRedis.each(RUNTIMES)("failures of authentication, on Redis and %s", 
     expect(await guesses(first, 4)).toEqual([401, 401, 401, 429]);
     // This worker has seen none of the tokens.
     const server = await start();
-    await waitFor("it is told that there were too many", async () => (await guess(server)).status === 429);
+    await waitFor("the limit is exceeded", async () => (await guess(server)).status === 429);
     const monitor = await newMonitor(redis);
     const flood = Promise.all(Array.from({ length: 10 }, () => guesses(server, 60)));
     for (const { token } of tokens) expect((await call(server, bearer(token))).status).toBe(200);
     expect(new Set((await flood).flat())).toEqual(new Set([429]));
-    // That the good ones are in use is written a second later.
+    // The use of the valid tokens is recorded a second later.
     const operator = newOperator(redis);
     const isNoted = (token: string) => operator.hexists(keyOfApiToken(token), "last_use_time");
-    for (const { token } of tokens) await waitFor("its use is noted", () => isNoted(token));
+    for (const { token } of tokens) await waitFor("its use is recorded", () => isNoted(token));
     expect(lookUpsIn(await monitor.commands())).toHaveLength(600 + tokens.length);
-    // Noise that cannot be a token costs nothing, nor does counting what is refused.
+    // Malformed tokens cost nothing, and neither does counting rejected calls.
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(`${newApiToken()}x`))).status).toBe(429);
     expect((await monitor.commands()).filter((command) => /ug:(?:\{\d+\}:api-token|rate):/.test(command))).toEqual([]);
   });

@@ -22,22 +22,22 @@ describeWithRedis("the commands of one turn of the event loop", () => {
   });
   afterAll(() => client.disconnect());
 
-  it("leave in one write, and are answered each by its own", async () => {
+  it("are written at once, and each receives its own reply", async () => {
     const names = Array.from({ length: 50 }, (_, i) => `name-${i}`);
     for (let round = 0; round < 10; round++) {
       const before = await readsOf(client);
       const answers = await Promise.all(names.map((name) => client.echo(name)));
       expect(answers).toEqual(names);
-      // The other one brought the question.
+      // The other client caused this read.
       expect((await readsOf(client)) - before).toBe(2);
     }
   });
 
-  it("may be scripts, binary, or in a pipeline of their own", async () => {
+  it("can be scripts, binary, or in a pipeline", async () => {
     const scripted = client as Redis & { echoTwice(text: string): Promise<string[]> };
     const binary = Buffer.from([0, 0xff, 13, 10]);
     const [twice, , bytes, piped] = await Promise.all([
-      // Redis does not know it at first.
+      // Redis does not have the script at first.
       scripted.echoTwice("a"),
       client.set("binary", binary),
       client.getBuffer("binary"),
@@ -51,13 +51,13 @@ describeWithRedis("the commands of one turn of the event loop", () => {
     ]);
   });
 
-  it("fail with their connection, and are not sent on the next", async () => {
+  it("fail with their connection, and are not sent on the next one", async () => {
     const lost = client.set("lost", "1");
     client.stream.destroy();
     await expect(lost).rejects.toThrow();
     await once(client, "ready");
     expect(await client.get("lost")).toBeNull();
-    // An orderly end sends what was written before it.
+    // A graceful end first sends what was written before it.
     const counted = client.incr("count");
     client.disconnect(true);
     expect(await counted).toBe(1);
@@ -66,7 +66,7 @@ describeWithRedis("the commands of one turn of the event loop", () => {
   });
 });
 
-/** How often a Redis has read from its clients. */
+/** Number of reads that a Redis has made from its clients. */
 async function readsOf(client: Redis): Promise<number> {
   return Number(/total_reads_processed:(\d+)/.exec(await client.info("stats"))?.[1]);
 }

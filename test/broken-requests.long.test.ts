@@ -11,13 +11,13 @@ const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionIn
 describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
   const server = suiteServer({ runtime });
   afterEach(async () => {
-    // Whatever came, the same process still serves.
+    // The same process still serves after every case.
     const headers = { authorization: `Token ${server.tokens.customer}` };
     expect((await http1(server.url, "/api/user?user_group_id=alive", { headers })).status).toBe(200);
     expect((await http2(server.url, "/healthz")).status).toBe(200);
   });
 
-  describe("without a usable host", () => {
+  describe("without a valid host", () => {
     const paths = [
       "/healthz",
       "/api/user?user_group_id=host",
@@ -42,7 +42,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
         ),
       );
       const answers = await Promise.all(requests.map((request) => rawBytes(server.url, request)));
-      // 505 is Connect's answer to a stream that needs HTTP/2.
+      // 505 is the response of Connect to a stream that needs HTTP/2.
       for (const { bytes } of answers) expect(bytes.toString()).toMatch(/^HTTP\/1\.1 (?:[2-4]\d\d|505) /);
     });
 
@@ -71,19 +71,16 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
 
   it.each([
     ["no settings", [frame(1, 5, 1, Buffer.from([0x82, 0x86, 0x84]))]],
-    ["fields that are no HPACK", [frame(4, 0, 0), frame(1, 5, 1, Buffer.alloc(40, 0xff))]],
+    ["headers that are not HPACK", [frame(4, 0, 0), frame(1, 5, 1, Buffer.alloc(40, 0xff))]],
     ["a frame that is too large", [frame(4, 0, 0), frame(0, 0, 1, Buffer.alloc(100_000))]],
-    ["data on a stream that is not open", [frame(4, 0, 0), frame(0, 0, 7, Buffer.alloc(3))]],
-    ["an even stream", [frame(4, 0, 0), frame(1, 5, 2, Buffer.from([0x82, 0x86, 0x84]))]],
-    ["settings of a wrong length", [frame(4, 0, 0, Buffer.alloc(5))]],
-    ["a window of nothing", [frame(4, 0, 0), frame(8, 0, 0, Buffer.alloc(4))]],
-    [
-      "frames of unknown types",
-      [frame(4, 0, 0), frame(0xee, 0xff, 0, Buffer.alloc(9)), frame(7, 0, 0, Buffer.alloc(8))],
-    ],
+    ["data on a closed stream", [frame(4, 0, 0), frame(0, 0, 7, Buffer.alloc(3))]],
+    ["an even stream id", [frame(4, 0, 0), frame(1, 5, 2, Buffer.from([0x82, 0x86, 0x84]))]],
+    ["settings with an invalid length", [frame(4, 0, 0, Buffer.alloc(5))]],
+    ["a window of zero", [frame(4, 0, 0), frame(8, 0, 0, Buffer.alloc(4))]],
+    ["unknown frame types", [frame(4, 0, 0), frame(0xee, 0xff, 0, Buffer.alloc(9)), frame(7, 0, 0, Buffer.alloc(8))]],
     ["no method and no path", [frame(4, 0, 0), frame(1, 5, 1, hpackField("content-type", "application/grpc"))]],
   ])("of HTTP/2: %s", async (_title, frames) => {
-    // What is passed over leaves the connection as it is: a PING is answered then.
+    // Ignored frames do not affect the connection: it answers a PING.
     const sent = Buffer.concat([PREFACE, ...frames, frame(6, 0, 0, Buffer.alloc(8))]);
     const { bytes } = await rawBytes(server.url, sent, (soFar) => isAnswered(soFar) || isPonged(soFar));
     expect(isAnswered(bytes) || isPonged(bytes)).toBe(true);
@@ -91,7 +88,7 @@ describe.each(RUNTIMES)("broken requests on %s", (runtime) => {
   });
 });
 
-/** Whether stream 1 got HEADERS or RST_STREAM, or the connection GOAWAY. */
+/** Whether stream 1 received HEADERS or RST_STREAM, or the connection GOAWAY. */
 function isAnswered(bytes: Buffer): boolean {
   return framesIn(bytes).some(({ type, stream }) => type === 7 || (stream === 1 && (type === 1 || type === 3)));
 }

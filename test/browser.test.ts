@@ -53,7 +53,7 @@ describeWithChromium("a page in Chromium", () => {
     });
 
     describe.each(PROTOCOLS)("over %s", (protocol) => {
-      it("gets, updates, rotates and resolves, and reads its request ids", async () => {
+      it("gets, updates, rotates and resolves a group, and reads the request ids", async () => {
         const id = `all-${protocol}`;
         expect(await run(page, "everyCall", task(protocol, id))).toEqual({
           created: true,
@@ -72,7 +72,7 @@ describeWithChromium("a page in Chromium", () => {
         expect(failure.requestId).toMatch(/^[0-9a-f-]{36}$/);
       });
 
-      it("reads the fields at fault", async () => {
+      it("reads the invalid fields", async () => {
         const failure = await run(page, "withoutId", task(protocol, "unused"));
         expect(failure).toMatchObject({
           code: "InvalidArgument",
@@ -81,7 +81,7 @@ describeWithChromium("a page in Chromium", () => {
         });
       });
 
-      it("reads why it is not authenticated", async () => {
+      it("reads the reason of an authentication error", async () => {
         const failure = await run(page, "failingGet", {
           ...task(protocol, "unused"),
           apiToken: "test-nobody-has-this",
@@ -95,10 +95,10 @@ describeWithChromium("a page in Chromium", () => {
         );
       });
 
-      it("is refused on an origin that is not listed, before anything is done", async () => {
+      it("is blocked on an unlisted origin before anything changes", async () => {
         const id = `foreign-${protocol}`;
         const failure = await run(foreign, "failingGet", task(protocol, id));
-        // The browser tells a script no more than this.
+        // The browser gives a script no other details.
         expect(failure).toMatchObject({ message: "Failed to fetch", reason: undefined, requestId: null });
         expect(await run(page, "isNew", task(protocol, id))).toBe(true);
       });
@@ -119,7 +119,7 @@ async function open(browser: TestBrowser, { origin }: PageServer): Promise<Page>
   return page;
 }
 
-/** Has the script of the page make a call. */
+/** Makes the page's script call the service. */
 function run<K extends keyof PageCalls>(
   page: Page,
   name: K,

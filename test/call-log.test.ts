@@ -14,7 +14,7 @@ const RESOLVE = "/usergroup.v1.ViewerService/ResolveViewer";
 
 let lastRequest = 0;
 
-/** The one line of a call, which is made under a request id of its own. */
+/** The log line of a call, found by a new request id. */
 async function lineOf(server: TestServer, path: string, request: HttpRequest): Promise<LogLine> {
   const id = `of-the-log-${++lastRequest}`;
   await http1(server.url, path, { method: "POST", ...request, headers: { ...request.headers, "x-request-id": id } });
@@ -24,13 +24,13 @@ async function lineOf(server: TestServer, path: string, request: HttpRequest): P
   return lines()[0] as LogLine;
 }
 
-/** What a line tells of the caller and the group. */
+/** Fields of the caller and the group. */
 function whoIn({ environment, api_token_id, api_token_name, user_group_id, ...rest }: LogLine) {
   expect(Object.keys(rest)).not.toContain("token");
   return { environment, api_token_id, api_token_name, user_group_id };
 }
 
-describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
+describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
   const server = sharedServer({ runtime });
   const issued = { token: "", id: "" };
   let byHand: Record<string, unknown> = {};
@@ -52,7 +52,7 @@ describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
   });
   const send = (path: string, token: string, body: object) => lineOf(server, path, json(token, body));
 
-  it("names the process, the environment, the API token and the group, whichever way the call comes", async () => {
+  it("has the process, the environment, the API token and the group, for every protocol", async () => {
     const ways = [
       [`${RPC}/GetUserGroup`, { userGroupId: "logged" }],
       [`${RPC}/UpdateUserGroup`, { userGroupId: "logged", name: "N" }],
@@ -67,7 +67,7 @@ describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
     }
   });
 
-  it("names the group of a token, and never the token", async () => {
+  it("has the group of a token, and never the token", async () => {
     const { groups } = grpcClients(server, issued.token);
     const { userGroup } = await groups.getUserGroup({ userGroupId: "of a token" });
     const token = userGroup?.token ?? "";
@@ -82,7 +82,7 @@ describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
     const unknown = await send(RESOLVE, issued.token, { token });
     expect(unknown).toMatchObject({ level: "debug", msg: "call refused", code: "not_found" });
     expect(whoIn(unknown)).toEqual({ ...byHand, user_group_id: undefined });
-    // Of none of them is even the beginning told.
+    // Not even the first characters are logged.
     const lookedUp = `leaked-${crypto.randomUUID()}`;
     const lookup = await send("/usergroup.admin.v1.AdminService/LookupApiToken", ADMIN_TOKEN, { token: lookedUp });
     expect(lookup).toMatchObject({ level: "debug", code: "not_found" });
@@ -94,13 +94,13 @@ describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
     }
   });
 
-  it("names the API tokens of the settings by their names, or by keyed digests, and root", async () => {
+  it("has the names of API tokens of the settings, or keyed digests, and root", async () => {
     const line = await send("/api/user", server.tokens.untagged, { user_group_id: "a" });
-    // An id and nothing else is a rotation of a group that is not there: the group is named all the same.
+    // A request with only an id is a rotation of a missing group. The group is logged all the same.
     expect(whoIn(line)).toEqual({
       environment: server.environment,
       api_token_id: expect.stringMatching(/^static-[0-9a-f]{10}$/),
-      api_token_name: "an entry of API_TOKENS without a name",
+      api_token_name: "an API_TOKENS entry without a name",
       user_group_id: "a",
     });
     const named = await send("/api/user", server.tokens.customer, { user_group_id: "a" });
@@ -117,21 +117,21 @@ describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
       const listed = await send("/usergroup.admin.v1.AdminService/ListUserGroups", ADMIN_TOKEN, named);
       expect(whoIn(listed)).toEqual({ ...root, environment: server.environment + suffix });
     }
-    // What is no name of an environment was refused, and would only make the log longer.
+    // An invalid environment name is rejected, and would only make the log line longer.
     const unnamed = { environment: { name: "no name ".repeat(1000) } };
     const refused = await send("/usergroup.admin.v1.AdminService/ListUserGroups", ADMIN_TOKEN, unnamed);
     expect(refused).toMatchObject({ code: "invalid_argument", peer: "127.0.0.1" });
     expect(whoIn(refused)).toEqual(root);
   });
 
-  it("names a caller that is denied, but not the group that it claims", async () => {
+  it("has the caller of a rejected call, but not the group that it claims", async () => {
     const line = await send(`${RPC}/UpdateUserGroup`, resolver.token, { userGroupId: "claimed" });
     expect(line).toMatchObject({ level: "debug", msg: "call refused", code: "permission_denied" });
     const denied = { ...byHand, api_token_id: resolver.id, api_token_name: "of role resolve" };
     expect(whoIn(line)).toEqual({ ...denied, user_group_id: undefined });
   });
 
-  it("names a caller whose message cannot be read", async () => {
+  it("has the caller of an unreadable message", async () => {
     const request = { headers: { ...bearer(issued.token), "content-type": "application/json" }, body: "{" };
     for (const path of [`${RPC}/GetUserGroup`, "/api/user"]) {
       const line = await lineOf(server, path, request);
@@ -140,13 +140,13 @@ describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
     }
   });
 
-  it("is short, however long the id that a caller sends", async () => {
+  it("is short, also for a long id", async () => {
     const line = await send(`${RPC}/GetUserGroup`, issued.token, { userGroupId: "x".repeat(100_000) });
     expect(whoIn(line)).toEqual({ ...byHand, user_group_id: undefined });
     expect(JSON.stringify(line).length).toBeLessThan(1000);
   });
 
-  it("names nobody where nobody is known", async () => {
+  it("has no caller if there is none", async () => {
     const nobody = {
       environment: undefined,
       api_token_id: undefined,
@@ -163,8 +163,8 @@ describe.each(RUNTIMES)("the line of a call on %s", (runtime) => {
   });
 });
 
-describeWithRedis.each(RUNTIMES)("at the level info on %s", (runtime) => {
-  it("calls leave no line, and failures of the service one each, which names the caller", async () => {
+describeWithRedis.each(RUNTIMES)("with LOG_LEVEL=info on %s", (runtime) => {
+  it("only server errors are logged, with the caller", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url });
     const { groups } = grpcClients(server);
@@ -210,11 +210,11 @@ describeWithRedis.each(RUNTIMES)("at the level info on %s", (runtime) => {
 });
 
 describeWithRedis("several workers", () => {
-  it("tell which of them had a call", async () => {
+  it("log which worker handled a call", async () => {
     const server = await newServer({ redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
     const workers = descendants(server.pid);
     const seen = new Set<unknown>();
-    await waitFor("both had one", async () => {
+    await waitFor("both workers handled one", async () => {
       const headers = { ...bearer(server.tokens.customer), connection: "close" };
       seen.add((await lineOf(server, "/api/user?user_group_id=a", { method: "GET", headers }))["pid"]);
       return seen.size === 2;

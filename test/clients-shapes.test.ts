@@ -4,11 +4,11 @@ import { CLIENTS } from "./support/clients.ts";
 import { newId, placeOf } from "./support/matrix.ts";
 import { describeWithRedis, suiteCluster, suiteSentinels, suiteServer } from "./support/opened.ts";
 
-/** Every client, once through what it does with a group. */
+/** Runs all calls of a group with every client. */
 function everyClient(redis: { readonly url: string }): void {
   const server = suiteServer(() => ({ redisUrl: redis.url, env: { MIN_REPLICAS_ACK: "1" } }));
 
-  it.each(CLIENTS)("$name creates, reads, changes and rotates a group, and shows it to its viewer", async (row) => {
+  it.each(CLIENTS)("$name creates, reads, changes and rotates a group, and resolves its viewer", async (row) => {
     const { client, reference, as } = placeOf(server, row.open(server.url));
     closeLater(() => client.close());
     closeLater(() => reference.close());
@@ -31,5 +31,5 @@ function everyClient(redis: { readonly url: string }): void {
 
 describe("a server on Node", () => {
   describeWithRedis("on a Cluster", () => everyClient(suiteCluster()));
-  describeWithRedis("on a master that Sentinels look after", () => everyClient(suiteSentinels()));
+  describeWithRedis("on a master with Sentinels", () => everyClient(suiteSentinels()));
 });

@@ -9,19 +9,19 @@ import { suiteServer } from "./support/opened.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
 
-describeWithChromium("what the console shows of an environment, by keyboard alone", () => {
+describeWithChromium("the console's pages of an environment, by keyboard alone", () => {
   const browser = suiteBrowser();
 
-  // Their name is in pictures.
+  // Screenshots contain this name.
   const server = suiteServer({ env: ADMIN_ENV, like: { ...newEnvironments(), environment: "acme" } });
 
-  /** The environment that all of these tests are of, as addresses have it. */
+  /** The environment of these tests, as in URLs. */
   const env = () => {
     const { name } = customerOf(server);
     return `${name}/Customer`;
   };
 
-  /** Makes an API token of it. */
+  /** Creates an API token of it. */
   async function newApiToken(displayName: string, role: keyof typeof ROLE_VALUES = "admin") {
     const request = { environment: customerOf(server), displayName, role: ROLE_VALUES[role] };
     const { apiToken, token } = await adminOf(server.url).createApiToken(request);
@@ -30,14 +30,14 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
 
   const contentOf = (page: Page) => page.evaluate(() => document.documentElement.outerHTML);
 
-  /** Expects that a token is accepted, or not. */
+  /** Expects a token to be accepted, or rejected. */
   async function expectAccepted(token: string, isAccepted: boolean): Promise<void> {
     const asked = adminOf(server.url, token).getCaller({});
     if (isAccepted) await expect(asked).resolves.toBeDefined();
     else await expect(asked).rejects.toThrow("unknown, revoked or expired");
   }
 
-  it("makes, changes, rotates and revokes API tokens, and shows each text once", async () => {
+  it("creates, changes, rotates and revokes API tokens, and shows each secret once", async () => {
     const { page, type, enter, press, says, alerts, look, picture, signIn, choose, leave } = await openConsole(
       browser,
       server.url,
@@ -95,7 +95,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await press("button", "I have stored it: forget it here");
     expect(await contentOf(page)).not.toContain(rotated);
 
-    // Without a grace period the secret in use is revoked: the console asks first.
+    // Without a grace period the secret in use is revoked, so the console asks first.
     await enter("Grace period", "0s");
     await enter(`To go on, type ${id}`, id);
     await says(`Rotated the API token ${id}.`);
@@ -112,7 +112,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     for (const each of [token, rotated]) await expectAccepted(each, false);
     await page.getByRole("table", { name: "All API tokens" }).waitFor();
 
-    // The one that is signed in: whoever ends it is signed out.
+    // Revoking the token of the session signs the user out.
     await press("link", `the console ${signedIn.id}`);
     await page.getByText("You are signed in with this API token").waitFor();
     await press("button", "Revoke the API token …");
@@ -121,7 +121,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await leave();
   });
 
-  it("says which API token a text or an id is, of any environment to ADMIN_TOKEN", async () => {
+  it("identifies an API token by its secret or id, with ADMIN_TOKEN in any environment", async () => {
     const { page, enter, press, says, alerts, look, signIn, leave } = await openConsole(browser, server.url, {
       hash: "#/tokens",
     });
@@ -148,13 +148,13 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await enter(field, leaked.id);
     await page.getByRole("heading", { name: `API token ${leaked.id}` }).waitFor();
     await press("link", "All API tokens");
-    // One of the settings is changed there.
+    // An entry of the settings can only be changed there.
     await enter(field, server.tokens.customer);
     await page.getByText("Remove it from the settings of the service.").waitFor();
     await leave();
   });
 
-  it("filters the audit trail, and follows it, but not while the page is hidden", async () => {
+  it("filters the audit trail, and follows it, except while the page is hidden", async () => {
     const { page, type, enter, press, says, alerts, look, picture, signIn, leave } = await openConsole(
       browser,
       server.url,
@@ -173,7 +173,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await enter("Done by", id);
     await page.getByText("No event matches the filter.").waitFor();
     await page.getByText(`ugs audit --actor ${id} --method RevokeApiToken --since 1h`).waitFor();
-    // The service returns short pages while a filter matches few events: they are shown as one.
+    // The service returns short pages if a filter matches few events. The console shows them as one page.
     await page.route("**/ListAuditEvents", async (route) => {
       const request = { ...(route.request().postDataJSON() as object), pageSize: 1 };
       await route.continue({ postData: JSON.stringify(request) });
@@ -213,7 +213,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     page.on("request", () => void calls++);
     const second = await revoke();
     await page.clock.fastForward(60_000);
-    // Who would ask has asked by the time of another frame.
+    // A request would have been sent within one frame.
     await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(resolve)));
     expect(calls).toBe(0);
     await setVisible("visible");
@@ -225,7 +225,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await press("link", first);
     await page.getByText("No API token of this environment has this id.").waitFor();
 
-    // Whoever may read it no longer is told so, and asks no more.
+    // A user who may not read it any longer sees an error, and the console stops polling.
     await press("link", "Audit");
     await press("button", "Follow");
     await page.getByRole("table", { name: "Events as they arrive" }).waitFor();
@@ -234,7 +234,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await leave();
   });
 
-  it("keeps what is typed where a proxy answers, nobody does, or the token is taken no longer, and goes on with another", async () => {
+  it("keeps typed text if a proxy responds, nothing responds, or the token is rejected, and continues with another token", async () => {
     const { groups } = grpcClients(server);
     await groups.getUserGroup({ userGroupId: "globex" });
     const { page, type, enter, press, says, look, signIn, leave } = await openConsole(browser, server.url, {
@@ -257,7 +257,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await alert("The service could not be reached").filter({ hasText: "What you typed is still here." }).waitFor();
     await page.unroute("**/UpdateUserGroup");
 
-    // Revoked meanwhile, by somebody else: it is seen in a dialog, over which the other one is asked for.
+    // Somebody else revokes the token. A dialog reports it, and asks for another token on top of it.
     const revoke = ({ id: apiTokenId }: { readonly id: string }) =>
       adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId });
     await revoke(first);
@@ -273,7 +273,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     const second = await newApiToken("until tomorrow");
     await enter(field, second.token);
     await says("You are signed in again.");
-    // A late answer: what is saved next has to have the etag that the revocation made.
+    // A late response: the next save must use the etag after the revocation.
     let isReadAnew = false;
     await page.route("**/LookupUserGroup", async (route) => {
       const response = await route.fetch();
@@ -289,7 +289,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await press("button", "Save");
     await says("Saved the user group globex: name.");
 
-    // What a token of another environment may see is another page.
+    // A token of another environment sees another page.
     await type("Name", "Globex Ltd.");
     await revoke(second);
     await press("button", "Save");
@@ -305,7 +305,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await leave();
   });
 
-  it("draws an overview from the metrics, and says where they cannot be had", async () => {
+  it("shows an overview of the metrics, and says where to find them if they are unavailable", async () => {
     const { page, press, picture, signIn, leave } = await openConsole(browser, server.url, {
       hash: "#/overview",
       hasClock: true,
@@ -338,7 +338,7 @@ describeWithChromium("what the console shows of an environment, by keyboard alon
     await leave();
   });
 
-  it("ends viewer sessions of a group or of a viewer, and rotates the keys that sign them", async () => {
+  it("revokes viewer sessions of a group or viewer, and rotates signing keys", async () => {
     const { page, type, enter, press, says, alerts, look, picture, signIn, leave } = await openConsole(
       browser,
       server.url,

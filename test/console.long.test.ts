@@ -14,27 +14,27 @@ import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
 describeWithChromium("the console in Chromium, by keyboard alone", () => {
   const browser = suiteBrowser();
 
-  // Their name is in pictures.
+  // Screenshots contain this name.
   const server = suiteServer({
     env: { ...ADMIN_ENV, ROTATION_GRACE: "1h" },
     like: { ...newEnvironments(), environment: "contoso" },
   });
 
-  /** Makes an environment. */
+  /** Creates an environment. */
   async function newEnvironment(name: string) {
     const environment = { name, tag: ApiEnvironmentTag.CUSTOMER };
     await adminOf(server.url).createEnvironment({ environment });
     return environment;
   }
 
-  /** Makes an API token of role admin. */
+  /** Creates an API token of role admin. */
   async function adminToken(environment = customerOf(server)): Promise<string> {
     const request = { environment, displayName: "console", role: ROLE_VALUES.admin };
     return (await adminOf(server.url).createApiToken(request)).token;
   }
 
-  it("signs in whoever may do something here, and says why it signs in nobody else", async () => {
-    // What is said as long as there is no script goes with it.
+  it("signs in with a sufficient role, and otherwise says why it does not", async () => {
+    // The script removes the notice for browsers without scripts.
     const loading = "The console is loading.";
     expect(await (await fetch(`${server.url}/console/`)).text()).toContain(loading);
     const { page, enter, press, says, alerts, look, picture, signIn, leave } = await openConsole(browser, server.url);
@@ -58,7 +58,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("forgets the token and what it shows once nothing was done for 15 minutes, and no sooner", async () => {
+  it("forgets the token and its data after 15 minutes without activity, and no earlier", async () => {
     const { page, type, look, signIn, leave } = await openConsole(browser, server.url, { hasClock: true });
     await signIn(ADMIN_TOKEN);
     await page.getByRole("table").waitFor();
@@ -68,16 +68,16 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     expect(await page.getByRole("button", { name: "Sign out" }).count()).toBe(1);
     await page.clock.fastForward("00:31");
     await page.getByText("You were signed out after 15 minutes without activity.").waitFor();
-    // The notice of the sign-in belonged to the session.
+    // The notice about the sign-in belonged to the session.
     expect(await page.locator(".live").innerText()).toBe("");
     expect(await page.getByRole("table").count()).toBe(0);
     await look("signed out");
-    // A machine that slept tells of a key before timers: that key does nothing any more.
+    // After sleep, a key event may arrive before timers. That key does nothing any more.
     await signIn(ADMIN_TOKEN);
     await page.clock.setSystemTime(Date.now() + 2 * 3_600_000);
     await page.keyboard.press("Tab");
     await page.getByText("You were signed out").waitFor();
-    // One that is only typed is forgotten likewise.
+    // A token that was only typed is forgotten too.
     const field = page.getByLabel("ADMIN_TOKEN, or an API token of role admin");
     await type("ADMIN_TOKEN, or an API token of role admin", ADMIN_TOKEN);
     await page.clock.fastForward("15:01");
@@ -88,12 +88,12 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("moves the focus at once to the page or the dialog that it shows, so that no later key is lost", async () => {
+  it("moves the focus at once to the new page or dialog, so no key is lost", async () => {
     const { page, press, signIn, leave } = await openConsole(browser, server.url, { hasClock: true });
     await signIn(ADMIN_TOKEN);
     const opener = `Delete ${server.environment}/Customer …`;
     await page.getByRole("button", { name: opener }).waitFor();
-    // Without time there are no frames. It is one clock for all pages.
+    // Without time there are no frames. All pages share one clock.
     await stopClock(page);
     closeLater(() => browser.context.clock.resume());
     await press("button", opener);
@@ -105,7 +105,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("makes environments, and deletes one by its id alone", async () => {
+  it("creates environments, and deletes one only after its name is typed", async () => {
     const { page, type, enter, press, says, alerts, look, picture, signIn, choose, leave } = await openConsole(
       browser,
       server.url,
@@ -129,7 +129,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await look("delete an environment");
     await enter("To go on, type globex/Testing", "globex");
     await page.getByText("This is not globex/Testing: nothing was done.").waitFor();
-    // What is said while a dialog is open is said in it.
+    // While a dialog is open, messages appear in it.
     await press("button", "Copy the command");
     const heard = page.getByRole("dialog").getByRole("status");
     await heard.filter({ hasText: /^Copied the command|^The browser does not allow/ }).waitFor();
@@ -146,12 +146,12 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await opener.waitFor({ state: "detached" });
     await expectFocus(
       page.getByRole("heading", { name: "Environments" }),
-      "the heading, for what opened the dialog is gone",
+      "the heading, because what opened the dialog is gone",
     );
     await leave();
   });
 
-  it("makes, finds, changes, rotates, revokes and deletes a user group", async () => {
+  it("creates, finds, changes, rotates, revokes and deletes a user group", async () => {
     const { page, type, enter, press, says, alerts, look, picture, signIn, tabTo, leave } = await openConsole(
       browser,
       server.url,
@@ -172,7 +172,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     expect(token).toMatch(/^ugt_/);
     await press("button", "I have stored it: forget it here");
     await expectNowhere(page, token);
-    await expectFocus(page.getByRole("heading", { level: 1 }), "the heading, for the box of the token is gone");
+    await expectFocus(page.getByRole("heading", { level: 1 }), "the heading, because the box of the token is gone");
     await enter("Prefix of the id", "it'");
     await page.getByRole("table", { name: "User groups with ids that start with it'" }).waitFor();
     await picture("user groups");
@@ -181,7 +181,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await page.getByRole("heading", { name: "User group it's acme" }).waitFor();
     await picture("user group");
 
-    // Somebody else changes it meanwhile: nothing is overwritten, and what was typed stays.
+    // Somebody else changes it concurrently: nothing is overwritten, and typed text stays.
     await type("Name", "Acme Ltd.");
     const { groups: others } = grpcClients(server, bearer);
     await others.updateUserGroup({ userGroupId: "it's acme", name: "Acme Inc.", properties: { plan: "tin" } });
@@ -197,11 +197,11 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await enter("Grace period", "90d");
     await page.getByText("30d is the longest").waitFor();
     await type("Grace period", "1h");
-    // What is typed now, and not saved, was written for a mapping that another has changed by the time of the rotation.
+    // The typed mapping is not saved. Somebody else changes the stored one before the rotation.
     await type("Mapping", "sales=lake");
     await others.updateUserGroup({ userGroupId: "it's acme", mapping: { sales: "warehouse\nbilling=pg" } });
     await tabTo("button", "Rotate");
-    // The answer of the first is lost; the second is the same one, and shows its token.
+    // The first response is lost. The second request has the same request id, and its response contains the token.
     await page.route("**/RotateUserGroupToken", async (route) => {
       await route.fetch();
       await route.abort();
@@ -217,7 +217,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const rotations = await adminOf(server.url, bearer).listAuditEvents({ method: "RotateUserGroupToken" });
     expect(rotations.auditEvents).toHaveLength(1);
     await page.getByRole("term").filter({ hasText: "Old token valid until" }).waitFor();
-    // It is shown as the one entry that it is.
+    // It is shown as one entry.
     await page.getByRole("definition").filter({ hasText: '{ "sales": "warehouse\\nbilling=pg" }' }).waitFor();
     await press("button", "Save");
     await alerts("Somebody else changed mapping");
@@ -225,7 +225,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await says("Saved the user group it's acme: mapping.");
     await page.getByRole("definition").filter({ hasText: "sales=lake" }).waitFor();
     await look("a new token");
-    // Without a grace period the token in use is revoked: the console asks first.
+    // Without a grace period the token in use is revoked, so the console asks first.
     await enter("Grace period", "0s");
     await look("rotate at once");
     await page.keyboard.press("Escape");
@@ -265,7 +265,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("asks before unsaved text is lost, by a link, Back, signing out or a reload", async () => {
+  it("asks before unsaved text is lost by a link, Back, signing out or a reload", async () => {
     const environment = await newEnvironment("soylent");
     await adminOf(server.url).importUserGroups({ environment, userGroups: [{ providedId: "green" }] });
     const { page, type, press, says, look, signIn, leave } = await openConsole(browser, server.url, {
@@ -291,7 +291,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("button", "Sign out");
     await stay();
     const asked = page.waitForEvent("dialog");
-    // The browser asks by itself, and the reload never ends when it is dismissed.
+    // The browser asks, and the reload does not finish if the user declines.
     const reloading = page.evaluate(() => location.reload());
     expect((await asked).type()).toBe("beforeunload");
     await (await asked).dismiss();
@@ -300,7 +300,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await says("Saved the user group green: name.");
     await press("link", "Audit");
     await page.getByRole("table", { name: "All events" }).waitFor();
-    // The notice of the save belonged to the page before.
+    // The notice about the save belonged to the previous page.
     expect(await page.locator(".live").innerText()).toBe("");
     await press("link", "User groups");
     await type("Id", "red");
@@ -313,7 +313,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await leave();
   });
 
-  it("lists page by page, and goes on where the service could not be reached", async () => {
+  it("lists page by page, and continues after the service was unavailable", async () => {
     const environment = await newEnvironment("initech");
     const userGroups = Array.from({ length: 130 }, (_, i) => ({ providedId: `group-${String(i).padStart(3, "0")}` }));
     await adminOf(server.url).importUserGroups({ environment, userGroups });
@@ -321,7 +321,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await signIn(ADMIN_TOKEN);
     await press("link", "initech/Customer");
     await press("link", "User groups");
-    // The heading of the columns is a row, too.
+    // The column headings are a row too.
     const rows = page.getByRole("table").getByRole("row");
     await waitFor("the first page is shown", async () => (await rows.count()) === 101);
     await page.route("**/ListUserGroups", (route) => route.abort());
@@ -332,13 +332,13 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await says("130 user groups are shown");
     expect(await rows.count()).toBe(131);
     expect(await page.getByRole("button", { name: "Show more" }).count()).toBe(0);
-    // ADMIN_TOKEN is told what it is not offered.
+    // ADMIN_TOKEN sees which actions are unavailable.
     await page.getByText("To create a user group, sign in with an API token").waitFor();
     await page.getByText("ugs group list --env initech/Customer").waitFor();
     await leave();
   });
 
-  it("shows what an address names once somebody has signed in, if the token may see it", async () => {
+  it("shows the page of the URL after the sign-in, if the token may see it", async () => {
     await newEnvironment("hooli");
     const hash = "#/groups?env=hooli%2FCustomer&prefix=x";
     const { page, press, signIn } = await openConsole(browser, server.url, { hash });
@@ -354,7 +354,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await page.close();
   });
 
-  it("does on METRICS_PORT what it does elsewhere, and shows the metrics of the calls of both ports", async () => {
+  it("works on METRICS_PORT as elsewhere, and shows the metrics of both ports", async () => {
     const own = await newServer({ env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
     const url = metricsUrlOf(own);
     const { page, type, press, says, signIn, leave } = await openConsole(browser, url, { hasClock: true });
@@ -382,10 +382,10 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
 
 /** Waits until something has the focus. */
 function expectFocus(locator: Locator, what: string): Promise<boolean> {
-  return waitFor(`the focus is on ${what}`, () => locator.evaluate((each) => each === document.activeElement));
+  return waitFor(`${what} has the focus`, () => locator.evaluate((each) => each === document.activeElement));
 }
 
-/** Expects that a page no longer has a text anywhere, nor in its fields. */
+/** Expects that a page no longer contains a text, also not in its fields. */
 async function expectNowhere(page: Page, text: string): Promise<void> {
   expect(await page.evaluate(() => document.documentElement.outerHTML)).not.toContain(text);
   const values = page

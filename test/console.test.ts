@@ -14,13 +14,13 @@ const SCRIPT = "text/javascript; charset=utf-8";
 
 const NOT_FOUND = { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" };
 
-/** Asks whose ADMIN_TOKEN is, as the page does. */
+/** Identifies ADMIN_TOKEN, as the page does. */
 function getCaller(url: string) {
   const headers = { authorization: `Token ${ADMIN_TOKEN}`, "content-type": "application/json" };
   return http1(url, "/usergroup.admin.v1.AdminService/GetCaller", { method: "POST", headers, body: "{}" });
 }
 
-it("is served beside the embedded store, under a policy that lets its own files alone be scripts", async () => {
+it("is served with the embedded store, and its policy allows only its own scripts", async () => {
   const { url } = await newServer({ env: ADMIN_ENV });
   expect(await http1(url, "/console")).toMatchObject({ status: 308, headers: { location: "console/" } });
   const page = await http1(url, "/console/");
@@ -40,24 +40,24 @@ it("is served beside the embedded store, under a policy that lets its own files 
   }
 });
 
-it.each(RUNTIMES)("is on METRICS_PORT where that is set, with the calls that it makes, on %s", async (runtime) => {
+it.each(RUNTIMES)("is served on METRICS_PORT if it is set, with the console's calls, on %s", async (runtime) => {
   const server = await newServer({ runtime, env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
   const metricsUrl = metricsUrlOf(server);
   expect((await http1(metricsUrl, "/console/")).status).toBe(200);
   expect(JSON.parse((await getCaller(metricsUrl)).body.toString())).toMatchObject({ role: "root" });
   expectRestError(await http1(server.url, "/console/"), NOT_FOUND);
   expect((await getCaller(server.url)).status).toBe(200);
-  // What is not for the console stays on the main port.
+  // All other endpoints stay on the main port.
   expectRestError(await http1(metricsUrl, "/api/user?user_group_id=a"), NOT_FOUND);
 });
 
-it("is off where it is said, and METRICS_PORT then has no calls", async () => {
+it("is off if the setting says so, and METRICS_PORT then has no RPCs", async () => {
   const server = await newServer({ env: { ...ADMIN_ENV, CONSOLE: "off", METRICS_PORT: "0" } });
   for (const url of [server.url, metricsUrlOf(server)]) expectRestError(await http1(url, "/console/"), NOT_FOUND);
   expect((await getCaller(metricsUrlOf(server))).status).toBe(404);
 });
 
-it("is warned of on METRICS_PORT where others reach that, which no TLS of the main port protects", async () => {
+it("on a reachable METRICS_PORT logs a warning, because TLS does not protect that port", async () => {
   const tls = inject("certificates");
   for (const [HOST, CONSOLE, expected] of [
     ["0.0.0.0", "on", [expect.stringContaining("CONSOLE=off")]],
@@ -70,7 +70,7 @@ it("is warned of on METRICS_PORT where others reach that, which no TLS of the ma
   }
 });
 
-it.skipIf(redisUrl === undefined)("is on a real Redis only where it is said", async () => {
+it.skipIf(redisUrl === undefined)("is off on a real Redis, unless the setting turns it on", async () => {
   const unset = await newServer({ redisUrl });
   for (const path of ["/console", "/console/", "/console/console.js"])
     expectRestError(await http1(unset.url, path), NOT_FOUND);

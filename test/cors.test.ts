@@ -11,7 +11,7 @@ import type { TestServer } from "./support/server.ts";
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const WATCH_PATH = "/grpc.health.v1.Health/Watch";
 const REFLECTION_PATH = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
-/** No RPC is there, which pages can learn only from an answer that they may read. */
+/** An unknown RPC. A page learns that only from a readable response. */
 const UNKNOWN_PATHS = ["/usergroup.v1.UserGroupService/Nothing", "/usergroup.v9.Nothing/Nothing"];
 const LISTED = "https://app.example.com";
 const LISTED_TOO = "http://127.0.0.1:3000";
@@ -47,7 +47,7 @@ const EXPOSED_HEADERS = [
   "ratelimit-policy",
 ];
 
-/** Origins that are not listed, some of which look like one that is. */
+/** Unlisted origins, some of them similar to a listed one. */
 const UNLISTED = [
   "https://elsewhere.example.com",
   "https://app.example.com.evil.example",
@@ -60,7 +60,7 @@ const UNLISTED = [
 interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** The first piece of the body. */
+  /** The first chunk of the body. */
   readonly head: string;
 }
 
@@ -76,7 +76,7 @@ const enveloped = encodeEnvelope(0, toBinary(GetUserGroupRequestSchema, group));
 const empty = encodeEnvelope(0, new Uint8Array(0));
 const emptyJson = encodeEnvelope(0, new TextEncoder().encode("{}"));
 
-/** One call per way in which an answer comes about. `TOKEN` stands for an API token. */
+/** One call for each way in which a response is created. `TOKEN` stands for an API token. */
 const CALLS: readonly (Call & { readonly name: string; readonly status: number; readonly trailer?: string })[] = [
   { name: "Connect, JSON", status: 200, ...unary("application/json", '{"userGroupId":"a"}') },
   { name: "Connect, binary", status: 200, ...unary("application/proto", toBinary(GetUserGroupRequestSchema, group)) },
@@ -138,7 +138,7 @@ function preflight(path: string, method = "POST") {
   };
 }
 
-/** Makes a call from an origin; resolves with the first piece of the body, for streams do not end. */
+/** Makes a call from an origin. Resolves with the first chunk of the body, because streams do not end. */
 async function ask(server: TestServer, { path, method, headers, body }: Call, origin?: string): Promise<Answer> {
   const sent = new Headers({ ...headers, ...(origin !== undefined && { origin }) });
   if (sent.get("authorization") === "TOKEN") sent.set("authorization", `Token ${server.tokens.customer}`);
@@ -150,13 +150,13 @@ async function ask(server: TestServer, { path, method, headers, body }: Call, or
   return { status: answer.status, headers: Object.fromEntries(answer.headers), head };
 }
 
-/** What the answer says to a browser of other origins. */
+/** The CORS headers of a response. */
 function corsOf({ headers }: Pick<Answer, "headers">) {
   const list = (name: string) => (headers[name] as string | undefined)?.split(",").map((item) => item.trim());
   return {
     origin: headers["access-control-allow-origin"],
     methods: list("access-control-allow-methods"),
-    // Field names have no case.
+    // Header names are case-insensitive.
     headers: list("access-control-allow-headers")?.map((name) => name.toLowerCase()),
     exposed: list("access-control-expose-headers")?.map((name) => name.toLowerCase()),
     others: Object.keys(headers).filter(
@@ -195,7 +195,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   };
 
   describe.each(CALLS)("$name", (call) => {
-    it.each([LISTED, LISTED_TOO])("lets %s, which is listed, read the answer", async (origin) => {
+    it.each([LISTED, LISTED_TOO])("lets the listed origin %s read the response", async (origin) => {
       const answer = await ask(servers.list, call, origin);
       expect(answer.status).toBe(call.status);
       if (call.trailer !== undefined) expect(answer.head).toContain(call.trailer);
@@ -203,30 +203,30 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       expect(variesByOrigin(answer)).toBe(true);
     });
 
-    it.each(UNLISTED)("does not let %s read the answer", async (origin) => {
+    it.each(UNLISTED)("does not let %s read the response", async (origin) => {
       const answer = await ask(servers.list, call, origin);
       expect(answer.status).toBe(call.status);
       expect(corsOf(answer)).toEqual(NOTHING);
       expect(variesByOrigin(answer)).toBe(true);
     });
 
-    it("says nothing of origins to who names none", async () => {
+    it("adds no CORS headers if the request has no origin", async () => {
       const answer = await ask(servers.list, call, undefined);
       expect(answer.status).toBe(call.status);
       expect(corsOf(answer)).toEqual(NOTHING);
     });
 
-    it("lets everybody read the answer where every origin is allowed", async () => {
+    it("lets every origin read the response if all origins are allowed", async () => {
       expect(corsOf(await ask(servers.any, call, "https://elsewhere.example.com"))).toEqual(READABLE_BY("*"));
     });
 
-    it("lets nobody read the answer by default", async () => {
+    it("lets no origin read the response by default", async () => {
       expect(corsOf(await ask(servers.none, call, LISTED))).toEqual(NOTHING);
     });
   });
 
   describe.each([GET_PATH, WATCH_PATH, REFLECTION_PATH, ...UNKNOWN_PATHS])("preflight of %s", (path) => {
-    it.each([LISTED, LISTED_TOO])("allows %s, which is listed", async (origin) => {
+    it.each([LISTED, LISTED_TOO])("allows the listed origin %s", async (origin) => {
       const answer = await ask(servers.list, preflight(path), origin);
       expect(answer.status).toBe(204);
       expect(corsOf(answer)).toEqual(MAY_ASK(origin));
@@ -240,17 +240,17 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       expect(variesByOrigin(answer)).toBe(true);
     });
 
-    it("allows everybody where every origin is allowed", async () => {
+    it("allows every origin if all are allowed", async () => {
       expect(corsOf(await ask(servers.any, preflight(path), "null"))).toEqual(MAY_ASK("*"));
     });
 
-    it("allows nobody by default", async () => {
+    it("allows no origin by default", async () => {
       const answer = await ask(servers.none, preflight(path), LISTED);
       expect(answer.status).toBe(204);
       expect(corsOf(answer)).toEqual(NOTHING);
     });
 
-    it("is answered alike over HTTP/2", async () => {
+    it("has the same response over HTTP/2", async () => {
       const askHttp2 = (origin: string) => {
         const { method, headers } = preflight(path);
         return http2(servers.list.url, path, { method, headers: { ...headers, origin } });
@@ -263,7 +263,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   });
 
   it.each([["/api/user"], ["/api/viewer"], ["/metrics"], ["/healthz"], ["/nowhere"]])(
-    "keeps %s from other origins",
+    "blocks %s from other origins",
     async (path) => {
       for (const method of ["GET", "PUT", "POST"]) {
         const answer = await ask(servers.any, preflight(path, method), LISTED);

@@ -29,7 +29,7 @@ import {
 
 const VALUES: NewApiToken = { displayName: "Back end é{x}", role: "manage", expireTime: undefined, creator: "root" };
 
-/** A listener that keeps what it is told. */
+/** A listener that records its calls. */
 function newListener() {
   const told: string[] = [];
   return {
@@ -41,7 +41,7 @@ function newListener() {
   };
 }
 
-/** API tokens. @param feeds whether other workers hear of a revocation */
+/** API tokens. @param feeds whether other workers receive revocations */
 export function apiTokenContract({ client, redis }: ContractContext, { feeds }: { feeds: boolean }): void {
   const environments = () => testEnvironments(client(1));
   const store = (listener: Pick<RevocationListener, "revoked"> = newListener(), worker = 0) =>
@@ -55,7 +55,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
   const listed = async (environment: Environment) =>
     (await store().list(environment, {}, { after: "", size: MAX_API_TOKENS })).items;
   const entries = (environment: Environment) => redis().zrange(apiTokensKey(environment.number), 0, -1);
-  /** Has one expire in a moment. On a busy machine it may be over before the update has looked at it again. */
+  /** Lets a token expire in a moment. On a busy machine it may have expired before the update reads it again. */
   const endsSoon = async (environment: Environment, id: string) => {
     const update = store().update(environment, id, { expireTime: Date.now() + 300 });
     await update.catch((error: unknown) => expect(error).toBeInstanceOf(ApiTokenNotFound));
@@ -67,7 +67,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
   const isValid = async (token: string) => (await store().find(refOf(token).ref)) !== undefined;
 
   describe("API tokens", () => {
-    it("are found by every worker with what they were made with, and no other token is", async () => {
+    it("are found by every worker with the values they were created with, and other tokens are not", async () => {
       const expireTime = Date.now() + 3_600_000;
       const { environment, apiToken, digest, ref } = await create({ expireTime, role: "read", creator: "x" });
       expect(apiToken).toMatchObject({ ...VALUES, expireTime, role: "read", creator: "x", lastUseTime: undefined });
@@ -88,7 +88,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await store().find({ ...ref, number: ref.number + 1 })).toBeUndefined();
     });
 
-    it("are not in the store themselves, and name the number of their environment", async () => {
+    it("are not stored in plain text, and contain the number of their environment", async () => {
       const { environment, apiToken, token, key } = await create();
       expect(environmentNumberOf(token)).toBe(environment.number);
       const record = await redis().hgetall(key);
@@ -97,7 +97,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(all).not.toContain(token.slice(8, 24));
     });
 
-    it("are not valid once the deletion of their environment has begun", async () => {
+    it("are invalid once the deletion of their environment has begun", async () => {
       const { environment, ref } = await create();
       for (let i = 0; i < 3; i++) await create({}, environment);
       const deleted = newListener();
@@ -115,7 +115,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await redis().keys("ug:{987654}:*")).toEqual([]);
     });
 
-    it("end when they expire, by the store's clock, and leave nothing behind", async () => {
+    it("expire by the store's clock, and leave no keys behind", async () => {
       const { ref } = await create({ expireTime: Date.now() - 1 }).catch(() => ({
         ref: { number: 1, digest: "" },
       }));
@@ -124,24 +124,24 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const soon = await create({}, later.environment);
       await endsSoon(later.environment, soon.apiToken.id);
       await waitFor("it has expired", async () => (await store().find(soon.ref)) === undefined);
-      await waitFor("its record is gone", async () => (await redis().exists(soon.key)) === 0);
+      await waitFor("its record is deleted", async () => (await redis().exists(soon.key)) === 0);
       expect(await listed(later.environment)).toEqual([later.apiToken]);
-      // Whatever changes the list takes it off.
+      // Every change of the list removes it.
       await store().revoke(later.environment, later.apiToken.id, BY, { issued: true });
       expect(await entries(later.environment)).toEqual([]);
     });
 
-    it("are as many as an environment may have; those that have expired do not count", async () => {
+    it("are limited per environment, and expired tokens do not count", async () => {
       const { environment, apiToken, key } = await create();
       const others = Array.from({ length: MAX_API_TOKENS - 1 }, (_, i) => [
         0,
         `${String(i).padStart(16, "0")} gone${i}`,
       ]);
       await redis().zadd(apiTokensKey(environment.number), ...(others.flat() as never[]));
-      // What is listed but not there makes room as soon as it is wanted.
+      // A list entry without a token makes room when needed.
       const second = await create({}, environment);
       expect((await entries(environment)).length).toBe(2);
-      // One that is rotated counts once.
+      // A rotated token counts once.
       const { token } = await store().rotate(environment, second.apiToken.id, { graceMs: 60_000 });
       const record = await redis().hgetall(key);
       const ids = Array.from({ length: MAX_API_TOKENS - 3 }, (_, i) => String(i).padStart(16, "0"));
@@ -157,7 +157,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       for (const id of ids) await redis().del(keyOfToken(environment.number, id));
     });
 
-    it("are revoked once, at once, for every worker", async () => {
+    it("are revoked once, immediately, for every worker", async () => {
       const { environment, apiToken, digest, ref, key } = await create();
       const other = await create({}, environment);
       const listener = newListener();
@@ -172,7 +172,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await store().find(other.ref)).toBeDefined();
     });
 
-    it("are revoked with all that they made, and what these made", async () => {
+    it("are revoked together with all tokens that they issued, directly or indirectly", async () => {
       const top = await create({ role: "admin" });
       const { environment } = top;
       const child = await create({ role: "admin", creator: top.apiToken.id }, environment);
@@ -188,7 +188,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       await fails(all(), ApiTokenNotFound);
     });
 
-    it("that an ended one made are ended though it is gone itself", async () => {
+    it("that an expired token issued are revoked together, although their issuer is deleted", async () => {
       const { environment, apiToken } = await create();
       const { token } = await create({ creator: apiToken.id }, environment);
       await store().revoke(environment, apiToken.id);
@@ -197,7 +197,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await isValid(token)).toBe(false);
     });
 
-    it("are not made by one that has ended, so that none outlives the end of all that it made", async () => {
+    it("are never issued by a revoked token, not even concurrently", async () => {
       for (let round = 0; round < 5; round++) {
         const { environment, apiToken } = await create();
         const made = Array.from({ length: 6 }, (_, i) =>
@@ -218,7 +218,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       }
     });
 
-    it("are not made for an environment that was deleted and created again", async () => {
+    it("are not created for an environment that was deleted and created again", async () => {
       const { environment } = await create();
       const again = async () => {
         await testEnvironments(client(1)).delete(environment, true);
@@ -233,13 +233,13 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const { environment, apiToken } = await create();
       const made = await Promise.all(Array.from({ length: 6 }, () => create({}, environment)));
       const expected = [apiToken, ...made.map((one) => one.apiToken)].sort((a, b) => (a.id < b.id ? -1 : 1));
-      // A token with more secrets than one is on one page.
+      // A token with several secrets is on one page.
       const { apiToken: rotated } = await store().rotate(environment, expected[3]?.id ?? "", { graceMs: 60_000 });
       expected[3] = rotated;
       const first = await store().list(environment, {}, { after: "", size: 4 });
       expect(first.items).toEqual(expected.slice(0, 4));
       expect(first.next).toBe(expected[3]?.id);
-      // The one that the next page begins after may be gone.
+      // The token before the next page may have been deleted.
       await store().revoke(environment, first.next ?? "");
       expect(await store().list(environment, {}, { after: first.next ?? "", size: 3 })).toEqual({
         items: expected.slice(4),
@@ -269,7 +269,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await ids({ unusedSince: Date.now() + 60_000 })).toEqual(new Set([one.id, two.id, three.id]));
     });
 
-    it("are updated, and end when they are told to", async () => {
+    it("are updated, and expire at their new expiry time", async () => {
       const { environment, apiToken, digest, ref, key } = await create();
       const listener = newListener();
       const expireTime = Date.now() + 600_000;
@@ -279,7 +279,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await update({ displayName: "other" })).toEqual(renamed);
       expect(await update({ expireTime })).toEqual({ ...renamed, expireTime });
       expect(listener.told).toEqual([digest, digest]);
-      // What changes nothing is told to nobody.
+      // An update without effect is not published.
       expect(await update({ displayName: "other", expireTime })).toEqual({ ...renamed, expireTime });
       expect(listener.told.length).toBe(2);
       expect((await store().find(ref))?.apiToken).toEqual({ ...renamed, expireTime });
@@ -292,7 +292,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await listed(environment)).toEqual([]);
     });
 
-    it("are rotated: the id stays, and the text before ends at once or after its grace", async () => {
+    it("are rotated: the id stays, and the old secret expires at once or after its grace period", async () => {
       const { environment, apiToken, token } = await create({ expireTime: Date.now() + 3_600_000 });
       const listener = newListener();
       const rotate = (graceMs: number) => store(listener).rotate(environment, apiToken.id, { graceMs, rotator: "r" });
@@ -307,11 +307,11 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         apiToken: { id: apiToken.id, expireTime: graceExpireTime },
       });
       expect(await store().find(refOf(second.token).ref)).toMatchObject({ isReplaced: false });
-      // Should its answer be lost, it can be repeated: what has its grace keeps it.
+      // If its response is lost, the rotation can be repeated, because the used secret keeps its grace period.
       const third = await rotate(700_000);
       for (const one of [token, second.token, third.token]) expect(await isValid(one)).toBe(true);
       expect((await store().find(refOf(token).ref))?.apiToken.expireTime).toBe(graceExpireTime);
-      // An update lengthens no grace, and a later rotation shortens it.
+      // An update does not extend a grace period, and a later rotation shortens it.
       await store().update(environment, apiToken.id, { expireTime: null, displayName: "new" });
       expect((await store().find(refOf(token).ref))?.apiToken).toMatchObject({
         displayName: "new",
@@ -319,7 +319,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       });
       const fourth = await rotate(1000);
       expect([await isValid(token), await isValid(fourth.token)]).toEqual([false, true]);
-      await waitFor("the grace has ended", async () => !(await isValid(third.token)));
+      await waitFor("the grace period is over", async () => !(await isValid(third.token)));
       expect(await isValid(second.token)).toBe(false);
       const fifth = await rotate(0);
       expect(await isValid(fourth.token)).toBe(false);
@@ -332,7 +332,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       await fails(rotate(0), ApiTokenNotFound);
     });
 
-    it("are not rotated by what they outlive", async () => {
+    it("are not rotated by a token that expires before them", async () => {
       const expireTime = Date.now() + 3_600_000;
       const { environment, apiToken, token } = await create({ expireTime });
       const rotate = (notBeyond: number) => store().rotate(environment, apiToken.id, { notBeyond });
@@ -346,7 +346,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       );
     });
 
-    it("have one text that is valid, or none, however rotations, updates and revocations race", async () => {
+    it("have at most one valid secret, whatever rotations, updates and revocations run concurrently", async () => {
       for (let round = 0; round < 8; round++) {
         const { environment, apiToken, token } = await create({ expireTime: Date.now() + 3_600_000 });
         const expireTime = Date.now() + 600_000;
@@ -372,7 +372,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       }
     });
 
-    it("stay as they are, with nothing left behind, when a worker ends before a change", async () => {
+    it("stay unchanged, without leftovers, if a worker ends before a change", async () => {
       const { environment, apiToken, token } = await create();
       const before = await contents(redis(), environment);
       const failing = (script: { readonly name: string }) => testApiTokens(failingAt(client(), script.name));
@@ -383,7 +383,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await isValid(token)).toBe(true);
     });
 
-    it("that are revoked before a rotation reaches the store are not rotated, and leave nothing behind", async () => {
+    it("are not rotated if they were revoked before the rotation reached the store", async () => {
       const { environment, apiToken } = await create();
       const revoke = () => store().revoke(environment, apiToken.id);
       const late = testApiTokens(heldUpAt(client(), ROTATE_API_TOKEN.name, revoke));
@@ -394,7 +394,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await entries(environment)).toEqual([]);
     });
 
-    it("are revoked all at once, a thousand of them with the one that issued them", async () => {
+    it("are revoked at once, also a thousand of them that one token issued", async () => {
       const { environment, apiToken, key } = await create({ role: "admin" });
       const record = await redis().hgetall(key);
       const ids = Array.from({ length: feeds ? MAX_API_TOKENS - 1 : 50 }, (_, i) => String(i).padStart(16, "0"));
@@ -407,7 +407,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await redis().keys(`ug:{${environment.number}}:api-token:*`)).toEqual([]);
     });
 
-    it("that are issued between two steps of a revocation are revoked by it, too", async () => {
+    it("are also revoked if they are issued between two steps of the revocation", async () => {
       const { environment, apiToken } = await create({ role: "admin" });
       const child = await create({ role: "admin", creator: apiToken.id }, environment);
       for (let i = 0; i < 150; i++) await create({ creator: child.apiToken.id }, environment);
@@ -416,13 +416,13 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         lengths.push((await entries(environment)).length);
         await create({ creator: child.apiToken.id }, environment);
       });
-      // At most 50 by each step, with those that were issued before it.
+      // Each step revokes at most 50, and also those issued before it.
       expect(await testApiTokens(late).revoke(environment, apiToken.id, BY, { issued: true })).toBe(156);
       expect(lengths).toEqual([152, 103, 54, 5]);
       expect(await entries(environment)).toEqual([]);
     });
 
-    it("have their use noted at most once a minute, and not when they are gone", async () => {
+    it("have their use recorded at most once a minute, and not after their revocation", async () => {
       const { environment, apiToken, ref, key } = await create();
       await store().noteUse(ref);
       const found = await store().find(ref);
@@ -453,7 +453,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       ["expire_time", ""],
       ["expire_time", "never"],
       ["last_use_time", "1.5"],
-    ])("whose %s is %j answer nobody", async (field, value) => {
+    ])("are rejected if their %s is %j", async (field, value) => {
       const { environment, apiToken, ref, key } = await create();
       if (value === undefined) await redis().hdel(key, field);
       else await redis().hset(key, field, value);
@@ -464,9 +464,9 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await listed(environment)).toEqual([]);
     });
 
-    // What follows needs subscriptions.
+    // The following tests need subscriptions.
     if (!feeds) return;
-    it("are known to be revoked wherever a feed listens", async () => {
+    it("are reported as revoked to every listener", async () => {
       const listener = newListener();
       const end = followRevocations(client(1), { ...listener, refused: (error) => expect.fail(error.message) });
       try {
@@ -474,11 +474,11 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         for (let i = 0; i < 5; i++) {
           const { environment, apiToken, digest } = await create();
           await store().revoke(environment, apiToken.id);
-          await waitFor("it is told", () => listener.told.includes(digest));
+          await waitFor("it is reported", () => listener.told.includes(digest));
         }
         const { environment } = await create();
         await environments().delete(environment, true);
-        await waitFor("it is told", () => listener.told.includes(`deleted ${environment.number}`));
+        await waitFor("it is reported", () => listener.told.includes(`deleted ${environment.number}`));
       } finally {
         end();
       }

@@ -44,7 +44,7 @@ export function auditContract(context: ContractContext): void {
   const trail = ({ worker = 0, audit = AUDIT } = {}) => redisAuditTrail(client(worker), audit);
   const list = async (environment: Environment, filter: AuditFilter = {}) =>
     (await trail({ worker: 1 }).list([listed(environment)], filter, FIRST)).items;
-  /** All pages of so many events at most. */
+  /** All pages, with a maximum number of events each. */
   const pages = async (environment: Environment, size: number, filter: AuditFilter = {}, between = async () => {}) => {
     const found: AuditEvent[] = [];
     for (let after: string | undefined = ""; after !== undefined; ) {
@@ -59,7 +59,7 @@ export function auditContract(context: ContractContext): void {
   const idsOf = (events: readonly AuditEvent[]) => events.map(({ id }) => id);
 
   describe("the audit trail", () => {
-    it("has one event of every change of a group: who, how, and the names of fields", async () => {
+    it("has one event per change of a group, with the author, the method and the names of fields", async () => {
       const environment = await newEnvironment({ tag: "Customer" });
       const { group } = await store().getOrCreate(environment, newGroup("a", { properties: { p: 1 } }), BY);
       await store().update(environment, "a", { name: "secret name", properties: null }, "", OTHER);
@@ -83,7 +83,7 @@ export function auditContract(context: ContractContext): void {
       for (const text of ["secret", group.token, token]) expect(JSON.stringify(events)).not.toContain(text);
     });
 
-    it("has none of what changes nothing", async () => {
+    it("has no event for a call that changes nothing", async () => {
       const { environment, group } = await withGroup();
       const rotated = await store().rotate(environment, byToken(group.token, { requestId: "r" }));
       const before = await list(environment);
@@ -105,7 +105,7 @@ export function auditContract(context: ContractContext): void {
       expect(await list(environment)).toEqual(before);
     });
 
-    it("has one event of every change, however many callers make them at once", async () => {
+    it("has one event per change, also under concurrent callers", async () => {
       const environment = await newEnvironment();
       const by = (i: number): ChangeBy => ({ ...BY, requestId: `request ${i}` });
       const made = await Promise.all(
@@ -133,7 +133,7 @@ export function auditContract(context: ContractContext): void {
       expect((await list(environment)).map(({ requestId }) => requestId).sort()).toEqual(acknowledged.sort());
     });
 
-    it("has one event of what changes the environment and its API tokens", async () => {
+    it("has one event per change of the environment and its API tokens", async () => {
       const named = { name: newName(), tag: "Testing" as const };
       const environments = testEnvironments(client());
       const tokens = testApiTokens(client());
@@ -162,7 +162,7 @@ export function auditContract(context: ContractContext): void {
       expect(JSON.stringify(events)).not.toContain(token.slice(4, 20));
     });
 
-    it("is in the order of its events, and each is on one page", async () => {
+    it("lists events in order, each on one page", async () => {
       const environment = await newEnvironment();
       const ids = Array.from({ length: 60 }, (_, i) => `group ${i}`);
       await Promise.all(ids.map((id, worker) => store({ worker }).getOrCreate(environment, newGroup(id))));
@@ -177,7 +177,7 @@ export function auditContract(context: ContractContext): void {
       for (const size of [1, 4, 33, 81, 82]) expect(idsOf(await pages(environment, size))).toEqual(idsOf(all));
     });
 
-    it("gives each event that was there exactly once while others come", async () => {
+    it("lists each existing event exactly once while new events arrive", async () => {
       const environment = await newEnvironment();
       const ids = Array.from({ length: 15 }, (_, i) => `group ${i}`);
       for (const id of ids) await store().getOrCreate(environment, newGroup(id));
@@ -196,14 +196,14 @@ export function auditContract(context: ContractContext): void {
       expect(i).toBeGreaterThan(6);
     });
 
-    it("is filtered by group, caller, method and time, and by all of them", async () => {
+    it("filters by group, caller, method and time, and by all of them", async () => {
       const environment = await newEnvironment();
       for (const id of ["a", "b"]) await store().getOrCreate(environment, newGroup(id));
       for (let i = 0; i < 20; i++) {
         await store().update(environment, "a", { name: `${i}` }, "", { ...BY, method: "UpdateUserGroup" });
       }
       const [last] = await list(environment);
-      await waitFor("the clock moves on", () => Date.now() > (last?.time ?? 0) + 1);
+      await waitFor("the clock advances", () => Date.now() > (last?.time ?? 0) + 1);
       await store().update(environment, "b", { name: "new" }, "", { ...OTHER, method: "UpdateUserGroup" });
       await store().update(environment, "a", { name: "x" }, "", OTHER);
       await trail().recordExport(environment, EXPORTED, OTHER);
@@ -239,7 +239,7 @@ export function auditContract(context: ContractContext): void {
       }
     });
 
-    it("has one event for each API token that is revoked with the one that issued it", async () => {
+    it("has one event for each API token that is revoked with its issuer", async () => {
       const environment = await testEnvironments(client()).create({ name: newName(), tag: undefined });
       const tokens = testApiTokens(client());
       const values = { displayName: "x", role: "admin", expireTime: undefined } as const;
@@ -253,7 +253,7 @@ export function auditContract(context: ContractContext): void {
       expect(new Set(idsOf(revoked)).size).toBe(6);
     });
 
-    it("has as many events of API tokens as there were changes, however many race", async () => {
+    it("has as many events of API tokens as there were changes, also under concurrency", async () => {
       const environment = await testEnvironments(client()).create({ name: newName(), tag: undefined });
       const { apiToken } = await testApiTokens(client()).create(environment, {
         ...{ displayName: "x", role: "admin", expireTime: undefined, creator: "root" },
@@ -270,13 +270,13 @@ export function auditContract(context: ContractContext): void {
       const told = (await list(environment))
         .map(({ requestId }) => requestId)
         .filter((id) => id.startsWith("request "));
-      // A rotation or update is made although what it has read to answer with is revoked by then.
+      // A rotation or update succeeds, although a concurrent revocation may change its result.
       for (const request of made) expect(told).toContain(request);
       expect(new Set(told).size).toBe(told.length);
       expect(told.length - made.length).toBeLessThanOrEqual(1);
     });
 
-    it("takes no page token that it did not give", async () => {
+    it("rejects an invalid page token", async () => {
       const environment = await newEnvironment();
       const { number } = environment;
       const now = Date.now() * 1000;
@@ -294,16 +294,16 @@ export function auditContract(context: ContractContext): void {
       }
     });
 
-    it("says so when a page would begin behind events that are gone", async () => {
+    it("reports an error if a page would begin after removed events", async () => {
       const { environment } = await withGroup();
       const [event] = await list(environment);
-      await waitFor("it gets old", () => Date.now() > (event?.time ?? 0) + 100);
+      await waitFor("it is older", () => Date.now() > (event?.time ?? 0) + 100);
       const late = trail({ audit: new Audit(50) });
       const page = { after: `${environment.number}.${event?.id}`, size: 1 };
       await fails(late.list([listed(environment)], {}, page), AuditEventsExpired);
     });
 
-    it("says so when the events of the next page were removed because there were too many", async () => {
+    it("reports an error if the events of the next page were removed by the limit", async () => {
       const { environment } = await withGroup();
       const update = (audit: Audit) => (_: unknown, i: number) =>
         store({ audit }).update(environment, "a", { name: `${audit === AUDIT} ${i}` });
@@ -317,7 +317,7 @@ export function auditContract(context: ContractContext): void {
       await fails(rest(), AuditEventsExpired);
     });
 
-    it("drops updates beyond their number, the oldest, and says so; and nothing else", async () => {
+    it("drops only the oldest updates beyond the limit, and reports it", async () => {
       const environment = await newEnvironment();
       const dropped: [name: string, count: number][] = [];
       const onDropped = ({ name }: { readonly name: string }, count: number) => dropped.push([name, count]);
@@ -338,33 +338,33 @@ export function auditContract(context: ContractContext): void {
       expect(others).toHaveLength(22 * 8);
       expect(updates[0]?.changedFields).toEqual(["mapping"]);
       expect(updates.length).toBeGreaterThanOrEqual(200);
-      // Redis looks at every 64th of a stream, and drops whole blocks.
+      // Redis checks only every 64th entry of a stream, and drops whole blocks.
       expect(updates.length).toBeLessThan(200 + 64 + 101);
       expect(dropped.reduce((sum, [, count]) => sum + count, 0)).toBe(801 - updates.length);
       expect(new Set(dropped.map(([name]) => name))).toEqual(new Set([environment.name]));
     });
 
-    it("is in the order in which a group was changed, however fast it was", async () => {
+    it("lists the changes of a group in their order, however fast they were", async () => {
       const { environment } = await withGroup();
       const change = (i: number): Promise<unknown> => {
         const by = { ...BY, requestId: `${i}` };
         if (i % 3 === 1) return store().rotate(environment, byId("a"), by);
         return store().update(environment, "a", { name: `${i}` }, "", by);
       };
-      // Those of one connection are made in turn, and many in one millisecond.
+      // Changes of one connection are sequential, many of them within one millisecond.
       await Promise.all(Array.from({ length: 60 }, (_, i) => change(i)));
       const requests = (await list(environment)).map(({ requestId }) => Number(requestId));
       const made = requests.slice(0, 60).reverse();
       expect(made).toEqual(made.map((_, i) => i));
     });
 
-    it("shows events for as long as it is to, and keeps them for a day and an hour more at most", async () => {
+    it("shows events for the retention period, and deletes them at most a day and an hour later", async () => {
       const audit = new Audit(1000);
       const { environment } = await withGroup();
       await store({ audit }).update(environment, "a", { name: "x" });
       const shown = () => trail({ audit }).list([listed(environment)], {}, FIRST);
       expect((await shown()).items.length).toBeGreaterThan(0);
-      await waitFor("none is shown", async () => (await shown()).items.length === 0);
+      await waitFor("no event is shown", async () => (await shown()).items.length === 0);
       const left = await redis().pttl(todayKey(environment, "updates"));
       expect(left).toBeGreaterThan(0);
       expect(left).toBeLessThanOrEqual(25 * 3_600_000 + 1000);
@@ -372,9 +372,9 @@ export function auditContract(context: ContractContext): void {
       expect((await shown()).items).toMatchObject([{ changedFields: ["name"] }]);
     });
 
-    it("goes on with the next day where a change is of the next day", async () => {
+    it("continues on the next day if a change is on the next day", async () => {
       const { environment } = await withGroup();
-      // The clock of the store was ahead by days, and has been set back.
+      // The clock of the store was days ahead, and was set back.
       const ahead = Date.now() + 3 * 86_400_000;
       await redis().hset(environmentKey(environment.number), "version", String(ahead * 1000));
       await store().update(environment, "a", { name: "1" });
@@ -385,7 +385,7 @@ export function auditContract(context: ContractContext): void {
       for (const size of [1, 2]) expect(await pages(environment, size)).toEqual(events);
     });
 
-    it("answers nobody with events that it cannot read", async () => {
+    it("fails if it contains an unreadable event", async () => {
       const whole = ["a", "x", "n", "x", "r", "root", "m", "x", "i", "x", "f", "x", "q", "x", "p", "x"];
       const withEvent = async (fields: readonly string[]) => {
         const { environment } = await withGroup();
@@ -399,7 +399,7 @@ export function auditContract(context: ContractContext): void {
       expect(await list(await withEvent(whole))).toHaveLength(2);
     });
 
-    it("is a condition of every change: what cannot write its event is not made", async () => {
+    it("is a condition of every change: if the event cannot be written, the change is not made", async () => {
       const { environment, group } = await withGroup();
       const tokens = testApiTokens(client());
       const values = { displayName: "x", role: "read", expireTime: undefined, creator: "x" } as const;

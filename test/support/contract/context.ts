@@ -12,44 +12,44 @@ import { environmentKey, environmentPrefix, eventsKey, groupKey } from "../../..
 import { redisOf } from "../redis-of.ts";
 import { AUDIT, testUserGroupAdmin, testUserGroups } from "../stores.ts";
 
-/** Opens connections, at least one, to one set of data; the suite that opens them closes them. */
+/** Opens at least one connection to one set of data. The calling suite closes them. */
 export type OpenClients = () => Promise<readonly StoreClient[]>;
 
-/** The ring of the contract's stores. */
+/** Key ring of the contract's stores. */
 export const RING: readonly RingKey[] = [{ id: "k1", secret: new Uint8Array(32).fill(1) }];
 
-/** The key that is to follow that of the ring. */
+/** The key that replaces the one of the ring. */
 export const NEXT: RingKey = { id: "k2", secret: new Uint8Array(32).fill(2) };
 
-/** What the parts of the contract share. */
+/** Shared helpers of the contract's parts. */
 export interface ContractContext {
-  /** The store of one worker; `worker` picks its connection. */
+  /** The store of a worker. `worker` selects its connection. */
   store(options?: { worker?: number; ring?: readonly RingKey[]; audit?: Audit }): ReturnType<typeof testUserGroups>;
-  /** An environment that has the group `a`. */
+  /** An environment with the group `a`. */
   withGroup(given?: Partial<Environment>): Promise<{ environment: Environment; group: UserGroup }>;
-  /** The administration of user groups, as one worker has it. */
+  /** The administration of user groups, for a worker. */
   admin(options?: { worker?: number; ring?: readonly RingKey[] }): ReturnType<typeof testUserGroupAdmin>;
-  /** The connections, for tests that look beneath the store. */
+  /** The connections, for tests that read stored data directly. */
   clients(): readonly StoreClient[];
-  /** The connection of one worker. */
+  /** The connection of a worker. */
   client(worker?: number): StoreClient;
-  /** So many groups or calls; fewer on a store that takes milliseconds for a script. */
+  /** A number of groups or calls, lower for a store whose scripts take milliseconds. */
   many(count: number): number;
-  /** What gives the group `a` another token, by what it is called. */
+  /** Changes that replace the token of group `a`, by name. */
   readonly replacements: readonly (readonly [what: string, replace: (environment: Environment) => Promise<unknown>])[];
-  /** A connection to what is beneath the store: its first, unless it has more nodes than one. */
+  /** A connection to the storage: the first one, unless there are several nodes. */
   redis(): ScriptedRedis;
 }
 
-/** How a store is tried. */
+/** Options of the tested store. */
 export interface ContractOptions {
-  /** A connection that reaches every node, where there are more than one. */
+  /** A connection that reaches every node, if there are several. */
   readonly operator?: (() => ScriptedRedis) | undefined;
   /** Whether a script takes milliseconds. */
   readonly isSlow?: boolean;
 }
 
-/** Opens the connections before the tests and closes them after. */
+/** Opens the connections before the tests, and closes them afterwards. */
 export function contractContext(
   open: OpenClients,
   { operator, isSlow = false }: ContractOptions = {},
@@ -79,7 +79,7 @@ export function contractContext(
     client,
     replacements: [
       ["a rotation", (environment) => store().rotate(environment, byId("a"))],
-      ["a rotation with a grace", (environment) => store().rotate(environment, byId("a", { graceMs: 60_000 }))],
+      ["a rotation with a grace period", (environment) => store().rotate(environment, byId("a", { graceMs: 60_000 }))],
       ["a revocation", (environment) => admin().revokeTokens(environment, "a")],
     ],
     many: (count) => (isSlow ? Math.ceil(count / 5) : count),
@@ -87,7 +87,7 @@ export function contractContext(
   };
 }
 
-/** An environment that nothing else uses. Its record is written as it is, so that its audit trail is empty. */
+/** A new environment. Its record is written directly, so its audit trail is empty. */
 export async function newEnvironment(
   given: Partial<Environment> = {},
   redis: Pick<ScriptedRedis, "hset"> | undefined = current?.(),
@@ -100,22 +100,22 @@ export async function newEnvironment(
   return environment;
 }
 
-/** A name of an environment that nothing else uses. */
+/** An unused environment name. */
 export function newName(): string {
   return `e${randomBytes(8).toString("hex")}`;
 }
 
 let lastNumber = 0;
 
-/** What is beneath the store whose contract is tried now. */
+/** The storage of the store that is tested. */
 let current: (() => ScriptedRedis) | undefined;
 
-/** A group to create. */
+/** Values of a new group. */
 export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}): NewUserGroup {
   return { providedId, name: providedId, mapping: {}, properties: undefined, ...given };
 }
 
-/** A group to import, with a token of another system unless it is given another, or undefined. */
+/** A group to import. Its token is from another system, unless another one or undefined is given. */
 export function imported(providedId: string, given: Partial<ImportedUserGroup> = {}): ImportedUserGroup {
   return { ...newGroup(providedId), token: foreignToken(), ...given };
 }
@@ -135,22 +135,22 @@ export function byId(providedId: string, given: Partial<Rotation> = {}): Rotatio
   return { target: { by: "id", providedId }, ...rotation(given) };
 }
 
-/** A grace that is given is one that was asked for, unless it is said to be a default. */
+/** A grace period counts as requested, unless it is marked as a default. */
 function rotation(given: Partial<Rotation>) {
   return { graceMs: 0, askedGraceMs: given.graceMs, requestId: undefined, ...given };
 }
 
-/** Where a group is stored, and what the keys of its environment begin with. */
+/** Key of a group, and the prefix of its environment's keys. */
 export function keysOf({ number }: Environment, providedId: string): { group: string; prefix: string } {
   return { group: groupKey(number, providedId), prefix: environmentPrefix(number) };
 }
 
-/** The key of the events of today. */
+/** Key of today's events. */
 export function todayKey({ number }: Environment, stream: "events" | "updates" = "events"): string {
   return eventsKey(number, stream, Math.floor(Date.now() / 86_400_000));
 }
 
-/** Everything that is stored of an environment, by key. A stream has one element an event. */
+/** All stored data of an environment, by key. A stream has one element per event. */
 export async function contents(redis: ScriptedRedis, { number }: Environment): Promise<Record<string, unknown>> {
   const keys = await redis.keys(`${environmentPrefix(number)}*`);
   const entries = keys.sort().map(async (key) => {
@@ -162,7 +162,9 @@ export async function contents(redis: ScriptedRedis, { number }: Environment): P
   return Object.fromEntries(await Promise.all(entries));
 }
 
-/** A client that does something else before each of its changes by one script; where that fails, so does the change. */
+/**
+ * A client that first runs a function before each script that changes data. If the function fails, so does the change.
+ */
 export function heldUpAt(client: StoreClient, script: string, meanwhile: () => Promise<unknown>): StoreClient {
   const held =
     (call: StoreClient["change"]): StoreClient["change"] =>
@@ -175,19 +177,19 @@ export function heldUpAt(client: StoreClient, script: string, meanwhile: () => P
   return { run, ask, confirmMissing, change: held(client.change) } as unknown as StoreClient;
 }
 
-/** A client whose changes by one script fail, as if this process ended before it. */
+/** A client whose scripts fail, as if this process had ended before them. */
 export function failingAt(client: StoreClient, script: string): StoreClient {
   return heldUpAt(client, script, () => Promise.reject(new StoreUnavailable(undefined, "not_made")));
 }
 
 type ErrorClass = abstract new (...args: never[]) => Error;
 
-/** Asserts that a call fails with an error of a class. */
+/** Expects a call to fail with an error class. */
 export async function fails(call: Promise<unknown>, error: ErrorClass): Promise<void> {
   await expect(call).rejects.toBeInstanceOf(error);
 }
 
-/** Asserts that one of some calls is answered, and that the others fail with an error of a class. @returns its answer */
+/** Expects one of several calls to succeed, and the others to fail with an error class. @returns its result */
 export async function oneWins<T>(calls: readonly Promise<T>[], error: ErrorClass): Promise<T> {
   const settled = await Promise.allSettled(calls);
   for (const each of settled) if (each.status === "rejected") expect(each.reason).toBeInstanceOf(error);

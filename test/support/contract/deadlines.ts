@@ -17,7 +17,7 @@ import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY } from "../stores.ts";
 import { type ContractContext, contents, keysOf } from "./context.ts";
 
-/** A change that reaches Redis when its caller was told that it failed. */
+/** A change that reaches Redis after its caller received an error. */
 export function deadlineContract({ redis, withGroup }: ContractContext): void {
   type Send = ReturnType<typeof sendBy>;
   const changes: Record<string, (send: Send, environment: Environment, group: UserGroup) => Promise<string[]>> = {
@@ -54,7 +54,7 @@ export function deadlineContract({ redis, withGroup }: ContractContext): void {
         ...{ id: "late", tokenRole: "read", displayName: "late", creator: "root", maker: "", mostTokens: 9 },
         ...{ expireTime: "", channel: "c" },
       }),
-    "a beginning of a deletion": (send, { number }) =>
+    "the start of a deletion": (send, { number }) =>
       send(BEGIN_DELETION, {
         ...{ ...AUDIT.argsOf(number, BY), ids: idsKey(number), signingKeys: signingKeysKey(number) },
         ...{ force: true, channel: "c", message: "m" },
@@ -66,7 +66,7 @@ export function deadlineContract({ redis, withGroup }: ContractContext): void {
   };
 
   describe("a change after its deadline", () => {
-    it.each(Object.keys(changes))("which is %s, is not made, and before it is", async (name) => {
+    it.each(Object.keys(changes))("which is %s, is rejected, and before its deadline it is not", async (name) => {
       const { environment, group } = await withGroup();
       const before = await contents(redis(), environment);
       const change = changes[name] ?? expect.fail("no such change");

@@ -20,7 +20,7 @@ const HOUR_MS = 3_600_000;
 /** `delete`. */
 export function deletionContract({ store, admin, redis, withGroup }: ContractContext): void {
   describe("delete", () => {
-    it("ends the group, its tokens and all that leads to it, and frees its id", async () => {
+    it("deletes the group, its tokens and their index entries, and frees its id", async () => {
       const environment = await newEnvironment();
       const { prefix } = keysOf(environment, "a");
       const { group } = await store().getOrCreate(environment, newGroup("a", { properties: { p: 1 } }));
@@ -34,7 +34,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
         await fails(store({ worker }).get(environment, "a"), UserGroupNotFound);
         await fails(admin({ worker }).delete(environment, "a"), UserGroupNotFound);
       }
-      // What is left is the record of the environment, and tells of the changes.
+      // Only the record of the environment and the audit trail remain.
       expect(Object.keys(await contents(redis(), environment)).sort()).toEqual([
         `${prefix}environment`,
         todayKey(environment),
@@ -47,7 +47,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       await fails(store().resolve(environment, rotated.token), TokenNotFound);
     });
 
-    it("leaves other groups as they are", async () => {
+    it("does not change other groups", async () => {
       const { environment } = await withGroup();
       const { group } = await store().getOrCreate(environment, newGroup("b"));
       const graced = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
@@ -62,7 +62,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       expect((await store().resolve(environment, graced.token)).providedId).toBe("b");
     });
 
-    it("asks for the etag that is given", async () => {
+    it("checks the given etag", async () => {
       const { environment, group } = await withGroup();
       const { etag } = await store().update(environment, "a", { name: "N" });
       for (const stale of [group.etag, "x", "__proto__", " "]) {
@@ -74,7 +74,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       await fails(store().get(environment, "a"), UserGroupNotFound);
     });
 
-    it("takes the token that the group has now, of ours or of another system, and no other", async () => {
+    it("accepts only the group's current token, of this service or of another system", async () => {
       const environment = await newEnvironment();
       await admin().import(environment, [imported("a", { token: "of-another-system" })]);
       const { group } = await store().getOrCreate(environment, newGroup("b"));
@@ -99,7 +99,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       await fails(store().resolve(environment, group.token), TokenNotFound);
     });
 
-    it("by a token is made, or its rotation, never both", async () => {
+    it("by token succeeds, or a concurrent rotation does, never both", async () => {
       const { environment, group } = await withGroup();
       let { token } = group;
       for (let i = 0; i < 10; i++) {
@@ -110,7 +110,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       }
     });
 
-    it("is made once of many at once", async () => {
+    it("happens once under concurrent calls", async () => {
       const { environment } = await withGroup();
       const calls = Array.from({ length: 20 }, (_, worker) => admin({ worker }).delete(environment, "a"));
       await oneWins(calls, UserGroupNotFound);
@@ -118,7 +118,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       expect(trail).toHaveLength(2);
     });
 
-    it("lets no retried rotation hand out a token of before, nor take the new group for the old one", async () => {
+    it("does not let a retried rotation return an old token, or confuse the new group with the old one", async () => {
       const { environment, group } = await withGroup();
       const rotations = [byToken(group.token, { requestId: "t", graceMs: 1 }), byId("a", { requestId: "i" })] as const;
       for (const rotation of rotations) await store().rotate(environment, rotation);
@@ -130,7 +130,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       expect((await store().get(environment, "a")).token).toBe(next.token);
     });
 
-    it("forgets an imported token, which another group may have then", async () => {
+    it("frees an imported token for another group", async () => {
       const environment = await newEnvironment();
       const given = imported("a");
       await admin().import(environment, [given]);
@@ -142,7 +142,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("b");
     });
 
-    it("ends a group whose record is not whole, or whose token cannot be read", async () => {
+    it("deletes a group with an incomplete record or an unreadable token", async () => {
       const environment = await newEnvironment();
       for (const field of [FIELD.teamId, FIELD.name, FIELD.token, FIELD.keyId, FIELD.digest, FIELD.createVersion]) {
         const { group } = await store().getOrCreate(environment, newGroup("a"));

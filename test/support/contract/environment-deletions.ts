@@ -48,7 +48,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
   };
 
   describe("deletion of environments", () => {
-    it("leaves those alone that have groups, unless it is by force", async () => {
+    it("rejects environments with groups, unless it is forced", async () => {
       const environment = await create();
       await fails(environments().delete({ name: newName(), tag: undefined }, false), EnvironmentNotFound);
       for (const id of ids(7)) await store().getOrCreate(environment, newGroup(id));
@@ -62,7 +62,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       await isNowhere(environment);
     });
 
-    it("is not made without force when a group is created at the same time", async () => {
+    it("is rejected without force if a group is created concurrently", async () => {
       const environment = await create();
       const late = () => store().getOrCreate(environment, newGroup("late"));
       const slow = testEnvironments(heldUpAt(client(), BEGIN_DELETION.name, late));
@@ -70,7 +70,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);
     });
 
-    it("goes by bounded steps, from the first of which on nothing is valid and nothing is changed", async () => {
+    it("proceeds in bounded steps, and from the first one on no token is valid and nothing changes", async () => {
       const environment = await create();
       const made = await Promise.all(ids(30).map((id) => store().getOrCreate(environment, newGroup(id))));
       const foreign = [imported("foreign 1"), imported("foreign 2")];
@@ -111,7 +111,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
     });
 
     it.each([BEGIN_DELETION, CLEAR_ENVIRONMENT, REMOVE_MEMBER])(
-      "goes on where a worker ended before $name",
+      "continues if a worker ended before $name",
       async (script) => {
         const environment = await create();
         for (const id of ids(5)) await store().getOrCreate(environment, newGroup(id));
@@ -129,7 +129,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       },
     );
 
-    it("is final until the environment is created again, which those who know the old one do not reach", async () => {
+    it("is final until the environment is created again, and old tokens do not reach the new one", async () => {
       const environment = await create();
       const { name, tag } = environment;
       const numbers = new Set([environment.number]);
@@ -151,7 +151,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       expect(numbers.size).toBe(21);
     });
 
-    it("is done once, however many want it, and while others create the environment", async () => {
+    it("happens once under concurrent calls, and while others create the environment", async () => {
       const environment = await create();
       const { name, tag } = environment;
       await Promise.all(ids(20).map((id) => store().getOrCreate(environment, newGroup(id))));
@@ -182,7 +182,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       await isNowhere(environment);
     });
 
-    it("keeps an environment listed that is created again before its last step, even if the worker ends then", async () => {
+    it("keeps a recreated environment listed if it is created before the last step, also if the worker ends then", async () => {
       const environment = await create();
       const slow = heldUpAt(client(), REMOVE_MEMBER.name, async () => {
         await environments({ worker: 1 }).create(environment);
@@ -196,7 +196,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       expect(await listedNumbers(redis(), environment)).toEqual([]);
     });
 
-    it("is not undone by a worker that needs the environment and is held up", async () => {
+    it("is not undone by a delayed worker that needs the environment", async () => {
       const { name, tag } = { name: newName(), tag: undefined };
       const slow = heldUpAt(client(), CREATE_ENVIRONMENT.name, async () => {
         await environments({ worker: 1 }).create({ name, tag });
@@ -206,7 +206,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       await isNowhere({ name, tag });
     });
 
-    it("leaves the audit trail, which an environment of the same name has apart", async () => {
+    it("keeps the audit trail, apart from that of a new environment with the same name", async () => {
       const environment = await create();
       await store().getOrCreate(environment, newGroup("a"));
       await tokens().create(environment, NEW_TOKEN);

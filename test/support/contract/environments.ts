@@ -9,7 +9,7 @@ import { listedNumbers } from "../stored-keys.ts";
 import { testEnvironments } from "../stores.ts";
 import { type ContractContext, failingAt, fails, heldUpAt, newGroup, newName, oneWins } from "./context.ts";
 
-/** Environments: how they are created, found and listed. */
+/** Environments: creation, lookup and lists. */
 export function environmentContract({ client, clients, store, redis }: ContractContext): void {
   const environments = (worker = 0) => testEnvironments(client(worker));
   const ensure = (name: EnvironmentName) =>
@@ -18,7 +18,7 @@ export function environmentContract({ client, clients, store, redis }: ContractC
   const isListed = async (name: EnvironmentName) => (await listedNumbers(redis(), name)).length > 0;
 
   describe("environments", () => {
-    it("are created by whoever needs them first, and found by every worker", async () => {
+    it("are created by the first worker that needs them, and found by every worker", async () => {
       const name = named("Customer");
       for (let worker = 0; worker < 2; worker++) await fails(environments(worker).find(name), EnvironmentNotFound);
       const [first, ...others] = [...(await ensure(name)), ...(await ensure(name))];
@@ -28,7 +28,7 @@ export function environmentContract({ client, clients, store, redis }: ContractC
       await fails(environments().find({ name: name.name, tag: undefined }), EnvironmentNotFound);
     });
 
-    it("are created once, however many want it", async () => {
+    it("are created once under concurrent calls", async () => {
       const name = named("Customer");
       const create = () => clients().map((each) => testEnvironments(each).create(name));
       const made = await oneWins([...create(), ...create(), ...create(), ...create()], EnvironmentExists);
@@ -37,7 +37,7 @@ export function environmentContract({ client, clients, store, redis }: ContractC
       for (const found of await ensure(name)) expect(found.number).toBe(made.number);
     });
 
-    it("have a number of their own, also where two would have the same", async () => {
+    it("have unique numbers, also if two would get the same one", async () => {
       const name = named();
       const wanted = candidateOf(environmentPath(name), 0);
       const other = { state: "active", path: "another/", create_time: "1" };
@@ -47,7 +47,7 @@ export function environmentContract({ client, clients, store, redis }: ContractC
       expect(await redis().hgetall(environmentKey(wanted))).toEqual(other);
     });
 
-    it("are the same ones again when their entry in the list is lost, or names another number", async () => {
+    it("are recovered if their list entry is lost or has another number", async () => {
       const name = named();
       const made = await environments().create(name);
       const { group } = await store().getOrCreate(made, newGroup("a"));
@@ -64,7 +64,7 @@ export function environmentContract({ client, clients, store, redis }: ContractC
     });
 
     it.each([ADD_MEMBER, CREATE_ENVIRONMENT])(
-      "are created by the next call when a worker ends before $name",
+      "are created by the next call if a worker ends before $name",
       async (script) => {
         const name = named();
         await testEnvironments(failingAt(client(), script.name))
@@ -77,13 +77,13 @@ export function environmentContract({ client, clients, store, redis }: ContractC
       },
     );
 
-    it("are not created twice by a worker that is held up", async () => {
+    it("are not created twice by a delayed worker", async () => {
       const name = named();
       const slow = heldUpAt(client(), CREATE_ENVIRONMENT.name, () => environments(1).create(name));
       await fails(testEnvironments(slow).create(name), EnvironmentExists);
     });
 
-    it("are not replaced by an empty one when their record is lost, and say so", async () => {
+    it("are not replaced by an empty environment if their record is lost, and an error reports it", async () => {
       const name = named();
       const made = await environments().create(name);
       await store().getOrCreate(made, newGroup("a"));
@@ -92,7 +92,7 @@ export function environmentContract({ client, clients, store, redis }: ContractC
       await fails(environments().create(name), RecordUnreadable);
     });
 
-    it("are not created a second time when the record of a deleted one of the name is lost", async () => {
+    it("are not created a second time if the record of a deleted environment of that name is lost", async () => {
       const name = named();
       const former = await environments().create(name);
       await environments().delete(name, true);

@@ -3,10 +3,10 @@ import { EtagMismatch } from "../../../src/domain/errors.ts";
 import { environmentKey } from "../../../src/store/keys.ts";
 import { byId, type ContractContext, fails, newGroup } from "./context.ts";
 
-/** Versions of groups. */
+/** Etags of groups. */
 export function etagContract({ store, admin, redis, withGroup }: ContractContext): void {
   describe("etags", () => {
-    it("differ for every change, however many come in one millisecond", async () => {
+    it("differ for every change, also within one millisecond", async () => {
       const { environment, group } = await withGroup();
       const changes = Array.from({ length: 50 }, (_, i) =>
         i % 5 === 0
@@ -17,7 +17,7 @@ export function etagContract({ store, admin, redis, withGroup }: ContractContext
       expect(new Set(groups.map(({ etag }) => etag)).size).toBe(51);
     });
 
-    it("of a deleted group match no later group of its id, however soon it is created", async () => {
+    it("of a deleted group match no later group with its id, however soon it is created", async () => {
       const { environment, group } = await withGroup();
       const seen = [group.etag];
       for (let i = 0; i < 10; i++) {
@@ -29,9 +29,9 @@ export function etagContract({ store, admin, redis, withGroup }: ContractContext
       }
     });
 
-    it("and events go on rising while the clock of the store is behind the last change, as when it was set back", async () => {
+    it("and event ids keep rising while the store's clock is behind the last change", async () => {
       const { environment, group } = await withGroup();
-      // The last change was made an hour later, by a clock that has been set back since.
+      // The last change was an hour ahead, and then the clock was set back.
       const ahead = (Date.now() + 3_600_000) * 1000;
       await redis().hset(environmentKey(environment.number), "version", String(ahead));
       const first = await store().update(environment, "a", { name: "1" });

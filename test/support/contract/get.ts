@@ -4,7 +4,7 @@ import { type ContractContext, contents, newEnvironment, newGroup } from "./cont
 /** `getOrCreate`. */
 export function getContract({ store, redis, many }: ContractContext): void {
   describe("getOrCreate", () => {
-    it("creates a group of what is given", async () => {
+    it("creates a group with the given values", async () => {
       const environment = await newEnvironment({ tag: "Customer" });
       const before = Date.now();
       const given = newGroup("a", { name: "Acme", mapping: { s: "d" }, properties: { x: [1, null, { y: "z" }] } });
@@ -24,7 +24,7 @@ export function getContract({ store, redis, many }: ContractContext): void {
       expect(group.createTime).toBeLessThanOrEqual(Date.now());
     });
 
-    it("gives an existing group as it is stored, and writes nothing", async () => {
+    it("returns an existing group unchanged, and writes nothing", async () => {
       const environment = await newEnvironment();
       const first = await store().getOrCreate(environment, newGroup("a", { properties: { p: 1 } }));
       const before = await contents(redis(), environment);
@@ -36,7 +36,7 @@ export function getContract({ store, redis, many }: ContractContext): void {
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("creates once for concurrent creators, who all get the same group", async () => {
+    it("creates a group once for concurrent callers, who all receive it", async () => {
       const environment = await newEnvironment();
       const calls = Array.from({ length: many(100) }, (_, worker) =>
         store({ worker }).getOrCreate(environment, newGroup("a", { name: `creator ${worker}` })),
@@ -45,7 +45,8 @@ export function getContract({ store, redis, many }: ContractContext): void {
       expect(answers.filter(({ created }) => created)).toHaveLength(1);
       const winner = answers.find(({ created }) => created);
       for (const { group } of answers) expect(group).toEqual(winner?.group);
-      // The record of the environment, one event, one group, its id and one token in the index, and nothing that a loser left.
+      // Only the record of the environment, one event, one group, its id and one index entry of its token. Losers leave
+      // nothing behind.
       const [record, trail, group, ids, index] = Object.values(await contents(redis(), environment));
       expect(record).toMatchObject({ groups: "1" });
       expect(trail).toHaveLength(1);
@@ -54,7 +55,7 @@ export function getContract({ store, redis, many }: ContractContext): void {
       expect(Object.keys(index as object)).toHaveLength(1);
     });
 
-    it("tells empty properties from none", async () => {
+    it("distinguishes empty properties from no properties", async () => {
       const environment = await newEnvironment();
       await store().getOrCreate(environment, newGroup("none"));
       await store().getOrCreate(environment, newGroup("empty", { name: "", properties: {} }));

@@ -8,7 +8,7 @@ import { byId, type ContractContext, contents, fails, imported, keysOf, newEnvir
 
 const HOUR_MS = 3_600_000;
 
-/** Ids in the order of their UTF-8 bytes, which is not that of their UTF-16 units. */
+/** Ids in the order of their UTF-8 bytes, which differs from that of their UTF-16 units. */
 const ORDERED = [
   "A",
   "Z",
@@ -51,7 +51,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
   const idsOf = async (environment: Environment, size: number, prefix = "") =>
     (await pagesOf(size, (range) => admin().list(environment, range), prefix)).flat().map((group) => group.providedId);
 
-  it("has every group once, in order of the bytes of its id", async () => {
+  it("contains every group once, in byte order of the ids", async () => {
     const environment = await newEnvironment();
     const shuffled = ORDERED.map((id) => newGroup(id, { name: `name of ${id}` })).reverse();
     await Promise.all(shuffled.map((group, worker) => store({ worker }).getOrCreate(environment, group)));
@@ -72,7 +72,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     expect(pages.map((page) => page.length)).toEqual([many(30), many(30), many(30)]);
   });
 
-  it("has the groups whose name contains a text, page by page", async () => {
+  it("contains the groups whose name contains a text, page by page", async () => {
     const environment = await newEnvironment();
     const count = many(2500);
     const groups = Array.from({ length: count }, (_, i) =>
@@ -93,7 +93,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     for (const none of ["nowhere", ".*", "%a"]) expect(await search(none, 10)).toEqual([]);
   });
 
-  it("reads no more records than a page has", async () => {
+  it("reads no more records than fit on a page", async () => {
     const environment = await newEnvironment();
     const groups = Array.from({ length: many(500) }, (_, i) => newGroup(`group ${i}`));
     await Promise.all(groups.map((group) => store().getOrCreate(environment, group)));
@@ -109,7 +109,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     expect(asked).toEqual(["list-user-group-ids"]);
   });
 
-  it("tells of each group what operators may know, and nothing else", async () => {
+  it("reports of each group what operators may know, and nothing else", async () => {
     const environment = await newEnvironment({ tag: "Customer" });
     const given = newGroup("a", { name: "", mapping: { s: "d" }, properties: { p: 1 } });
     const { group } = await store().getOrCreate(environment, given);
@@ -136,7 +136,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     expect(JSON.stringify(await read())).not.toContain(rotated.token);
   });
 
-  it("leaves out what is listed without a group, and reads on behind it", async () => {
+  it("skips list entries without a group, and continues behind them", async () => {
     const environment = await newEnvironment();
     for (const id of ["a", "c"]) await store().getOrCreate(environment, newGroup(id));
     const { prefix } = keysOf(environment, "a");
@@ -144,7 +144,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     for (const size of [1, 2, 10]) expect(await idsOf(environment, size)).toEqual(["a", "c"]);
   });
 
-  it("changes nothing, and is apart from other environments", async () => {
+  it("changes nothing, and is separate from other environments", async () => {
     const { environment } = await withGroup();
     await store().getOrCreate(await newEnvironment({ name: environment.name, tag: "Testing" }), newGroup("b"));
     const before = await contents(redis(), environment);
@@ -154,7 +154,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     expect(await contents(redis(), environment)).toEqual(before);
   });
 
-  it("has each group once while others come and go", async () => {
+  it("contains each existing group once while groups are created and deleted", async () => {
     const environment = await newEnvironment();
     const ids = Array.from({ length: many(120) }, (_, i) => `stays ${i}`);
     await Promise.all(ids.map((id) => store().getOrCreate(environment, newGroup(id))));
@@ -174,7 +174,7 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
 }
 
 function exports({ store, admin, redis }: ContractContext): void {
-  it("has every group as GetUserGroup has it", async () => {
+  it("returns every group as GetUserGroup returns it", async () => {
     const environment = await newEnvironment();
     const created = await Promise.all(
       ORDERED.map((id, i) =>
@@ -192,13 +192,13 @@ function exports({ store, admin, redis }: ContractContext): void {
     }
   });
 
-  it("ends a page when it has much, but has one group at the least", async () => {
+  it("ends a page at its size limit, but returns at least one group", async () => {
     const environment = await newEnvironment();
     const properties = { p: "x".repeat(60_000) };
     const mapping = Object.fromEntries(Array.from({ length: 900 }, (_, i) => [`k${i}`, "日".repeat(800)]));
     const groups = Array.from({ length: 40 }, (_, i) => newGroup(`g${String(i).padStart(2, "0")}`, { properties }));
     await Promise.all(groups.map((group) => store().getOrCreate(environment, group)));
-    // Two of these have more than a page.
+    // Two of these exceed a page.
     for (const id of ["g05", "g06"]) await store().update(environment, id, { mapping });
     const pages = await pagesOf(1000, (range) => admin().export(environment, range));
     expect(pages.flat().map(({ providedId }) => providedId)).toEqual(groups.map(({ providedId }) => providedId));
@@ -206,12 +206,12 @@ function exports({ store, admin, redis }: ContractContext): void {
     expect(pages.length).toBeLessThan(12);
   });
 
-  it("fails for all when a record cannot be read", async () => {
+  it("fails if a record is unreadable", async () => {
     const environment = await newEnvironment();
     for (const id of ["a", "b"]) await store().getOrCreate(environment, newGroup(id));
     await redis().hset(keysOf(environment, "b").group, FIELD.token, "AAAA");
     await expect(admin().export(environment, { after: "", size: 9, prefix: "" })).rejects.toThrow("cannot be read");
-    // A list shows no token, so none is decrypted.
+    // A list contains no tokens, so none is decrypted.
     expect((await admin().list(environment, { after: "", size: 9, prefix: "" })).items).toHaveLength(2);
     await redis().hset(keysOf(environment, "b").group, FIELD.createVersion, "yesterday");
     await expect(admin().list(environment, { after: "", size: 9, prefix: "" })).rejects.toThrow("cannot be read");
@@ -219,7 +219,7 @@ function exports({ store, admin, redis }: ContractContext): void {
 }
 
 function lookUps({ store, admin }: ContractContext): void {
-  it("shows all but the token", async () => {
+  it("returns everything except the token", async () => {
     const environment = await newEnvironment();
     const given = newGroup("a", { name: "A", mapping: { s: "d" }, properties: { p: 1 } });
     const { group } = await store().getOrCreate(environment, given);
@@ -238,7 +238,7 @@ function lookUps({ store, admin }: ContractContext): void {
       .toBe(undefined);
   });
 
-  it("never creates", async () => {
+  it("never creates a group", async () => {
     const environment = await newEnvironment();
     await fails(admin().lookUp(environment, "a"), UserGroupNotFound);
     expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);

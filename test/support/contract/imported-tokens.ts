@@ -16,7 +16,7 @@ import {
 } from "./context.ts";
 import { told } from "./imports.ts";
 
-/** An import that gives every token. */
+/** An import that provides every token. */
 const EVERY = { mode: "upsert", replaceNewerTokens: true } as const;
 const HOUR_MS = 3_600_000;
 
@@ -32,7 +32,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
     it.each([
       ["of another system", foreignToken],
       ["of this service", newUserGroupToken],
-    ])("%s resolves on every worker, and shows changes made after it was imported", async (_, newToken) => {
+    ])("%s resolves on every worker, and shows changes made after its import", async (_, newToken) => {
       const { environment, token } = await create("a", imported("a", { token: newToken() }));
       await store().update(environment, "a", { name: "B" });
       for (const worker of [0, 1]) {
@@ -41,7 +41,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().get(environment, "a")).token).toBe(token);
     });
 
-    it.each([8, 29, 36, 128, 700, 1024])("of %i characters is kept, found and rotated", async (length) => {
+    it.each([8, 29, 36, 128, 700, 1024])("of %i characters is stored, found and rotated", async (length) => {
       const { environment, token } = await create(
         "a",
         imported("a", { token: "imported-".repeat(200).slice(0, length) }),
@@ -53,7 +53,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, rotated.token)).name).toBe("B");
     });
 
-    it("is revoked when it is rotated", async () => {
+    it("is revoked by a rotation", async () => {
       for (const by of [byToken, () => byId("a")]) {
         const { environment, token } = await create();
         const rotated = await store({ worker: 1 }).rotate(environment, by(token));
@@ -64,14 +64,14 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       }
     });
 
-    it("is rotated once by many at once", async () => {
+    it("is rotated once under concurrent calls", async () => {
       const { environment, token } = await create();
       const calls = Array.from({ length: 30 }, (_, worker) => store({ worker }).rotate(environment, byToken(token)));
       const won = await oneWins(calls, TokenNotFound);
       expect((await store().get(environment, "a")).token).toBe(won.token);
     });
 
-    it("has its grace period, within which no other group gets it", async () => {
+    it("has its grace period, in which no other group can receive it", async () => {
       const { environment, token } = await create();
       const rotated = await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeCloseTo(
@@ -84,7 +84,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, token)).providedId).toBe("a");
     });
 
-    it("may be another group's as soon as its grace period is over", async () => {
+    it("can belong to another group as soon as its grace period is over", async () => {
       const { environment, token } = await create();
       await store().rotate(environment, byToken(token, { graceMs: 300 }));
       await waitFor("the grace period is over", () =>
@@ -97,13 +97,13 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       );
       expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
       expect((await store().resolve(environment, token)).providedId).toBe("b");
-      // The group that had it before takes it from nobody, whatever becomes of that group.
+      // Changes of the previous group do not revoke it.
       await store().rotate(environment, byId("a"));
       await admin().delete(environment, "a");
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
     });
 
-    it("may be another group's as soon as its group is deleted, or has another one", async () => {
+    it("can belong to another group as soon as its group is deleted or receives another token", async () => {
       const endings = [
         (environment: Awaited<ReturnType<typeof newEnvironment>>) => admin().delete(environment, "a"),
         (environment: Awaited<ReturnType<typeof newEnvironment>>) => store().rotate(environment, byId("a")),
@@ -119,7 +119,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       }
     });
 
-    it("becomes the current one again when it is imported for its group in its grace period", async () => {
+    it("becomes the current token again if it is imported for its group in its grace period", async () => {
       const { environment, token } = await create();
       const other = foreignToken();
       await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
@@ -136,13 +136,13 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
     });
 
-    it("has all of its grace period when an import replaces it", async () => {
+    it("has its full grace period if an import replaces it", async () => {
       const { environment, token } = await create();
       await admin().import(environment, [imported("a")], { ...EVERY, graceMs: 48 * HOUR_MS });
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeGreaterThan(Date.now() + 47 * HOUR_MS);
     });
 
-    it("is of one environment", async () => {
+    it("belongs to one environment", async () => {
       const { environment, token } = await create();
       const other = await newEnvironment({ name: environment.name, tag: "Testing" });
       await fails(store().resolve(other, token), TokenNotFound);
@@ -152,7 +152,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect((await store().resolve(environment, token)).providedId).toBe("a");
     });
 
-    it("is given to one of many groups that want it at once", async () => {
+    it("is given to one of several groups that request it concurrently", async () => {
       const environment = await newEnvironment();
       const token = foreignToken();
       const imports = await Promise.all(
@@ -167,7 +167,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect(providedId).toBe(`group ${outcomes.indexOf("created")}`);
     });
 
-    it.each([1, 2, 3])("is of one group at most, whatever changes race (%i)", async (seed) => {
+    it.each([1, 2, 3])("belongs to at most one group, whatever changes run concurrently (%i)", async (seed) => {
       const random = new Random(seed);
       const environment = await newEnvironment();
       const ids = ["a", "b", "c"];

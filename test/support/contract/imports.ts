@@ -23,7 +23,7 @@ import {
 
 const DAY_MS = 86_400_000;
 
-/** What outcomes say, for tests: why one failed. */
+/** Import results for tests, with the reason of a failure. */
 export const told = (outcomes: readonly ImportOutcome[]) =>
   outcomes.map((each) => (each.outcome === "failed" ? each.error.name : each.outcome));
 
@@ -39,7 +39,7 @@ export function importContract(context: ContractContext): void {
 }
 
 function creating({ store, admin, redis, many, withGroup }: ContractContext): void {
-  it("creates groups with the tokens that they have, and tells of each", async () => {
+  it("creates groups with their tokens, and reports a result for each", async () => {
     const environment = await newEnvironment({ tag: "Customer" });
     const groups = Array.from({ length: many(120) }, (_, i) =>
       imported(`g${i}`, { name: `N${i}`, mapping: { s: `${i}` }, ...(i % 2 && { properties: { i } }) }),
@@ -53,7 +53,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
     }
   });
 
-  it("gives a group that has no token one of ours", async () => {
+  it("creates a token of this service for a group without one", async () => {
     const environment = await newEnvironment();
     expect(told(await admin().import(environment, [imported("a", { token: undefined })]))).toEqual(["created"]);
     const { token } = await store().get(environment, "a");
@@ -61,7 +61,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
     expect((await store().resolve(environment, token)).providedId).toBe("a");
   });
 
-  it("changes nothing when it is repeated, in whatever order keys are", async () => {
+  it("changes nothing if it is repeated, whatever the order of keys", async () => {
     const environment = await newEnvironment();
     const properties = { a: 1, b: { c: [1, -0, null], d: "x" } };
     const turned = { b: { d: "x", c: [1, 0, null] }, a: 1 };
@@ -81,7 +81,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
     expect(await contents(redis(), environment)).toEqual(before);
   });
 
-  it("leaves a group that is another one alone, unless it is to replace it", async () => {
+  it("does not change a different existing group, unless it may replace it", async () => {
     const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A" }));
     const before = await contents(redis(), environment);
@@ -99,7 +99,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
     expect((await store().resolve(environment, group.token)).name).toBe("A");
   });
 
-  it("tells only what it would do, when it is to, and then does that", async () => {
+  it("as a dry run reports the results that the import then has", async () => {
     const environment = await newEnvironment();
     const same = imported("same");
     await admin().import(environment, [same, imported("other", { name: "A" }), imported("younger")]);
@@ -133,7 +133,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
     expect(await admin().import(environment, groups, { snapshotTime, ...forced } as ImportOptions)).toEqual(outcomes);
   });
 
-  it("creates a group once when it is imported many times at once", async () => {
+  it("creates a group once under concurrent imports", async () => {
     const environment = await newEnvironment();
     const given = imported("a", { properties: { p: 1 } });
     const outcomes = await Promise.all(
@@ -145,7 +145,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
   });
 
-  it("fails for new groups alone when no team id is left", async () => {
+  it("fails only for new groups if no team id is left", async () => {
     const { environment } = await withGroup();
     await redis().hset(environmentKey(environment.number), "groups", String(TEAM_IDS));
     const outcomes = await admin().import(environment, [imported("a"), imported("b")], "upsert");
@@ -154,7 +154,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
 }
 
 function replacing({ store, admin, redis, withGroup }: ContractContext): void {
-  it("makes a group as it is given, keeps its team id, and ends its tokens when it is given another", async () => {
+  it("replaces a group, keeps its team id, and revokes its tokens if it receives another one", async () => {
     const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A", properties: { p: 1 } }));
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
@@ -167,7 +167,7 @@ function replacing({ store, admin, redis, withGroup }: ContractContext): void {
     expect((await store().resolve(environment, given.token ?? "")).tokenExpireTime).toBeUndefined();
   });
 
-  it("keeps the token, and its grace, of a group that is given none", async () => {
+  it("keeps the token and its grace period if it provides no token", async () => {
     const { environment, group } = await withGroup();
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
     const given = imported("a", { name: "B", token: undefined });
@@ -176,7 +176,7 @@ function replacing({ store, admin, redis, withGroup }: ContractContext): void {
     for (const { token } of [group, rotated]) expect((await store().resolve(environment, token)).name).toBe("B");
   });
 
-  it("replaces long values by short ones, and a foreign token by another and by one of this service", async () => {
+  it("replaces long values by short ones, and an imported token by another or by one of this service", async () => {
     const environment = await newEnvironment();
     for (const length of [900, 20, 400, 8, 63, 64, 65]) {
       const properties = { p: "x".repeat(length) };
@@ -192,7 +192,7 @@ function replacing({ store, admin, redis, withGroup }: ContractContext): void {
     expect((await store().resolve(environment, own.token ?? "")).providedId).toBe("b");
   });
 
-  it("loses no change that is made meanwhile", async () => {
+  it("loses no concurrent change", async () => {
     const { environment } = await withGroup();
     const tokens = new Set<string>();
     const work = Array.from({ length: 12 }, async (_, i) => {
@@ -209,14 +209,14 @@ function replacing({ store, admin, redis, withGroup }: ContractContext): void {
     const { token } = await store().get(environment, "a");
     expect(tokens).toContain(token);
     expect((await store().resolve(environment, token)).providedId).toBe("a");
-    // The creation, and one event for each change: no import was made on what another had changed.
+    // The creation, and one event per change: no import overwrote another change.
     const stored = await contents(redis(), environment);
     expect(stored[todayKey(environment)]).toHaveLength(9);
     expect(stored[todayKey(environment, "updates")]).toHaveLength(4);
   });
 }
 
-/** What an import says to be of when, and what that decides. */
+/** The snapshot time of an import, and its effect. */
 function snapshots({ store, admin, client, redis, replacements, withGroup }: ContractContext): void {
   const { UPSERT, CREATE_ONLY } = { UPSERT: "upsert", CREATE_ONLY: "create-only" } as const;
   const clockOf = async () => {
@@ -225,7 +225,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
   };
   const tokenOf = async (environment: Environment) => (await store().get(environment, "a")).token;
 
-  it("dates the token that it gives from the snapshot", async () => {
+  it("dates its token from the snapshot", async () => {
     const environment = await newEnvironment();
     const now = await clockOf();
     const dated = async (id: string, snapshotTime: number) => {
@@ -245,7 +245,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     expect(await dated("c", later)).toEqual(["updated", later, true, true]);
   });
 
-  it.each(replacements)("brings no token back from before %s, and says so", async (_what, replace) => {
+  it.each(replacements)("does not bring back a token from before %s, and reports it", async (_what, replace) => {
     for (const isForeign of [false, true]) {
       const environment = await newEnvironment();
       if (isForeign) await admin().import(environment, [imported("a")], { snapshotTime: 1 });
@@ -261,7 +261,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
         expect(told(await admin().import(environment, items, { mode, snapshotTime }))).toEqual(["token-newer"]);
       }
       expect(await contents(redis(), environment)).toEqual(before);
-      // All but its token becomes as it is given.
+      // All fields except the token are replaced.
       const renamed = items.map((group) => ({ ...group, name: "restored" }));
       expect(told(await admin().import(environment, renamed, { snapshotTime }))).toEqual(["UserGroupExists"]);
       expect(told(await admin().import(environment, renamed, { mode: UPSERT, snapshotTime }))).toEqual(["token-newer"]);
@@ -271,7 +271,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     }
   });
 
-  it("that was exported an instant before a rotation is older than it", async () => {
+  it("is older than a rotation that happened an instant after the export", async () => {
     const { environment } = await withGroup();
     for (let i = 0; i < 30; i++) {
       const { items, snapshotTime } = await admin().export(environment, { after: "", size: 10, prefix: "" });
@@ -281,7 +281,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     }
   });
 
-  it("of each day ends equal to its source, in whatever order and however often it is made", async () => {
+  it("of each day ends equal to its source, in any order and after any number of repetitions", async () => {
     const environment = await newEnvironment();
     const now = await clockOf();
     const days = [3, 2, 1].map((ago, i) => ({
@@ -308,7 +308,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     }
   });
 
-  it("finds a group that was created since, until its younger token is to be replaced", async () => {
+  it("finds a group created after the snapshot, until it may replace the newer token", async () => {
     const environment = await newEnvironment();
     const snapshotTime = (await clockOf()) - DAY_MS;
     const given = imported("a");
@@ -321,7 +321,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     expect(told(await admin().import(environment, [given], replace))).toEqual(["updated"]);
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
     await fails(store().resolve(environment, own.token), TokenNotFound);
-    // What was replaced once stays so, for all files from before that.
+    // After one replacement, all older files respect it.
     for (const time of [snapshotTime, snapshotTime + 1000, own.tokenCreateTime - 1]) {
       const outcomes = await admin().import(environment, [imported("a")], { mode: UPSERT, snapshotTime: time });
       expect(told(outcomes)).toEqual(["token-newer"]);
@@ -337,7 +337,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     expect(event?.changedFields).toEqual(["token", "replace_newer_tokens"]);
   });
 
-  it("makes a group that was deleted since as it was, with its token; and one that was made again keeps its own", async () => {
+  it("restores a deleted group with its token, and a recreated group keeps its own", async () => {
     const environment = await newEnvironment();
     const given = imported("a");
     const snapshotTime = (await clockOf()) - DAY_MS;
@@ -352,7 +352,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     await fails(store().resolve(environment, given.token ?? ""), TokenNotFound);
   });
 
-  it("gives the token that it replaces a grace when it is asked to, and no second one", async () => {
+  it("gives the replaced token a grace period if requested, but only once", async () => {
     const { environment, group } = await withGroup();
     const [first, second] = [imported("a"), imported("a")];
     const graceMs = 60_000;
@@ -363,7 +363,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     await fails(store().resolve(environment, group.token), TokenNotFound);
     expect((await store().resolve(environment, first.token ?? "")).tokenExpireTime).toBeDefined();
     expect((await store().resolve(environment, second.token ?? "")).tokenExpireTime).toBeUndefined();
-    // An import that gives no other token leaves it its grace.
+    // An import without another token does not change the grace period.
     await admin().import(environment, [{ ...second, name: "B" }], { mode: UPSERT });
     expect((await store().resolve(environment, first.token ?? "")).name).toBe("B");
     await admin().import(environment, [imported("a")], { mode: UPSERT });
@@ -372,7 +372,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
 }
 
 function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
-  it("takes a token that looks like ours only when it is whole", async () => {
+  it("accepts a token in the format of this service only if its checksum is valid", async () => {
     const environment = await newEnvironment();
     const ours = newUserGroupToken();
     for (const token of [
@@ -395,7 +395,7 @@ function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
     expect((await store().resolve(environment, rotated.token)).providedId).toBe("a");
   });
 
-  it("gives no token to a second group, also not one on its grace", async () => {
+  it("gives no token to a second group, not even one in its grace period", async () => {
     const { environment, group } = await withGroup();
     const given = imported("b", { token: group.token });
     expect(told(await admin().import(environment, [given]))).toEqual(["TokenTaken"]);
@@ -409,7 +409,7 @@ function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
 
 function damaged({ admin, redis, withGroup }: ContractContext): void {
   it.each([FIELD.createVersion, FIELD.mapping])(
-    "fails for a record whose %s is damaged, and leaves it",
+    "fails for a record with a damaged %s, and does not change it",
     async (field) => {
       const { environment } = await withGroup();
       await redis().hset(keysOf(environment, "a").group, field, "{");

@@ -10,7 +10,7 @@ import { byId, byToken, type ContractContext, fails, keysOf, NEXT, newGroup, RIN
 /** The ring of encryption keys. */
 export function ringContract({ store, clients, redis, withGroup }: ContractContext): void {
   describe("the key ring", () => {
-    it("reads what was encrypted under an older key, and encrypts under its first", async () => {
+    it("decrypts with older keys, and encrypts with the first one", async () => {
       const { environment, group } = await withGroup();
       const { group: key } = keysOf(environment, "a");
       expect(await redis().hget(key, FIELD.keyId)).toBe("k1");
@@ -21,17 +21,17 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       const second = await turned.rotate(environment, byId("a"));
       expect(await redis().hget(key, FIELD.keyId)).toBe("k2");
       expect(second.token).not.toBe(first.token);
-      // What the new key encrypted needs the old one no more.
+      // Data of the new key does not need the old one.
       expect((await store({ ring: [NEXT] }).getOrCreate(environment, newGroup("a"))).group).toEqual(second);
     });
 
-    it("answers nobody with a token under a key that it does not hold", async () => {
+    it("fails for tokens whose key it does not have", async () => {
       const { environment, group } = await withGroup();
       const without = store({ ring: [NEXT] });
       await fails(without.getOrCreate(environment, newGroup("a")), RecordUnreadable);
       await fails(without.update(environment, "a", {}), RecordUnreadable);
       await fails(store({ ring: [{ ...NEXT, id: "k1" }] }).getOrCreate(environment, newGroup("a")), RecordUnreadable);
-      // A viewer is shown no token, so none is decrypted.
+      // Resolving shows no token, so none is decrypted.
       expect((await without.resolve(environment, group.token)).providedId).toBe("a");
     });
   });
@@ -42,7 +42,7 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
     const noted = async () => Object.keys(await redis().hgetall(TOKEN_KEYS_KEY)).sort();
     beforeEach(() => redis().del(TOKEN_KEYS_KEY));
 
-    it("notes the key that encrypts, in a form that is of no use otherwise, and takes it again", async () => {
+    it("records the encrypting key in an irreversible form, and accepts it again", async () => {
       for (let start = 0; start < 2; start++) {
         for (const lacking of await check(OLD, NEXT)) expect(lacking).toEqual([]);
         expect(await redis().hgetall(TOKEN_KEYS_KEY)).toEqual({ k1: checkValue(OLD.secret) });
@@ -51,20 +51,20 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       expect(checkValue(OLD.secret)).not.toBe(Buffer.from(OLD.secret).toString("base64url"));
     });
 
-    it("lets keys be changed: behind the old one, in front of it, and without it", async () => {
+    it("accepts a key change: behind the old key, in front of it, and without it", async () => {
       await check(OLD);
       await check(OLD, NEXT);
       expect(await noted()).toEqual(["k1"]);
       await check(NEXT, OLD);
       expect(await noted()).toEqual(["k1", "k2"]);
-      // A process that does not know the new one yet, and one that has given up the old one, are told.
+      // It refuses a process without the new key, and one without the old key.
       for (const lacking of await check(OLD)) expect(lacking).toEqual(["k2"]);
       for (const lacking of await check(NEXT)) expect(lacking).toEqual(["k1"]);
     });
 
     it.each([
-      ["another key under the same id", [WRONG], /k1.*HDEL ug:token-keys k1$/],
-      ["another key under the same id, behind a new one", [NEXT, WRONG], /k1.*HDEL ug:token-keys k1$/],
+      ["another key with the same id", [WRONG], /k1.*HDEL ug:token-keys k1$/],
+      ["another key with the same id, behind a new one", [NEXT, WRONG], /k1.*HDEL ug:token-keys k1$/],
       ["none of the keys", [NEXT], /none.*\(k1\).*HDEL ug:token-keys k1$/],
     ] as const)("refuses %s, and says what to do", async (_, ring, text) => {
       await check(OLD);
@@ -76,16 +76,16 @@ export function ringContract({ store, clients, redis, withGroup }: ContractConte
       expect(await noted()).toEqual(["k1"]);
     });
 
-    it("tells of a ring that another process has noted meanwhile", async () => {
+    it("reports a ring that another process has recorded concurrently", async () => {
       for (const client of clients()) {
         await redis().del(TOKEN_KEYS_KEY);
         const lacking = await Promise.all([checkTokenKeys(client, [OLD]), checkTokenKeys(client, [NEXT])]);
-        // Neither saw the other's key when it looked; the one that noted its own last finds both.
+        // Neither process saw the other's key at first. The last one to record its own finds both.
         expect(lacking).toEqual([[], ["k1"]]);
       }
     });
 
-    it("takes one of two keys that are noted under one id at once", async () => {
+    it("accepts one of two keys that are recorded concurrently under the same id", async () => {
       const outcomes = await Promise.allSettled([check(OLD), check(WRONG)]);
       expect(outcomes.filter(({ status }) => status === "fulfilled").length).toBeLessThanOrEqual(1);
       const [first] = Object.values(await redis().hgetall(TOKEN_KEYS_KEY));

@@ -30,14 +30,14 @@ const ODD_IDS = [
   "1e400",
 ];
 
-/** Ids, keys and environments that could be mistaken for something else. */
+/** Ids, keys and environments that could be confused with others. */
 export function namesContract(context: ContractContext): void {
   describe("odd ids", () => oddIds(context));
   describe("environments", () => isolation(context));
 }
 
 function oddIds({ store, redis }: ContractContext): void {
-  it("are ids like any other", async () => {
+  it("are accepted like any other", async () => {
     const environment = await newEnvironment();
     const tokens = new Map<string, string>();
     for (const id of ODD_IDS) {
@@ -61,7 +61,7 @@ function oddIds({ store, redis }: ContractContext): void {
     expect(keys.filter((key) => key.includes("}:group:"))).toHaveLength(ODD_IDS.length);
   });
 
-  it("may be keys and values of mappings and properties", async () => {
+  it("can be keys and values of mappings and properties", async () => {
     const environment = await newEnvironment();
     const odd = JSON.stringify(Object.fromEntries(ODD_IDS.map((id) => [id, id])));
     const properties = JSON.parse(`{"__proto__":${odd},"n":[1e308,-0,0.1,null,true,""]}`) as JsonObject;
@@ -77,7 +77,7 @@ function oddIds({ store, redis }: ContractContext): void {
 }
 
 function isolation({ store, redis }: ContractContext): void {
-  it("of one name and of different tags hold the same id apart", async () => {
+  it("with the same name and different tags keep the same id apart", async () => {
     const { name } = await newEnvironment();
     const environments = [
       await newEnvironment({ name }),
@@ -101,7 +101,7 @@ function isolation({ store, redis }: ContractContext): void {
     }
   });
 
-  it("cannot be reached from another", async () => {
+  it("cannot be reached from another environment", async () => {
     const { name } = await newEnvironment();
     const home = await newEnvironment({ name, tag: "Customer" });
     const { group } = await store().getOrCreate(home, newGroup("a"));

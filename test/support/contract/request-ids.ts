@@ -4,11 +4,11 @@ import { byId, byToken, type ContractContext, contents, fails, newGroup } from "
 
 const DAY_MS = 86_400_000;
 
-/** Retries of a rotation under its request id. */
+/** Retries of a rotation with its request id. */
 export function requestIdContract({ store, admin, redis, replacements, withGroup }: ContractContext): void {
-  describe("rotate under a request id", () => {
+  describe("rotation with a request id", () => {
     it.each(["r1", "__proto__", "{}", ":*?[", "x".repeat(128)])(
-      "answers a retry under %.9s as the first time, while nothing changes",
+      "returns the first result to a retry under %.9s while nothing changes",
       async (requestId) => {
         const { environment, group } = await withGroup();
         for (const rotation of [byToken(group.token, { requestId }), byId("a", { requestId: `${requestId}-id` })]) {
@@ -20,7 +20,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       },
     );
 
-    it("rotates once when the same request comes many times at once", async () => {
+    it("happens once under concurrent calls with the same request id", async () => {
       const { environment, group } = await withGroup();
       const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000 });
       const calls = Array.from({ length: 50 }, (_, worker) => store({ worker }).rotate(environment, rotation));
@@ -29,7 +29,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       expect((await store().resolve(environment, first?.token ?? "")).tokenExpireTime).toBeUndefined();
     });
 
-    it("answers a retry with the group as it is now, under the etag that it has now", async () => {
+    it("returns the current group and etag to a retry", async () => {
       const { environment, group } = await withGroup();
       const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000 });
       const first = await store().rotate(environment, rotation);
@@ -41,7 +41,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       await store().update(environment, "a", { name: "Last" }, again.etag);
     });
 
-    it.each(replacements)("hands out no token that was replaced since by %s", async (_what, replace) => {
+    it.each(replacements)("returns no token that was replaced by %s", async (_what, replace) => {
       for (const target of ["token", "id"]) {
         const { environment, group } = await withGroup();
         const given = { requestId: "r", graceMs: 60_000 };
@@ -54,7 +54,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       }
     });
 
-    it("answers a retry after the default grace was changed, and refuses one that asks for another", async () => {
+    it("accepts a retry after the default grace period has changed, and rejects one with another grace period", async () => {
       const { environment, group } = await withGroup();
       const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000, askedGraceMs: undefined });
       const first = await store().rotate(environment, rotation);
@@ -64,7 +64,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       }
     });
 
-    it("keeps no more than the rotation made", async () => {
+    it("stores no more than the rotation", async () => {
       const { environment, group } = await withGroup();
       const mapping = { s: "d".repeat(1000) };
       const big = { name: "n".repeat(256), mapping, properties: { p: "x".repeat(60_000) } };
@@ -78,7 +78,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       expect(await store().rotate(environment, rotation)).toEqual(first);
     });
 
-    it("refuses the same id with other parameters", async () => {
+    it("rejects the same request id with other parameters", async () => {
       const { environment, group } = await withGroup();
       const requestId = "r";
       const first = await store().rotate(environment, byToken(group.token, { requestId }));
@@ -94,7 +94,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("refuses the same id for another group", async () => {
+    it("rejects the same request id for another group", async () => {
       const { environment } = await withGroup();
       const { group } = await store().getOrCreate(environment, newGroup("b"));
       await store().rotate(environment, byId("a", { requestId: "r" }));
@@ -103,7 +103,7 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       expect((await store().resolve(environment, group.token)).providedId).toBe("b");
     });
 
-    it("takes a request id that was used before a deletion as a new one for the group that comes after", async () => {
+    it("treats a request id from before a deletion as new for the recreated group", async () => {
       const { environment, group } = await withGroup();
       await store().rotate(environment, byId("a", { requestId: "r" }));
       await admin().delete(environment, "a");
@@ -118,14 +118,14 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
       );
     });
 
-    it("keeps request ids apart by environment", async () => {
+    it("separates request ids by environment", async () => {
       const [one, two] = [await withGroup(), await withGroup()];
       const first = await store().rotate(one.environment, byToken(one.group.token, { requestId: "r" }));
       const second = await store().rotate(two.environment, byToken(two.group.token, { requestId: "r" }));
       expect(second.token).not.toBe(first.token);
     });
 
-    it("does not turn a refusal into an answer", async () => {
+    it("does not turn an error into a success", async () => {
       const { environment, group } = await withGroup();
       await store().rotate(environment, byToken(group.token));
       const before = await contents(redis(), environment);
@@ -134,11 +134,11 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
         await fails(store().rotate(environment, byToken(group.token, { requestId: "r2" })), TokenNotFound);
       }
       await fails(admin().revokeTokens(environment, "missing", "r3"), UserGroupNotFound);
-      // Nor does it leave anything behind.
+      // It leaves nothing behind.
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("keeps what it needs for 24 hours", async () => {
+    it("keeps its request id for 24 hours", async () => {
       const { environment, group } = await withGroup();
       await store().rotate(environment, byToken(group.token, { requestId: "r" }));
       const keys = Object.keys(await contents(redis(), environment)).filter((key) => key.includes(":request"));

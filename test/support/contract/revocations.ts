@@ -11,7 +11,7 @@ export function revocationContract({ store, admin, redis, withGroup }: ContractC
   const events = async (environment: Environment) => (await contents(redis(), environment))[todayKey(environment)];
 
   describe("revokeTokens", () => {
-    it("ends the current token and the one on its grace, and gives a fresh one that only get shows", async () => {
+    it("revokes the current token and the one in its grace period, and creates a new one that only get returns", async () => {
       const environment = await newEnvironment();
       const given = newGroup("a", { name: "A", mapping: { s: "d" }, properties: { p: 1 } });
       const { group } = await store().getOrCreate(environment, given);
@@ -33,7 +33,7 @@ export function revocationContract({ store, admin, redis, withGroup }: ContractC
       expect(JSON.stringify(info)).not.toContain(token);
     });
 
-    it("revokes once under a request id, which no other request may have", async () => {
+    it("happens once per request id, which no other request may use", async () => {
       const { environment, group } = await withGroup();
       await store().getOrCreate(environment, newGroup("b"));
       const first = await admin().revokeTokens(environment, "a", "r");
@@ -48,13 +48,13 @@ export function revocationContract({ store, admin, redis, withGroup }: ContractC
       }
       expect(await contents(redis(), environment)).toEqual(before);
       expect(await events(environment)).toHaveLength(3);
-      // It tells of the group as it is now, whatever its token is.
+      // It returns the current group, whatever its token is.
       const { etag } = await store().rotate(environment, byId("a"));
       expect((await admin().revokeTokens(environment, "a", "r")).etag).toBe(etag);
       expect(await events(environment)).toHaveLength(4);
     });
 
-    it("leaves the current token a grace period, but not the one before it", async () => {
+    it("gives the current token a grace period, but not the one before it", async () => {
       const { environment, group } = await withGroup();
       const { token } = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
       const info = await admin().revokeTokens(environment, "a", "r", BY, HOUR_MS);
@@ -69,14 +69,14 @@ export function revocationContract({ store, admin, redis, withGroup }: ContractC
       for (const ended of [token, now]) await fails(store().resolve(environment, ended), TokenNotFound);
     });
 
-    it("never creates", async () => {
+    it("never creates a group", async () => {
       const environment = await newEnvironment();
       await fails(admin().revokeTokens(environment, "a"), UserGroupNotFound);
       await fails(admin().revokeTokens(environment, "a", "r"), UserGroupNotFound);
       expect((await store().getOrCreate(environment, newGroup("a"))).created).toBe(true);
     });
 
-    it("leaves one current token when it races with rotations", async () => {
+    it("leaves one current token if it runs concurrently with rotations", async () => {
       const { environment, group } = await withGroup();
       const calls = Array.from({ length: 30 }, (_, worker) =>
         worker % 3 === 0

@@ -22,11 +22,11 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     const environment = await newEnvironment({ tag: "Testing" });
     const given = newGroup("a", { name: "Acme", mapping: { s: "d" }, properties: { p: 1 } });
     const { group } = await store().getOrCreate(environment, given);
-    await waitFor("the clock moves on", () => Date.now() > group.createTime);
+    await waitFor("the clock advances", () => Date.now() > group.createTime);
     return { environment, group };
   };
 
-  it("gives a new token and keeps the rest", async () => {
+  it("creates a new token and keeps the other fields", async () => {
     const { environment, group } = await create();
     const rotated = await store().rotate(environment, rotation(group.token));
     const { token, etag, updateTime, tokenCreateTime } = rotated;
@@ -39,7 +39,7 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     expect((await store({ worker: 1 }).getOrCreate(environment, newGroup("a"))).group).toEqual(rotated);
   });
 
-  it("ends the old token at once, on every worker", async () => {
+  it("revokes the old token at once, on every worker", async () => {
     const { environment, group } = await create();
     expect(await store().resolve(environment, group.token)).toMatchObject({ providedId: "a" });
     const { token } = await store().rotate(environment, rotation(group.token));
@@ -49,16 +49,16 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     }
   });
 
-  it("leaves the old token its grace, and no longer", async () => {
+  it("keeps the old token valid for its grace period, and no longer", async () => {
     const { environment, group } = await create();
     const before = Date.now();
     const { token: second, tokenCreateTime } = await store().rotate(environment, rotation(group.token, HOUR_MS));
     const graced = await store().resolve(environment, group.token);
     expect(graced.tokenExpireTime).toBe(tokenCreateTime + HOUR_MS);
     expect(tokenCreateTime).toBeGreaterThanOrEqual(before);
-    // However long a busy machine takes to ask, it is not refused before its time.
+    // It is valid until the end of its grace period, also on a busy machine.
     const { token: third, tokenCreateTime: since } = await store().rotate(environment, rotation(second, 400));
-    await waitFor("the grace ends", () =>
+    await waitFor("the grace period is over", () =>
       store()
         .resolve(environment, second)
         .then(
@@ -70,7 +70,7 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     expect((await store().resolve(environment, third)).tokenExpireTime).toBeUndefined();
   });
 
-  it("leaves at most one token on its grace, and a rotation without grace leaves none", async () => {
+  it("leaves at most one token in its grace period, and a rotation without grace period leaves none", async () => {
     const { environment, group } = await create();
     const second = await store().rotate(environment, rotation(group.token, HOUR_MS));
     const third = await store().rotate(environment, rotation(second.token, HOUR_MS));
@@ -81,7 +81,7 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     expect((await store().resolve(environment, fourth.token)).providedId).toBe("a");
   });
 
-  it("shows changes made after it to the bearers of both tokens", async () => {
+  it("shows later changes to the bearers of both tokens", async () => {
     const { environment, group } = await create();
     const { token } = await store().rotate(environment, rotation(group.token, HOUR_MS));
     await store().update(environment, "a", { name: "Later", properties: null });
@@ -92,7 +92,7 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
 }
 
 function races({ store, many, withGroup }: ContractContext): void {
-  it("lets one of 100 concurrent rotations of one token win, with and without grace", async () => {
+  it("succeeds once out of 100 concurrent rotations of one token, with and without a grace period", async () => {
     for (const graceMs of [0, HOUR_MS]) {
       const { environment, group } = await withGroup();
       const calls = Array.from({ length: many(100) }, (_, i) =>
@@ -103,7 +103,7 @@ function races({ store, many, withGroup }: ContractContext): void {
     }
   });
 
-  it("makes every one of concurrent rotations by id, and the last one counts", async () => {
+  it("succeeds for each concurrent rotation by id, and the last one counts", async () => {
     const { environment } = await withGroup();
     const rotated = await Promise.all(
       Array.from({ length: 20 }, (_, worker) => store({ worker }).rotate(environment, byId("a"))),
@@ -119,7 +119,7 @@ function races({ store, many, withGroup }: ContractContext): void {
 }
 
 function refusals({ store, redis, withGroup }: ContractContext): void {
-  it("refuses a token on its grace and leaves both as they are", async () => {
+  it("rejects a token in its grace period, and changes neither token", async () => {
     const { environment, group } = await withGroup();
     const current = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
     const before = await contents(redis(), environment);
@@ -131,13 +131,13 @@ function refusals({ store, redis, withGroup }: ContractContext): void {
 
   it.each([
     ["unknown", newUserGroupToken()],
-    ["of a partition that the environment has not", newUserGroupToken()],
+    ["of an unknown partition", newUserGroupToken()],
     ["cut", newUserGroupToken().slice(0, -1)],
     ["an API token", newApiToken()],
-    ["of another shape", "imported-token-0001"],
+    ["of another format", "imported-token-0001"],
     ["empty", ""],
     ["__proto__", "__proto__"],
-  ])("refuses, as resolve does, a token that is %s", async (_, token) => {
+  ])("rejects, as resolve does, a token that is %s", async (_, token) => {
     const { environment } = await withGroup();
     const before = await contents(redis(), environment);
     await fails(store().rotate(environment, byToken(token)), TokenNotFound);
@@ -145,7 +145,7 @@ function refusals({ store, redis, withGroup }: ContractContext): void {
     expect(await contents(redis(), environment)).toEqual(before);
   });
 
-  it("refuses an id that is missing, and never creates", async () => {
+  it("rejects an unknown id, and never creates a group", async () => {
     const environment = await newEnvironment();
     const before = await contents(redis(), environment);
     await fails(store().rotate(environment, byId("a")), UserGroupNotFound);

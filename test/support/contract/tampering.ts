@@ -4,7 +4,7 @@ import { digest } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
-/** What a group is made of. Without properties, and never changed, it has no other fields. */
+/** Fields of a group. Without properties and updates, it has no others. */
 const FIELDS = [
   FIELD.teamId,
   FIELD.name,
@@ -15,23 +15,22 @@ const FIELDS = [
   FIELD.createVersion,
 ] as const;
 
-/** What a viewer is shown needs fewer fields than the group. */
+/** Resolving needs fewer fields than the group has. */
 const VIEWER_FIELDS: readonly string[] = [FIELD.teamId, FIELD.name, FIELD.mapping];
 
 /**
- * Records that are damaged, or stand where they do not belong, fail closed.
- * Whoever can write to Redis on purpose is trusted: they could change what a
- * group may see as well.
+ * Damaged or misplaced records cause errors. Deliberate writes to Redis are trusted: their author could also change
+ * what a group may see.
  */
 export function tamperingContract(context: ContractContext): void {
-  describe("a record that is damaged", () => {
+  describe("a damaged record", () => {
     fields(context);
     moves(context);
     rotations(context);
   });
 }
 
-/** Two groups of one environment, which nothing but their ids keeps apart. */
+/** Two groups of one environment that differ only in their ids. */
 async function twoGroups({ store }: ContractContext) {
   const environment = await newEnvironment({ tag: "Customer" });
   const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A" }));
@@ -43,7 +42,7 @@ function fields(context: ContractContext): void {
   const { store, redis } = context;
   let groups: ReturnType<typeof twoGroups> | undefined;
 
-  /** Damages the first of two groups, which all of these cases share, and mends it when the test is over. */
+  /** Damages the first of two shared groups, and repairs it after the test. */
   async function damaged(damage: (key: string) => Promise<unknown>) {
     groups ??= twoGroups(context);
     const { environment, group, a } = await groups;
@@ -56,7 +55,7 @@ function fields(context: ContractContext): void {
     return { environment, group };
   }
 
-  it.each(FIELDS)("without %s answers nobody", async (field) => {
+  it.each(FIELDS)("without %s fails", async (field) => {
     const { environment, group } = await damaged((key) => redis().hdel(key, field));
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), DomainError);
@@ -75,7 +74,7 @@ function fields(context: ContractContext): void {
     ...["", "plain", "k1.", "AAAA", "!"].map((value) => [FIELD.token, value] as const),
     ...["", "gone", "__proto__"].map((value) => [FIELD.keyId, value] as const),
     ...["", "x", "!".repeat(22), "A".repeat(22), "A".repeat(43)].map((value) => [FIELD.digest, value] as const),
-  ])("whose %s is %j answers nobody", async (field, value) => {
+  ])("whose %s is %j fails", async (field, value) => {
     const { environment, group } = await damaged((key) => redis().hset(key, field, value));
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), RecordUnreadable);
@@ -94,17 +93,17 @@ function moves(context: ContractContext): void {
   it.each([
     ["the token", [FIELD.token]],
     ["the digest of the token", [FIELD.digest]],
-  ])("by %s of another group answers nobody", async (_, names) => {
+  ])("with %s of another group fails", async (_, names) => {
     const { environment, other, a, b } = await twoGroups(context);
     await copy(b, a, names);
     await fails(store().getOrCreate(environment, newGroup("a")), RecordUnreadable);
     await fails(store().update(environment, "a", {}), RecordUnreadable);
-    // The group that it was taken from is as it was.
+    // The source group is unchanged.
     expect((await store().getOrCreate(environment, newGroup("b"))).group).toEqual(other);
     expect((await store().resolve(environment, other.token)).providedId).toBe("b");
   });
 
-  it.each(["Testing", undefined] as const)("by what belongs to the environment %s answers nobody", async (tag) => {
+  it.each(["Testing", undefined] as const)("with the fields of the environment %s fails", async (tag) => {
     const { environment, a } = await twoGroups(context);
     const elsewhere = await newEnvironment({ name: environment.name, tag });
     await store().getOrCreate(elsewhere, newGroup("a"));
@@ -113,7 +112,7 @@ function moves(context: ContractContext): void {
     await fails(store().update(environment, "a", {}), RecordUnreadable);
   });
 
-  it("by everything of another group is that group's under another id, which its token does not show", async () => {
+  it("with all fields of another group is that group under another id, and its token does not show it", async () => {
     const { environment, group, other, a, b } = await twoGroups(context);
     await copy(b, a, FIELDS);
     const { group: copied } = await store().getOrCreate(environment, newGroup("a"));
@@ -122,7 +121,7 @@ function moves(context: ContractContext): void {
     await fails(store().resolve(environment, group.token), TokenNotFound);
   });
 
-  it("by an earlier token answers nobody", async () => {
+  it("with an earlier token fails", async () => {
     const { environment, a } = await twoGroups(context);
     const earlier = (await redis().hget(a, FIELD.token)) ?? "";
     await store().rotate(environment, byId("a"));
@@ -134,7 +133,7 @@ function moves(context: ContractContext): void {
 function rotations(context: ContractContext): void {
   const { store, redis } = context;
 
-  it("in the time until which a token is on its grace fails who shows it", async () => {
+  it("with a changed grace period end fails for the bearer of that token", async () => {
     const { environment, group, a } = await twoGroups(context);
     await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
     expect((await store().resolve(environment, group.token)).providedId).toBe("a");
@@ -142,7 +141,7 @@ function rotations(context: ContractContext): void {
     await fails(store().resolve(environment, group.token), RecordUnreadable);
   });
 
-  it("in what is kept for a request id answers nobody", async () => {
+  it("with changed data of a request id fails", async () => {
     const { environment, group } = await twoGroups(context);
     const rotation = byToken(group.token, { requestId: "r" });
     await store().rotate(environment, rotation);

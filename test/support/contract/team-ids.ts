@@ -4,13 +4,13 @@ import { EnvironmentFull } from "../../../src/domain/errors.ts";
 import { environmentKey } from "../../../src/store/keys.ts";
 import { byId, type ContractContext, contents, fails, newEnvironment, newGroup } from "./context.ts";
 
-/** Internal ids. */
+/** Team ids. */
 export function teamIdContract({ store, admin, redis, many }: ContractContext): void {
   describe("team ids", () => {
     const create = async (environment: Environment, id: string, worker = 0) =>
       (await store({ worker }).getOrCreate(environment, newGroup(id))).group.teamId;
 
-    it.each([1, 7, 2 ** 20 - 1])("are unique, and those of environment %i alone", async (number) => {
+    it.each([1, 7, 2 ** 20 - 1])("are unique, and only environment %i has them", async (number) => {
       const environment = await newEnvironment({ number });
       const ids = Array.from({ length: many(300) }, (_, i) => `group ${i}`);
       const teamIds = await Promise.all(ids.map((id, worker) => create(environment, id, worker)));
@@ -21,7 +21,7 @@ export function teamIdContract({ store, admin, redis, many }: ContractContext): 
       }
     });
 
-    it("never change, and are never given twice", async () => {
+    it("never change, and are never reused", async () => {
       const environment = await newEnvironment();
       const a = await create(environment, "a");
       const b = await create(environment, "b", 1);
@@ -33,7 +33,7 @@ export function teamIdContract({ store, admin, redis, many }: ContractContext): 
       expect(await create(environment, "b")).toBeGreaterThan(b);
     });
 
-    it("say so when they have run out, and then nothing is made", async () => {
+    it("cause an error when they have run out, and nothing is created", async () => {
       const environment = await newEnvironment();
       await redis().hset(environmentKey(environment.number), "groups", String(TEAM_IDS - 1));
       const last = await create(environment, "a");

@@ -20,7 +20,7 @@ import { told } from "./imports.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** The index of tokens only says where to look: what a group's record does not name is not its token. */
+/** The token index only finds groups. A token is valid only if the group's record contains it. */
 export function tokenIndexContract({ store, admin, redis, many }: ContractContext): void {
   const create = async () => {
     const environment = await newEnvironment();
@@ -40,14 +40,14 @@ export function tokenIndexContract({ store, admin, redis, many }: ContractContex
   };
   const point = (environment: Environment, token: string, id: string) =>
     redis().hset(...entryOf(environment, token), id);
-  /** Tokens' digests by their groups, as the index has them. */
+  /** Digests of tokens in the index, by group. */
   const index = async (environment: Environment) => {
     const all = Object.entries(await contents(redis(), environment));
     return all.filter(([key]) => key.includes(":tokens:")).flatMap(([, entries]) => Object.values(entries as object));
   };
 
   describe("the index of tokens", () => {
-    it("has the current token of each group and the one in its grace period, and nothing else", async () => {
+    it("contains the current token of each group and the one in its grace period, and nothing else", async () => {
       const { environment, tokens } = await create();
       expect((await index(environment)).sort()).toEqual(["a", "b"]);
       const second = await store().rotate(environment, byToken(tokens.a, { graceMs: HOUR_MS }));
@@ -63,7 +63,7 @@ export function tokenIndexContract({ store, admin, redis, many }: ContractContex
       expect(await index(environment)).toEqual([]);
     });
 
-    it("is spread over 256 keys, so that none of them grows large", async () => {
+    it("is spread over 256 keys, so no key grows large", async () => {
       const environment = await newEnvironment();
       const ids = Array.from({ length: many(400) }, (_, i) => `group ${i}`);
       await Promise.all(ids.map((id, worker) => store({ worker }).getOrCreate(environment, newGroup(id))));
@@ -72,33 +72,33 @@ export function tokenIndexContract({ store, admin, redis, many }: ContractContex
       expect(keys.length).toBeGreaterThan(many(400) / 8);
     });
 
-    it("by a token that was revoked finds nothing", async () => {
+    it("does not make a revoked token valid", async () => {
       const { environment, tokens } = await create();
       await store().rotate(environment, byToken(tokens.a));
       await point(environment, tokens.a, "a");
       await refused(environment, tokens.a);
     });
 
-    it("by a group that is gone, or another one, finds nothing", async () => {
+    it("does not make a token valid if its group is deleted or different", async () => {
       const { environment, tokens } = await create();
       for (const id of ["gone", "b"]) {
         await point(environment, tokens.a, id);
         await refused(environment, tokens.a);
       }
       expect((await store().resolve(environment, tokens.b)).providedId).toBe("b");
-      // A rotation by id mends it, and leaves the entry that names another group.
+      // A rotation by id repairs it, and keeps the entry that names another group.
       const { token } = await store().rotate(environment, byId("a"));
       expect((await store().resolve(environment, token)).providedId).toBe("a");
     });
 
-    it("prolongs no grace period", async () => {
+    it("does not extend a grace period", async () => {
       const { environment, tokens, group } = await create();
       await store().rotate(environment, byToken(tokens.a, { graceMs: HOUR_MS }));
       await redis().hset(group, FIELD.graceUntil, String(Date.now() - 1));
       await refused(environment, tokens.a);
     });
 
-    it("that has lost the entry of an imported token has it again after the import is repeated", async () => {
+    it("recovers the lost entry of an imported token by repeating the import", async () => {
       const environment = await newEnvironment();
       const given = imported("a");
       const token = given.token ?? "";
@@ -114,12 +114,12 @@ export function tokenIndexContract({ store, admin, redis, many }: ContractContex
       }
     });
 
-    it("has one entry for a token that two imports give to two groups at once, and that of the group that has it", async () => {
+    it("has one entry for a token that two imports assign concurrently, for the group that has it", async () => {
       for (let round = 0; round < many(20); round++) {
         const environment = await newEnvironment();
         const token = foreignToken();
         const ids = ["a", "b", "c"];
-        // One of them replaces the token of a group that exists.
+        // One of them replaces the token of an existing group.
         await admin().import(environment, [imported("c")]);
         const outcomes = await Promise.all(
           ids.map(async (id, worker) =>
@@ -136,7 +136,7 @@ export function tokenIndexContract({ store, admin, redis, many }: ContractContex
         expect((await store().resolve(environment, token)).providedId).toBe(winners[0]);
         const [bucket, field] = entryOf(environment, token);
         expect(await redis().hget(bucket, field)).toBe(winners[0]);
-        // The others have no entry but that of the token that they had before.
+        // The others have only the entry of their previous token.
         expect((await index(environment)).sort()).toEqual([...new Set([winners[0], "c"])].sort());
       }
     });

@@ -22,9 +22,9 @@ import {
 
 const [OLD] = RING as [RingKey];
 
-/** The change of the key that tokens are encrypted under. */
+/** Rotation of the encryption key. */
 export function tokenKeyContract({ store, admin, client, redis, many }: ContractContext): void {
-  /** What changes keys, as a worker has it whose service has these environments. */
+  /** The key rotation of a worker whose service has these environments. */
   const keysFor = (ring: readonly RingKey[], ...environments: Environment[]) => {
     const items = environments.map((environment) => ({ ...environment, createTime: 0, deleteTime: undefined }));
     const list = async () => ({ items, next: undefined });
@@ -35,7 +35,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       environments: { list, find: async () => expect.fail("not looked for") },
     });
   };
-  /** Goes through an environment; tells what the pages have together, and how many they were. */
+  /** Goes through an environment. @returns the sums of all pages, and their number */
   const pass = async (environment: Environment, { ring = [NEXT, OLD], size = 7, isDryRun = false } = {}) => {
     const found = { uses: {} as Record<string, number>, count: 0, failed: [] as string[], pages: 0 };
     for (let after: string | undefined = ""; after !== undefined; found.pages++) {
@@ -50,7 +50,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
   const keyIdOf = (environment: Environment, id: string) => redis().hget(keysOf(environment, id).group, FIELD.keyId);
 
   describe("a pass of re-encryption", () => {
-    it("encrypts every token under the first key, once, and changes nothing else", async () => {
+    it("encrypts every token with the first key, once, and changes nothing else", async () => {
       const environment = await newEnvironment();
       const ids = Array.from({ length: 20 }, (_, i) => `group ${i}`);
       const before = await Promise.all(ids.map((id) => store().getOrCreate(environment, newGroup(id))));
@@ -74,18 +74,18 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       }
     });
 
-    it("goes on behind a token that cannot be decrypted, and tells of it", async () => {
+    it("continues behind a token that cannot be decrypted, and reports it", async () => {
       const environment = await newEnvironment();
       for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
       const { t: token = "" } = await redis().hgetall(keysOf(environment, "a").group);
       await redis().hset(keysOf(environment, "b").group, FIELD.token, `A${token.slice(1)}`);
       expect(await pass(environment)).toMatchObject({ uses: { k1: 3 }, count: 2, failed: ["b"] });
       expect(await keyIdOf(environment, "b")).toBe("k1");
-      // A worker that lacks the key can do nothing.
+      // A worker without the key can do nothing.
       expect(await pass(environment, { ring: [NEXT] })).toMatchObject({ uses: { k1: 1, k2: 2 }, failed: ["b"] });
     });
 
-    it("loses nothing that others change meanwhile", async () => {
+    it("loses no concurrent change", async () => {
       const environment = await newEnvironment();
       const ids = Array.from({ length: many(60) }, (_, i) => `group ${i}`);
       for (const id of ids) await store().getOrCreate(environment, newGroup(id));
@@ -113,12 +113,12 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
     });
   });
 
-  describe("a key that is to be retired", () => {
+  describe("a key to retire", () => {
     const MINUTE = 60_000;
     const now = () => Date.now() + 1000;
     beforeEach(() => Promise.all([redis().del(TOKEN_KEYS_KEY), redis().del(TOKEN_KEY_USES_KEY)]));
 
-    it("is listed with what is known of it", async () => {
+    it("is listed with its state", async () => {
       await noteKeyUse(client(), OLD);
       await noteKeyUse(client(), NEXT);
       const { keys, readTime } = await keysFor([NEXT, { ...OLD, id: "k3" }]).list();
@@ -136,7 +136,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       });
     });
 
-    it("stays while it encrypts, while a group needs it, and while a worker has just encrypted under it", async () => {
+    it("stays while it encrypts, while a group needs it, and while a worker has just encrypted with it", async () => {
       const environment = await newEnvironment();
       await store().getOrCreate(environment, newGroup("a"));
       await noteKeyUse(client(), OLD);
@@ -150,12 +150,12 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       expect(await redis().hexists(TOKEN_KEYS_KEY, "k1")).toBe(1);
       for (let times = 0; times < 2; times++) await keys.retire("k1", now() + MINUTE);
       expect(await redis().hgetall(TOKEN_KEYS_KEY)).toEqual({ k2: checkValue(NEXT.secret) });
-      // It is on record again as soon as a worker comes back that encrypts under it.
+      // It is recorded again as soon as a worker encrypts with it.
       await noteKeyUse(client(), OLD);
       expect(await redis().hexists(TOKEN_KEYS_KEY, "k1")).toBe(1);
     });
 
-    it("is missed by a start as long as groups need it", async () => {
+    it("is required at the start as long as groups need it", async () => {
       const environment = await newEnvironment();
       for (const id of ["a", "b", "c"]) await store().getOrCreate(environment, newGroup(id));
       await checkTokenKeys(client(), [OLD]);

@@ -22,20 +22,24 @@ export function updateContract({ store, redis }: ContractContext): void {
   const create = async () => {
     const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", GIVEN));
-    // Times are in milliseconds: a later change must be able to show a later one.
-    await waitFor("the clock moves on", () => Date.now() > group.createTime);
+    // Times are in milliseconds, so a later change needs a later one.
+    await waitFor("the clock advances", () => Date.now() > group.createTime);
     return { environment, group };
   };
 
   describe("update", () => {
     it.each([
       ["the name", { name: "New" }, { name: "New" }],
-      ["the mapping, whole", { mapping: { t: "e" } }, { mapping: { t: "e" } }],
-      ["the properties, whole", { properties: { q: 2 } }, { properties: { q: 2 } }],
+      ["the mapping, completely", { mapping: { t: "e" } }, { mapping: { t: "e" } }],
+      ["the properties, completely", { properties: { q: 2 } }, { properties: { q: 2 } }],
       ["several", { name: "", mapping: {}, properties: {} }, { name: "", mapping: {}, properties: {} }],
-      ["properties to none", { properties: null }, { properties: undefined }],
-      ["some, and properties to none", { name: "N", properties: null }, { name: "N", properties: undefined }],
-    ])("changes %s and leaves the rest", async (_, change, changed) => {
+      ["properties to no properties", { properties: null }, { properties: undefined }],
+      [
+        "some values, and properties to no properties",
+        { name: "N", properties: null },
+        { name: "N", properties: undefined },
+      ],
+    ])("changes %s and keeps the other fields", async (_, change, changed) => {
       const { environment, group } = await create();
       const updated = await store().update(environment, "a", change);
       expect(updated).toEqual({ ...group, ...changed, etag: updated.etag, updateTime: updated.updateTime });
@@ -45,7 +49,7 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect(again).toEqual({ group: updated, created: false });
     });
 
-    it("changes nothing when nothing is given", async () => {
+    it("changes nothing without values", async () => {
       const { environment, group } = await create();
       const before = await contents(redis(), environment);
       expect(await store().update(environment, "a", {})).toEqual(group);
@@ -53,13 +57,13 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("clears properties that are not there", async () => {
+    it("clears properties that do not exist", async () => {
       const { environment } = await create();
       await store().update(environment, "a", { properties: null });
       expect((await store().update(environment, "a", { properties: null })).properties).toBeUndefined();
     });
 
-    it("takes the etag that the group has, and no other", async () => {
+    it("accepts only the current etag of the group", async () => {
       const { environment, group } = await create();
       const second = await store().update(environment, "a", { name: "second" }, group.etag);
       const before = await contents(redis(), environment);
@@ -71,7 +75,7 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect((await store().update(environment, "a", { name: "third" }, second.etag)).name).toBe("third");
     });
 
-    it("lets one of many concurrent changes under one etag through", async () => {
+    it("succeeds once out of several concurrent changes with one etag", async () => {
       const { environment, group } = await create();
       const calls = Array.from({ length: 50 }, (_, worker) =>
         store({ worker }).update(environment, "a", { name: `writer ${worker}` }, group.etag),
@@ -82,8 +86,8 @@ export function updateContract({ store, redis }: ContractContext): void {
 
     it.each([
       ["with a new name", { name: "New" }],
-      ["that changes nothing", {}],
-    ])("%s fails before it writes when the ring lacks the group's key", async (_, change) => {
+      ["without effect", {}],
+    ])("%s fails before it writes if the ring lacks the group's key", async (_, change) => {
       const { environment, group } = await create();
       const before = await contents(redis(), environment);
       const update = store({ ring: [NEXT] }).update(environment, "a", change);
@@ -93,7 +97,7 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect((await store({ ring: [NEXT, ...RING] }).update(environment, "a", {})).token).toBe(group.token);
     });
 
-    it("takes the whole id of a key, not a part of one", async () => {
+    it("compares the whole key id, not a part of it", async () => {
       const { environment } = await create();
       for (const [keyId, ids] of [
         ["k1", ["k11", "1k1"]],
@@ -108,14 +112,14 @@ export function updateContract({ store, redis }: ContractContext): void {
       }
     });
 
-    it("says that it may be made when the record is damaged elsewhere", async () => {
+    it("reports an unknown outcome if another field of the record is damaged", async () => {
       const { environment } = await create();
       await redis().hset(keysOf(environment, "a").group, FIELD.token, "damaged");
       const update = store().update(environment, "a", { name: "New" });
       await expect(update).rejects.toMatchObject({ reason: "RECORD_UNREADABLE", outcome: "unknown" });
     });
 
-    it("leaves a rotation by id to a ring that lacks the group's key", async () => {
+    it("leaves a rotation by id to a ring without the group's key", async () => {
       const { environment, group } = await create();
       const rotated = await store({ ring: [NEXT] }).rotate(environment, byId("a"));
       expect(rotated).toMatchObject({ name: group.name, teamId: group.teamId });
@@ -123,7 +127,7 @@ export function updateContract({ store, redis }: ContractContext): void {
       expect((await store().resolve(environment, rotated.token)).providedId).toBe("a");
     });
 
-    it("never creates", async () => {
+    it("never creates a group", async () => {
       const environment = await newEnvironment();
       const before = await contents(redis(), environment);
       for (const change of [{ name: "x" }, {}, { properties: null }]) {

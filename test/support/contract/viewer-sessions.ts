@@ -36,7 +36,7 @@ import {
 
 /** `sessionSubject`, `resolveSession`, `endSessions`. */
 export function viewerSessionContract({ store, admin, redis, withGroup }: ContractContext): void {
-  /** What a session that is made now says of its group. */
+  /** The claims of a new session of a group. */
   async function session(environment: Environment, viewerId?: string): Promise<SessionReference> {
     const { viewer, generation } = await store().sessionSubject(environment, { by: "id", providedId: "a" });
     return { providedId: "a", teamId: viewer.teamId, generation, viewerId };
@@ -53,7 +53,7 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
       );
 
   describe("viewer sessions", () => {
-    it("are of the group of a token, be it on its grace, or of an id", async () => {
+    it("belong to the group of a token, also in its grace period, or of an id", async () => {
       const { environment, group } = await withGroup();
       const { token: _, etag: _etag, createTime: _c, updateTime: _u, tokenCreateTime: _t, ...shown } = group;
       const subject = { viewer: { ...shown, tokenExpireTime: undefined }, generation: 0 };
@@ -70,27 +70,31 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
 
     it.each<[string, boolean, (environment: Environment, token: string) => Promise<unknown>]>([
       ["a rotation", true, (environment) => store().rotate(environment, byId("a"))],
-      ["a rotation with a grace", false, (environment) => store().rotate(environment, byId("a", { graceMs: 60_000 }))],
+      [
+        "a rotation with a grace period",
+        false,
+        (environment) => store().rotate(environment, byId("a", { graceMs: 60_000 })),
+      ],
       ["a revocation", true, (environment) => admin().revokeTokens(environment, "a")],
       ["an update", false, (environment) => store().update(environment, "a", { name: "other" })],
       ["an import of another token", true, (environment) => admin().import(environment, [imported("a")], "upsert")],
       [
-        "an import that changes no token",
+        "an import with the same token",
         false,
         (environment) => admin().import(environment, [imported("a", { token: undefined, name: "x" })], "upsert"),
       ],
       [
-        "an import with a grace",
+        "an import with a grace period",
         false,
         (environment) => admin().import(environment, [imported("a")], { mode: "upsert", graceMs: 60_000 }),
       ],
       ["a deletion", true, (environment) => admin().delete(environment, byId("a").target)],
       [
-        "an ending of all",
+        "a revocation of all sessions",
         true,
         (environment) => admin().endSessions(environment, { providedId: "a", viewerId: undefined }, BY),
       ],
-    ])("after %s those before are ended: %s", async (_title, ends, change) => {
+    ])("after %s, earlier sessions are revoked: %s", async (_title, ends, change) => {
       const { environment, group } = await withGroup();
       const before = [await session(environment), await session(environment, "bob")];
       await change(environment, group.token);
@@ -101,7 +105,7 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
       for (const each of before) expect(await isEnded(environment, each)).toBe(ends);
     });
 
-    it("of one viewer end apart from those of the others, and later ones of theirs do not", async () => {
+    it("of one viewer are revoked separately, and later ones of that viewer stay valid", async () => {
       const { environment } = await withGroup();
       const bob = await session(environment, "bob");
       const others = [await session(environment, "alice"), await session(environment)];
@@ -117,12 +121,12 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
       const all = await contents(redis(), environment);
       const { group } = keysOf(environment, "a");
       expect(all[todayKey(environment)]).toHaveLength(3);
-      // Nothing that callers see of the group has changed, and nobody is named.
+      // The visible fields of the group are unchanged, and no viewer is named.
       expect((all[group] as Record<string, string>)["u"]).toBeUndefined();
       expect(JSON.stringify(all)).not.toContain("bob");
     });
 
-    it("of a generation that the group never had are not taken", async () => {
+    it("with a generation that the group never had are rejected", async () => {
       const { environment } = await withGroup();
       const real = await session(environment);
       for (const generation of [1, -1, Number.NaN])
@@ -134,7 +138,7 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
     it.each<[string, string | undefined]>([
       ["the group", undefined],
       ["one viewer", "bob"],
-    ])("that were ended stay so when Redis loses that and %s is ended anew", async (_title, viewerId) => {
+    ])("stay revoked if Redis loses the revocation and %s is revoked again", async (_title, viewerId) => {
       const { environment } = await withGroup();
       const end = () => admin().endSessions(environment, { providedId: "a", viewerId }, BY);
       const first = await session(environment, viewerId);
@@ -145,14 +149,14 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
       await redis().hdel(group, FIELD.generation, FIELD.firstGeneration);
       await redis().del(endedSessionsKey(environment.number, first.teamId));
       expect(await isEnded(environment, second)).toBe(true);
-      // A generation is a time, and no failover is over within the millisecond in which it began.
-      await waitFor("that millisecond is over", () => Date.now() > second.generation + 1);
+      // A generation is a time, and no failover ends within the millisecond in which it began.
+      await waitFor("the millisecond is over", () => Date.now() > second.generation + 1);
       await end();
       expect([await isEnded(environment, first), await isEnded(environment, second)]).toEqual([true, true]);
       expect(await isEnded(environment, await session(environment, viewerId))).toBe(false);
     });
 
-    it("end for so many viewers at a time; those whose sessions have expired make room", async () => {
+    it("are revoked for a limited number of viewers at a time, and expired ones make room", async () => {
       const { environment } = await withGroup();
       const { teamId } = await session(environment);
       const ended = endedSessionsKey(environment.number, teamId);
@@ -183,7 +187,7 @@ async function newKey(given: Partial<SigningKey> = {}): Promise<SigningKey> {
   return { kid: newKeyId(), createTime: NOW, activeTime: NOW, ...(await newKeyPair()), sealed: undefined, ...given };
 }
 
-/** The store of signing keys, and what uses it. */
+/** The store of signing keys, and its dependencies. */
 export function signingKeyContract({ client, redis }: ContractContext): void {
   const keysWith = (ring = RING, worker = 0) =>
     redisSigningKeys({
@@ -194,7 +198,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
   const shown = ({ kid, createTime, activeTime, x, y, d }: SigningKey) => ({ kid, createTime, activeTime, x, y, d });
 
   describe("signing keys", () => {
-    it("are read as they were made, and nothing of a private key is in the clear", async () => {
+    it("are read as they were created, and private keys are stored only encrypted", async () => {
       const environment = await created();
       expect(await keysWith().read(environment)).toMatchObject({ keys: [], version: "" });
       const keys = [await newKey(), await newKey({ activeTime: NOW + 1 }), await newKey({ d: undefined })];
@@ -207,7 +211,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       for (const { d } of keys) if (d) expect(stored).not.toContain(d);
     });
 
-    it("are made once by many, and each change finds the one before", async () => {
+    it("are created once under concurrent calls, and each change sees the previous one", async () => {
       const environment = await created();
       const race = await Promise.all(
         [0, 1, 0, 1].map(async (worker) =>
@@ -225,7 +229,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect([late.isMade, late.keys.length]).toEqual([false, 2]);
     });
 
-    it("are made once by the workers that want to sign first, and then by any", async () => {
+    it("are created once by the first workers that need them", async () => {
       const environment = await created();
       const workers = [0, 1, 0].map(
         (worker) =>
@@ -240,7 +244,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       const [one] = workers;
       const states = (await one?.list(environment)) ?? [];
       expect(states.map(({ state }) => state)).toEqual(["active", "standby"]);
-      // A rotation waits for a standby that nobody knows yet; a replacement does not.
+      // A rotation waits for a published standby key. A replacement does not.
       expect((await one?.rotate(environment, "rotate", BY))?.map(({ state }) => state)).toEqual(["active", "standby"]);
       const replaced = (await one?.rotate(environment, "replace", BY)) ?? [];
       expect(replaced.map(({ state }) => state)).toEqual(["active", "standby"]);
@@ -251,7 +255,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       for (const worker of workers) worker.close();
     });
 
-    it("that signed once keep no private key when the next one signs", async () => {
+    it("lose their private key when the next one signs", async () => {
       const environment = await created();
       const old = Date.now() - 31 * 86_400_000;
       const keys = [await newKey({ createTime: old, activeTime: old }), await newKey({ createTime: old })];
@@ -265,7 +269,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       worker.close();
     });
 
-    it("do not decrypt in another environment, under another id, or with another point", async () => {
+    it("cannot be decrypted in another environment, with another id, or with another public key", async () => {
       const [one, other] = [await created(), await created()];
       const [key, decoy] = [await newKey(), await newKey()];
       await keysWith().replace(one, [key], { was: "", by: BY });
@@ -277,7 +281,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
         for (const { d } of (await keysWith().read(environment)).keys) expect(d).toBeUndefined();
     });
 
-    it("are encrypted anew with the tokens, and hold the key of the ring that they need until then", async () => {
+    it("are re-encrypted with the tokens, and until then require their key in the ring", async () => {
       const environment = await created();
       const key = await newKey();
       await keysWith().replace(environment, [key, await newKey({ d: undefined })], { was: "", by: BY });
@@ -301,7 +305,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       expect([[...after.signingKeyUses], after.failedSigningKeys]).toEqual([[["k2", 1]], []]);
     });
 
-    it("go with their environment, and none are made in one that is deleted", async () => {
+    it("are deleted with their environment, and not created in a deleted one", async () => {
       const environment = await created();
       await keysWith().replace(environment, [await newKey()], { was: "", by: BY });
       await testEnvironments(client()).delete(environment, true);

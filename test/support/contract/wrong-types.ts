@@ -16,10 +16,10 @@ import {
 } from "./context.ts";
 import { told } from "./imports.ts";
 
-/** Keys that hold another type than the store's. */
+/** Keys with an unexpected Redis type. */
 export function wrongTypeContract({ store, admin, redis, withGroup }: ContractContext): void {
   describe("a key of another type", () => {
-    it("in a group's place answers nobody, and stays", async () => {
+    it("in place of a group causes an error, and stays", async () => {
       const environment = await newEnvironment();
       const { group: key } = keysOf(environment, "a");
       await redis().set(key, "x");
@@ -37,7 +37,7 @@ export function wrongTypeContract({ store, admin, redis, withGroup }: ContractCo
       expect(Object.keys(await contents(redis(), environment))).toHaveLength(2);
     });
 
-    it("in the token index's place answers nobody, and leaves nothing half made", async () => {
+    it("in place of the token index causes an error, and no partial change", async () => {
       const { environment, group } = await withGroup();
       const { number } = environment;
       for (let i = 0; i < 256; i++) {
@@ -58,7 +58,7 @@ export function wrongTypeContract({ store, admin, redis, withGroup }: ContractCo
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("in the place of the ids answers nobody, and leaves nothing half made", async () => {
+    it("in place of the ids causes an error, and no partial change", async () => {
       const environment = await newEnvironment();
       await redis().set(`${keysOf(environment, "a").prefix}ids`, "x");
       const before = await contents(redis(), environment);
@@ -69,7 +69,7 @@ export function wrongTypeContract({ store, admin, redis, withGroup }: ContractCo
       expect(await contents(redis(), environment)).toEqual(before);
     });
 
-    it("in a request's place answers nobody", async () => {
+    it("in place of a request causes an error", async () => {
       const { environment, group } = await withGroup();
       const { prefix } = keysOf(environment, "a");
       await redis().set(`${prefix}request:${digest("r1")}`, "x");

@@ -13,7 +13,7 @@ export interface Schema {
   readonly items?: Schema;
   readonly additionalProperties?: Schema;
   readonly propertyNames?: Schema;
-  /** A reference, beside which are other keywords. */
+  /** A reference, which may have other keywords. */
   readonly allOf?: readonly Schema[];
   readonly oneOf?: readonly Schema[];
   readonly anyOf?: readonly Schema[];
@@ -23,7 +23,7 @@ export interface Schema {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly minItems?: number;
-  /** Of a text that is JSON. */
+  /** Schema of a string that contains JSON. */
   readonly "x-json"?: Schema;
   readonly "x-exact-numbers"?: boolean;
   readonly "x-in-future"?: boolean;
@@ -34,7 +34,7 @@ export interface Schema {
 /** A response of the document. */
 interface Response {
   readonly content?: Content;
-  /** The reasons of its errors. */
+  /** Reasons of its errors. */
   readonly "x-reasons"?: readonly string[];
 }
 
@@ -95,7 +95,7 @@ ajv.addKeyword({
   type: "object",
   validate: (names: readonly string[], value: { readonly [name: string]: unknown }) => given(names, value) <= 1,
 });
-// Of RFC 3339, with upper case and at most nine decimals, in the years that protobuf's Timestamp has.
+// RFC 3339 with upper case letters, at most nine decimals, and the years of protobuf's Timestamp.
 ajv.addFormat("date-time", (text: string) => {
   if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/.test(text)) return false;
   const [, day] = /^\d{4}-\d{2}-(\d{2})T(?!24)/.exec(text) ?? [];
@@ -119,19 +119,19 @@ function hasExactNumbers(value: unknown): boolean {
 
 const compiled = new Map<unknown, ValidateFunction>();
 
-/** Why a value is not valid by a schema of the document; undefined when it is. */
+/** Why a value does not match a schema of the document; undefined if it does. */
 export function faultOf(schema: Schema, value: unknown): string | undefined {
   const known = compiled.get(schema) ?? ajv.compile(absolute(schema) as object);
   compiled.set(schema, known);
   return known(value) ? undefined : ajv.errorsText(known.errors);
 }
 
-/** A schema whose references name the document, for one that is compiled by itself. */
+/** A schema with absolute references, so it can be compiled separately. */
 function absolute(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value).replaceAll('"$ref":"#/', '"$ref":"openapi.json#/'));
 }
 
-/** What a schema is that may be a reference, with the keywords beside it. */
+/** Resolves a schema that may be a reference, and keeps its other keywords. */
 export function resolved({ $ref, allOf: [whole] = [], ...others }: Schema): Schema {
   if (whole) return { ...resolved(whole), ...others };
   if ($ref === undefined) return others;
@@ -141,19 +141,19 @@ export function resolved({ $ref, allOf: [whole] = [], ...others }: Schema): Sche
   return { ...resolved(target), ...others };
 }
 
-/** The schema of an answer, and the reasons of its error. @throws Error when the operation does not have the status */
+/** Schema of a response, and the reasons of its error. @throws Error if the operation does not document the status */
 export function answerOf({ operationId, responses }: Operation, status: number) {
   const given = responses[String(status)] ?? responses["default"];
   const name = given?.$ref?.slice("#/components/responses/".length);
   const response = name === undefined ? given : DOCUMENT.components.responses[name];
   const schema = response?.content?.["application/json"]?.schema;
-  if (!schema) throw new Error(`${operationId} is not said to answer ${status}`);
+  if (!schema) throw new Error(`${operationId} does not document status ${status}`);
   return { schema, reasons: response?.["x-reasons"] ?? [] };
 }
 
 /**
- * A request in the form that the document describes, of one in a form that JSON of proto3 allows beside it: `null` for a
- * field that is left out, numbers as texts, enum values by their numbers, and unknown fields, which are left out.
+ * Normalizes a request to the documented form. Proto3 JSON also allows `null` for an absent field, numbers as strings,
+ * enum values by number, and unknown fields, which are removed.
  */
 export function canonical(schema: Schema, value: unknown): unknown {
   const { type, properties, items, enum: names } = resolved(schema);
@@ -173,7 +173,7 @@ export function canonical(schema: Schema, value: unknown): unknown {
   return Object.fromEntries(fields);
 }
 
-/** All values of the enum that has some names, in the order of their numbers. */
+/** All values of the enum with some names, in numeric order. */
 function enumOf(names: readonly string[]): readonly string[] {
   const all = Object.values(DOCUMENT.components.schemas).find((each) =>
     names.every((name) => each.enum?.includes(name)),

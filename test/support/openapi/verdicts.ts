@@ -11,10 +11,10 @@ import { suiteServer } from "../opened.ts";
 import { type Known, mutated, ODD, validOf } from "./arbitraries.ts";
 import { answerOf, canonical, DOCUMENT, faultOf, type Operation, type Schema } from "./document.ts";
 
-/** The reasons that mean that a request is not of the form, or breaks a rule of a field. */
+/** Reasons of requests that are malformed or break a rule of a field. */
 const FAULT_OF_FORM = /VALIDATION_FAILED|MALFORMED_REQUEST/;
 
-/** What is refused though every field is right by itself, as the descriptions of the fields say. */
+/** Requests that are rejected although each field is valid, as the descriptions of the fields say. */
 const BEYOND_FIELDS = [
   "snapshot_time: must say of when the groups are, where tokens are given",
   "snapshot_time: must not be in the future",
@@ -31,14 +31,14 @@ interface Sent {
 }
 
 /**
- * Holds the document and a service to the same verdict on generated requests, for every operation with JSON, and every
- * answer against the document.
+ * Compares the verdicts of the document and the service on generated requests, for every operation with JSON, and
+ * checks every response against the document.
  *
- * @param numRuns how many requests of each kind, valid ones and others, an operation gets
+ * @param numRuns number of valid and of other requests per operation
  */
 export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; readonly seed: number }): void {
   const server = suiteServer(() => ({ env: { ADMIN_TOKEN } }));
-  /** API tokens by what needs them, and texts that the service knows. */
+  /** API tokens by role, and strings that the service knows. */
   const bearers = forSuite(
     async () => {
       const admin = adminOf(server.url);
@@ -88,10 +88,10 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
     return { status: answer.status, text, json };
   }
 
-  /** Sends a request, and holds the verdict of the service against that of the document. Returns it. */
+  /** Sends a request, and compares the verdicts of the service and the document. @returns the verdict */
   async function judge(path: string, method: string, { operation, sent, fault }: Judged): Promise<boolean> {
     const { status, text, json } = await send(path, method, { operation, sent });
-    // Larger than a request may be as a whole, or its header: its fields are not looked at.
+    // The request or its headers are too large, so the service does not read its fields.
     if (/MESSAGE_TOO_LARGE|HEADER_TOO_LARGE/.test(text)) return false;
     const isRefused = status === 400 && isFaultOfForm(json);
     const { message = "", error = { message } } = json as { message?: string; error?: { message: string } };
@@ -125,7 +125,7 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
     if (numRuns >= 50 && requests.hasRules) expect(taken.false).toBeGreaterThan(0);
   });
 
-  describe("fields by the names of the proto files", () => {
+  describe("fields with the names in the proto files", () => {
     const rpcs = described.filter(({ path }) => path.startsWith("/usergroup."));
     it.each(rpcs)("mean the same: $name", async ({ path, method, operation }) => {
       const requests = requestsOf(operation, known());
@@ -142,7 +142,7 @@ export function describeVerdicts({ numRuns, seed }: { readonly numRuns: number; 
 interface Judged {
   readonly operation: Operation;
   readonly sent: Sent;
-  /** Why the document does not take it; undefined when it does. */
+  /** Why the document rejects it; undefined if it accepts it. */
   readonly fault: string | undefined;
 }
 
@@ -150,7 +150,7 @@ function isSaid(expected: string | RegExp, message: string): boolean {
   return typeof expected === "string" ? message === expected : expected.test(message);
 }
 
-/** The reason of an error. Over Connect it is in a detail. */
+/** Reason of an error. Over Connect it is in a detail. */
 function reasonOf(json: unknown): string {
   const { error, details = [] } = json as {
     readonly error?: { readonly reason: string };
@@ -160,18 +160,18 @@ function reasonOf(json: unknown): string {
   return error?.reason ?? fromBinary(ErrorInfoSchema, Buffer.from(info?.value ?? "", "base64")).reason;
 }
 
-/** Whether the reason of an error is one of its request's form. */
+/** Whether the reason of an error concerns the form of the request. */
 function isFaultOfForm(json: unknown): boolean {
   return FAULT_OF_FORM.test(reasonOf(json));
 }
 
-/** The requests of an operation, and what the document says of one. */
+/** The requests of an operation, and the document's verdict on them. */
 function requestsOf({ requestBody, parameters = [] }: Operation, known: Known) {
   const schema = requestBody?.content["application/json"]?.schema;
   if (schema) {
     const isForm = requestBody.content["application/x-www-form-urlencoded"] ? fc.boolean() : fc.constant(false);
     const valid = validOf(schema, known);
-    // Fields of a form are texts.
+    // Form fields are strings.
     const send = (bodies: fc.Arbitrary<unknown>) =>
       fc.tuple(bodies, isForm).map(([body, form]): Sent => ({ body, isForm: form && isFlatText(body) }));
     return {
@@ -224,7 +224,7 @@ function requestsOf({ requestBody, parameters = [] }: Operation, known: Known) {
   };
 }
 
-/** How a value is written in a query: texts as they are, all else as JSON. */
+/** Formats a value for a query: strings unchanged, others as JSON. */
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
@@ -239,14 +239,14 @@ function isFlatText(body: unknown): boolean {
   );
 }
 
-/** Whether all texts in a value are Unicode, which JSON's need not be. */
+/** Whether all strings in a value are valid Unicode. JSON strings may not be. */
 function isWellFormed(value: unknown): boolean {
   if (typeof value === "string") return value.isWellFormed();
   if (typeof value !== "object" || value === null) return true;
   return Object.entries(value).every(([key, each]) => key.isWellFormed() && isWellFormed(each));
 }
 
-/** A request whose fields have the names of the proto files. */
+/** A request with the field names of the proto files. */
 function byProtoNames(schema: Schema, value: unknown): unknown {
   const { properties } = schema.$ref
     ? (DOCUMENT.components.schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {})
