@@ -100,7 +100,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
     expect(whoIn(line)).toEqual({
       environment: server.environment,
       api_token_id: expect.stringMatching(/^static-[0-9a-f]{10}$/),
-      api_token_name: "an API_TOKENS entry without a name",
+      api_token_name: "an entry of API_TOKENS without a name",
       user_group_id: "a",
     });
     const named = await send("/api/user", server.tokens.customer, { user_group_id: "a" });

@@ -11,13 +11,13 @@ import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 import { groupKeyOf } from "./support/stored-keys.ts";
 
-/** The names of the groups of a server, as Redis has them. */
+/** The names of a server's groups in Redis. */
 function storedNames(direct: StoreClient, server: TestServer) {
   return async (id: string) => redisOf(direct).hget(await groupKeyOf(redisOf(direct), server, id), FIELD.name);
 }
 
-describeWithRedis.each(RUNTIMES)("what %s said failed", (runtime) => {
-  it("is not made by a Redis that was frozen, when it is thawed", async () => {
+describeWithRedis.each(RUNTIMES)("a change that failed with %s", (runtime) => {
+  it("is not made by a frozen Redis once it thaws", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
     const { groups } = grpcClients(server);
@@ -45,7 +45,7 @@ describeWithRedis.each(RUNTIMES)("what %s said failed", (runtime) => {
     }
   });
 
-  it("is not made behind changes that wait for a hung replica, and what was said made is", async () => {
+  it("is not made behind changes that wait for a frozen replica, and acknowledged changes are made", async () => {
     const primary = await newRedis(["--repl-diskless-sync-delay", "0"]);
     const replica = await newRedis(["--replicaof", "127.0.0.1", String(primary.port)]);
     const direct = await newStoreClient(primary);
@@ -66,7 +66,7 @@ describeWithRedis.each(RUNTIMES)("what %s said failed", (runtime) => {
       return { userGroupId, reason, name: await nameOf(userGroupId) };
     });
     const outcomes = await Promise.all(told);
-    // As long as what waited in a queue of WAITs could have been carried out later.
+    // Long enough for every queued WAIT.
     await pause(5000);
     for (const { userGroupId, reason, name } of outcomes) {
       expect(["STORE_UNAVAILABLE", "TOO_FEW_REPLICAS"]).toContain(reason);
@@ -81,8 +81,8 @@ describeWithRedis.each(RUNTIMES)("what %s said failed", (runtime) => {
   });
 });
 
-describeWithRedis("a change whose connection is lost", () => {
-  it("is not said to have failed while Redis may still carry it out", async () => {
+describeWithRedis("a change whose connection breaks", () => {
+  it("is not reported as failed while Redis may still make it", async () => {
     const redis = await newRedis();
     const client = await newStoreClient(redis, { timeoutMs: 1500 });
     redis.freeze();
@@ -98,20 +98,20 @@ describeWithRedis("a change whose connection is lost", () => {
     const early = await Promise.race([told, pause(0)]);
     redis.thaw();
     const direct = await newStoreClient(redis);
-    await waitFor("Redis has carried it out", () => redisOf(direct).exists("set"));
+    await waitFor("Redis has made it", () => redisOf(direct).exists("set"));
     expect(early).toBeUndefined();
     expect(await told).toBe("failed");
   });
 });
 
-describeWithRedis("a process that is busy", () => {
-  /** Keeps the process from hearing anything. */
+describeWithRedis("a busy process", () => {
+  /** Blocks the event loop of the process. */
   const block = (ms: number) => {
     const end = performance.now() + ms;
     while (performance.now() < end);
   };
 
-  it("does not blame Redis for it", async () => {
+  it("does not report a timeout of Redis", async () => {
     const redis = await newRedis();
     const client = await newStoreClient(redis, { timeoutMs: 200 });
     for (let round = 0; round < 5; round++) {
@@ -124,7 +124,7 @@ describeWithRedis("a process that is busy", () => {
     }
   });
 
-  it("makes a change that it was long in sending", async () => {
+  it("makes a change that it sent late", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: { REDIS_TIMEOUT: "200ms" } });
     const { groups } = grpcClients(server);

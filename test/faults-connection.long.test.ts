@@ -14,8 +14,8 @@ import { waitUntilReady } from "./support/operations.ts";
 import { grpcClients, succeeds } from "./support/rpc.ts";
 import { groupKeyOf } from "./support/stored-keys.ts";
 
-describeWithRedis("a connection that was lost with answers awaited", () => {
-  it("is an outage once, not again when the new one is well", async () => {
+describeWithRedis("a connection that breaks with pending replies", () => {
+  it("is counted as one outage, not again when the new connection is ready", async () => {
     const redis = await newRedis();
     let ready = 0;
     const client = await newStoreClient(redis, { timeoutMs: 1500, onReady: () => ready++ });
@@ -26,7 +26,7 @@ describeWithRedis("a connection that was lost with answers awaited", () => {
     await redis.restart();
     expect(await lost).toBe(false);
     await waitFor("the connection is ready again", () => ready === 2);
-    // Longer than what ended the old one could have waited.
+    // Longer than the old connection could have been pending.
     const end = performance.now() + 2500;
     for (let pings = 0; performance.now() < end; pings++) {
       await client.check("reads").catch((error) => expect.fail(`ping ${pings}: ${error.cause?.message}`));
@@ -35,22 +35,19 @@ describeWithRedis("a connection that was lost with answers awaited", () => {
     expect(ready).toBe(2);
   });
 
-  it("is made anew when Redis falls silent, also before it is ready", async () => {
+  it("is replaced if Redis stops responding, also before it is ready", async () => {
     const redis = await newRedis();
     const errors: string[] = [];
     const client = await newStoreClient(redis, { timeoutMs: 300, onError: ({ message }) => errors.push(message) });
     redis.freeze();
     expect(await succeeds(client.check("reads"))).toBe(false);
-    // The kernel still accepts connections for a process that is frozen.
-    await waitFor(
-      "two silent connections were given up",
-      () => errors.filter((text) => /300 ms/.test(text)).length > 1,
-    );
+    // The kernel still accepts connections for a frozen process.
+    await waitFor("two silent connections were closed", () => errors.filter((text) => /300 ms/.test(text)).length > 1);
     redis.thaw();
     await waitFor("it is ready again", () => succeeds(client.check("reads")));
   });
 
-  it("is not taken for silent while nothing is asked", async () => {
+  it("is not closed while there are no requests", async () => {
     const redis = await newRedis();
     let ready = 0;
     const client = await newStoreClient(redis, { timeoutMs: 100, onReady: () => ready++ });
@@ -61,7 +58,7 @@ describeWithRedis("a connection that was lost with answers awaited", () => {
 });
 
 describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
-  it("goes to the new primary after a failover behind one address", async () => {
+  it("uses the new primary after a failover behind one address", async () => {
     const [one, two] = [await newRedis(["--repl-diskless-sync-delay", "0"]), await newRedis()];
     const [first, second] = [newOperator(one), newOperator(two)];
     await second.replicaof("127.0.0.1", one.port);
@@ -75,15 +72,15 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       [first, second, two],
       [second, first, one],
     ] as const) {
-      await waitFor("the replica has everything", () => link(replica));
-      // Those that are connected stay with the old primary, which tells them that it is one no more.
+      await waitFor("the replica is in sync", () => link(replica));
+      // Existing connections stay with the old primary, which is now a replica.
       proxy.switchTo(port.port);
       await primary.call("FAILOVER");
       await waitFor("the roles have changed", async () => (await replica.role())[0] === "master");
-      await waitFor("changes are made again", () => succeeds(change("N")));
+      await waitFor("changes succeed again", () => succeeds(change("N")));
       await waitUntilReady(server);
-      // A busy machine may hold one of them up for longer than a change may take.
-      await waitFor("a row of changes is made", async () => {
+      // A busy machine may delay one of them beyond its timeout.
+      await waitFor("a series of changes succeeds", async () => {
         for (let i = 0; i < 20; i++) if (!(await succeeds(change(`name ${i}`)))) return false;
         return true;
       });
@@ -91,7 +88,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     }
   });
 
-  it("also reads from the new primary, if changes have a connection of their own", async () => {
+  it("also reads from the new primary if changes have their own connection", async () => {
     const [one, two] = [await newRedis(["--repl-diskless-sync-delay", "0"]), await newRedis()];
     const [first, second] = [newOperator(one), newOperator(two)];
     await second.replicaof("127.0.0.1", one.port);
@@ -103,8 +100,8 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     await first.call("FAILOVER");
     await waitFor("the roles have changed", async () => (await second.role())[0] === "master");
     const change = () => groups.updateUserGroup({ userGroupId: "a", name: "after" });
-    await waitFor("changes are made again", () => succeeds(change()));
-    // The old primary gets no further change.
+    await waitFor("changes succeed again", () => succeeds(change()));
+    // The old primary receives no more changes.
     await first.replicaof("127.0.0.1", await freePort());
     await second.hset(await groupKeyOf(second, server, "a"), FIELD.name, "of the new primary");
     await waitFor("the group is read from the new primary", async () => {
@@ -113,7 +110,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 });
 
-it("a Redis that loads its data is asked again soon, whatever it guesses", async () => {
+it("retries soon while Redis loads its data, whatever duration it estimates", async () => {
   let asked = 0;
   const server = createServer((socket) => {
     socket.on("error", () => {});
@@ -137,7 +134,7 @@ it("a Redis that loads its data is asked again soon, whatever it guesses", async
   expect(asked).toBe(4);
 });
 
-it("a Redis behind TLS is told which host is meant, and is not trusted without a certificate", async () => {
+it("sends the host name to a Redis with TLS, and rejects it without a valid certificate", async () => {
   const fixture = (name: string) => readFileSync(new URL(`fixtures/tls/${name}`, import.meta.url));
   const names: string[] = [];
   const server = createTlsServer({

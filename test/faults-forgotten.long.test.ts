@@ -17,8 +17,8 @@ async function newRedisAndOperator(args: readonly string[] = []) {
   return { redis, operator: newOperator(redis) };
 }
 
-describeWithRedis("a Redis that comes back with an older state", () => {
-  it("is given no team id twice by workers that go on", async () => {
+describeWithRedis("a Redis that restarts with an older state", () => {
+  it("does not lead to duplicate team ids", async () => {
     const { redis, operator } = await newRedisAndOperator(["--dbfilename", "dump.rdb"]);
     const first = await newServer({ redisUrl: redis.url });
     const second = await newServer({ redisUrl: redis.url, like: first });
@@ -43,7 +43,7 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     expect(new Set(teamIds).size).toBe(keys.length);
   });
 
-  it("is told again what environments and keys there are, so that no other ones are taken for right", async () => {
+  it("receives the environments and keys again, so no others are created", async () => {
     const { redis, operator } = await newRedisAndOperator();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const told = async () => {
@@ -53,20 +53,20 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     const withoutTime = ({ create_time: _, version: __, ...fields }: { [field: string]: string }) => fields;
     const before = await told();
     expect(before).toHaveLength(4);
-    // It writes nothing to disk, and comes back empty.
+    // It has no persistence, and restarts empty.
     await redis.kill();
     await redis.restart();
     await waitUntilReady(server);
     expect(await operator.dbsize()).toBe(0);
     await adminOf(server.url).acceptStoreData({});
-    await waitFor("all is told again", async () => JSON.stringify(await told()) === JSON.stringify(before));
+    await waitFor("all data is written again", async () => JSON.stringify(await told()) === JSON.stringify(before));
     expect(await operator.zcard(ENVIRONMENTS_KEY)).toBe(3);
     const wrong = newServerProcess({ redisUrl: redis.url, env: { TOKEN_KEYS: `other:${OTHER_KEY}`, API_TOKENS: "" } });
     expect(await wrong.exited()).toBe(1);
     expect(wrong.output()).toContain("TOKEN_KEYS holds none of the keys");
   });
 
-  it("says when an environment is not what it was any more", async () => {
+  it("leads to an error for an environment that differs from the known one", async () => {
     const { redis, operator } = await newRedisAndOperator();
     const worker = await newServer({ redisUrl: redis.url });
     const name = { name: worker.environment, tag: "Customer" as const };
@@ -80,7 +80,7 @@ describeWithRedis("a Redis that comes back with an older state", () => {
     });
     await operator.client("KILL", "TYPE", "normal", "SKIPME", "yes");
     const changed = () => worker.log().filter(({ msg }) => msg.startsWith("Redis holds a different"));
-    await waitFor("the log tells of it", () => changed().length > 0);
+    await waitFor("the log reports it", () => changed().length > 0);
     expect(changed()).toMatchObject([{ level: "error", environment: `${worker.environment}/Customer` }]);
   });
 });

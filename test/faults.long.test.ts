@@ -9,12 +9,12 @@ import type { TestRedis } from "./support/redis.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** What `REDIS_TIMEOUT` is set to, and how much later than that an answer may come on a busy machine. */
+/** `REDIS_TIMEOUT`, and the tolerance for a response on a busy machine. */
 const TIMEOUT_MS = 500;
 const SLACK_MS = 20_000;
 const UNAVAILABLE = { code: "Unavailable", reason: "STORE_UNAVAILABLE" };
 
-/** Asserts that the service says of itself that it cannot work, and refuses every call in time. */
+/** Expects the service to report that it is unavailable, and to reject every call in time. */
 async function expectOutage(server: TestServer, token: string): Promise<void> {
   const { groups, viewers } = grpcClients(server);
   const calls = [
@@ -25,14 +25,14 @@ async function expectOutage(server: TestServer, token: string): Promise<void> {
     () => groups.rotateUserGroupToken({ group: { case: "userGroupId", value: "a" }, requestId: "r" }),
     () => viewers.resolveViewer({ token }),
   ];
-  // One after the other and all at once: a call must not wait for those before it.
+  // Sequentially and concurrently, because a call must not wait for earlier ones.
   for (const call of calls) await expectInTime(call);
   await Promise.all(calls.map(expectInTime));
   const headers = { Authorization: `Token ${server.tokens.customer}` };
   const rest = await fetch(`${server.url}/api/user?user_group_id=a`, { headers });
   expect(rest.status).toBe(503);
   expect(await rest.json()).toMatchObject({ success: 0, error: { reason: "STORE_UNAVAILABLE" } });
-  // An answer from before the outage may hold for a moment.
+  // A cached result from before the outage may be used for a moment.
   await waitUntilReady(server, false);
   for (const path of ["/healthz", "/metrics"]) expect((await fetch(`${server.url}${path}`)).status).toBe(200);
   expect(await healthOf(server).check({})).toMatchObject({ status: Status.NOT_SERVING });
@@ -50,7 +50,7 @@ async function expectRecovery(server: TestServer): Promise<void> {
   const { groups, viewers } = grpcClients(server);
   const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
   expect((await viewers.resolveViewer({ token: userGroup?.token ?? "" })).providedId).toBe("a");
-  // Answered by the worker that was there all along.
+  // The original worker responded.
   expect(() => process.kill(server.pid, 0)).not.toThrow();
   expect(server.log().filter(({ msg }) => msg === "listening")).toHaveLength(1);
 }
@@ -62,7 +62,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   it.each([
     ["down", (redis: TestRedis) => redis.kill(), (redis: TestRedis) => redis.restart()],
     ["frozen", (redis: TestRedis) => redis.freeze(), (redis: TestRedis) => redis.thaw()],
-  ] as const)("refuses calls while Redis is %s, and recovers when it is back", async (_state, end, begin) => {
+  ] as const)("rejects calls while Redis is %s, and recovers afterwards", async (_state, end, begin) => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const server = await start(redis);
     const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
@@ -74,7 +74,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     }
   });
 
-  it("tells a watcher of its health of an outage and of its end", async () => {
+  it("reports an outage and its end to a watcher of its health", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const server = await start(redis);
     const abort = new AbortController();
@@ -84,11 +84,11 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     const watching = (async () => {
       for await (const { status } of health.watch({}, { signal: abort.signal })) seen.push(status);
     })().catch(() => {});
-    await waitFor("the watcher sees SERVING", () => seen.at(-1) === Status.SERVING);
+    await waitFor("the watcher receives SERVING", () => seen.at(-1) === Status.SERVING);
     await redis.kill();
-    await waitFor("the watcher sees NOT_SERVING", () => seen.at(-1) === Status.NOT_SERVING);
+    await waitFor("the watcher receives NOT_SERVING", () => seen.at(-1) === Status.NOT_SERVING);
     await redis.restart();
-    await waitFor("the watcher sees SERVING again", () => seen.at(-1) === Status.SERVING);
+    await waitFor("the watcher receives SERVING again", () => seen.at(-1) === Status.SERVING);
     expect(seen).toEqual([Status.SERVING, Status.NOT_SERVING, Status.SERVING]);
     abort.abort();
     await watching;

@@ -26,7 +26,7 @@ const BARE: { readonly [runtime in Runtime]: string } = {
 const terminal = (command: string, env: { readonly [name: string]: string } = {}) =>
   newTerminal(command, { env: { PORT: "0", ...env } });
 
-/** An npm script on a port, which is killed after the test with all that it has started. */
+/** An npm script on a port. After the test, it is killed with all its descendants. */
 function npm(args: readonly string[], port: number, env: { readonly [name: string]: string } = {}): RunningProcess {
   const started = startProcess(["npm", ...args], { env: { ...env, PORT: String(port) } });
   closeLater(() => {
@@ -45,9 +45,9 @@ const isOpen = (port: number) =>
   });
 
 describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
-  it("says where it serves and how to try it, and ends at Ctrl-C", async () => {
+  it("prints its URL and a command to try, and exits on Ctrl-C", async () => {
     const session = terminal(COMMANDS[runtime]);
-    const command = await waitFor("there is a command to try", () => /^curl .*\n/m.exec(session.screen())?.[0]);
+    const command = await waitFor("it prints a command", () => /^curl .*\n/m.exec(session.screen())?.[0]);
     const url = /^Serving on (http:\/\/127\.0\.0\.1:\d+)\. Ctrl-C ends it\.$/m.exec(session.screen())?.[1];
     expect(command).toContain(`'${url}/api/user`);
     const made = [...session.screen().matchAll(/^ {2}(dev\/\w+) +(ugk_\w+)$/gm)];
@@ -64,18 +64,18 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
     expect(answer).toMatch(/^\{"success":1,.*\}\n200$/);
     const headers = { authorization: `Token ${made[1]?.[2]}` };
     expect((await fetch(`${url}/api/user?user_group_id=x`, { headers })).status).toBe(200);
-    // Nothing that a person has to read past: no JSON, and of the service no colours.
+    // The output has no JSON and no colors.
     const ours = session.screen().slice(session.screen().indexOf("REDIS_URL is not set"));
     expect(ours).not.toContain('"msg"');
     expect(ours).not.toContain("\u001b[");
     session.type("\x03");
-    // 130 when the signal that npm passes on comes while Node is already ending.
+    // 130 if npm passes on the signal while Node is already exiting.
     expect([0, 130]).toContain(await session.exited());
     expect(session.screen()).toMatch(/^\d\d:\d\d:\d\d INFO {2}closed$/m);
   });
 
   const server = sharedServer();
-  it("says in one sentence why it does not start", async () => {
+  it("prints one sentence when it cannot start", async () => {
     const { port } = new URL(server.url);
     const faults = [
       [{ PORT: port }, new RegExp(`^cannot listen: .*${port}.*; check HOST, PORT and METRICS_PORT$`, "m")],
@@ -94,7 +94,7 @@ describe.each(RUNTIMES)("on a terminal, %s", (runtime) => {
   });
 });
 
-it.each(RUNTIMES)("answers a command line on %s in place of serving", async (runtime) => {
+it.each(RUNTIMES)("answers a command line on %s instead of serving", async (runtime) => {
   const lines = [
     ["--help", 0, /^ {2}AUTH_FAILURE_LIMIT {2,}60\/1m {2,}how often/m],
     ["--version", 0, /^\d+\.\d+\.\d+\n$/m],
@@ -109,51 +109,51 @@ it.each(RUNTIMES)("answers a command line on %s in place of serving", async (run
   await Promise.all(tries);
 });
 
-it("warns of a variable that resembles a setting, without its value", async () => {
+it("warns about a variable that looks like a setting, without its value", async () => {
   const started = newProcess(startProcess(BARE.node.split(" "), { env: { PORT: "0", RATELIMIT: "3/10s" } }));
-  await waitUntilSaid(started, "it listens", (output) => output.includes('"msg":"listening"'));
+  await waitUntilSaid(started, "it is ready", (output) => output.includes('"msg":"listening"'));
   expect(started.output()).toMatch(/"level":"warn".*"name":"RATELIMIT","setting":"RATE_LIMIT"/);
   expect(started.output()).not.toContain("3/10s");
 });
 
 it.skipIf(redisUrl === undefined).each(RUNTIMES)(
-  "says on a terminal of %s that several workers serve, and ends them at Ctrl-C",
+  "prints on a terminal on %s that several workers serve, and stops them on Ctrl-C",
   async (runtime) => {
     const env = { REDIS_URL: redisUrl ?? "", TOKEN_KEYS, WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
-    // npm's script for Deno is another with workers; that for Node builds first, whatever the settings are.
+    // npm's script for Deno differs with workers. The one for Node builds first in any case.
     const session = terminal(runtime === "deno" ? COMMANDS.deno : BARE.node, env);
-    await waitFor("it serves", () => /^Serving on http\S+ with 2 workers\. Ctrl-C/m.test(session.screen()));
+    await waitFor("it is ready", () => /^Serving on http\S+ with 2 workers\. Ctrl-C/m.test(session.screen()));
     session.type("\x03");
     expect([0, 130]).toContain(await session.exited());
     expect(session.screen()).toMatch(/INFO {2}closed\n/);
   },
 );
 
-describe("npm, ended by a signal to itself alone,", () => {
+describe("npm, stopped by a signal to its own process,", () => {
   const scripts: [string, string[]][] = [
     ["npm start", ["start"]],
     ["npm run start:deno", ["run", "start:deno"]],
   ];
 
-  it.each(scripts)("leaves nothing of %s behind", async (_name, args) => {
+  it.each(scripts)("leaves no processes of %s behind", async (_name, args) => {
     const port = await freePort();
     const script = npm(args, port);
-    await waitFor("it listens", () => isOpen(port));
+    await waitFor("it is ready", () => isOpen(port));
     await expectNothingLeft(script, descendants(script.pid), port);
   });
 
-  it("while it builds does not start the service", async () => {
+  it("during the build does not start the service", async () => {
     const port = await freePort();
     const script = npm(["start"], port);
-    // The shell, the build and esbuild: a while after npm has begun the script, and so passes signals on to it.
-    const pids = await waitFor("the build runs", () => {
+    // The shell, the build and esbuild run some time after npm has started the script, so npm passes on signals.
+    const pids = await waitFor("the build is running", () => {
       const found = descendants(script.pid);
       return found.length > 2 ? found : undefined;
     });
     await expectNothingLeft(script, pids, port);
   });
 
-  /** Ends a script, and looks for what it has started and for its port. */
+  /** Stops a script, and checks its descendants and its port. */
   async function expectNothingLeft(script: RunningProcess, pids: readonly number[], port: number): Promise<void> {
     expect(pids.length).toBeGreaterThan(0);
     closeLater(() => {
@@ -170,6 +170,6 @@ function tryKill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It is gone.
+    // It has exited.
   }
 }

@@ -6,17 +6,17 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { newServer, suiteServer } from "./support/opened.ts";
 
-/** What is asked for behind a request whose end is in doubt: an answer to it would be taken for another. */
+/** A second request behind an ambiguous one. A response to it would be taken for another. */
 const NEXT = "GET /healthz?next HTTP/1.1\r\nHost: x\r\n\r\n";
 const chunked = "3\r\nabc\r\n0\r\n\r\n";
 
-/** How bytes are sent: in one packet, or byte by byte. */
+/** Number of packets: one, or one per byte. */
 const PACES = ["at once", "byte by byte"] as const;
 
-describe.each(VARIANTS)("requests over HTTP/1.1 whose framing is in doubt, on $runtime, TLS $secure", (variant) => {
+describe.each(VARIANTS)("HTTP/1.1 requests with ambiguous framing, on $runtime, TLS $secure", (variant) => {
   const server = suiteServer(variant);
 
-  /** Sends bytes; the statuses of the answers, and all of them, once the server has closed the connection. */
+  /** Sends bytes until the server closes the connection. @returns the statuses and the whole output */
   async function answersTo(bytes: string, pace: (typeof PACES)[number] = "at once") {
     const raw = await rawConnect(server.url, "http/1.1");
     if (pace === "at once") raw.send(bytes);
@@ -28,7 +28,7 @@ describe.each(VARIANTS)("requests over HTTP/1.1 whose framing is in doubt, on $r
 
   const refused: readonly (readonly [what: string, status: number, request: string])[] = [
     ["HTTP/1.0 with chunks", 400, `POST /api/user HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n${chunked}`],
-    ["a length that is no number", 400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"],
+    ["a length that is not a number", 400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"],
     ["two lengths", 400, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"],
     [
       "a length and chunks",
@@ -42,7 +42,7 @@ describe.each(VARIANTS)("requests over HTTP/1.1 whose framing is in doubt, on $r
     ["a host with a path", 400, "GET /healthz HTTP/1.1\r\nHost: a/b\r\n\r\n"],
     ["a host with credentials", 400, "GET /healthz HTTP/1.1\r\nHost: a@b\r\n\r\n"],
     ["a host without its end", 400, "GET /healthz HTTP/1.1\r\nHost: [::1\r\n\r\n"],
-    ["a port that is none", 400, "GET /healthz HTTP/1.1\r\nHost: a:99999\r\n\r\n"],
+    ["an invalid port", 400, "GET /healthz HTTP/1.1\r\nHost: a:99999\r\n\r\n"],
     ["a target without a host", 400, "GET http:///healthz HTTP/1.1\r\nHost: a\r\n\r\n"],
     ["gzip and chunks", 501, `PUT /api/user HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n${chunked}`],
     [
@@ -52,7 +52,7 @@ describe.each(VARIANTS)("requests over HTTP/1.1 whose framing is in doubt, on $r
     ],
   ];
 
-  it.each(refused)("are refused once, and what follows is not read: %s", async (_what, status, request) => {
+  it.each(refused)("are rejected once, and later bytes are not read: %s", async (_what, status, request) => {
     for (const pace of PACES) {
       const { statuses, text } = await answersTo(request + NEXT.repeat(3), pace);
       expect([statuses, text]).toEqual([[status], expect.stringMatching(/^connection: close/im)]);
@@ -60,7 +60,7 @@ describe.each(VARIANTS)("requests over HTTP/1.1 whose framing is in doubt, on $r
   });
 
   it.each(["gzip", "chunked, gzip", "chunked, chunked", "identity"])(
-    "are refused once by the runtime or by us: Transfer-Encoding %s",
+    "are rejected once by the runtime or by this service: Transfer-Encoding %s",
     async (coding) => {
       const request = `PUT /api/user HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: ${coding}\r\n\r\n${chunked}`;
       for (const pace of PACES) {
@@ -74,24 +74,21 @@ describe.each(VARIANTS)("requests over HTTP/1.1 whose framing is in doubt, on $r
     ["without a body", "GET /healthz HTTP/1.1\r\nHost: x\r\n"],
     ["with a body", "POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"],
     ["with chunks", "POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"],
-  ])(
-    "are answered as if they asked for no other protocol, as the last of their connection: %s",
-    async (_what, head) => {
-      const upgrade = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n";
-      const body = head.includes("chunked") ? chunked : head.includes("Length") ? "abc" : "";
-      for (const pace of PACES) {
-        const { statuses, text } = await answersTo(head + upgrade + body + NEXT.repeat(3), pace);
-        expect(statuses).toEqual([head.startsWith("GET") ? 200 : 404]);
-        expect(text).toMatch(/^connection: close/im);
-      }
-    },
-  );
+  ])("ignore the requested upgrade, and end the connection: %s", async (_what, head) => {
+    const upgrade = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n";
+    const body = head.includes("chunked") ? chunked : head.includes("Length") ? "abc" : "";
+    for (const pace of PACES) {
+      const { statuses, text } = await answersTo(head + upgrade + body + NEXT.repeat(3), pace);
+      expect(statuses).toEqual([head.startsWith("GET") ? 200 : 404]);
+      expect(text).toMatch(/^connection: close/im);
+    }
+  });
 
   it.each([
     ["a request", NEXT],
     ["no request", "\0\0\0\r\n\r\n"],
-    ["a part of one", "GET /healthz HT"],
-  ])("keep their answer when what follows `Connection: close` is %s", async (_what, behind) => {
+    ["a part of a request", "GET /healthz HT"],
+  ])("with `Connection: close` have a response when followed by %s", async (_what, behind) => {
     for (const pace of PACES) {
       const request = "GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
       const { statuses } = await answersTo(
@@ -102,19 +99,19 @@ describe.each(VARIANTS)("requests over HTTP/1.1 whose framing is in doubt, on $r
     }
   });
 
-  it("keep the answers to all that came before what is no HTTP", async () => {
+  it("have responses if they precede invalid bytes", async () => {
     const request = `GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\nAuthorization: Token ${server.tokens.customer}\r\n\r\n`;
     expect((await answersTo(`${request.repeat(5)}\0\0\0\r\n\r\n`)).statuses).toEqual([200, 200, 200, 200, 200]);
   });
 
-  it("are refused in their turn when their body breaks off", async () => {
+  it("are rejected in their turn if their body breaks off", async () => {
     const authorization = `Authorization: Token ${server.tokens.customer}\r\n`;
     const get = `GET /api/user?user_group_id=a HTTP/1.1\r\nHost: x\r\n${authorization}\r\n`;
     const put = `PUT /api/user HTTP/1.1\r\nHost: x\r\n${authorization}Transfer-Encoding: chunked\r\n\r\n5\r\nab`;
     expect((await answersTo(`${get.repeat(2)}${put}\r\nnot a chunk\r\n`)).statuses).toEqual([200, 200, 400]);
   });
 
-  it("are ended by the server after the answer, though the client sends on", async () => {
+  it("are followed by the end of the connection, although the client keeps sending", async () => {
     const raw = await rawConnect(server.url, "http/1.1");
     raw.send("GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n");
     const trickle = setInterval(() => raw.send("a"), 50);
@@ -126,35 +123,38 @@ describe.each(VARIANTS)("requests over HTTP/1.1 whose framing is in doubt, on $r
     expect(raw.received().toString("latin1")).toMatch(/^HTTP\/1\.1 400 /);
   });
 
-  describe("a body that the client waits to be asked for", () => {
+  describe("a body with Expect: 100-continue", () => {
     const put = (token: string, length = 35) =>
       `PUT /api/user HTTP/1.1\r\nHost: x\r\nAuthorization: Token ${token}\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`;
 
-    it("is asked for once the caller is known", async () => {
+    it("is requested after authentication", async () => {
       await http2(server.url, "/api/user?user_group_id=e", {
         headers: { authorization: `Token ${server.tokens.customer}` },
       });
       const raw = await rawConnect(server.url, "http/1.1");
       raw.send(put(server.tokens.customer));
-      await waitFor("it is asked for", () => raw.received().toString().endsWith("HTTP/1.1 100 Continue\r\n\r\n"));
+      await waitFor("it is requested", () => raw.received().toString().endsWith("HTTP/1.1 100 Continue\r\n\r\n"));
       const body = '{"user_group_id":"e","name":"name"}';
       raw.send(body + NEXT);
-      await waitFor("both are answered", () => raw.received().toString().split("HTTP/1.1 200").length === 3);
+      await waitFor("both have a response", () => raw.received().toString().split("HTTP/1.1 200").length === 3);
       raw.socket.destroy();
     });
 
-    it.each(PACES)("is not asked for where the caller is refused, and the connection ends, sent %s", async (pace) => {
-      const { statuses, text } = await answersTo(put("wrong") + NEXT, pace);
-      expect([statuses, text]).toEqual([[401], expect.stringMatching(/^connection: close/im)]);
-    });
+    it.each(PACES)(
+      "is not requested from an unauthenticated caller, and the connection ends, sent %s",
+      async (pace) => {
+        const { statuses, text } = await answersTo(put("wrong") + NEXT, pace);
+        expect([statuses, text]).toEqual([[401], expect.stringMatching(/^connection: close/im)]);
+      },
+    );
 
-    it("is not asked for at a path where nothing is, nor by HTTP/1.0", async () => {
+    it("is not requested at an unknown path, nor over HTTP/1.0", async () => {
       expect((await answersTo(put("wrong").replace("/api/user", "/nowhere") + NEXT)).statuses).toEqual([404]);
       const old = put("wrong", 2).replace("HTTP/1.1", "HTTP/1.0");
       expect((await answersTo(`${old}{}`)).statuses).toEqual([401]);
     });
 
-    it("is not asked for where there is none", async () => {
+    it("is not requested if it is absent", async () => {
       const { text } = await answersTo(
         "GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
       );
@@ -162,10 +162,10 @@ describe.each(VARIANTS)("requests over HTTP/1.1 whose framing is in doubt, on $r
     });
   });
 
-  describe("fields behind a thousand others", () => {
+  describe("headers behind a thousand others", () => {
     const others = Array.from({ length: 1500 }, (_, i) => `a${i}: b\r\n`).join("");
 
-    it("are seen: Authorization and Content-Length", async () => {
+    it("are read: Authorization and Content-Length", async () => {
       const body = '{"user_group_id":"late"}';
       const { statuses } = await answersTo(
         `POST /api/viewer HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${others}Authorization: Token wrong\r\n\r\n`,
@@ -177,7 +177,7 @@ describe.each(VARIANTS)("requests over HTTP/1.1 whose framing is in doubt, on $r
       expect(text).toMatch(/^HTTP\/1\.1 200 [\s\S]*"provided_id":"late"/);
     });
 
-    it("are too many only when their bytes are", async () => {
+    it("are limited in bytes, not in number", async () => {
       const many = `${"a".repeat(30)}:\r\n`.repeat(1200);
       const { statuses } = await answersTo(`GET /healthz HTTP/1.1\r\nHost: x\r\n${many}\r\n`);
       expect(statuses).toEqual([431]);
@@ -185,7 +185,7 @@ describe.each(VARIANTS)("requests over HTTP/1.1 whose framing is in doubt, on $r
   });
 });
 
-describe.each(RUNTIMES)("an address that a proxy tells behind a thousand fields, on %s", (runtime) => {
+describe.each(RUNTIMES)("an address of a proxy behind a thousand headers, on %s", (runtime) => {
   it("is the one whose failures are counted", async () => {
     const env = { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "3/1m" };
     const server = await newServer({ runtime, env });
@@ -194,7 +194,7 @@ describe.each(RUNTIMES)("an address that a proxy tells behind a thousand fields,
       raw.send(
         `GET /api/user HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Token wrong\r\n${"a: b\r\n".repeat(1500)}X-Forwarded-For: ${address}\r\n\r\n`,
       );
-      await waitFor("it is answered", () => raw.isClosed());
+      await waitFor("there is a response", () => raw.isClosed());
       return Number(/^HTTP\/1\.1 (\d{3})/.exec(raw.received().toString())?.[1]);
     };
     await waitFor("one address has guessed too often", async () => (await guess("192.0.2.1")) === 429);

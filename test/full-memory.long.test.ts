@@ -5,8 +5,8 @@ import { ADMIN_ENV, adminOf, customerOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newOperator, newRedis, newServer } from "./support/opened.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 
-describeWithRedis("while Redis' memory is full", () => {
-  it("an API token that leaked can be ended, with those that it made", async () => {
+describeWithRedis("while the memory of Redis is full", () => {
+  it("a leaked API token can be revoked, with all tokens that it issued", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const root = adminOf(server.url);
@@ -28,7 +28,7 @@ describeWithRedis("while Redis' memory is full", () => {
     );
   });
 
-  it("a token that leaked can be ended, with and without a request id", async () => {
+  it("a leaked user group token can be revoked, with and without a request id", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const admin = adminOf(server.url, (await issueToken(server, "admin")).token);

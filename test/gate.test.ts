@@ -5,13 +5,13 @@ import { newFolder } from "@user-group-service/testing/opened";
 import { ROOT } from "@user-group-service/testing/process";
 import { expect, it } from "vitest";
 
-it("the gate refuses protos that break with the released ones", () => {
+it("the gate rejects protos that are incompatible with the released ones", () => {
   const command = /^buf breaking .*$/m.exec(readFileSync(`${ROOT}/scripts/check.sh`, "utf8"))?.[0] ?? "";
   const folder = newFolder();
   for (const name of ["proto", "buf.yaml"]) cpSync(`${ROOT}/${name}`, join(folder, name), { recursive: true });
   const path = join(folder, "proto/usergroup/v1/viewer_service.proto");
   const original = readFileSync(path, "utf8");
-  /** What buf says of the protos with a text of one in place of another. */
+  /** The output of buf for protos with a replaced text. */
   const withText = (text: string, instead: string) => {
     expect(original).toContain(text);
     writeFileSync(path, original.replace(text, instead));

@@ -12,13 +12,13 @@ import type { TestServer } from "./support/server.ts";
 const HOUR_MS = 3_600_000;
 const KEY = Buffer.alloc(32, 3).toString("base64");
 
-/** The series of a name in a text of metrics, with their values. */
+/** The series of a name and their values. */
 function seriesOf(text: string, name: string): { [series: string]: number } {
   const lines = text.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, "gm"));
   return Object.fromEntries([...lines].map(([, labels = "", value]) => [labels, Number(value)]));
 }
 
-/** Issues an API token that ends in some hours, or never, and uses it. */
+/** Issues an API token that expires in some hours, or never, and uses it. */
 async function useToken(server: TestServer, environment: object, hours?: number) {
   const expireTime = hours === undefined ? undefined : timestampFromMs(Math.trunc(Date.now() + hours * HOUR_MS));
   const values = { environment, displayName: "watched", role: Role.ADMIN, expireTime };
@@ -30,7 +30,7 @@ async function useToken(server: TestServer, environment: object, hours?: number)
 describe.each(RUNTIMES)("gauges on %s", (runtime) => {
   const NAME = "ugs_api_token_expire_time_seconds";
 
-  it("tell which API token in use ends first in each environment", async () => {
+  it("report the API token in use that expires first, for each environment", async () => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, METRICS_PORT: "0" } });
     const series = async () => seriesOf(await metricsTextOf({ url: metricsUrlOf(server) }), NAME);
     expect(await series()).toEqual({});
@@ -55,7 +55,7 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
     expect(Object.keys(await series())).toEqual([Object.keys(expected)[0]]);
   });
 
-  it("name no environment where strangers read them", async () => {
+  it("name no environment if unauthenticated clients can read them", async () => {
     const server = await newServer({ runtime, env: ADMIN_ENV });
     const other = { name: newName() };
     await adminOf(server.url).createEnvironment({ environment: other });
@@ -64,7 +64,7 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
     expect(seriesOf(await metricsTextOf(server), NAME)).toEqual({ "": seconds });
   });
 
-  it("tell which key encrypts, when certificates end, and that Redis is there", async () => {
+  it("report the encrypting key, the expiry of certificates, and the state of Redis", async () => {
     const tls = inject("certificates");
     const env = { METRICS_PORT: "0", TOKEN_KEYS: `new:${KEY},old:${KEY.replace("A", "B")}` };
     const server = await newServer({ runtime, tls, env: { ...env, TLS_CLIENT_CA_FILE: tls.ca.certFile } });
@@ -80,17 +80,17 @@ describe.each(RUNTIMES)("gauges on %s", (runtime) => {
     });
     expect(seriesOf(text, "ugs_redis_ready")).toEqual({ "": 1 });
     expect(seriesOf(text, "ugs_ready")).toEqual({ 'kind="reads"': 1, 'kind="changes"': 1 });
-    // The embedded store has no memory of its own.
+    // The embedded store reports no memory.
     expect(seriesOf(text, "ugs_redis_memory_used_bytes")).toEqual({});
     expect(seriesOf(text, "ugs_workers")).toEqual({ "": 1 });
     expect(seriesOf(text, "ugs_worker_exits_total")).toEqual({ "": 0 });
   });
 });
 
-describeWithRedis.each(RUNTIMES)("gauges of the memory of Redis on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("gauges of Redis memory on %s", (runtime) => {
   const [USED, MAX] = ["ugs_redis_memory_used_bytes", "ugs_redis_memory_max_bytes"];
 
-  it("report each node, or the fullest one without its name where the metrics are open", async () => {
+  it("report each node, or the fullest one without its name if the metrics are public", async () => {
     const redis = await newRedis(["--maxmemory", "100mb"]);
     const env = { ...ADMIN_ENV, METRICS_PORT: "0" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
@@ -106,12 +106,12 @@ describeWithRedis.each(RUNTIMES)("gauges of the memory of Redis on %s", (runtime
     expect(Object.keys(seriesOf(openText, USED))).toEqual([""]);
   });
 
-  it("report the memory of the machine where Redis has no limit", async () => {
+  it("report the memory of the machine if Redis has no limit", async () => {
     const server = await newServer({ runtime, redisUrl: (await newRedis()).url });
     expect(seriesOf(await metricsTextOf(server), MAX)[""]).toBe(totalmem());
   });
 
-  it("are left out where the user of Redis may not send INFO", async () => {
+  it("are absent if the Redis user may not send INFO", async () => {
     const redis = await newRedis();
     await newOperator(redis).acl("SETUSER", "narrow", "on", ">narrow-password", "~*", "&*", "+@all", "-info");
     const server = await newServer({ runtime, redisUrl: redis.url.replace("://", "://narrow:narrow-password@") });

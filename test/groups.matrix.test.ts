@@ -11,7 +11,7 @@ const FULL = {
 describeMatrix((place, row) => {
   const isRest = row.protocol === "rest";
 
-  /** The group as it is stored. */
+  /** The stored group. */
   async function stored(userGroupId: string): Promise<GroupResult> {
     const { reference, as } = place;
     return (await reference.getUserGroup({ userGroupId }, as.customer)).group;
@@ -25,7 +25,7 @@ describeMatrix((place, row) => {
   }
 
   describe("GetUserGroup", () => {
-    it("creates a group of what it is given", async () => {
+    it("creates a group with the given values", async () => {
       const { client, as } = place;
       const userGroupId = newId();
       const { group, newUserGroup } = await client.getUserGroup({ ...FULL, userGroupId }, as.customer);
@@ -42,7 +42,7 @@ describeMatrix((place, row) => {
       if (!isRest) expect(group).toEqual(kept);
     });
 
-    it("names a group after its id, and gives it no properties, when it is given the id alone", async () => {
+    it("names a group after its id, without properties, if only the id is given", async () => {
       const { client, as } = place;
       const userGroupId = newId();
       const { group } = await client.getUserGroup({ userGroupId }, as.customer);
@@ -50,7 +50,7 @@ describeMatrix((place, row) => {
       expect(await stored(userGroupId)).toMatchObject({ name: userGroupId, mapping: {}, properties: null });
     });
 
-    it("tells ids apart that differ in their normalization alone", async () => {
+    it("distinguishes ids that differ only in their Unicode normalization", async () => {
       const { client, as } = place;
       const { providedId: userGroupId } = (await client.getUserGroup({ userGroupId: `${newId()}\u00e9` }, as.customer))
         .group;
@@ -62,7 +62,7 @@ describeMatrix((place, row) => {
       expect(group.token).not.toBe((await stored(userGroupId)).token);
     });
 
-    it("tells an empty object of properties from none", async () => {
+    it("distinguishes an empty object of properties from no properties", async () => {
       const { client, as } = place;
       const userGroupId = newId();
       const { group } = await client.getUserGroup({ userGroupId, name: "", properties: {} }, as.customer);
@@ -70,7 +70,7 @@ describeMatrix((place, row) => {
       expect(await stored(userGroupId)).toMatchObject({ name: "", properties: {} });
     });
 
-    it("gives a group that exists, and writes nothing", async () => {
+    it("returns an existing group, and writes nothing", async () => {
       const { client, as } = place;
       const userGroupId = await created();
       const before = await stored(userGroupId);
@@ -80,7 +80,7 @@ describeMatrix((place, row) => {
       const other = { userGroupId, name: "Other", mapping: { a: "b" }, properties: { other: 1 } };
       const second = await client.getUserGroup(other, as.customer);
       expect(second.newUserGroup).toBe(false);
-      // The shim echoes what the request gives, and only that.
+      // REST returns only the fields of the request.
       const { name, properties } = isRest ? other : before;
       expect(second.group).toEqual({ ...first.group, name, properties });
       expect(await stored(userGroupId)).toEqual(before);
@@ -88,7 +88,7 @@ describeMatrix((place, row) => {
   });
 
   describe("UpdateUserGroup", () => {
-    it("without a mask replaces every populated field whole, and leaves the others", async () => {
+    it("without a mask replaces every populated field, and keeps the others", async () => {
       const { client, as } = place;
       const userGroupId = await created();
       const before = await stored(userGroupId);
@@ -109,7 +109,7 @@ describeMatrix((place, row) => {
       ["mapping", { mapping: { other: "place" } }],
       ["properties", { properties: { other: [true] } }],
     ];
-    it.each(singles)("with the mask %s changes that field alone", async (updateMask, change) => {
+    it.each(singles)("with the mask %s changes only that field", async (updateMask, change) => {
       const { client, as } = place;
       const userGroupId = await created();
       const before = await stored(userGroupId);
@@ -124,23 +124,23 @@ describeMatrix((place, row) => {
       ["mapping", { mapping: {} }],
       ["properties", { properties: null }],
       ["name,properties", { name: "", properties: null }],
-    ] as const)("with the mask %s and the fields unset clears them", async (updateMask, cleared) => {
+    ] as const)("with the mask %s clears unset fields", async (updateMask, cleared) => {
       const { client, as } = place;
       const userGroupId = await created();
       await client.updateUserGroup({ userGroupId, updateMask }, as.customer);
       expect(await stored(userGroupId)).toMatchObject({ ...FULL, ...cleared });
     });
 
-    it("with the mask * replaces all, and clears what is unset", async () => {
+    it("with the mask * replaces all fields, and clears unset ones", async () => {
       const { client, as } = place;
       const userGroupId = await created();
       await client.updateUserGroup({ userGroupId, name: "All", updateMask: "*" }, as.customer);
       expect(await stored(userGroupId)).toMatchObject({ name: "All", mapping: {}, properties: null });
     });
 
-    // The keys of REST's body are its mask, so it cannot say these.
+    // In REST, the keys of the body are the mask, so it cannot express these.
     if (!isRest) {
-      it.each(["etag", "name,token", "name,*", "mapping.schema"])("refuses the mask %s", async (updateMask) => {
+      it.each(["etag", "name,token", "name,*", "mapping.schema"])("rejects the mask %s", async (updateMask) => {
         const { client, as } = place;
         const userGroupId = await created();
         const failure = await failureOf(client.updateUserGroup({ userGroupId, name: "N", updateMask }, as.customer));
@@ -153,7 +153,7 @@ describeMatrix((place, row) => {
       });
     }
 
-    it("changes a group that has the etag, and refuses one that was changed since", async () => {
+    it("changes a group with a matching etag, and rejects an outdated one", async () => {
       const { client, as } = place;
       const userGroupId = await created();
       const { etag } = await stored(userGroupId);
@@ -165,7 +165,7 @@ describeMatrix((place, row) => {
       expect(await stored(userGroupId)).toMatchObject({ name: "First", etag: group.etag });
     });
 
-    it("finds no group that does not exist, and creates none", async () => {
+    it("finds no missing group, and creates none", async () => {
       const { client, reference, as } = place;
       const userGroupId = newId();
       const failure = await failureOf(client.updateUserGroup({ userGroupId, name: "N" }, as.customer));
@@ -176,7 +176,7 @@ describeMatrix((place, row) => {
   });
 });
 
-/** The fields that an answer tells of. */
+/** The fields of a response. */
 function shown(group: GroupResult): Partial<GroupResult> {
   return Object.fromEntries(Object.entries(group).filter(([, value]) => value !== undefined));
 }

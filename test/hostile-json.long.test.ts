@@ -14,30 +14,30 @@ import { textPositions } from "./support/text-positions.ts";
 
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
-/** A body, and the reason and fields of its refusal. */
+/** A body, and the reason and fields of its error. */
 type Refusal = readonly [title: string, body: string | Buffer, reason: string, fields?: readonly string[]];
 
 const REFUSED: readonly Refusal[] = [
-  ["text that is no JSON", "user_group_id=a", "MALFORMED_REQUEST"],
-  ["a JSON text that is cut", '{"user_group_id":"a"', "MALFORMED_REQUEST"],
-  ["two JSON texts", '{"user_group_id":"a"}{}', "MALFORMED_REQUEST"],
+  ["text that is not JSON", "user_group_id=a", "MALFORMED_REQUEST"],
+  ["truncated JSON", '{"user_group_id":"a"', "MALFORMED_REQUEST"],
+  ["two JSON values", '{"user_group_id":"a"}{}', "MALFORMED_REQUEST"],
   ["an array", '["a"]', "MALFORMED_REQUEST"],
   ["a string", '"a"', "MALFORMED_REQUEST"],
   ["null", "null", "MALFORMED_REQUEST"],
   ["a NUL", '{"user_group_id":"a"}\0', "MALFORMED_REQUEST"],
   ["bytes that are not UTF-8", Buffer.from('{"user_group_id":"a\xff"}', "latin1"), "MALFORMED_REQUEST"],
-  ["UTF-8 that is cut", Buffer.from('{"user_group_id":"a\xc3"}', "latin1"), "MALFORMED_REQUEST"],
+  ["truncated UTF-8", Buffer.from('{"user_group_id":"a\xc3"}', "latin1"), "MALFORMED_REQUEST"],
   ["UTF-8 of a surrogate", Buffer.from('{"user_group_id":"\xed\xa0\x80"}', "latin1"), "MALFORMED_REQUEST"],
   ["UTF-16", Buffer.from('{"user_group_id":"a"}', "utf16le"), "MALFORMED_REQUEST"],
   ["a key twice", '{"user_group_id":"a","user_group_id":"b"}', "MALFORMED_REQUEST"],
-  ["a key twice, once escaped", '{"user_group_id":"a","user_group\\u005fid":"b"}', "MALFORMED_REQUEST"],
-  ["a key twice in properties", '{"user_group_id":"a","properties":{"x":1,"x":1}}', "MALFORMED_REQUEST"],
+  ["a duplicate key, once escaped", '{"user_group_id":"a","user_group\\u005fid":"b"}', "MALFORMED_REQUEST"],
+  ["a duplicate key in properties", '{"user_group_id":"a","properties":{"x":1,"x":1}}', "MALFORMED_REQUEST"],
   [
-    "a key twice deep in properties",
+    "a duplicate key deep in properties",
     '{"user_group_id":"a","properties":{"x":[{"y":1,"z":2,"y":1}]}}',
     "MALFORMED_REQUEST",
   ],
-  ["a key twice in the mapping", '{"user_group_id":"a","mapping":{"x":"1","x":"2"}}', "MALFORMED_REQUEST"],
+  ["a duplicate key in the mapping", '{"user_group_id":"a","mapping":{"x":"1","x":"2"}}', "MALFORMED_REQUEST"],
   ["__proto__ twice", '{"user_group_id":"a","properties":{"__proto__":1,"__proto__":2}}', "MALFORMED_REQUEST"],
   ["a number that is too large", '{"user_group_id":"a","properties":{"n":1e400}}', "VALIDATION_FAILED", ["properties"]],
   [
@@ -48,16 +48,21 @@ const REFUSED: readonly Refusal[] = [
   ],
   ["2^53 + 1", '{"user_group_id":"a","properties":{"n":9007199254740993}}', "VALIDATION_FAILED", ["properties"]],
   ["NaN", '{"user_group_id":"a","properties":{"n":NaN}}', "MALFORMED_REQUEST"],
-  ["half of a surrogate pair in the id", '{"user_group_id":"\\ud800"}', "MALFORMED_REQUEST", ["user_group_id"]],
+  ["an unpaired surrogate in the id", '{"user_group_id":"\\ud800"}', "MALFORMED_REQUEST", ["user_group_id"]],
   [
-    "half of a pair in properties",
+    "an unpaired surrogate in properties",
     '{"user_group_id":"a","properties":{"x":["\\udc00"]}}',
     "VALIDATION_FAILED",
     ["properties"],
   ],
-  ["half of a pair in a key", '{"user_group_id":"a","properties":{"\\ud800x":1}}', "VALIDATION_FAILED", ["properties"]],
   [
-    "half of a pair in the mapping",
+    "an unpaired surrogate in a key",
+    '{"user_group_id":"a","properties":{"\\ud800x":1}}',
+    "VALIDATION_FAILED",
+    ["properties"],
+  ],
+  [
+    "an unpaired surrogate in the mapping",
     '{"user_group_id":"a","mapping":{"x":"\\ud800"}}',
     "MALFORMED_REQUEST",
     ["mapping"],
@@ -82,10 +87,10 @@ const REST = new Map<DescMethod, readonly [httpMethod: string, path: string]>([
   [ViewerService.method.resolveViewer, ["POST", "/api/viewer"]],
 ]);
 
-/** What REST takes from header fields, whose values are bytes and not Unicode. */
+/** Values that REST reads from headers, which are bytes and not Unicode. */
 const IN_HEADERS: ReadonlySet<string> = new Set(["etag", "request_id"]);
 
-/** A way to write requests, the methods that have it, and where their requests go. */
+/** An encoding of requests, its methods, and their paths. */
 interface Way {
   readonly name: string;
   readonly type: string;
@@ -118,21 +123,21 @@ const WAYS: readonly Way[] = [
   },
 ];
 
-/** Half of a surrogate pair as UTF-8 would write it. */
+/** An unpaired surrogate in invalid UTF-8. */
 const HALF_IN_BYTES = Buffer.from([0xed, 0xa0, 0x80]);
 
-/** The message of the refusal, by what finds it: each codec of protobuf-es, and the rules of `properties`. */
+/** The error message, by its source: each codec of protobuf-es, and the rules of `properties`. */
 const NO_UNICODE =
   /must be .*well-formed Unicode|values are strings, given once|is not a valid \S+ in protobuf's binary format/;
 
-/** Bodies that nest so deeply that it is no longer told which field is at fault. */
+/** Bodies so deeply nested that the error does not name the invalid field. */
 const DEEP: readonly (readonly [title: string, body: string])[] = [
   ["1,000 levels of objects", `{"user_group_id":"a","properties":${'{"a":'.repeat(1000)}1${"}".repeat(1000)}}`],
   ["400,000 levels of arrays", `{"user_group_id":"a","properties":{"a":${"[".repeat(400_000)}${"]".repeat(400_000)}}}`],
-  ["900,000 brackets that stay open", `{"user_group_id":"a","properties":${"[".repeat(900_000)}`],
+  ["900,000 unclosed brackets", `{"user_group_id":"a","properties":${"[".repeat(900_000)}`],
 ];
 
-/** Deep nesting in a field that is not known: it may be passed over, or refused. */
+/** Deep nesting in an unknown field, which may be ignored or rejected. */
 const DEEP_ELSEWHERE: typeof DEEP = [
   [
     "150,000 levels of objects with spaces",
@@ -141,25 +146,25 @@ const DEEP_ELSEWHERE: typeof DEEP = [
   ["400,000 levels in an unknown field", `{"user_group_id":"a","x":${"[".repeat(400_000)}${"]".repeat(400_000)}}`],
 ];
 
-/** Bodies that ask for no viewer, and the fields that are named to whoever sent them. */
+/** Bodies that identify no viewer, and the fields that the error names. */
 const NO_VIEWER: readonly (readonly [title: string, body: string | Buffer, fields?: readonly string[]])[] = [
   ["a form", "token=a"],
-  ["a JSON text that is cut", '{"token":"a"'],
-  ["two JSON texts", '{"token":"a"}{}'],
+  ["truncated JSON", '{"token":"a"'],
+  ["two JSON values", '{"token":"a"}{}'],
   ["an array", '["a"]'],
   ["null", "null"],
   ["bytes that are not UTF-8", Buffer.from('{"token":"a\xff"}', "latin1")],
   ["UTF-16", Buffer.from('{"token":"a"}', "utf16le")],
   ["a token twice", '{"token":"a","token":"b"}'],
-  ["a token twice, once escaped", '{"token":"a","to\\u006ben":"b"}'],
-  ["another key twice", '{"token":"a","x":{"y":1,"y":2}}'],
+  ["a duplicate token, once escaped", '{"token":"a","to\\u006ben":"b"}'],
+  ["another duplicate key", '{"token":"a","x":{"y":1,"y":2}}'],
   ["a number", '{"token":1}', ["token"]],
   ["an object", '{"token":{"toString":"a"}}', ["token"]],
   ["a list", '{"token":["a"]}', ["token"]],
-  ["half of a surrogate pair", '{"token":"\\ud800"}', ["token"]],
+  ["an unpaired surrogate", '{"token":"\\ud800"}', ["token"]],
 ];
 
-/** Properties that are kept exactly. */
+/** Properties that are stored unchanged. */
 const KEPT: readonly string[] = [
   '{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}},"toString":1,"hasOwnProperty":null}',
   '{"a":{"__proto__":[{"__proto__":"x"}]}}',
@@ -170,7 +175,7 @@ const KEPT: readonly string[] = [
 ];
 
 describe.each(RUNTIMES)("JSON on %s", (runtime) => {
-  // Whatever comes, it is the same process all the time, which is well at its end.
+  // The same process must survive all cases.
   const server = sharedServer({ runtime });
 
   const headers = () => ({ authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" });
@@ -179,37 +184,34 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
     http1(server.url, "/api/viewer", { method: "POST", headers: headers(), body });
   const connect = (body: string | Buffer) => http1(server.url, GET_PATH, { method: "POST", headers: headers(), body });
 
-  it.each(REFUSED.map((refusal) => [refusal[0], refusal] as const))("refuses %s", async (_title, refusal) => {
+  it.each(REFUSED.map((refusal) => [refusal[0], refusal] as const))("rejects %s", async (_title, refusal) => {
     const [, body, reason, fields = []] = refusal;
     const expected = { status: 400, code: "invalid_argument", reason };
     expectRestError(await rest(body), { ...expected, fields });
     expectConnectError(await connect(body), "invalid_argument", reason);
   });
 
-  it.each(NO_VIEWER.map((row) => [row[0], row] as const))("refuses %s to the viewer's route", async (_title, row) => {
+  it.each(NO_VIEWER.map((row) => [row[0], row] as const))("rejects %s on the viewer's route", async (_title, row) => {
     const [, body, fields = []] = row;
     expectRestError(await viewer(body), { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST", fields });
   });
 
-  it.each([...DEEP, ...DEEP_ELSEWHERE])(
-    "refuses %s, or passes over it where the field is unknown",
-    async (_title, body) => {
-      const isKnown = DEEP.some(([, known]) => known === body);
-      for (const send of [rest, connect]) {
-        const { status, body: answer } = await send(body);
-        expect(isKnown ? [400] : [200, 400], answer.toString().slice(0, 300)).toContain(status);
-        expect(answer.toString()).not.toMatch(/RangeError|stack|recursion/i);
-        if (isKnown) expect(answer.toString()).toContain("invalid_argument");
-      }
-      // To whom asks for a viewer, all of them are.
-      const answer = await viewer(body.replace("user_group_id", "token"));
-      expect([200, 400], answer.body.toString().slice(0, 300)).toContain(answer.status);
-      expect(answer.body.toString()).not.toMatch(/RangeError|stack|recursion/i);
-    },
-  );
+  it.each([...DEEP, ...DEEP_ELSEWHERE])("rejects %s, or ignores it in an unknown field", async (_title, body) => {
+    const isKnown = DEEP.some(([, known]) => known === body);
+    for (const send of [rest, connect]) {
+      const { status, body: answer } = await send(body);
+      expect(isKnown ? [400] : [200, 400], answer.toString().slice(0, 300)).toContain(status);
+      expect(answer.toString()).not.toMatch(/RangeError|stack|recursion/i);
+      if (isKnown) expect(answer.toString()).toContain("invalid_argument");
+    }
+    // On the viewer's route, every field is unknown.
+    const answer = await viewer(body.replace("user_group_id", "token"));
+    expect([200, 400], answer.body.toString().slice(0, 300)).toContain(answer.status);
+    expect(answer.body.toString()).not.toMatch(/RangeError|stack|recursion/i);
+  });
 
   describe.each(WAYS)("over $name", ({ name: way, type, isBinary, isEnveloped, methods, pathOf }) => {
-    it.each(methods)("refuses half of a surrogate pair in any text of $name", async (method) => {
+    it.each(methods)("rejects an unpaired surrogate in any string of $name", async (method) => {
       const positions = textPositions(method.input);
       expect(positions.length).toBeGreaterThan(0);
       const session = openHttp2(server.url);
@@ -220,7 +222,7 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
         const body = isEnveloped ? envelope(bytes) : bytes;
         const answer = await http2On(session, path, { method: httpMethod, headers, body });
         const message = answer.headers["grpc-message"] ?? answer.trailers["grpc-message"] ?? answer.body;
-        // In a body of bytes anything may stand behind a %, which decodeURIComponent refuses.
+        // A binary body may contain anything behind a %, which decodeURIComponent rejects.
         return unescapeLeniently(String(message));
       };
       for (const { name, json, binary } of positions) {
@@ -243,13 +245,13 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
     ] as const) {
       const created = propertiesIn(await send(body(id)));
       const read = propertiesIn(await other(`{"user_group_id":${JSON.stringify(id)}}`));
-      // Compared as text: an object of the test would hide what happens to __proto__.
+      // Compared as text, because an object in the test would hide changes of __proto__.
       expect(created).toBe(canonical(text));
       expect(read).toBe(canonical(text));
     }
   });
 
-  it("keeps a mapping with keys that objects have anyway", async () => {
+  it("keeps a mapping whose keys are names of object members", async () => {
     const id = JSON.stringify(newId());
     const mapping = '{"__proto__":"a","constructor":"b","toString":"c"}';
     expect((await rest(`{"user_group_id":${id},"mapping":${mapping}}`)).status).toBe(200);
@@ -257,7 +259,7 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
     for (const entry of ['"__proto__":"a"', '"constructor":"b"', '"toString":"c"']) expect(answer).toContain(entry);
   });
 
-  it("keeps ids that objects have anyway apart", async () => {
+  it("distinguishes ids that are names of object members", async () => {
     const tokens = new Set<string>();
     for (const id of ["__proto__", "constructor", "toString", "__defineGetter__"]) {
       for (const send of [rest, connect]) {
@@ -270,7 +272,7 @@ describe.each(RUNTIMES)("JSON on %s", (runtime) => {
   });
 });
 
-/** The JSON text of the properties in an answer. */
+/** The JSON text of the properties in a response. */
 function propertiesIn({ status, body }: HttpAnswer): string {
   const text = body.toString();
   expect(status, text).toBe(200);
@@ -287,7 +289,7 @@ function propertiesIn({ status, body }: HttpAnswer): string {
   throw new Error(`no properties in ${text}`);
 }
 
-/** The text as JSON.stringify writes it, `__proto__` included. */
+/** The same JSON as from JSON.stringify, including `__proto__`. */
 function canonical(text: string): string {
   const stand = "proto-stand-in";
   return JSON.stringify(JSON.parse(text.replaceAll("__proto__", stand))).replaceAll(stand, "__proto__");

@@ -14,7 +14,7 @@ import { ADMIN_TOKEN } from "./support/server.ts";
 const DAY = 86_400n;
 const YEAR_10000 = 253_402_300_800n;
 
-/** Values that JSON cannot hold, or that their type does not allow, by the type of the field. Binary messages hold them. */
+/** Values that JSON cannot express or the field's type forbids, but binary messages can contain. */
 const INVALID: { readonly [typeName: string]: readonly (readonly [what: string, value: object])[] } = {
   "google.protobuf.Struct": [
     ["NaN", { a: Number.NaN }],
@@ -39,7 +39,7 @@ const INVALID: { readonly [typeName: string]: readonly (readonly [what: string, 
   ],
 };
 
-/** A field of a request, perhaps of a message in it, and a request that sets only this field. */
+/** A field of a request or a nested message, and a request that sets only this field. */
 interface Place {
   readonly path: string;
   readonly typeName: string;
@@ -72,7 +72,7 @@ const CASES = [UserGroupService, ViewerService, AdminService]
   .flatMap((method) => placesIn(method.input).map((place) => ({ ...place, method })))
   .map((each) => [`${each.method.name}.${each.path}`, each] as const);
 
-it("covers the fields that hold numbers in every service", () => {
+it("covers the number fields of every service", () => {
   const fields = CASES.map(([name]) => name);
   expect(fields).toContain("UpdateUserGroup.properties");
   expect(fields).toContain("CreateViewerSession.claims");
@@ -89,7 +89,7 @@ describe.each(ADMIN_CLIENTS.filter(({ binary }) => binary))("an invalid number o
     ({ close }) => close(),
   );
 
-  it.each(CASES)("is refused in %s", async (_, { path, typeName, method, request }) => {
+  it.each(CASES)("is rejected in %s", async (_, { path, typeName, method, request }) => {
     const token = method.parent === AdminService ? ADMIN_TOKEN : server.tokens.customer;
     for (const [what, value] of INVALID[typeName] ?? []) {
       const error = await failureOf(opened.transport, { method, message: request(value), token });
@@ -101,7 +101,7 @@ describe.each(ADMIN_CLIENTS.filter(({ binary }) => binary))("an invalid number o
   });
 });
 
-it("is refused in JSON that overflows to Infinity, over REST and Connect", async () => {
+it("is rejected in JSON that overflows to Infinity, over REST and Connect", async () => {
   const { call } = restCalls(server);
   const text = (id: string, name = "user_group_id") => `{"${name}":"${id}","properties":{"n":1e999}}`;
   const byConnect = { target: "/usergroup.v1.UserGroupService/GetUserGroup" };
@@ -123,7 +123,7 @@ async function failureOf(
 ): Promise<ConnectError> {
   const answer = transport.unary(method, undefined, undefined, bearer(token), message as never);
   return answer.then(
-    () => expect.fail(`${method.name} was answered`),
+    () => expect.fail(`${method.name} succeeded`),
     (error: unknown) => ConnectError.from(error),
   );
 }

@@ -19,7 +19,7 @@ const PAGE = 500;
 const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];
 
 describeWithRedis("the key that encrypts tokens", () => {
-  it("is changed under load, by a rotation that is killed and resumed, and no call fails", async () => {
+  it("is rotated under load without failed calls, although the rotation is killed and resumed", async () => {
     const redis = await newRedis();
     const mounted = mountSecrets({ keys: OLD });
     const env = { ADMIN_TOKEN, TOKEN_KEYS: "", TOKEN_KEYS_FILE: mounted.pathOf("keys"), LOG_LEVEL: "info" };
@@ -41,15 +41,15 @@ describeWithRedis("the key that encrypts tokens", () => {
 
     await swap(`${OLD}\n${NEW}`);
     await swap(`${NEW}\n${OLD}`);
-    // Killed half-way.
+    // Killed in the middle.
     const killed = startUgs(["keys", "rotate"], asRoot(first));
-    await waitFor("a part is encrypted anew", async () => {
+    await waitFor("some tokens are re-encrypted", async () => {
       const { tokenKeyUses } = await adminOf(second.url).reencryptUserGroupTokens({
         environment,
         pageSize: 1000,
         validateOnly: true,
       });
-      // By far more of these than the load itself has changed.
+      // Far more of them than the load itself has re-encrypted.
       return tokenKeyUses.some(({ tokenKeyId, userGroupCount }) => tokenKeyId === "new" && userGroupCount > 900n);
     });
     killed.signal("SIGKILL");
@@ -62,14 +62,14 @@ describeWithRedis("the key that encrypts tokens", () => {
     const resumed = startUgs(["keys", "rotate"], asRoot(first));
     const code = await resumed.exited();
     const seconds = (performance.now() - began) / 1000;
-    // Workers may have encrypted under the old key until half a minute after they noted it last, which they do each ten
-    // seconds.
+    // Workers record every ten seconds that they encrypt with the old key. They may do so until half a minute after the
+    // last record.
     const isInUse = resumed.output().includes("a worker encrypted under it at");
     expect(code).toBe(isInUse ? 5 : 0);
     const anew = Number(/and (\d+) encrypted under new/.exec(resumed.output())?.[1]);
     expect(anew).toBeLessThanOrEqual(left["old"] ?? 0);
-    console.log(`${anew} of ${GROUPS} groups were left, and encrypted anew in ${seconds.toFixed(1)} s, under load`);
-    await waitFor("no worker can have encrypted under the old key", async () => {
+    console.log(`${anew} of ${GROUPS} groups were left, and re-encrypted in ${seconds.toFixed(1)} s, under load`);
+    await waitFor("no worker can have encrypted with the old key", async () => {
       const { tokenKeys, readTime } = await adminOf(first.url).listTokenKeys({});
       const { lastEncryptTime } = tokenKeys.find(({ id }) => id === "old") ?? {};
       return lastEncryptTime && readTime && timestampMs(readTime) - timestampMs(lastEncryptTime) > 30_000;
@@ -83,7 +83,7 @@ describeWithRedis("the key that encrypts tokens", () => {
     await swap(NEW);
     await pause(1000);
     for (const load of loads) expect(await load.end()).toEqual([]);
-    // A worker that has never had the old key reads all of them.
+    // A worker that never had the old key reads all of them.
     const fresh = await newServer({ redisUrl: redis.url, env, like: first });
     const { userGroups } = await adminOf(fresh.url).exportUserGroups({
       environment,
@@ -94,14 +94,14 @@ describeWithRedis("the key that encrypts tokens", () => {
   });
 });
 
-/** How many groups need each key. */
+/** Number of groups per key. */
 async function usesOf(server: TestServer): Promise<{ [id: string]: number }> {
   const { stdout } = await ugsBuilt(["keys", "check", "--json"], { env: asRoot(server) });
   const uses = jsonLinesIn<{ tokenKeyId: string; userGroupCount?: string }>(stdout);
   return Object.fromEntries(uses.map(({ tokenKeyId, userGroupCount = "0" }) => [tokenKeyId, Number(userGroupCount)]));
 }
 
-/** Reads, creates, rotates and resolves by a connection that lasts. */
+/** Reads, creates, rotates and resolves over one connection. */
 function startLoad({ url, tokens }: TestServer) {
   const sessionManager = new Http2SessionManager(url);
   closeLater(() => sessionManager.abort());
@@ -117,7 +117,7 @@ function startLoad({ url, tokens }: TestServer) {
     async () => {
       const { userGroup } = await groups.rotateUserGroupToken({ group: { case: "userGroupId", value: any() } }, header);
       await viewers.resolveViewer({ token: userGroup?.token ?? "" }, header).catch((error: unknown) => {
-        // The other load has rotated it meanwhile.
+        // The other load has rotated it concurrently.
         if (!String(error).includes("not_found")) throw error;
       });
     },

@@ -8,20 +8,20 @@ import { grpcJsClient } from "./support/clients/connect.ts";
 import { failureOf } from "./support/clients/types.ts";
 import { sharedServer } from "./support/opened.ts";
 
-/** What many clients and proxies take of header fields in all, in bytes. */
+/** Header size that many clients and proxies accept, in bytes. */
 const HEADER_LIMIT = 8 * 1024;
-/** The longest text that is quoted of a key, in characters, with the mark that it was cut. */
+/** Maximum length of a quoted key in characters, with the truncation mark. */
 const MAX_QUOTED = 65;
 
 const COUNT = 950;
 
 const GET = "/usergroup.v1.UserGroupService/GetUserGroup";
 
-/** Mappings of which every entry breaks a rule, their keys made of what takes the most room in an error. */
+/** Mappings with invalid entries. Their keys take the most space in an error. */
 const MAPPINGS: readonly (readonly [string, { [key: string]: string }])[] = (
   [
     ["long keys", "k"],
-    ["keys in three bytes a character", "鍵"],
+    ["keys with three bytes per character", "鍵"],
     ["keys in surrogate pairs", "👪"],
     ["keys of quotes", '"'],
     ["keys of control characters", "\u0001"],
@@ -32,12 +32,12 @@ const MAPPINGS: readonly (readonly [string, { [key: string]: string }])[] = (
   Object.fromEntries(Array.from({ length: COUNT }, (_, i) => [`${i}${character.repeat(260)}`, "v"])),
 ]);
 
-/** How large header fields are, as HTTP/2 counts them (RFC 9113, 6.5.2). */
+/** Size of headers, as HTTP/2 counts them (RFC 9113, 6.5.2). */
 function sizeOf(fields: IncomingHttpHeaders): number {
   return Object.entries(fields).reduce((sum, [name, value]) => sum + name.length + String(value).length + 32, 0);
 }
 
-describe.each(RUNTIMES)("an error that has much to say on %s", (runtime) => {
+describe.each(RUNTIMES)("a long error on %s", (runtime) => {
   const server = sharedServer({ runtime });
   let headers: { authorization: string };
   beforeAll(() => {
@@ -45,7 +45,7 @@ describe.each(RUNTIMES)("an error that has much to say on %s", (runtime) => {
   });
 
   describe.each(MAPPINGS)("about %s", (_name, mapping) => {
-    it("reaches grpc-js, whose connection stays", async () => {
+    it("reaches grpc-js, and the connection stays open", async () => {
       const client = grpcJsClient(server.url);
       const { fields } = await failureOf(client.getUserGroup({ userGroupId: "many", mapping }, headers));
       expect(fields).toMatchObject({ code: "invalid_argument", reason: "VALIDATION_FAILED" });
@@ -60,7 +60,7 @@ describe.each(RUNTIMES)("an error that has much to say on %s", (runtime) => {
       client.close();
     });
 
-    it("fits into the header fields that clients take, and is as short over REST", async () => {
+    it("fits into the header limits of clients, and is equally short over REST", async () => {
       const message = create(GetUserGroupRequestSchema, { userGroupId: "many", mapping });
       const body = envelope(toBinary(GetUserGroupRequestSchema, message));
       const type = { "content-type": "application/grpc", te: "trailers" };
@@ -70,7 +70,7 @@ describe.each(RUNTIMES)("an error that has much to say on %s", (runtime) => {
       expect(sizeOf(trailers) + sizeOf(answer.headers)).toBeLessThan(HEADER_LIMIT);
       const rest = await http1(server.url, "/api/user", {
         headers: { ...headers, "content-type": "application/json" },
-        // Escapes make JSON as large as six times the text.
+        // Escapes make JSON up to six times as large.
         body: JSON.stringify({
           user_group_id: "many",
           mapping: Object.fromEntries(Object.entries(mapping).slice(0, 600)),
@@ -81,7 +81,7 @@ describe.each(RUNTIMES)("an error that has much to say on %s", (runtime) => {
     });
   });
 
-  it("says all of it where that is little", async () => {
+  it("lists all violations if they are short", async () => {
     const client = grpcJsClient(server.url);
     const mapping = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`k${i}`, "v".repeat(1025)]));
     const { fields } = await failureOf(client.getUserGroup({ userGroupId: "few", mapping }, headers));
@@ -90,11 +90,11 @@ describe.each(RUNTIMES)("an error that has much to say on %s", (runtime) => {
     client.close();
   });
 
-  /** Fields that Connect quotes when it refuses them, with more than any error may quote. */
+  /** Headers that Connect quotes in its errors, longer than an error may quote. */
   const QUOTED = ["grpc-encoding", "grpc-timeout"] as const;
 
   it.each([GET, "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"])(
-    "quotes little of the header fields of %s",
+    "quotes little of the headers of %s",
     async (path) => {
       const session = connect(server.url);
       const ended: string[] = [];
@@ -104,7 +104,7 @@ describe.each(RUNTIMES)("an error that has much to say on %s", (runtime) => {
         const grpc = { "content-type": "application/grpc", te: "trailers", ...headers };
         const answer = await http2On(session, path, {
           method: "POST",
-          // Bytes beyond ASCII take three characters each in grpc-message.
+          // In grpc-message, a byte beyond ASCII takes three characters.
           headers: { ...grpc, [name]: "\u00e9".repeat(20_000) },
           body: envelope(Buffer.alloc(0)),
         });

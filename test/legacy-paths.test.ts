@@ -22,7 +22,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
   const mapping = { "40": "213", "134": "386" };
   const properties = { filterValue: "value" };
 
-  it("serve a customer's whole life, with and without a slash at the end", async () => {
+  it("serve all calls of a customer, with and without a slash at the end", async () => {
     for (const client of [hosted, hostedClient(server.url, adminToken, "")]) {
       const provided_id = newId();
       // The example of the documents.
@@ -57,7 +57,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     }
   });
 
-  it("serve a user group's, which REST and RPC tell the same of", async () => {
+  it("serve all calls of a user group, with the same results as REST and RPC", async () => {
     const user_group_id = newId();
     const request = { user_group_id, name: "Example 1", mapping, properties, is_demo_group: true };
     const { user_group, ...created } = await hosted.createUserGroup(request);
@@ -73,7 +73,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect(viewer.json()).toMatchObject({ sub: user_group_id, team_id, mapping, properties });
     const { userGroup } = await adminOf(server.url, adminToken).lookupUserGroup({ userGroupId: user_group_id });
     expect([userGroup?.teamId, userGroup?.mapping]).toEqual([BigInt(team_id), mapping]);
-    // Both names are of one group.
+    // Both names refer to one group.
     expect((await hosted.createCustomer({ provided_id: user_group_id })).customer.token).toBe(token);
 
     const updated = await hosted.updateUserGroup({ user_group_id, name: "Example 2" });
@@ -84,7 +84,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect((await hosted.createUserGroup({ user_group_id })).new_user_group).toBe(true);
   });
 
-  it("take a token of the hosted service that was imported", async () => {
+  it("accept an imported token of the hosted service", async () => {
     const [providedId, gone] = [newId(), newId()];
     const [token, other] = [`${"a".repeat(63)}1`, `${"b".repeat(63)}2`];
     const userGroups = [
@@ -98,10 +98,10 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect(await hosted.deleteCustomer({ current_token: other })).toEqual({ success: 1 });
   });
 
-  it("make a JWT of a customer, which is a viewer session", async () => {
+  it("create a JWT of a customer, which is a viewer session", async () => {
     const provided_id = newId();
     await hosted.createCustomer({ provided_id, properties });
-    // The example of the documents, and what else they name.
+    // The example of the documents, and other documented fields.
     const request = { provided_id, embed_id: "abcde", key_id: "aa111111-1a11-111a-aa11-1aaaa11a1a11" };
     const told = async (more: object) => {
       const answer = await hosted.generateJwt({ ...request, ...more });
@@ -123,7 +123,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     expect(await told({ embed_origin: "http://localhost:3000" })).toMatchObject({ origin: "http://localhost:3000" });
   });
 
-  it("are calls of the RPCs for the roles, the audit trail and the metrics", async () => {
+  it("count as RPCs for roles, the audit trail and the metrics", async () => {
     const manage = hostedClient(server.url, server.tokens.customer);
     const provided_id = newId();
     const { customer } = await manage.createCustomer({ provided_id });
@@ -139,12 +139,12 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     const admin = adminOf(server.url, adminToken);
     const { auditEvents } = await admin.listAuditEvents({ userGroupId: provided_id });
     expect(auditEvents.map(({ method }) => method)).toEqual(["DeleteUserGroup", "GetUserGroup"]);
-    // Another environment has groups of its own.
+    // Another environment has its own groups.
     const testing = hostedClient(server.url, server.tokens.testing);
     expect((await testing.createCustomer({ provided_id })).customer.token).not.toBe(customer.token);
   });
 
-  it("answer failures as the documents say: by a status, with success 0", async () => {
+  it("return errors as the documents say: a status, with success 0", async () => {
     const failure = await hosted.updateCustomer({ provided_id: newId(), name: "N" }).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(HostedError);
     expect(failure).toMatchObject({ status: 404, body: { success: 0, error: { reason: "USER_GROUP_NOT_FOUND" } } });
@@ -173,7 +173,7 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","expiration":"PT59S"}', "ttl", "VALIDATION_FAILED"],
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","embed_origin":"ftp://a"}', "origin", "VALIDATION_FAILED"],
     ["generate_jwt", '{"provided_id":"a","embed_id":"a","embed_origin":["a.com"]}', "origin", "MALFORMED_REQUEST"],
-  ])("refuse what %s cannot use: %s", async (name, body, field, reason) => {
+  ])("reject for %s: %s", async (name, body, field, reason) => {
     const expected = { status: 400, code: "invalid_argument", reason, fields: [field] };
     const method = name.startsWith("delete_") ? "DELETE" : "POST";
     const answer = await http1(server.url, `/api/${name}/`, { method, headers: bearer(adminToken), body });

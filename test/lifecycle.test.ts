@@ -18,7 +18,7 @@ const GOAWAY_FRAME = 7;
 const HTTP1_GET = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
-/** A server whose store answers when the test says so. */
+/** A server whose store responds when the test allows it. */
 interface SlowServer {
   readonly server: TestServer;
   readonly proxy: RedisProxy;
@@ -31,8 +31,8 @@ async function slowServer(runtime: Runtime, env: { [name: string]: string } = {}
 }
 
 /**
- * Lets no request reach the store, makes a call, and waits until it is under way. That a request to the store is held does not
- * tell it: the server has requests of its own.
+ * Holds back all requests to the store, makes a call, and waits until it is in flight. A held request is no proof of
+ * that, because the server makes requests of its own.
  */
 async function underWay<T>(
   { server, proxy }: SlowServer,
@@ -41,7 +41,7 @@ async function underWay<T>(
   proxy.allow(0);
   const answer = call();
   answer.catch(() => {});
-  await waitFor("the call is under way", async () => {
+  await waitFor("the call is in flight", async () => {
     return (await metricOf(server, "grpc_server_in_flight", labels)) === 1;
   });
   return [answer];
@@ -50,14 +50,17 @@ async function underWay<T>(
 async function isRefused({ url }: TestServer): Promise<boolean> {
   const raw = await rawConnect(url);
   raw.send(HTTP1_GET);
-  await waitFor("there is an answer or an end", () => raw.isClosed() || raw.received().length > 0);
+  await waitFor("there is a response or an end", () => raw.isClosed() || raw.received().length > 0);
   raw.socket.destroy();
   return raw.received().length === 0;
 }
 
 const says = (server: ServerProcess, text: string) => server.log().some(({ msg }) => msg === text);
 
-/** Ends a server that has calls under way, a watcher of its health, and connections without a call; gives what each saw. */
+/**
+ * Stops a server with calls in flight, a watcher of its health, and idle connections. @returns what each of them
+ * received
+ */
 async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
   const { server, proxy } = await slowServer(runtime, { SHUTDOWN_TIMEOUT: "1h" });
   const { groups } = grpcClients(server);
@@ -66,14 +69,14 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
 
   const idle = await Promise.all(["", "PRI * H", HTTP1_GET, HTTP2_GET].map((sent) => connectAndSend(server, sent)));
   const [, , http1, http2] = idle;
-  await waitFor("HTTP/2 answers", () => http2?.frames().some(({ stream }) => stream === 1));
-  await waitFor("HTTP/1.1 answers", () => http1?.received().toString("latin1").startsWith("HTTP/1.1 200"));
+  await waitFor("HTTP/2 responds", () => http2?.frames().some(({ stream }) => stream === 1));
+  await waitFor("HTTP/1.1 responds", () => http1?.received().toString("latin1").startsWith("HTTP/1.1 200"));
 
   const watched: Status[] = [];
   const watching = (async () => {
     for await (const { status } of healthOf(server).watch({})) watched.push(status);
   })().catch(() => {});
-  await waitFor("the watcher has a first answer", () => watched.length > 0);
+  await waitFor("the watcher has its first response", () => watched.length > 0);
 
   const session = connectHttp2(server.url).on("error", () => {});
   closeLater(() => session.destroy());
@@ -95,14 +98,14 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
   });
   const rest = fetch(`${server.url}/api/user?user_group_id=a`, { headers: { authorization } });
   const ofRest = { grpc_method: "GetUserGroup", protocol: "rest" };
-  await waitFor("both GETs are under way", async () => (await metricOf(server, "grpc_server_in_flight", ofRest)) === 2);
+  await waitFor("both GETs are in flight", async () => (await metricOf(server, "grpc_server_in_flight", ofRest)) === 2);
 
   server.signal(signal);
-  await waitFor("nothing new is accepted", () => isRefused(server));
-  await waitFor("GOAWAY comes", () => goaway !== undefined);
+  await waitFor("new connections are refused", () => isRefused(server));
+  await waitFor("GOAWAY arrives", () => goaway !== undefined);
   const wasClosed = says(server, "closed");
   proxy.allow(Number.POSITIVE_INFINITY);
-  // Health may wait for an answer of the store, too.
+  // Health may also wait for the store.
   await watching;
   return {
     wasClosed,
@@ -111,7 +114,7 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
     told: ["shutting down", "closed", "not closed in time"].map((text) => says(server, text)),
     goaway,
     idleFrames: http2?.frames().map(({ type }) => type),
-    // While the store is held for longer than a probe waits, the watcher may see that, too.
+    // If the store is held for longer than a probe waits, the watcher may receive that too.
     watched: [watched.at(0), watched.at(-1)],
   };
 }
@@ -127,7 +130,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   const withRedis = it.skipIf(redisUrl === undefined);
 
   withRedis.each(SIGNALS)(
-    "finishes at %s what is under way and nothing new, tells clients and watchers, and waits for no idle connection",
+    "on %s finishes calls in flight, accepts no new ones, notifies clients and watchers, and closes idle connections",
     async (signal) => {
       const seen = await endAt(signal, runtime);
       expect(seen).toEqual({
@@ -143,7 +146,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   );
 
   withRedis(
-    "gives up at SHUTDOWN_TIMEOUT a request that never ends, and a call that the store never answers",
+    "after SHUTDOWN_TIMEOUT abandons an endless request, and a call without a response of the store",
     async () => {
       const { server, proxy } = await slowServer(runtime, { SHUTDOWN_TIMEOUT: "500ms" });
       const headers = { authorization: `Token ${server.tokens.customer}` };
@@ -170,7 +173,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
   );
 
   const first = sharedServer({ runtime });
-  it("says that its port is taken, and ends with 1", async () => {
+  it("reports that its port is in use, and exits with 1", async () => {
     const { port } = new URL(first.url);
     const second = newServerProcess({ runtime, env: { PORT: port, API_TOKENS: "e=0123456789abcdef" } });
     expect(await second.exited()).toBe(1);
@@ -181,9 +184,9 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
     expect((await fetch(`${first.url}/healthz`)).status).toBe(200);
   });
 
-  it("makes two API tokens when it has none, and shows a command that works when pasted", async () => {
+  it("generates two API tokens if it has none, and prints a command that works when pasted", async () => {
     const server = newServerProcess({ runtime });
-    const url = await waitFor("it listens", () => server.log().find(({ msg }) => msg === "listening")?.["url"]);
+    const url = await waitFor("it is ready", () => server.log().find(({ msg }) => msg === "listening")?.["url"]);
     const line = server.log().find((each) => "api_tokens" in each);
     const tokens = line?.["api_tokens"] as { [environment: string]: string };
     expect(Object.keys(tokens).sort()).toEqual(["dev/Customer", "dev/Testing"]);
@@ -201,7 +204,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
       expect(token).toMatch(/^ugk_/);
       const headers = { Authorization: `Token ${token}` };
       expect((await fetch(`${url}/api/user?user_group_id=x`, { headers })).status).toBe(200);
-      // They are told once.
+      // They are printed once.
       expect(server.output().split(token).length - 1).toBeLessThanOrEqual(2);
     }
     expect(server.output()).toMatch(/memory/);

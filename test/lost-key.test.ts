@@ -6,11 +6,11 @@ import { restCalls } from "./support/rest-calls.ts";
 import { tokenKey } from "./support/server.ts";
 
 describeWithRedis("a server whose TOKEN_KEYS lacks the key of a group", () => {
-  it("refuses to change the group over REST before it writes, and rotates its token by id", async () => {
+  it("rejects changes of the group over REST before it writes, and rotates its token by id", async () => {
     const redis = await newRedis();
     const before = await newServer({ redisUrl: redis.url, env: { TOKEN_KEYS: tokenKey("lost", 1) } });
     const { id, user_group } = await restCalls(before).created();
-    // What an operator does who has lost a key.
+    // What an operator does after losing a key.
     await newOperator(redis).hdel(TOKEN_KEYS_KEY, "lost");
     const env = { TOKEN_KEYS: tokenKey("next", 2) };
     const after = await newServer({ redisUrl: redis.url, env, like: before });

@@ -9,7 +9,7 @@ import { describeWithRedis, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
 import { testUserGroups } from "./support/stores.ts";
 
-describeWithRedis("what a group takes in Redis", () => {
+describeWithRedis("the memory of a group in Redis", () => {
   const redis = suiteRedis();
   const client = forSuite(
     () => openRedis(redis.url, { timeoutMs: 60_000 }),
@@ -33,14 +33,14 @@ describeWithRedis("what a group takes in Redis", () => {
       RING.map((ringKey) => ({ ...ringKey, id: keyId })),
     );
 
-  /** What operators are told to set for groups with long values. */
+  /** The recommended Redis setting for groups with long values. */
   beforeAll(() => redisOf(client).config("SET", "hash-max-listpack-value", "1024"));
 
   it.each([
     ["short values", given, "k1", 410],
     ["a long name of the encryption key", given, "k".repeat(32), 480],
     ["properties of some hundred bytes", long, "k1", 900],
-  ] as const)("of %s stays compact after every change", async (_, values, keyId, bytes) => {
+  ] as const)("with %s stays compact after every change", async (_, values, keyId, bytes) => {
     const environment = await newEnvironment({ name: "acme", tag: "Customer", number: 2 ** 19 }, redisOf(client));
     const store = storeOf(keyId);
     await redisOf(client).del(key(environment));
@@ -58,9 +58,12 @@ describeWithRedis("what a group takes in Redis", () => {
     await isCompact();
   });
 
-  it("is 560 bytes at most with its indexes, 1.9 times what it holds where properties are long, and 180 for each event", async () => {
+  it("is at most 560 bytes with indexes, 1.9 times the data if properties are long, and 180 per event", async () => {
     const store = storeOf();
-    /** What the events and the rest take, in bytes; ends them. In a transaction, for Redis frees buffers of its own between. */
+    /**
+     * The memory of the events and of all other keys, in bytes. Deletes them in a transaction, because Redis frees its
+     * own buffers in between.
+     */
     const bytesOf = async (events: readonly string[]) => {
       const steps = redisOf(client)
         .multi()
@@ -92,7 +95,7 @@ describeWithRedis("what a group takes in Redis", () => {
     expect(await grow(long)).toBeLessThanOrEqual(1750);
     await redisOf(client).config("SET", "hash-max-listpack-value", "1024");
     const text = [long.name, JSON.stringify(long.mapping), JSON.stringify(long.properties)].join("");
-    // Beside these it holds its id, a token of 42 characters, a team id and three times.
+    // It also stores its id, a token of 42 characters, a team id and three times.
     expect(await grow(long)).toBeLessThanOrEqual(1.9 * (text.length + 13 + 42 + 16 + 3 * 13));
   });
 });

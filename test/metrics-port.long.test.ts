@@ -10,7 +10,7 @@ import { expectRestError } from "./support/rest-shape.ts";
 const OPERATIONS = ["/healthz", "/readyz", "/metrics"];
 
 describe.each(RUNTIMES)("on %s", (runtime) => {
-  it("METRICS_PORT serves health and metrics, and the other port does not", async () => {
+  it("METRICS_PORT serves health and metrics, and the main port does not", async () => {
     const server = await newServer({ runtime, env: { METRICS_PORT: "0", CONSOLE: "off" } });
     const metricsUrl = metricsUrlOf(server);
     expect(metricsUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
@@ -24,7 +24,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     const headers = { authorization: `Token ${server.tokens.customer}` };
     expect((await http1(server.url, "/api/user?user_group_id=a", { headers })).status).toBe(200);
     expect(await metricsTextOf({ url: metricsUrl })).toMatch(/^\w+\{.*GetUserGroup.*\} 1$/m);
-    // Nothing else is served there.
+    // It serves nothing else.
     for (const path of ["/api/user?user_group_id=a", "/usergroup.v1.UserGroupService/GetUserGroup", "/"]) {
       const answer = await http1(metricsUrl, path, { headers });
       expectRestError(answer, { status: 404, code: "not_found", reason: "PATH_NOT_FOUND" });
@@ -34,7 +34,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     await expect(http1(metricsUrl, "/healthz")).rejects.toThrow();
   });
 
-  it.each(["METRICS_PORT", "PORT"])("MAX_CONNECTIONS holds for %s, and the other port is let alone", async (port) => {
+  it.each(["METRICS_PORT", "PORT"])("MAX_CONNECTIONS applies to %s, and not to the other port", async (port) => {
     const server = await newServer({ runtime, env: { METRICS_PORT: "0", MAX_CONNECTIONS: "4" } });
     const operations = [metricsUrlOf(server), "/healthz"] as const;
     const calls = [server.url, "/api/user?user_group_id=a"] as const;
@@ -45,11 +45,11 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     const held = await Promise.all(Array.from({ length: 4 }, () => rawConnect(url)));
     for (const raw of held) raw.send(sent);
     const whole = /^HTTP\/1\.1 200 .*\r\n\r\n(?:ok|\{.*\})\n$/s;
-    for (const raw of held) await waitFor("it is answered", () => whole.test(raw.received().toString()));
-    // They have just spoken, so none of them is closed for another.
+    for (const raw of held) await waitFor("there is a response", () => whole.test(raw.received().toString()));
+    // They have just been active, so none of them is closed for another.
     const another = await rawConnect(url);
     another.send(sent);
-    await waitFor("another is closed", () => another.isClosed());
+    await waitFor("another one is closed", () => another.isClosed());
     expect(another.received()).toHaveLength(0);
     expect(held.map((raw) => raw.isClosed())).toEqual([false, false, false, false]);
     expect((await http1(otherUrl, otherPath, { headers })).status).toBe(200);
@@ -60,7 +60,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     expect(await server.stop()).toBe(0);
   });
 
-  it.each([undefined, "off"])("REFLECTION=%s decides whether the schema is told", async (REFLECTION) => {
+  it.each([undefined, "off"])("REFLECTION=%s decides whether the schema is served", async (REFLECTION) => {
     const server = await newServer({ runtime, env: { ...(REFLECTION && { REFLECTION }) } });
     for (const version of ["v1", "v1alpha"]) {
       const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`;
@@ -76,7 +76,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   });
 });
 
-it.skipIf(redisUrl === undefined)("one METRICS_PORT serves for all workers", async () => {
+it.skipIf(redisUrl === undefined)("one METRICS_PORT serves all workers", async () => {
   const server = await newServer({ redisUrl, env: { METRICS_PORT: "0", WORKERS: "2" } });
   const headers = { authorization: `Token ${server.tokens.customer}`, connection: "close" };
   for (let i = 0; i < 4; i++) await http1(server.url, "/api/user?user_group_id=a", { headers });

@@ -34,7 +34,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
   const ofReflection = { grpc_service: "grpc.reflection.v1.ServerReflection", protocol: "grpc" };
   const unknown = { grpc_service: "unknown", grpc_method: "unknown" };
 
-  it("have the series of every method from the start, those of errors at zero", async () => {
+  it("have the series of every method from the start, with errors at zero", async () => {
     for (const protocol of ["grpc", "grpc-web", "connect", "rest"]) {
       const labels = `grpc_type="unary",grpc_service="usergroup.v1.UserGroupService",grpc_method="GetUserGroup",protocol="${protocol}"`;
       expect(first).toContain(`grpc_server_started_total{${labels}} 0\n`);
@@ -47,7 +47,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(first).toContain('grpc_method="ServerReflectionInfo"');
   });
 
-  it("count viewers, by what they showed and why they were not resolved", async () => {
+  it("count viewers by credential and result", async () => {
     const results = ["resolved", "TOKEN_NOT_FOUND", "VIEWER_SESSION_INVALID", "VIEWER_SESSION_ENDED"];
     const counts = async () => {
       const value = await metrics();
@@ -67,7 +67,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect((await post("/api/viewer", { token })).active).toBe(true);
     for (let i = 0; i < 2; i++) expect((await post("/api/viewer", { token: session })).active).toBe(true);
     await post("/api/viewer", { token: `${session}x` });
-    // A rotation without grace ends both.
+    // A rotation without grace period revokes both.
     await post("/api/user", { current_token: token });
     await post("/api/viewer", { token });
     await post("/api/viewer", { token: session });
@@ -76,7 +76,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(after.session).toEqual(before.session.map((count, i) => count + (risen.session[i] ?? 0)));
   });
 
-  it("count what begins and what ends, by protocol and code", async () => {
+  it("count started and finished calls, by protocol and code", async () => {
     const codes = [
       { grpc_code: "OK", protocol: "rest" },
       { grpc_code: "Unauthenticated", protocol: "grpc" },
@@ -100,7 +100,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     }
   });
 
-  it("time a refused request from when it came", async () => {
+  it("measure a rejected request from its arrival", async () => {
     const seconds = async () =>
       (await metrics())("grpc_server_handling_seconds_sum", { ...ofGet, protocol: "connect" });
     const before = (await seconds()) ?? 0;
@@ -110,7 +110,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
       const slow = request({ hostname, port, path: GET, method: "POST", headers: sent });
       slow.on("response", (res) => res.resume().on("end", resolve));
       slow.on("error", reject);
-      // The server has it from then on.
+      // From here on the server has it.
       slow.on("continue", () => {
         slow.write("{");
         setTimeout(() => slow.end("x  "), 400);
@@ -119,7 +119,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(((await seconds()) ?? 0) - before).toBeGreaterThan(0.3);
   });
 
-  it("know what is not served by one name, and its protocol", async () => {
+  it("report unknown paths under one name, and their protocol", async () => {
     const counts = async () => {
       const value = await metrics();
       const of = (protocol: string) => value("grpc_server_handled_total", { ...unknown, protocol });
@@ -141,7 +141,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(body.toString()).not.toMatch(/Service1\d|Method1\d|nowhere/);
   });
 
-  /** Watches; gives what ends that. */
+  /** Opens a health watch. @returns what closes it */
   async function watch(protocol: "grpc" | "connect", how: "given up" | "cut off") {
     const sessionManager = new Http2SessionManager(server.url);
     const transport =
@@ -160,7 +160,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     };
   }
 
-  /** Asks for reflection, in a request that is not over; gives what ends that. */
+  /** Opens reflection with an unfinished request. @returns what closes it */
   async function reflect() {
     const session = connectHttp2(server.url);
     const stream = session.request({
@@ -173,7 +173,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     const message = create(ServerReflectionRequestSchema, question);
     stream.on("error", () => {}).write(envelope(toBinary(ServerReflectionRequestSchema, message)));
     await once(stream, "data");
-    // Closing the stream would end the request first, as if it were sent whole.
+    // Closing the stream would first finish the request.
     return () => session.destroy();
   }
 
@@ -182,7 +182,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     ["given up over Connect", { ...ofWatch, protocol: "connect" }, () => watch("connect", "given up")],
     ["cut off", ofWatch, () => watch("grpc", "cut off")],
     ["cut off while its request goes on", ofReflection, reflect],
-  ])("count a stream that is %s as canceled, and no error is logged", async (_title, labels, begin) => {
+  ])("count a stream that is %s as canceled, without a logged error", async (_title, labels, begin) => {
     const countsOf = (value: Metrics) => {
       const of = (grpc_code: string) => Number(value("grpc_server_handled_total", { ...labels, grpc_code }));
       return { canceled: of("Canceled"), others: [of("Internal"), of("OK")] };
@@ -197,12 +197,12 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     });
     expect(countsOf(value).others).toEqual(before.others);
     expect(value("grpc_server_in_flight", labels)).toBe(0);
-    // How long somebody watched says nothing of how fast the service is.
+    // The duration of a watch does not measure the service's speed.
     expect(value("grpc_server_handling_seconds_count", labels)).toBeUndefined();
     expect(server.log().filter(({ level }) => level === "error")).toEqual([]);
   });
 
-  it("are collected at most four times a second, however many clients read them in whatever form", async () => {
+  it("are collected at most four times a second, for any number of clients and formats", async () => {
     const started = performance.now();
     const seen = new Set<string>();
     for (let i = 0; i < 10; i++) {
@@ -216,7 +216,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(seen.size).toBeLessThanOrEqual(2 + (performance.now() - started) / 250);
   });
 
-  it("are OpenMetrics where that is asked for", async () => {
+  it("are in OpenMetrics format on request", async () => {
     const answer = await http1(server.url, "/metrics", { headers: { accept: OPENMETRICS } });
     expect(answer.headers["content-type"]).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
     const lines = answer.body.toString().split("\n");
@@ -249,7 +249,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     }
   });
 
-  it("are compressed where that is asked for", async () => {
+  it("are compressed on request", async () => {
     for (const accept of ["text/plain", OPENMETRICS]) {
       const zipped = await http1(server.url, "/metrics", { headers: { accept, "accept-encoding": "gzip, deflate" } });
       expect(zipped.headers["content-encoding"]).toBe("gzip");

@@ -18,10 +18,10 @@ import {
 import { MASTER, startSentinel } from "./support/redis-sentinel.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-/** For a Redis that does not come: all of the time is waited for it. */
+/** Timeout for a Redis that does not respond. The test waits for all of it. */
 const BRIEFLY = { timeoutMs: 500, connectMs: 2000 };
 
-/** Why a Redis cannot be used. By default one that answers may take as long as a busy machine does. */
+/** Why a Redis cannot be used. The default timeout suits a busy machine. */
 async function fault(url: string, options: Partial<OpenOptions> = {}) {
   const patiently = { timeoutMs: 10_000, connectMs: 60_000 };
   const opened = await openRedis(url, { ...patiently, ...options }).catch((error: unknown) => error);
@@ -32,7 +32,7 @@ async function fault(url: string, options: Partial<OpenOptions> = {}) {
 }
 
 it.concurrent.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"])(
-  "of %s:// addresses where nothing listens it says which",
+  "names the %s:// addresses that refuse connections",
   async (scheme) => {
     const port = await freePort();
     const end = scheme === "redis-sentinel" ? "/0#m" : "";
@@ -44,7 +44,7 @@ it.concurrent.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"
   },
 );
 
-it("of an address where nobody answers it says so", async () => {
+it("reports an address that does not respond", async () => {
   const { port } = new URL(await newListener(createServer(() => {})));
   const urls = [
     `redis://127.0.0.1:${port}`,
@@ -56,15 +56,15 @@ it("of an address where nobody answers it says so", async () => {
   }
 });
 
-describeWithRedis("at its start a Redis of another shape", () => {
-  it("than a Cluster is told from one", async () => {
+describeWithRedis("at the start, another kind of Redis", () => {
+  it("than a Cluster is detected", async () => {
     const redis = await newRedis();
     expect(await fault(redis.url.replace("redis:", "redis-cluster:"))).toMatch(
       /^misconfigured: .*names a Cluster, but/,
     );
   });
 
-  it("than one node is told from one", async () => {
+  it("than one node is detected", async () => {
     const cluster = await newCluster();
     const url = `redis://127.0.0.1:${cluster.nodes[0]?.port}`;
     const client = await newStoreClient({ url });
@@ -83,7 +83,7 @@ describeWithRedis("at its start a Redis of another shape", () => {
 });
 
 describeWithRedis("Sentinels", () => {
-  it("that want a password are given one, and one that knows no such master is told of", async () => {
+  it("a password for Sentinels is used, and an unknown master name is reported", async () => {
     const sentinels = await newSentinels({ password: "secret-of-sentinels" });
     expect(await fault(sentinels.url)).toMatch(/^misconfigured: .*REDIS_SENTINEL_PASSWORD/);
     const wrong = await fault(sentinels.url, { sentinelPassword: "another-secret-0001" });
@@ -91,7 +91,7 @@ describeWithRedis("Sentinels", () => {
     expect(wrong).not.toContain("another-secret");
     const sentinelPassword = "secret-of-sentinels";
     expect(await fault(sentinels.url, { sentinelPassword })).toBe("opened");
-    // Some of them are away.
+    // Some Sentinels are down.
     const withStranger = sentinels.url.replace("://", `://127.0.0.1:${await freePort()},`);
     expect(await fault(withStranger, { sentinelPassword })).toBe("opened");
     expect(await fault(sentinels.url.replace(`#${MASTER}`, "#another"), { sentinelPassword })).toMatch(
@@ -137,7 +137,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     await cluster.whole();
   });
 
-  it("a master and its Sentinels are used", async () => {
+  it("a master with Sentinels is used", async () => {
     const [masterPort, sentinelPort] = [await freePort(), await freePort()];
     await newRedis(args(masterPort));
     const settings = [...optionLines(args(sentinelPort)), "tls-replication yes"];
@@ -151,7 +151,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
   });
 
   it.each(["redis", "redis-sentinel", "redis-cluster"])(
-    "a wrong scheme is answered with the right one: %s",
+    "a wrong scheme is reported with the right one: %s",
     async (scheme) => {
       const [port, withTls] = [await freePort(), scheme.replace("redis", "rediss")];
       const plain =
@@ -169,12 +169,12 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     },
   );
 
-  it("one node is used, and without the authority it is not trusted, however often it is tried", async () => {
+  it("one node is used, and it is rejected without the CA, however often it is tried", async () => {
     const port = await freePort();
     await newRedis(args(port));
     const url = `rediss://127.0.0.1:${port}`;
     expect(await fault(url, BRIEFLY)).toMatch(/^unavailable: .*certificate/);
-    // What the host says to that is heard, or it would end the process; Vitest tells of what nobody hears.
+    // The error of the socket needs a listener, or the process would exit.
     const tries = Array.from({ length: 40 }, () => openRedis(url, { timeoutMs: 500, connectMs: 500 }));
     for (const each of await Promise.allSettled(tries)) expect(each.status).toBe("rejected");
     const env = { REDIS_CA_FILE: ca.certFile };
@@ -190,7 +190,7 @@ const BREAKS: { readonly [how: string]: (socket: Socket) => unknown } = {
   "resets at the first command": (socket) => socket.once("data", () => socket.resetAndDestroy()),
 };
 
-it.each(Object.entries(BREAKS))("reports a first connection that the host %s in words of its own", async (_, end) => {
+it.each(Object.entries(BREAKS))("reports in its own words a first connection that the host %s", async (_, end) => {
   const sockets = new Set<Socket>();
   const listener = createServer((socket) => {
     sockets.add(socket.on("error", () => {}));
@@ -206,13 +206,13 @@ it.each(Object.entries(BREAKS))("reports a first connection that the host %s in 
   );
   for (const each of faults) {
     expect(each).toMatch(/^unavailable: .*(?:before Redis answered|ECONNRESET|EPIPE|disconnected before)/);
-    // Options of ioredis say nothing to an operator.
+    // Options of ioredis mean nothing to an operator.
     expect(each).not.toMatch(/maxRetriesPerRequest|enableOfflineQueue|writeable/);
   }
 });
 
 describeWithRedis("a password of the nodes", () => {
-  it("is used on every node of a Cluster, and a wrong one is told of at once", async () => {
+  it("is used on every node of a Cluster, and a wrong one is reported at once", async () => {
     const cluster = await newCluster();
     await Promise.all(
       cluster.nodes.map(async (node) => {
@@ -229,7 +229,7 @@ describeWithRedis("a password of the nodes", () => {
   });
 });
 
-/** Options of a command line as lines of a configuration. */
+/** Command-line options as configuration lines. */
 function optionLines(options: readonly string[]): string[] {
   return options.join(" ").split("--").slice(1);
 }

@@ -41,7 +41,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
 
   describe("endpoints for operators", () => {
     it.each(["/healthz", "/readyz", "/readyz?changes", "/healthz?x=1"])(
-      "%s answers without an API token",
+      "%s responds without an API token",
       async (path) => {
         for (const send of [http1, http2]) {
           const answer = await send(server.url, path);
@@ -53,7 +53,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       },
     );
 
-    it.each(["/healthz", "/readyz", "/metrics"])("%s has no other methods than GET and HEAD", async (path) => {
+    it.each(["/healthz", "/readyz", "/metrics"])("%s has only the methods GET and HEAD", async (path) => {
       for (const send of [http1, http2]) {
         for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
           const answer = await send(server.url, path, { method, body: "{}" });
@@ -63,7 +63,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       }
     });
 
-    it("/metrics has the calls, the store and the process, and tells nothing of callers", async () => {
+    it("/metrics reports calls, the store and the process, and nothing about callers", async () => {
       const headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
       await http1(server.url, "/api/user", { headers, body: '{"user_group_id":"metrics"}' });
       const { headers: answered } = await http1(server.url, "/metrics");
@@ -101,7 +101,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       close();
     });
 
-    it("lets them be watched", async () => {
+    it("supports Watch", async () => {
       const { health, close } = open();
       for (const [service, expected] of [
         ["", Status.SERVING],
@@ -118,7 +118,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
     });
   });
 
-  describe("what needs no API token", () => {
+  describe("endpoints without an API token", () => {
     const tooMuch = Buffer.concat([Buffer.from([10, 0x80, 0x28]), Buffer.alloc(5120, "x")]);
 
     it.each([
@@ -126,7 +126,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       "/grpc.health.v1.Health/Watch",
       "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
       "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-    ])("takes little at %s", async (path) => {
+    ])("accept only small messages at %s", async (path) => {
       const headers = { "content-type": "application/grpc", te: "trailers" };
       const answer = await http2(server.url, path, { method: "POST", headers, body: envelope(tooMuch) });
       const status = { ...answer.headers, ...answer.trailers };
@@ -134,7 +134,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       expect(decodeURIComponent(String(status["grpc-message"]))).toMatch(/larger than .*\b4096\b/);
     });
 
-    it("takes less than what needs one", async () => {
+    it("accept smaller messages than the others", async () => {
       const headers = { "content-type": "application/proto", authorization: `Token ${server.tokens.customer}` };
       const post = { method: "POST", headers, body: tooMuch };
       const check = await http1(server.url, "/grpc.health.v1.Health/Check", post);
@@ -164,7 +164,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       expect(list).toContain("usergroup.v1.UserGroupService/RotateUserGroupToken");
     });
 
-    it("lets a client of its older version call that knows nothing of the service", async () => {
+    it("supports a v1alpha client without generated code", async () => {
       const url = `${server.url}/usergroup.v1.UserGroupService/GetUserGroup`;
       const header = `Authorization: Token ${server.tokens.customer}`;
       const data = '{"userGroupId":"reflected","properties":{"a":[1]}}';
@@ -181,7 +181,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
     });
   });
 
-  describe("what reflection serves", () => {
+  describe("the schema of reflection", () => {
     let sessionManager: Http2SessionManager;
     let headers: { authorization: string };
     beforeAll(() => {
@@ -191,7 +191,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
     afterAll(() => sessionManager.abort());
     const transport = () => createGrpcTransport({ baseUrl: server.url, sessionManager });
 
-    /** The bytes of the file that answers a question. */
+    /** Sends a request, and returns the file in the response. */
     async function ask(messageRequest: Asked): Promise<Uint8Array> {
       const requests = (async function* () {
         yield create(ServerReflectionRequestSchema, { messageRequest });
@@ -205,13 +205,13 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       throw new Error("no answer");
     }
 
-    /** A registry made of nothing but what is served, as grpcurl makes it. */
+    /** A registry built only from reflection, as grpcurl does it. */
     async function registryOf(symbols: readonly string[]) {
       const files = new Map<string, FileDescriptorProto>();
       const add = async (asked: Asked) => {
         const file = fromBinary(FileDescriptorProtoSchema, await ask(asked));
         const known = files.get(file.name);
-        // One name is one file, whichever way it was found.
+        // A name identifies one file, however it was found.
         if (known)
           return expect(toBinary(FileDescriptorProtoSchema, known)).toEqual(toBinary(FileDescriptorProtoSchema, file));
         for (const name of file.dependency) if (!files.has(name)) await add({ case: "fileByFilename", value: name });
@@ -229,7 +229,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       "buf.validate.FieldPath",
     ];
 
-    it("lets a client read every detail of an error that knows none of them", async () => {
+    it("lets a generic client read every detail of an error", async () => {
       const registry = await registryOf(["usergroup.v1.UserGroupService", ...DETAILS]);
       for (const name of DETAILS) expect(registry.getMessage(name)?.typeName).toBe(name);
       const client = createClient(UserGroupService, transport());
@@ -252,7 +252,7 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
       ]);
     });
 
-    it("has the whole of protovalidate's file, with the numbers of ours", async () => {
+    it("contains the complete file of protovalidate, with the field numbers of this service", async () => {
       const registry = await registryOf(["usergroup.v1.UserGroupService"]);
       const served = registry.getMessage("buf.validate.FieldRules");
       expect(served?.fields.map(({ name }) => name)).toContain("repeated");
@@ -278,12 +278,12 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
     });
   });
 
-  describe("a path that nobody serves", () => {
+  describe("an unknown path", () => {
     const statusOf = ({ headers, trailers, body }: HttpAnswer) =>
       String(trailers["grpc-status"] ?? headers["grpc-status"] ?? /grpc-status: *(\d+)/i.exec(body.toString())?.[1]);
 
     it.each(["/usergroup.v1.UserGroupService/None", "/none.Service/None", "/x"])(
-      "%s, by every protocol",
+      "%s, over every protocol",
       async (path) => {
         const post = (type: string, body: string | Buffer) => ({
           method: "POST",

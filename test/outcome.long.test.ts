@@ -13,7 +13,7 @@ import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** What a call is told of its change. */
+/** The reported outcome of a change. */
 async function outcomeOf(call: Promise<unknown>): Promise<string | undefined> {
   try {
     await call;
@@ -24,7 +24,7 @@ async function outcomeOf(call: Promise<unknown>): Promise<string | undefined> {
   }
 }
 
-/** What every kind of call is told of its change. */
+/** The reported outcome for each kind of call. */
 async function outcomes(server: TestServer, token: string) {
   const { groups, viewers } = grpcClients(server);
   const rest = async (method: string, body: object) => {
@@ -46,16 +46,16 @@ async function outcomes(server: TestServer, token: string) {
   return { create, update, rotate, withRequestId, put, post, resolve };
 }
 
-/** Long enough that calls made at once are all under way before the first of them has waited for it. */
+/** So long that concurrent calls are all in flight before the first of them times out. */
 const REDIS_TIMEOUT = "2s";
 
-/** What every change is told. */
+/** The reported outcome for each change. */
 const all = (outcome: string) => {
   return { create: outcome, update: outcome, rotate: outcome, withRequestId: outcome, put: outcome, post: outcome };
 };
 const [NOT_MADE, UNKNOWN] = [all("not_made"), all("unknown")];
 
-describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) => {
+describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (runtime) => {
   const start = async (redis: { readonly url: string }) => {
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT } });
     const { userGroup } = await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
@@ -64,18 +64,18 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
 
   it.each<[what: string, befall: (redis: TestRedis, server: TestServer) => unknown, told: object]>([
     [
-      "that it was not made, when it was never sent",
+      "is not_made if it was never sent",
       (redis, server) => redis.kill().then(() => waitUntilReady(server, false)),
       { ...NOT_MADE, resolve: "nothing" },
     ],
     [
-      "that it may have been made, when nothing is known; and of one that follows another, that it was not",
+      "is unknown if there is no reply, and not_made for a later change in the same request",
       (redis) => redis.freeze(),
-      // Whether the group is there is asked first.
+      // The existence of the group is checked first.
       { ...UNKNOWN, create: "not_made", resolve: "nothing" },
     ],
     [
-      "that it was not made, when Redis refuses it",
+      "is not_made if Redis rejects it",
       (redis) => newOperator(redis).config("SET", "maxmemory", "1"),
       { ...NOT_MADE, resolve: "answered" },
     ],
@@ -86,7 +86,7 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
     expect(await outcomes(server, token)).toEqual(told);
   });
 
-  it("is that it may have been made, when its answer was lost", async () => {
+  it("is unknown if its reply was lost", async () => {
     const redis = await newRedis();
     const proxy = await newProxy(redis);
     const { server } = await start(proxy);
@@ -99,9 +99,9 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
     expect(await operator.hget(key, FIELD.name)).toBe("made");
   });
 
-  it("is told to operators as well, and for each group of an import", async () => {
+  it("is also reported to operators, and for each group of an import", async () => {
     const redis = await newRedis();
-    // The API token of the admin is not read again meanwhile.
+    // The API token of the admin is not read again in the meantime.
     const env = { ...ADMIN_ENV, REDIS_TIMEOUT, API_TOKEN_CACHE: "1m" };
     const server = await newServer({ runtime, redisUrl: redis.url, env });
     await waitForSubscriptions(newOperator(redis), 1);
@@ -133,7 +133,7 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
     expect((await viewers.resolveViewer({ token })).providedId).toBe("a");
   });
 
-  it("is that it may have been made, when a script fails and it is not known whether behind its first write", async () => {
+  it("is unknown if a script fails, and it may have written already", async () => {
     const redis = await newRedis();
     const url = await withRights(redis, documentedRights());
     const { server, token } = await start({ url });
@@ -147,13 +147,13 @@ describeWithRedis.each(RUNTIMES)("what %s says became of a change", (runtime) =>
       return { told, isMade };
     };
     const keyOf = async (id: string) => (await operator.keys(`*:group:${id}`))[0] ?? "none";
-    // The event of a change is written before it.
+    // The event of a change is written before the change.
     const { told, isMade } = await withoutRight("-xadd");
     expect(told).toEqual({ ...UNKNOWN, resolve: "answered" });
     expect(isMade).toBe(false);
     const { group } = { group: { case: "userGroupId", value: "a" } as const };
     const { userGroup } = await grpcClients(server).groups.rotateUserGroupToken({ group });
-    // A script is sent whole until a connection knows it.
+    // A script is sent in full until a connection knows it.
     await operator.acl("SETUSER", "user-groups", "-evalsha", "-eval");
     const refused = await outcomes(server, userGroup?.token ?? "");
     expect(refused).toEqual({ ...NOT_MADE, resolve: "nothing" });

@@ -11,12 +11,12 @@ import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 const redisUrl = inject("redisUrl");
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
-/** As many calls as a worker takes at once. */
+/** The maximum number of calls in flight of a worker. */
 const MAX_CALLS = 4096;
-/** The number of streams that a connection may have. */
+/** The maximum number of streams of a connection. */
 const STREAMS = 250;
 
-describeWithRedis.each(RUNTIMES)("with more calls under way than %s takes", (runtime) => {
+describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s", (runtime) => {
   const proxy = suiteProxy({ port: Number(redisUrl && new URL(redisUrl).port) });
   const server = suiteServer(() => ({ runtime, redisUrl: proxy.url, env: { REDIS_TIMEOUT: "60s" } }));
   const sessions: ClientHttp2Session[] = [];
@@ -30,7 +30,7 @@ describeWithRedis.each(RUNTIMES)("with more calls under way than %s takes", (run
 
   const bearer = () => `Token ${server.tokens.customer}`;
 
-  /** Begins calls; those that are answered are in the list. */
+  /** Starts calls, and collects the finished ones. */
   function begin(count: number, body: string | undefined): HttpAnswer[] {
     const answered: HttpAnswer[] = [];
     for (let i = 0; i < count; i++) {
@@ -58,10 +58,10 @@ describeWithRedis.each(RUNTIMES)("with more calls under way than %s takes", (run
     expect(web.body.toString("latin1")).toContain("retry-after: 1\r\n");
   }
 
-  it("refuses the rest at once in every protocol, answers what it took, and is itself again", async () => {
+  it("rejects excess calls at once in every protocol, finishes accepted ones, and recovers", async () => {
     proxy.allow(0);
     const answered = begin(MAX_CALLS + 176, '{"userGroupId":"a"}');
-    await waitFor("the rest is refused", () => answered.length === 176);
+    await waitFor("the excess calls are rejected", () => answered.length === 176);
     for (const { status, headers, body } of answered) {
       expect([status, headers["retry-after"]]).toEqual([429, "1"]);
       expect(body.includes("OVERLOADED")).toBe(true);
@@ -87,18 +87,18 @@ describeWithRedis.each(RUNTIMES)("with more calls under way than %s takes", (run
     expect((await http1(server.url, "/healthz")).status).toBe(200);
     expect((await http1(server.url, "/metrics")).status).toBe(200);
     proxy.allow(Number.POSITIVE_INFINITY);
-    await waitFor("what was taken is answered", () => answered.length === MAX_CALLS + 176);
+    await waitFor("the accepted calls are finished", () => answered.length === MAX_CALLS + 176);
     expect(answered.slice(176).map(({ status }) => status)).toEqual(Array(MAX_CALLS).fill(200));
-    // While Redis is held back, the service is not ready: a check waits for two seconds at most.
+    // While Redis is blocked, the service is not ready: a check waits for two seconds at most.
     await waitFor("it is ready", async () => (await http1(server.url, "/readyz")).status === 200);
     const checked = await http1(server.url, "/grpc.health.v1.Health/Check", post("application/json", "{}"));
     expect(checked.json()).toEqual({ status: "SERVING" });
     const again = begin(MAX_CALLS, '{"userGroupId":"a"}');
-    await waitFor("as many are answered again", () => again.length === MAX_CALLS);
+    await waitFor("as many calls succeed again", () => again.length === MAX_CALLS);
     expect(new Set(again.map(({ status }) => status))).toEqual(new Set([200]));
   });
 
-  it("keeps no places for bodies that do not come", async () => {
+  it("reserves no capacity for bodies that do not arrive", async () => {
     const before = sessions.length;
     begin(MAX_CALLS + 1, undefined);
     const waiting = sessions.splice(before);
