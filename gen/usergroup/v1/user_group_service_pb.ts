@@ -197,7 +197,7 @@ export type RotateUserGroupTokenRequest = Message<"usergroup.v1.RotateUserGroupT
   /**
    * Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
    * last 24 hours, this call does not rotate again. It returns the group with the token of the
-   * first call. Fails with ABORTED (TOKEN_REPLACED) if that token was replaced later.
+   * first call. Fails with ABORTED (TOKEN_REPLACED) if another call has replaced that token since.
    *
    * @generated from field: string request_id = 4;
    */

@@ -87,8 +87,8 @@ export type UserGroupInfo = Message<"usergroup.admin.v1.UserGroupInfo"> & {
   tokenCreateTime?: Timestamp | undefined;
 
   /**
-   * Time at which a rotation, a revocation or an import last replaced the token, in the sense of
-   * `token_create_time`. Unset if the group has its first token.
+   * Time of the last rotation, revocation or import that replaced the token. For an import, its
+   * `snapshot_time`. Unset if the group has its first token.
    *
    * @generated from field: google.protobuf.Timestamp last_rotation_time = 10;
    */

@@ -301,7 +301,7 @@ type RotateUserGroupTokenRequest struct {
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	// Makes a retry safe (https://google.aip.dev/155). If a call with the same id succeeded in the
 	// last 24 hours, this call does not rotate again. It returns the group with the token of the
-	// first call. Fails with ABORTED (TOKEN_REPLACED) if that token was replaced later.
+	// first call. Fails with ABORTED (TOKEN_REPLACED) if another call has replaced that token since.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

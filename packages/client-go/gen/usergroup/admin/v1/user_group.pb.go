@@ -110,8 +110,8 @@ type UserGroupInfo struct {
 	// Time of the creation of the current token. For an imported token, the `snapshot_time` of the
 	// import.
 	TokenCreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=token_create_time,json=tokenCreateTime,proto3" json:"token_create_time,omitempty"`
-	// Time at which a rotation, a revocation or an import last replaced the token, in the sense of
-	// `token_create_time`. Unset if the group has its first token.
+	// Time of the last rotation, revocation or import that replaced the token. For an import, its
+	// `snapshot_time`. Unset if the group has its first token.
 	LastRotationTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_rotation_time,json=lastRotationTime,proto3" json:"last_rotation_time,omitempty"`
 	// End of the grace period of the previous token. Unset if the previous token is not valid.
 	GraceExpireTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=grace_expire_time,json=graceExpireTime,proto3" json:"grace_expire_time,omitempty"`

@@ -88,8 +88,8 @@ class UserGroupInfo(Message[_UserGroupInfoFields]):
             optional google.protobuf.Timestamp token_create_time = 9;
             ```
         last_rotation_time:
-            Time at which a rotation, a revocation or an import last replaced the token, in the sense of
-            `token_create_time`. Unset if the group has its first token.
+            Time of the last rotation, revocation or import that replaced the token. For an import, its
+            `snapshot_time`. Unset if the group has its first token.
 
             ```proto
             optional google.protobuf.Timestamp last_rotation_time = 10;
