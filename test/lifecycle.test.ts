@@ -168,7 +168,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
       await expect(call).rejects.toThrow();
       await ended;
       const late = server.log().find(({ msg }) => msg === "not closed in time");
-      expect(late).toMatchObject({ failed: ["requests under way"] });
+      expect(late).toMatchObject({ failed: ["calls in flight"] });
     },
   );
 

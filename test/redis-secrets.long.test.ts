@@ -24,13 +24,13 @@ const tell = (nodes: readonly Pick<TestRedis, "port">[], [command, ...args]: rea
   Promise.all(nodes.map((node) => ask(node, command, ...args)));
 
 /** How often a setting's file was used, or not. */
-const told = (server: TestServer, setting: string, msg: "are used" | "held before") =>
+const told = (server: TestServer, setting: string, msg: "are used" | "previous content") =>
   server.log().filter((line) => line.msg.endsWith(msg) && (line["settings"] as string[]).includes(setting)).length;
 
 /** Waits until a setting's file, which has changed, is used or not. */
 async function whenTold(
   server: TestServer,
-  [setting, msg]: readonly [string, "are used" | "held before"],
+  [setting, msg]: readonly [string, "are used" | "previous content"],
   change: () => unknown,
 ): Promise<void> {
   const before = told(server, setting, msg);
@@ -54,8 +54,8 @@ async function usedAgain(server: TestServer): Promise<void> {
 async function changePassword(server: TestServer, nodes: readonly TestRedis[], swap: (text: string) => void) {
   const setting = "REDIS_PASSWORD_FILE";
   await useAll(server);
-  await whenTold(server, [setting, "held before"], () => swap(AFTER ?? ""));
-  const [refusal] = server.log().filter(({ msg }) => msg.endsWith("held before"));
+  await whenTold(server, [setting, "previous content"], () => swap(AFTER ?? ""));
+  const [refusal] = server.log().filter(({ msg }) => msg.endsWith("previous content"));
   expect(refusal?.["error"]).toMatch(/WRONGPASS/);
   await useAll(server);
   await whenTold(server, [setting, "are used"], () => tell(nodes, alsoAfter));
@@ -128,8 +128,8 @@ describeWithRedis("a password of Redis in a file is changed without a restart", 
       mounted.swap({ password: AFTER ?? "", admin: another }),
     );
     expect(await adminOf(server.url, another).getCaller({})).toMatchObject({ role: "root" });
-    await waitFor("Redis was asked", () => told(server, "REDIS_PASSWORD_FILE", "held before") > 0);
-    const [silence] = server.log().filter(({ msg }) => msg.endsWith("held before"));
+    await waitFor("Redis was asked", () => told(server, "REDIS_PASSWORD_FILE", "previous content") > 0);
+    const [silence] = server.log().filter(({ msg }) => msg.endsWith("previous content"));
     expect(silence?.["error"]).toMatch(/no answer to the new password/);
     redis.thaw();
     await waitFor("it is used", () => told(server, "REDIS_PASSWORD_FILE", "are used") > 0);
@@ -155,7 +155,7 @@ describeWithRedis("the authorities of Redis in a file are changed without a rest
     const server = await newServer({ redisUrl: `rediss://127.0.0.1:${port}`, env });
     await useAll(server);
     const setting = "REDIS_CA_FILE";
-    await whenTold(server, [setting, "held before"], () => mounted.swap({ ca: "no certificate" }));
+    await whenTold(server, [setting, "previous content"], () => mounted.swap({ ca: "no certificate" }));
     await whenTold(server, [setting, "are used"], () => mounted.swap({ ca: theirs.ca.cert + others.ca.cert }));
     await tell([redis], ["CONFIG", "SET", ...files(others)]);
     await tell([redis], endConnections);

@@ -45,7 +45,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped unde
     };
     const server = await newServer({ runtime, redisUrl: redis.url, env, ...denoFlags(runtime, mounted.folder) });
     const told = (msg: string) => server.log().filter((line) => line.msg.endsWith(msg)).length;
-    const whenAll = async (msg: "are used" | "held before", change: () => void) => {
+    const whenAll = async (msg: "are used" | "previous content", change: () => void) => {
       const count = told(msg) + WORKERS;
       change();
       await waitFor(`all workers have told that they ${msg}`, () => told(msg) >= count);
@@ -57,7 +57,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped unde
     load.token = after;
     await load.some();
     await whenAll("are used", () => mounted.swap({ api: `acme=${after}` }));
-    await whenAll("held before", () => mounted.swap({ api: `acme=${after},acme=${after}` }));
+    await whenAll("previous content", () => mounted.swap({ api: `acme=${after},acme=${after}` }));
     await whenAll("are used", () => mounted.swap({ api: `acme=${after}` }));
 
     const [second, third, fourth] = ["second", "third", "fourth"].map((name) =>
@@ -74,30 +74,30 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped unde
         writeFileSync(mounted.pathOf(name), text.slice(0, length));
         await pause(700);
       }
-      if (name === "cert") await waitFor("it does not fit", () => told("held before") >= 2 * WORKERS);
+      if (name === "cert") await waitFor("it does not fit", () => told("previous content") >= 2 * WORKERS);
       expect(await shownBy(server.url, ca)).toMatch(name === "cert" ? /^second/ : /^(second|third)/);
     }
     await waitFor("it fits", async () => (await shownBy(server.url, ca)) === `third-${runtime}`);
     // By links of their own, one after the other, and the key first.
     for (const name of ["certKey", "cert"] as const) {
-      const refused = told("held before");
+      const refused = told("previous content");
       symlinkSync((name === "cert" ? fourth?.certFile : fourth?.keyFile) ?? "", `${mounted.pathOf(name)}-link`);
       renameSync(`${mounted.pathOf(name)}-link`, mounted.pathOf(name));
-      if (name === "certKey") await waitFor("it does not fit", () => told("held before") >= refused + WORKERS);
+      if (name === "certKey") await waitFor("it does not fit", () => told("previous content") >= refused + WORKERS);
       else await waitFor("it fits", async () => (await shownBy(server.url, ca)) === `fourth-${runtime}`);
     }
 
-    await whenAll("held before", () => mounted.swap({ keys: `${NEW}\n${OLD}` }));
+    await whenAll("previous content", () => mounted.swap({ keys: `${NEW}\n${OLD}` }));
     await whenAll("are used", () => mounted.swap({ keys: `${OLD}\n${NEW}` }));
     await whenAll("are used", () => mounted.swap({ keys: `${NEW}\n${OLD}` }));
-    await whenAll("held before", () => mounted.swap({ keys: NEW }));
+    await whenAll("previous content", () => mounted.swap({ keys: NEW }));
 
-    await whenAll("held before", () => mounted.swap({ password: "password-after" }));
+    await whenAll("previous content", () => mounted.swap({ password: "password-after" }));
     await operator.call("ACL", "SETUSER", "default", ">password-after");
     await whenAll("are used", () => {});
     await operator.call("ACL", "SETUSER", "default", "<password-before");
     await load.some();
-    await whenAll("held before", () => rmSync(mounted.pathOf("api")));
+    await whenAll("previous content", () => rmSync(mounted.pathOf("api")));
     await whenAll("are used", () => {
       writeFileSync(mounted.pathOf("api-new"), `acme=${after}`);
       renameSync(mounted.pathOf("api-new"), mounted.pathOf("api"));

@@ -49,7 +49,7 @@ describe("a supervisor", () => {
 
   it("gives up when workers crash before they listen, again and again", async () => {
     const { forked, supervised } = supervisor(["crash"]);
-    await expect(supervised.start()).rejects.toThrow("workers end before they listen (exit code 3)");
+    await expect(supervised.start()).rejects.toThrow("workers exit before they listen (exit code 3)");
     expect(forked.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null)).toEqual([]);
   });
 });
@@ -68,7 +68,10 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     process.kill(victim, "SIGKILL");
     await waitFor("they listen", () => server.says("listening").length === 1);
     expect(server.says("listening")[0]).toMatchObject({ workers: 3, url: expect.stringContaining("http://") });
-    expect(server.says("a worker ended; starting another")[0]).toMatchObject({ worker_pid: victim, signal: "SIGKILL" });
+    expect(server.says("a worker exited; the supervisor starts another")[0]).toMatchObject({
+      worker_pid: victim,
+      signal: "SIGKILL",
+    });
     expect(server.workers()).toHaveLength(3);
     server.signal("SIGTERM");
     expect(await server.exited()).toBe(0);
@@ -98,7 +101,7 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     await waitFor("they end", () => server.says("closed").length >= 2);
     process.kill(pids[0] as number, "SIGKILL");
     expect(await server.exited()).toBe(0);
-    expect(server.says("a worker ended; starting another")).toEqual([]);
+    expect(server.says("a worker exited; the supervisor starts another")).toEqual([]);
     for (const pid of pids) await waitUntilGone(pid);
   });
 

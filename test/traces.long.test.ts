@@ -102,7 +102,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     expect(causes()[0]?.["error"]).toMatch(/certificate|issuer/i);
     mounted.swap(files(others));
     await waitFor("all files are used", () => {
-      const used = server.log().filter(({ msg }) => msg.endsWith("and are used"));
+      const used = server.log().filter(({ msg }) => msg === "changed files of settings are used");
       return used.flatMap((line) => line["settings"]).length === 3;
     });
     expect(collector.spans()).toHaveLength(came);

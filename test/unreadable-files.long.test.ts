@@ -45,7 +45,7 @@ async function startWith({ folder, files }: ReturnType<typeof newFiles>, runtime
     isRootValid: (token: string) => succeeds(adminOf(server.url, token).listEnvironments({})),
     isRefused: async () => {
       await waitFor("the metric is 0", async () => (await isTaken("ADMIN_TOKEN_FILE")) === 0);
-      const warned = server.log().filter(({ level, msg }) => level === "warn" && msg.startsWith("files of settings"));
+      const warned = server.log().filter(({ level, msg }) => level === "warn" && msg.includes("files of settings"));
       return String(warned.at(-1)?.["error"]);
     },
   };

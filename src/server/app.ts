@@ -32,7 +32,7 @@ import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "../rpc/observ
 import { observeRefusals } from "../rpc/refusal-errors.ts";
 import { type RouteDeps, routes } from "../rpc/routes.ts";
 
-/** What the service depends on. */
+/** The dependencies of the service. */
 interface AppDeps
   extends RouteDeps,
     Authentication,
@@ -40,40 +40,39 @@ interface AppDeps
   readonly authenticator: ApiTokens;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Undefined: nothing is traced. */
+  /** Undefined: tracing is off. */
   readonly traces: Traces | undefined;
   readonly unknownCallers: UnknownCallers;
   readonly confirmMissing: () => Promise<void>;
   /** Whether the console is served. */
   readonly console: boolean;
-  /** Aborts when the service begins to shut down; streams then end. */
+  /** Aborts when a shutdown begins. Streams then end. */
   readonly shutdownSignal: AbortSignal;
 }
 
-/** What the transport serves, without a port. */
+/** The options of the two ports. */
 export interface App {
   readonly service: ServeOptions;
-  /** What is served on `METRICS_PORT`. */
+  /** The options of `METRICS_PORT`. */
   readonly operations: ServeOptions;
 }
 
-/** What instrumented pages send with every call (https://www.w3.org/TR/trace-context/). */
+/** Headers that instrumented pages send with every call (https://www.w3.org/TR/trace-context/). */
 const TRACE_HEADERS = ["traceparent", "tracestate"];
 
-/** JSON requests that are not valid UTF-8 are refused; by default invalid bytes would be replaced. */
+/** Rejects JSON requests that are not valid UTF-8. The default decoder would replace invalid bytes. */
 const JSON_OPTIONS: object = { textDecoder: new TextDecoder("utf-8", { fatal: true }) };
 
 /** Assembles the service. */
 export function createApp(deps: AppDeps): App {
   const { logger, metrics, sessions, shutdownSignal } = deps;
-  // Their counters start at zero.
+  // The counters start at zero.
   for (const method of ACCESS.keys())
     for (const protocol of ["grpc", "grpc-web", "connect"]) metrics.calls.add(method, protocol);
   const { health, ready, exposition } = operations(deps);
   const isCredential = credentialCheck(deps.authenticator);
 
-  // The RPCs are served at their own paths: rpc/routes.ts has their handlers, and rpc/access.ts says who may call them.
-  // Beside them are these endpoints. Callers need an API token.
+  // rpc/routes.ts has the RPCs, and rpc/access.ts their access rules. These endpoints also need an API token.
   const callerEndpoints = new Map<string, Endpoint>();
   const callerPaths = {
     "/api/user": userEndpoint(),
@@ -85,9 +84,9 @@ export function createApp(deps: AppDeps): App {
     callerEndpoints.set(path, endpoint).set(`${path}/`, endpoint);
     for (const { rpc } of endpoint.methods.values()) if (rpc) metrics.calls.add(rpc, "rest");
   }
-  // Whoever writes a caller reads these pages, and needs none.
+  // These pages need no token. Developers of clients read them.
   if (deps.docs) for (const [path, endpoint] of Object.entries(docsEndpoints())) callerEndpoints.set(path, endpoint);
-  // Operators need none either. These endpoints may have a port of their own: METRICS_PORT.
+  // Endpoints for operators. They need no token, and move to METRICS_PORT if it is set.
   const operatorEndpoints = new Map([
     ["/healthz", health],
     ["/readyz", ready],
@@ -128,7 +127,7 @@ export function createApp(deps: AppDeps): App {
       responseHeaders: [REQUEST_ID_HEADER, "retry-after", ...LIMIT_HEADERS],
     },
   };
-  // The console calls the port that it came from: a page may call no other, and needs no CORS for this one.
+  // The console calls the RPCs on its own port, which needs no CORS.
   const operatorPort = {
     ...common,
     ...(deps.console ? calls : { routes: () => {}, limits }),

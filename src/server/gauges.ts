@@ -11,11 +11,11 @@ import { memoryOf, type NodeMemory } from "../store/connection/memory.ts";
 import type { TokenCipher } from "../store/encryption.ts";
 import type { StoreIdentity } from "../store/identity.ts";
 
-/** What the gauges are read from. */
+/** The sources of the gauges. */
 interface GaugeSources {
-  /** Those that are in use. */
+  /** Returns the settings in use. */
   readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "redisUrl" | "tls">;
-  /** A client whose timeout is shorter than that of a scrape. */
+  /** A client with a shorter timeout than a scrape. */
   readonly client: StoreClient;
   /** Undefined: the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;
@@ -24,7 +24,7 @@ interface GaugeSources {
   readonly readiness: Pick<Readiness, "is">;
 }
 
-/** How long the memory of Redis is reused, in milliseconds. Metrics may be open to everybody, and INFO costs more than a read. */
+/** How long the memory usage of Redis is cached, in milliseconds. Metrics may be public, and INFO is expensive. */
 const MEMORY_KEPT_MS = 5000;
 
 /** Adds the gauges of expiry times (API tokens, certificates), of the keys in use, and of Redis. */
@@ -32,7 +32,7 @@ export function addGauges(
   metrics: Metrics,
   { settings, client, identity, cipher, issued, readiness }: GaugeSources,
 ): void {
-  // Without METRICS_PORT unauthenticated clients read the metrics. They must not learn about customers or machines.
+  // Without METRICS_PORT, unauthenticated clients can read the metrics. They must not see names of customers or machines.
   const isOpen = () => settings().metricsPort === undefined;
   metrics.gauge({
     name: "ugs_api_token_expire_time_seconds",

@@ -5,7 +5,7 @@ import { Lifecycle } from "./lifecycle.ts";
 const hang = () => new Promise<void>(() => {});
 
 describe("the lifecycle", () => {
-  it("closes what was opened last first, each after the one before", async () => {
+  it("closes resources one after another, in reverse order of their opening", async () => {
     const lifecycle = new Lifecycle();
     const seen: string[] = [];
     lifecycle.onClose("a", () => seen.push("a"));
@@ -19,7 +19,7 @@ describe("the lifecycle", () => {
     expect(seen).toEqual(["c", "b begins", "b ends", "a"]);
   });
 
-  it("closes once, however often it is asked to", async () => {
+  it("closes each resource only once", async () => {
     const lifecycle = new Lifecycle();
     let closed = 0;
     lifecycle.onClose("a", () => closed++);
@@ -28,7 +28,7 @@ describe("the lifecycle", () => {
     expect(closed).toBe(1);
   });
 
-  it("says from the first moment on that it is closing", () => {
+  it("is closing from the call of close on", () => {
     const lifecycle = new Lifecycle();
     let seen: boolean | undefined;
     lifecycle.onClose("a", () => {
@@ -40,7 +40,7 @@ describe("the lifecycle", () => {
     return closing.then(() => expect(seen).toBe(true));
   });
 
-  it("says so for as long as it is told to, before it closes anything", async () => {
+  it("is closing for the delay before it closes the first resource", async () => {
     const lifecycle = new Lifecycle();
     let isClosed = false;
     lifecycle.onClose("a", () => {
@@ -53,7 +53,7 @@ describe("the lifecycle", () => {
     expect(isClosed).toBe(true);
   });
 
-  it("names what fails to close, and closes the others", async () => {
+  it("names the resources that fail to close, and closes the others", async () => {
     const lifecycle = new Lifecycle();
     const seen: string[] = [];
     lifecycle.onClose("first", () => seen.push("first"));
@@ -68,7 +68,7 @@ describe("the lifecycle", () => {
     expect(seen).toEqual(["first"]);
   });
 
-  it("gives up what hangs at the one deadline, and still asks the others to close", async () => {
+  it("abandons a hanging resource at the timeout, and still closes the others", async () => {
     const lifecycle = new Lifecycle();
     const seen: string[] = [];
     lifecycle.onClose("first", async () => {
@@ -81,5 +81,5 @@ describe("the lifecycle", () => {
     expect(seen).toEqual(["first"]);
   });
 
-  it("closes nothing when nothing is open", async () => expect(await new Lifecycle().close(0)).toEqual([]));
+  it("closes without resources", async () => expect(await new Lifecycle().close(0)).toEqual([]));
 });

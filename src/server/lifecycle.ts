@@ -1,8 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 
 /**
- * Resolves when the process is asked to stop: by a signal, and a worker also by the end of its supervisor. The listeners stay
- * for the life of the process: under npm, one Ctrl-C arrives as two signals, because both the terminal and npm send it.
+ * Resolves when the process receives a stop signal, or when the supervisor of a worker exits. The listeners are never removed:
+ * under npm, one Ctrl-C arrives as two signals, one from the terminal and one from npm.
  */
 export function stopRequested(isWorker: boolean): Promise<undefined> {
   return new Promise((resolve) => {
@@ -11,25 +11,25 @@ export function stopRequested(isWorker: boolean): Promise<undefined> {
   });
 }
 
-/** Work of Node's thread pool, as `getActiveResourcesInfo` names it: files and host names. */
+/** File and DNS work in the thread pool of Node, as `getActiveResourcesInfo` names it. */
 const IN_THREADS = /^(?:FSReq|CloseReq|GetAddrInfoReq|GetNameInfoReq)/;
 
 /**
- * Ends this process, even if a thread hangs in the file system or in a host name lookup. `process.exit` of Node waits for
- * such threads, so a signal ends the process then. Deno's does not wait.
+ * Ends this process, even if a thread hangs in the file system or in a DNS lookup. In Node, `process.exit` waits for such
+ * threads, so this function uses a signal. In Deno, it does not wait.
  */
 export async function endProcess(): Promise<void> {
   const isInThreads = () => process.getActiveResourcesInfo().some((name) => IN_THREADS.test(name));
-  // On a busy machine, a thread's work may be done before the event loop sees it. These pauses give the loop its turns.
+  // A thread may have finished before the event loop notices. The pauses let the event loop run.
   for (let turn = 0; turn < 5 && isInThreads(); turn++) await pause(100, undefined, { ref: false });
   if ("Deno" in globalThis || !isInThreads()) process.exit();
   process.removeAllListeners("SIGTERM");
   process.kill(process.pid, process.exitCode ? "SIGKILL" : "SIGTERM");
-  // The first process of a container cannot end itself by a signal.
+  // The first process of a container ignores its own signals.
   process.abort();
 }
 
-/** Called with each closer that failed. */
+/** Called with each closer that fails. */
 export type CloseFailure = (name: string, error: unknown) => void;
 
 /** See `Lifecycle.close`. */
@@ -48,21 +48,21 @@ export class Lifecycle {
     this.#closers.push({ name, close });
   }
 
-  /** Whether closing has begun, so that the process should get no new work. */
+  /** Whether closing has begun. The process should then receive no new work. */
   get isClosing(): boolean {
     return this.#closing !== undefined;
   }
 
   /**
-   * Closes everything once, within one deadline for all.
+   * Closes all resources within one timeout. Further calls return the same promise.
    *
-   * @param timeoutMs in milliseconds; resources not closed by then are abandoned
+   * @param timeoutMs in milliseconds. Resources that are still open are then abandoned
    * @param onFailure called with each closer that fails, and its error
-   * @param delayMs how long `isClosing` is true before the first resource is closed, in milliseconds
-   * @returns the names of the resources that failed to close or were abandoned
+   * @param delayMs the time between `isClosing` and the first closer, in milliseconds
+   * @returns the names of the resources that could not be closed
    */
   close(timeoutMs: number, { onFailure, delayMs = 0 }: CloseOptions = {}): Promise<readonly string[]> {
-    // Starts after `isClosing` is set, because closers may read it.
+    // Closers may read `isClosing`, so it is set first.
     this.#closing ??= pause(delayMs).then(() => this.#closeAll(timeoutMs, onFailure));
     return this.#closing;
   }
@@ -82,7 +82,7 @@ export class Lifecycle {
   }
 }
 
-/** Waits until a resource is closed, for so many milliseconds; with 0 or less, for one turn of the event loop. */
+/** Waits for a closer, in milliseconds. With 0 or less, it waits for one turn of the event loop. @throws Error after it */
 async function within(ms: number, closed: Promise<unknown>): Promise<void> {
   await new Promise((resolve, reject) => {
     const late = () => reject(new Error("not closed before the shutdown timeout"));

@@ -31,7 +31,7 @@ export function generateTokens({ redisUrl, apiTokens, adminTokens }: Config, has
   };
 }
 
-/** Opens the authentication of issued API tokens, and the subscription to revocations by other workers. */
+/** Opens the authentication of issued API tokens. Subscribes to the revocations of other workers. */
 export function openIssuedTokens(
   { redisUrl, apiTokenCacheMs }: Config,
   { client, audit, lifecycle, logger }: OpenDeps,
@@ -61,23 +61,22 @@ export function openIssuedTokens(
     ...{ store: apiTokenStore, uses, cacheMs: apiTokenCacheMs },
     confirmMissing: () => client.confirmMissing(),
   });
-  // The embedded store serves this process alone.
+  // No other process uses the embedded store.
   if (redisUrl !== undefined) lifecycle.onClose("subscription to revocations", followRevocations(client, listener));
   return { issued, listener };
 }
 
 const REFUSED =
-  "Redis does not let its user subscribe to the channel ug:revoked, or publish there: revoked API tokens and changes of signing keys, also with end_sessions, reach the other workers within API_TOKEN_CACHE, not at once. Run at every node of Redis: ACL SETUSER NAME &ug:revoked +subscribe +publish";
+  "The Redis user may not subscribe or publish to the channel ug:revoked. Other workers therefore notice revoked API tokens and changed signing keys only within API_TOKEN_CACHE. Run on every Redis node: ACL SETUSER NAME &ug:revoked +subscribe +publish";
 
-/** How many hexadecimal digits name a static API token without a name: enough that no two of a service are alike. */
+/** The length of the digest in the id of a static API token without a name, in hexadecimal digits. */
 const STATIC_ID_DIGITS = 10;
 
 /**
- * The API tokens of the settings. One without a name is called by a digest of its token, so that it keeps its id wherever
- * it stands among the others. The digest is keyed: a plain one in logs and events would let their readers check what they
- * guess of a weak token.
+ * The API tokens of the settings. The id of a token without a name is a digest of the token, so it does not depend on the order
+ * of the tokens. The digest has a key, because readers of the log could guess a weak token and check it with a plain digest.
  *
- * @param secret of a key of the ring: the last one, which changes least
+ * @param secret the key of the digest: the secret of a key in `TOKEN_KEYS`
  */
 export async function staticTokens(
   { adminTokens, apiTokens }: TokenSettings,

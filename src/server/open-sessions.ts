@@ -9,22 +9,22 @@ import type { GroupDeps } from "../store/groups/group-record.ts";
 import { redisSigningKeys } from "../store/secret-keys/signing-keys.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
-/** Addresses that no other machine reaches. */
+/** Addresses that other machines cannot reach. */
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/i;
 
-/** Whether a setting `HOST` lets this machine alone connect. */
+/** Whether only this machine can connect to a `HOST`. */
 export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host);
 }
 
-/** What sessions and the authentication of API tokens are opened with. */
+/** The dependencies of sessions and of API token authentication. */
 export interface OpenDeps extends GroupDeps {
   readonly environments: Pick<EnvironmentStore, "find">;
   readonly lifecycle: Lifecycle;
   readonly logger: Logger;
 }
 
-/** Opens what makes and checks viewer sessions. */
+/** Opens viewer sessions and their signing keys. */
 export function openSessions(
   { publicUrl, host, viewerSessionMaxMs, apiTokenCacheMs }: Config,
   { client, cipher, audit, environments, lifecycle, logger }: OpenDeps,
@@ -34,7 +34,10 @@ export function openSessions(
     store: redisSigningKeys({ client, cipher, audit, environments }),
     unsubscribedMs: apiTokenCacheMs,
     onOverdue: (error) =>
-      logger.warn(errorFields(error), "signing keys could not be changed though it is time; it is tried again"),
+      logger.warn(
+        errorFields(error),
+        "signing keys are due for a change that failed; the service tries again within a minute",
+      ),
   });
   lifecycle.onClose("signing keys", () => signingKeys.close());
   const sessions = new ViewerSessions({
@@ -45,7 +48,7 @@ export function openSessions(
   return {
     sessions,
     signingKeys,
-    /** Is told where the service listens, which is where it is reached unless that is set. */
+    /** Sets the URL that the service listens on. It is the public URL if `PUBLIC_URL` is unset. */
     listensAt(url: string): void {
       listenUrl = url.replace(/\/$/, "");
     },

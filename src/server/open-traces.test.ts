@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { lossReporter } from "./open-traces.ts";
 
-it("warns of lost spans once for each cause, and counts all", () => {
+it("counts all lost spans, and warns once per cause", () => {
   const warned: object[] = [];
   let counted = 0;
   const logger = { warn: (fields: object) => void warned.push(fields) };

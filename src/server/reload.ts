@@ -10,10 +10,10 @@ import { checkTokenKeys } from "../store/secret-keys/ring.ts";
 import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
 import { explainStartFailure } from "./start-messages.ts";
 
-/** Has a part of the service use settings whose files have changed; throws when it cannot. */
+/** Makes a part of the service use settings whose files have changed. Rejects if it cannot. */
 export type Reload = (config: Config, changed: ReadonlySet<FileSetting>) => Promise<void>;
 
-/** Watches the files of the settings, and counts and logs what becomes of those that change. */
+/** Watches the files of settings. Logs each change, and counts it in the metrics. */
 export function watchFiles(
   config: Config,
   { use, logger, metrics }: { readonly use: Reload; readonly logger: Logger; readonly metrics: Metrics },
@@ -24,16 +24,16 @@ export function watchFiles(
     states.set(setting, { isUsed, time: isUsed || !before ? Date.now() / 1000 : before.time });
   };
   for (const { setting } of config.files) note(setting, true);
-  // Of several workers the lowest value is shown: that of one that is behind.
+  // With several workers, the metric shows the worker that is behind.
   metrics.gauge({
     name: "ugs_config_last_reload_successful",
-    help: "Whether what the file of a setting holds is in use: 1, or 0, by setting",
+    help: "1 if the content of the file of a setting is in use, otherwise 0",
     ofWorkers: "min",
     read: () => [...states].map(([setting, { isUsed }]) => ({ labels: { setting }, value: Number(isUsed) })),
   });
   metrics.gauge({
     name: "ugs_config_last_reload_success_timestamp_seconds",
-    help: "Since when a content of the file of a setting is in use, by setting, since 1970",
+    help: "Time since which the content of the file of a setting is in use, in seconds since 1970",
     ofWorkers: "min",
     read: () => [...states].map(([setting, { time }]) => ({ labels: { setting }, value: time })),
   });
@@ -42,11 +42,11 @@ export function watchFiles(
     onResult(changed, error) {
       const settings = [...changed];
       for (const setting of settings) note(setting, error === undefined);
-      if (error === undefined) return logger.info({ settings }, "the files of settings have changed, and are used");
+      if (error === undefined) return logger.info({ settings }, "changed files of settings are used");
       const fault = error instanceof ConfigError ? error.faults.join("; ") : explainStartFailure(error);
       logger.warn(
         { settings, error: fault },
-        "files of settings cannot be used; the service keeps what they held before",
+        "changed files of settings cannot be used; the service keeps their previous content",
       );
     },
   });
@@ -55,11 +55,11 @@ export function watchFiles(
 }
 
 /**
- * Requires that a ring of keys can take the place of another while both are in use: workers do not change theirs at the same
- * instant, and each has to decrypt what the others encrypt.
+ * Requires that one ring of keys can replace another while both are in use. Workers do not change their rings at the same
+ * time, and each worker must decrypt the tokens of the others.
  *
- * @param redis undefined: the embedded store, whose tokens may be encrypted under any key
- * @throws StoreMisconfigured; as `checkTokenKeys` and `requireUnneeded`
+ * @param redis undefined for the embedded store, where any key may have encrypted tokens
+ * @throws StoreMisconfigured; errors of `checkTokenKeys` and `requireUnneeded`
  */
 export async function requireSuccessor(
   ring: readonly RingKey[],
@@ -69,16 +69,17 @@ export async function requireSuccessor(
   const has = (keys: readonly RingKey[], id: string | undefined) => keys.some((key) => key.id === id);
   const secrets = new Map(ring.map(({ id, secret }) => [id, secret]));
   const other = next.find(({ id, secret }) => Buffer.compare(secrets.get(id) ?? secret, secret) !== 0);
-  if (other) throw new StoreMisconfigured(`TOKEN_KEYS holds another key ${other.id}: give a new key an id of its own`);
+  if (other)
+    throw new StoreMisconfigured(`TOKEN_KEYS has a different key with the id ${other.id}: give the new key another id`);
   const first = next[0]?.id;
   if (!has(ring, first)) {
     throw new StoreMisconfigured(
-      `the first key of TOKEN_KEYS, ${first}, is new: other workers could not read what it encrypts. Put it behind the others, and first once every worker has it`,
+      `the first key of TOKEN_KEYS, ${first}, is new, so other workers cannot decrypt its tokens. Put it last. When every worker has it, put it first`,
     );
   }
   const lost = ring.map(({ id }) => id).filter((id) => !has(next, id));
   if (!redis ? lost.length > 0 : !has(next, ring[0]?.id)) {
-    throw new StoreMisconfigured(`TOKEN_KEYS lacks ${lost.join(", ")}, which may have encrypted tokens; add it again`);
+    throw new StoreMisconfigured(`TOKEN_KEYS lacks ${lost.join(", ")}, which may have encrypted tokens: add it again`);
   }
   if (redis) await redis.tokenKeys.requireUnneeded(await checkTokenKeys(redis.client, next));
 }

@@ -30,23 +30,23 @@ import { secretsOf } from "./secrets.ts";
 import { Service } from "./service.ts";
 import { announce, endUnusable, type Listening, warnOfSettings } from "./start-messages.ts";
 import { openForks, Supervisor } from "./supervisor.ts";
-import { answer, ask, isReporter, notifySupervisor, worker } from "./worker.ts";
+import { answerMetrics, isReporter, notifySupervisor, requestMetrics, worker } from "./worker.ts";
 
-/** How long the supervisor may take to collect metrics, in milliseconds: a little more than it waits for its workers. */
+/** How long a worker waits for the metrics of all workers, in milliseconds. The supervisor waits less for each worker. */
 const METRICS_TIMEOUT_MS = 6000;
 
-/** How long a check of Redis for `/readyz` and metrics may take, in milliseconds: less than probes and scrapes wait. */
+/** The timeout of a Redis check for `/readyz` and metrics, in milliseconds. Probes and scrapes wait longer. */
 const PROBE_TIMEOUT_MS = 2000;
 
 /** A listening service. */
 interface RunningService extends Omit<Listening, "workers"> {
-  /** Stops accepting connections, finishes the calls in flight and closes everything within the shutdown timeout. */
+  /** Stops accepting connections, finishes the calls in flight, and closes everything within the shutdown timeout. */
   close(): Promise<void>;
 }
 
 /**
- * Opens the service, listens, and announces it. A worker leaves the announcement to its supervisor. If Redis is away, the
- * service listens without it and is not ready: it is announced when Redis has come and holds nothing that it cannot use.
+ * Opens the service, listens, and announces the URL. The supervisor announces the URL of its workers. If Redis does not answer,
+ * the service listens, but is not ready. It announces the URL when Redis has answered and the service can use its data.
  *
  * @throws StoreMisconfigured, or the error of `listen`
  */
@@ -58,13 +58,14 @@ export async function run(config: Config, options: { write?: (line: string) => v
     await requireListenPermission(listen.host, listen.port);
     const started = service.start();
     const isWaiting = await Promise.race([started.then(() => false), pause(WAIT_MS, true, { ref: false })]);
-    // Opened first, so it closes last, and reports the shutdown while the service drains.
+    // Opened first and closed last, so /readyz reports the shutdown while the service drains.
     const metricsUrl = await openMetricsPort(listen, { app, lifecycle });
-    const onConnectionError = (error: Error) => logger.error(errorFields(error), "a connection cannot be accepted");
+    const onConnectionError = (error: Error) =>
+      logger.error(errorFields(error), "the service cannot accept a connection");
     const port = await serveNode(app.service, { ...listen, onConnectionError });
     listensAt(port.url);
     lifecycle.onClose("connections", () => port.destroy());
-    lifecycle.onClose("requests under way", () => port.drain(quietMsOf(config)));
+    lifecycle.onClose("calls in flight", () => port.drain(quietMsOf(config)));
     lifecycle.onClose("streams", endStreams);
     const use: Reload = async (next, changed) => {
       if (next.tls && changed.has("TLS_CERT_FILE")) port.setCertificates(next.tls);
@@ -75,8 +76,8 @@ export async function run(config: Config, options: { write?: (line: string) => v
     const listening = { url: port.url, metricsUrl, development };
     if (worker) {
       logger.debug({ url: port.url }, "worker listening");
-      answer(process, "own metrics", () => metrics.own());
-      // The channel to the supervisor does not keep a worker alive.
+      answerMetrics(process, "own metrics", () => metrics.own());
+      // The channel to the supervisor must not keep a worker alive.
       process.channel?.unref();
       if (isWaiting) notifySupervisor({ kind: "waiting" });
     }
@@ -92,12 +93,12 @@ export async function run(config: Config, options: { write?: (line: string) => v
   }
 }
 
-/** How long a client over HTTP/1.1 has to be silent until a shutdown closes its connection, in milliseconds. */
+/** The idle time after which a shutdown closes an HTTP/1.1 connection, in milliseconds. */
 function quietMsOf({ shutdownTimeoutMs }: Pick<Config, "shutdownTimeoutMs">): number {
   return Math.min(1000, shutdownTimeoutMs / 10);
 }
 
-/** Opens the port for health and metrics, if it is set. @returns its URL */
+/** Opens `METRICS_PORT` if it is set. @returns its URL */
 async function openMetricsPort(
   {
     host,
@@ -128,7 +129,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
   const lifecycle = new Lifecycle();
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const { logger } = log;
-  const metrics = new Metrics(worker && (() => ask(process, "all metrics", METRICS_TIMEOUT_MS)));
+  const metrics = new Metrics(worker && (() => requestMetrics(process, "all metrics", METRICS_TIMEOUT_MS)));
   try {
     const hasConsole = (config.console ?? config.redisUrl === undefined) && (await canServe(CONSOLE, logger));
     const hasDocs = config.docs && (await canServe(DOCS, logger));

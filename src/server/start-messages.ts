@@ -21,7 +21,7 @@ export interface Listening {
   readonly development?: DevelopmentTokens;
 }
 
-/** Announces where the service listens, and how to try it: as plain lines on a terminal, as log lines elsewhere. */
+/** Announces the URL of the service and an example call: as plain lines on a terminal, otherwise as log lines. */
 export function announce({ logger, logUnredacted, print }: Log, listening: Listening): void {
   const { url, metricsUrl, workers, development } = listening;
   const [adminToken] = development?.adminTokens ?? [];
@@ -33,19 +33,19 @@ export function announce({ logger, logUnredacted, print }: Log, listening: Liste
   if (print && (example !== undefined || logger.isLevelEnabled("info"))) {
     const processes = workers === undefined ? "" : ` with ${workers} workers`;
     const operations = metricsUrl === undefined ? "" : `Health and metrics are on ${metricsUrl}\n`;
-    print(`\nServing on ${url}${processes}. Ctrl-C ends it.\n${operations}\n`);
+    print(`\nServing on ${url}${processes}. Ctrl-C stops it.\n${operations}\n`);
     if (example === undefined) return;
     const width = Math.max(...tokens.map(([environment]) => environment.length));
     const rows = tokens.map(([environment, token]) => `  ${environment.padEnd(width)}  ${token}\n`);
-    const admin = adminToken && `\nThe console is on ${consoleUrl} and takes this ADMIN_TOKEN:\n  ${adminToken}\n`;
-    print(`API tokens, made for development, as API_TOKENS is not set:\n${rows.join("")}${admin ?? ""}\n`);
+    const admin = adminToken && `\nThe console is on ${consoleUrl}. Sign in with this ADMIN_TOKEN:\n  ${adminToken}\n`;
+    print(`API_TOKENS is not set. API tokens for development:\n${rows.join("")}${admin ?? ""}\n`);
     print(`Try it:\n\n${example}\n\n`);
     return;
   }
   if (example !== undefined) {
     const admin = adminToken && { admin_token: adminToken, console: consoleUrl };
     const fields = { api_tokens: Object.fromEntries(tokens), ...admin, try: example };
-    logUnredacted(fields, "API_TOKENS is not set: made these for development");
+    logUnredacted(fields, "API_TOKENS is not set: the service generated API tokens for development");
   }
   logger.info(
     { url, ...(metricsUrl !== undefined && { metrics_url: metricsUrl }), ...(workers !== undefined && { workers }) },
@@ -82,13 +82,13 @@ export function warnOfSettings(
     );
 }
 
-/** A curl command to paste into a shell. */
+/** A curl command for a shell. */
 function curl(url: string, token: string): string {
   const insecure = url.startsWith("https:") ? "-k " : "";
   return `curl ${insecure}'${url}/api/user?user_group_id=acme&name=Acme' -H 'Authorization: Token ${token}'`;
 }
 
-/** Writes the answer to a command line and sets the exit code. @returns whether there was one, so that nothing is to start */
+/** Answers the command line and sets the exit code. @returns false without arguments: the service must start */
 export function answerCommandLine(args: readonly string[]): boolean {
   const answer = answerTo(args);
   if (!answer) return false;
@@ -97,14 +97,14 @@ export function answerCommandLine(args: readonly string[]): boolean {
   return true;
 }
 
-/** How a command line is answered instead of starting the service. */
+/** The answer to a command line. The service then does not start. */
 export interface Answer {
   readonly text: string;
-  /** Of the process; 0: what was asked for is in the text. */
+  /** The exit code of the process. */
   readonly exitCode: 0 | 2;
 }
 
-/** Answers the arguments of the command line; undefined: there are none, so the service starts. */
+/** Answers the arguments of the command line; undefined if there are none. */
 export function answerTo(args: readonly string[]): Answer | undefined {
   const asked = args.map((arg) => KNOWN.get(arg));
   const unknown = asked.indexOf(undefined);
@@ -120,25 +120,29 @@ const KNOWN: ReadonlyMap<string, () => string> = new Map([
   ["-v", () => packageJson.version],
 ]);
 
-/** Of the argument only what cannot be a part of a secret is repeated. */
+/** Repeats only the part of the argument that cannot be a part of a secret. */
 function refusal(index: number, arg: string): string {
   const [name] = /^[a-z_-]{0,30}/i.exec(arg) ?? [];
   const shown = name ? ` (${name})` : "";
-  return `argument ${index + 1}${shown} is unknown: settings are variables of the environment, such as PORT=8080 before the command; --help lists them`;
+  return `argument ${index + 1}${shown} is unknown: settings are environment variables, such as PORT=8080 before the command; --help lists them`;
 }
 
-/** How wide the words of a setting are in the help, in characters: what the terminal leaves, within these bounds. */
-const WORDS_WIDTH = { least: 40, most: 80 };
+/** The minimum and maximum width of descriptions in the help, in characters. The terminal determines the width. */
+const DESCRIPTION_WIDTH = { least: 40, most: 80 };
 
 function help(): string {
-  const rows = Object.entries(SETTINGS).map(([name, [, , words, byDefault = ""]]) => ({ name, byDefault, words }));
+  const rows = Object.entries(SETTINGS).map(([name, [, , description, byDefault = ""]]) => ({
+    name,
+    byDefault,
+    description,
+  }));
   const widthOf = (column: "name" | "byDefault") => Math.max(...rows.map((row) => row[column].length));
   const [nameWidth, defaultWidth] = [widthOf("name"), widthOf("byDefault")];
   const indent = nameWidth + defaultWidth + 6;
   const { columns: terminalWidth = Number.POSITIVE_INFINITY } = process.stdout;
-  const width = Math.min(Math.max(terminalWidth - indent, WORDS_WIDTH.least), WORDS_WIDTH.most);
-  const lines = rows.map(({ name, byDefault, words }) => {
-    const text = wrapped(plainText(words), width).join(`\n${" ".repeat(indent)}`);
+  const width = Math.min(Math.max(terminalWidth - indent, DESCRIPTION_WIDTH.least), DESCRIPTION_WIDTH.most);
+  const lines = rows.map(({ name, byDefault, description }) => {
+    const text = wrapped(plainText(description), width).join(`\n${" ".repeat(indent)}`);
     return `  ${name.padEnd(nameWidth)}  ${byDefault.padEnd(defaultWidth)}  ${text}`;
   });
   return `User Group Service ${packageJson.version}: user groups and their tokens, over gRPC, gRPC-Web, Connect and REST.
@@ -146,17 +150,17 @@ function help(): string {
 Usage: NAME=VALUE ... node dist/main.js [--help | --version]
        NAME=VALUE ... npm run start:deno
 
-Settings are variables of the environment. Their names, defaults, and what they are:
+Settings are environment variables. Name, default and description:
 
 ${lines.join("\n")}`;
 }
 
-/** A text without the Markdown of code and links. */
+/** Removes the Markdown of code and links. */
 function plainText(markdown: string): string {
   return markdown.replaceAll("`", "").replace(/\[([^\]]+)\]\([^)]+\)/g, "$1");
 }
 
-/** The lines of a text; a word that is longer than the width has a line of its own. */
+/** Wraps a text into lines. A word that is longer than the width gets its own line. */
 function wrapped(text: string, width: number): string[] {
   return (text.match(new RegExp(`(?:\\S{${width},}|.{1,${width}})(?= |$)`, "g")) ?? []).map((line) => line.trim());
 }
@@ -167,11 +171,11 @@ export function explainStartFailure(error: unknown): string {
     return error.message;
   if (error instanceof StoreMisconfigured) return `cannot use Redis: ${error.message}`;
   if (error instanceof StoreUnavailable)
-    return `cannot use Redis: ${(error.cause as Error)?.message}; check REDIS_URL and that Redis runs`;
+    return `cannot use Redis: ${(error.cause as Error)?.message}; check REDIS_URL, and that Redis runs`;
   if (error instanceof TooFewReplicas)
-    return "cannot use Redis: too few replicas confirm changes; check MIN_REPLICAS_ACK and the replicas of REDIS_URL";
+    return "cannot use Redis: too few replicas acknowledge changes; check MIN_REPLICAS_ACK and the replicas of Redis";
   if (error instanceof RecordUnreadable)
-    return `cannot use Redis: ${(error.cause as Error)?.message}; check that REDIS_URL names the Redis of this service, and what else writes to it`;
+    return `cannot use Redis: ${(error.cause as Error)?.message}; check that REDIS_URL is the Redis of this service, and that no other program writes to it`;
   const { syscall } = error as { syscall?: unknown };
   if (syscall === "listen" || syscall === "bind" || syscall === "getaddrinfo")
     return `cannot listen: ${(error as Error).message}; check HOST, PORT and METRICS_PORT`;
@@ -186,9 +190,9 @@ export function reportStartFailure(error: unknown): void {
   else console.error(reason);
 }
 
-/** Ends a process that serves, and can do so no longer, with exit code 1. */
+/** Shuts down a serving process that cannot use Redis, with exit code 1. */
 export function endUnusable(error: Error): void {
   reportStartFailure(error);
-  // As by a signal: what is under way is finished. Deno sends itself none without a permission.
+  // The process finishes its calls in flight, as after a signal. Deno needs a permission to send itself a signal.
   process.emit("SIGTERM", "SIGTERM");
 }

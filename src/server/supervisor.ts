@@ -10,21 +10,28 @@ import { CONSOLE_FILES } from "../rest/pages/console.ts";
 import { DOCS_FILES } from "../rest/pages/docs.ts";
 import { requireListenPermission, requireRunPermission, workerFlags } from "./permissions.ts";
 import { announce, type Listening } from "./start-messages.ts";
-import { answer, ask, type StartMessage, type WorkerStart, WorkersFailed, workerArgument } from "./worker.ts";
+import {
+  answerMetrics,
+  requestMetrics,
+  type StartMessage,
+  type WorkerStart,
+  WorkersFailed,
+  workerArgument,
+} from "./worker.ts";
 
 /** A worker that exits sooner than this after its start is restarted with this delay, in milliseconds. */
 const RESTART_DELAY_MS = 1000;
 
-/** How long a worker may take to exit beyond the shutdown timeout, in milliseconds. */
+/** The time after the shutdown timeout at which the supervisor kills a worker, in milliseconds. */
 const EXIT_SLACK_MS = 2000;
 
-/** How long a worker may take to tell its metrics, in milliseconds. */
+/** How long the supervisor waits for the metrics of a worker, in milliseconds. */
 const METRICS_TIMEOUT_MS = 5000;
 
-/** How many workers may exit without a reason before they listen, until the start fails. */
+/** The maximum number of workers that exit without a reason before they listen. With more, the start fails. */
 const MAX_EXITS_AT_START = 5;
 
-/** How a worker exited, and why it could not start, as it explained. */
+/** The exit of a worker, and its reason if it could not start. */
 interface WorkerExit {
   readonly pid?: number | undefined;
   readonly code?: number | null;
@@ -44,7 +51,7 @@ export class Supervisor {
   readonly #workers = new Set<ChildProcess>();
   /** The workers that serve. */
   readonly #listening = new Set<ChildProcess>();
-  /** Those that wait for Redis before they do. */
+  /** The workers that wait for Redis before they serve. */
   readonly #waiting = new Set<ChildProcess>();
   /** The pending start; undefined once it has succeeded or failed. */
   #start: { readonly resolve: (listening: Listening) => void; readonly reject: (error: Error) => void } | undefined;
@@ -64,8 +71,8 @@ export class Supervisor {
   /**
    * Starts the workers and resolves when all of them listen.
    *
-   * @throws WorkersFailed when a worker reports why it cannot start, or too many exit without a report; all workers
-   *   have exited by then
+   * @throws WorkersFailed if a worker reports why it cannot start, or if too many exit without a reason. All workers have then
+   *   exited
    */
   async start(): Promise<void> {
     const started = new Promise<Listening>((resolve, reject) => {
@@ -81,7 +88,7 @@ export class Supervisor {
     }
   }
 
-  /** Lets every worker finish its calls and exit; kills those that take too long. */
+  /** Lets every worker finish its calls and exit. Kills workers that take too long. */
   async close(): Promise<void> {
     this.#log.logger.info("shutting down");
     await this.#end();
@@ -92,7 +99,7 @@ export class Supervisor {
     this.#closing = true;
     for (const timer of this.#timers) clearTimeout(timer);
     const workers = [...this.#workers];
-    // Not `once` of node:events: it would reject on an `error` event of any worker, such as a closed channel.
+    // `once` of node:events would reject on an `error` event of a worker, such as a closed channel.
     const ended = Promise.all(workers.map((worker) => new Promise((resolve) => worker.once("exit", resolve))));
     for (const worker of workers) worker.kill("SIGTERM");
     const { shutdownDelayMs, shutdownTimeoutMs } = this.#config;
@@ -116,12 +123,12 @@ export class Supervisor {
       else if (message?.kind === "waiting") this.#waiting.add(worker);
       else if (message?.kind === "failed") reason = message.reason;
     });
-    answer(worker, "all metrics", this.#allMetrics);
-    // Sending to a worker that has just died, or failing to fork one, emits `error`. Without a listener it would end
-    // the supervisor, and with it all workers.
+    answerMetrics(worker, "all metrics", this.#allMetrics);
+    // A message to a dead worker emits `error`, and so does a failed fork. Without a listener, `error` would end the supervisor
+    // and all workers.
     worker.on("error", (error) => {
-      this.#log.logger.warn(errorFields(error), "a worker cannot be reached");
-      // A process that could not be forked emits no `exit`.
+      this.#log.logger.warn(errorFields(error), "the supervisor cannot reach a worker");
+      // A failed fork emits no `exit`.
       if (pid === undefined) this.#onWorkerExit({ started, listened: false, exit: { reason } });
     });
     if (pid === undefined) return;
@@ -139,11 +146,11 @@ export class Supervisor {
     if (this.#start && !listened && (exit.reason !== undefined || ++this.#exitsAtStart > MAX_EXITS_AT_START)) {
       this.#closing = true;
       const how = exit.signal ?? `exit code ${exit.code}`;
-      this.#start.reject(new WorkersFailed(exit.reason ?? `workers end before they listen (${how})`));
+      this.#start.reject(new WorkersFailed(exit.reason ?? `workers exit before they listen (${how})`));
       return;
     }
     const { pid, ...how } = exit;
-    this.#log.logger.error({ worker_pid: pid, ...how }, "a worker ended; starting another");
+    this.#log.logger.error({ worker_pid: pid, ...how }, "a worker exited; the supervisor starts another");
     const delay = performance.now() - started < RESTART_DELAY_MS ? RESTART_DELAY_MS : 0;
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
@@ -161,11 +168,11 @@ export class Supervisor {
     this.#start = undefined;
   }
 
-  /** The metrics of all workers that listen; undefined when one of them does not tell its own. */
+  /** The metrics of all workers; undefined if a worker does not answer. */
   async #collectMetrics(): Promise<string | undefined> {
     const workers = [...this.#listening, ...this.#waiting];
-    const texts = await Promise.all(workers.map((worker) => ask(worker, "own metrics", METRICS_TIMEOUT_MS)));
-    // One that ended meanwhile has been counted among those that ended.
+    const texts = await Promise.all(workers.map((worker) => requestMetrics(worker, "own metrics", METRICS_TIMEOUT_MS)));
+    // The metrics of a worker that has exited in the meantime are already counted.
     const told = workers
       .map((worker, i) => ({ worker, text: texts[i] }))
       .filter(({ worker }) => this.#workers.has(worker));
@@ -176,21 +183,21 @@ export class Supervisor {
   }
 }
 
-/** How worker processes are started that share the ports of the settings. */
+/** Starts worker processes that share the ports. */
 interface Forks {
-  /** Starts a worker process. Failures are its `error` event; then it has no pid. */
+  /** Starts a worker process. If it fails, the process has no pid and emits `error`. */
   fork(number: number): ChildProcess;
-  /** Leaves the ports to the workers. Call it once all of them listen or the start has failed, before the announcement. */
+  /** Releases the ports. Call it before the announcement, when all workers listen or the start has failed. */
   release(): Promise<unknown>;
 }
 
 type PortSettings = Pick<Config, "host" | "port" | "metricsPort" | "files">;
 
 /**
- * Prepares to start workers, each of which runs the program of this process: on Node with `node:cluster`, which shares
- * ports among them; on Deno as processes that all listen on the same port, which the system lets them share.
+ * Prepares to start workers, which run the same program as this process. On Node, `node:cluster` shares the ports. On Deno, all
+ * processes listen on the same port, and the operating system shares it.
  *
- * @throws on Deno: an error of the system call `listen`, and NotAllowed
+ * @throws on Deno: NotAllowed, or an error of the system call `listen`
  */
 export async function openForks(settings: PortSettings): Promise<Forks> {
   return "Deno" in globalThis ? openDenoForks(settings) : { fork: forkOnNode, release: async () => {} };
@@ -199,7 +206,7 @@ export async function openForks(settings: PortSettings): Promise<Forks> {
 function forkOnNode(number: number): ChildProcess {
   cluster.setupPrimary({ args: [workerArgument({ number })] });
   const { process: child } = cluster.fork().on("error", () => {
-    // It is an event of the child process as well.
+    // The child process emits the same error.
   });
   return child;
 }
@@ -220,9 +227,9 @@ async function openDenoForks({ host, port, metricsPort, files }: PortSettings): 
 }
 
 /**
- * Requires that nobody else listens on a port, because the system would also let workers share the port of another
- * service. A free port that the system picks is held by this process until workers listen on it; the first listener has to
- * allow sharing. Until it is released, this process may get a connection, which it resets.
+ * Requires that no other service listens on a port, because the operating system would let workers share that port. If the
+ * system selects the port, this process keeps it until the workers listen, and resets connections to it. The first listener
+ * must allow sharing.
  */
 async function claimPort(host: string, port: number) {
   await requireListenPermission(host, port);

@@ -1,8 +1,8 @@
 import { EventEmitter } from "node:events";
 import { expect, it } from "vitest";
-import { answer, ask, type Channel, type MetricsMessage } from "./worker.ts";
+import { answerMetrics, type Channel, type MetricsMessage, requestMetrics } from "./worker.ts";
 
-/** The two ends of a channel. What one sends, the other is told. @param error of sending */
+/** The two ends of a channel. Each end receives the messages of the other. @param error the error of sending */
 function channel(error?: Error): [near: Channel & EventEmitter, far: Channel & EventEmitter] {
   const ends = [new EventEmitter(), new EventEmitter()] as const;
   const sendTo =
@@ -14,35 +14,35 @@ function channel(error?: Error): [near: Channel & EventEmitter, far: Channel & E
   return [Object.assign(ends[0], { send: sendTo(ends[1]) }), Object.assign(ends[1], { send: sendTo(ends[0]) })];
 }
 
-it("takes the answer to its own question", async () => {
+it("accepts only the response to its own request", async () => {
   const [near, far] = channel();
   far.on("message", ({ id }: MetricsMessage) => {
     near.emit("message", undefined);
-    near.emit("message", { kind: "own metrics", id: id + 1, text: "another's" });
+    near.emit("message", { kind: "own metrics", id: id + 1, text: "of another request" });
     near.emit("message", { kind: "all metrics", id, text: "of another kind" });
   });
-  answer(far, "own metrics", async () => "mine");
-  expect(await ask(near, "own metrics", 10_000)).toBe("mine");
+  answerMetrics(far, "own metrics", async () => "mine");
+  expect(await requestMetrics(near, "own metrics", 10_000)).toBe("mine");
   expect(near.listenerCount("message")).toBe(0);
 });
 
-it("is told when there is no answer", async () => {
+it("returns undefined if the other process has no metrics", async () => {
   for (const none of [async () => undefined, () => Promise.reject(new Error("no"))]) {
     const [near, far] = channel();
-    answer(far, "own metrics", none);
+    answerMetrics(far, "own metrics", none);
     const asked = performance.now();
-    expect(await ask(near, "own metrics", 60_000)).toBeUndefined();
+    expect(await requestMetrics(near, "own metrics", 60_000)).toBeUndefined();
     expect(performance.now() - asked).toBeLessThan(60_000);
   }
 });
 
-it("does not wait for a process that does not answer", async () => {
+it("returns undefined after the timeout", async () => {
   const [near] = channel();
-  expect(await ask(near, "own metrics", 20)).toBeUndefined();
+  expect(await requestMetrics(near, "own metrics", 20)).toBeUndefined();
   expect(near.listenerCount("message")).toBe(0);
 });
 
-it("does not wait for one that cannot be reached", async () => {
+it("returns undefined at once if the channel is closed", async () => {
   const [near] = channel(new Error("closed"));
-  expect(await ask(near, "own metrics", 10_000)).toBeUndefined();
+  expect(await requestMetrics(near, "own metrics", 10_000)).toBeUndefined();
 });

@@ -1,36 +1,36 @@
 import type { EventEmitter } from "node:events";
 
 /*
- * The messages between a supervisor and its worker processes, and the workers' side of them.
+ * The messages between a supervisor and its worker processes.
  */
 
-/** What a worker process is told on its command line. */
+/** The start options of a worker, from its command line. */
 export interface WorkerStart {
-  /** Counts the workers of a supervisor, from 1. One that takes the place of another has a number of its own. */
+  /** The number of the worker, from 1. A replacement gets a new number. */
   readonly number: number;
-  /** On Deno: the ports that the workers share, which settings may leave to the system. */
+  /** On Deno: the ports that the workers share. The operating system may have selected them. */
   readonly ports?: { readonly port: number; readonly metricsPort: number | undefined; readonly reusePort: true };
 }
 
-/** What a worker reports about its start. */
+/** The report of a worker about its start. */
 export type StartMessage =
-  // It listens, and serves nobody until Redis comes.
+  // The worker listens, and waits for Redis.
   | { readonly kind: "waiting" }
   | { readonly kind: "listening"; readonly url: string; readonly metricsUrl: string | undefined }
   | { readonly kind: "failed"; readonly reason: string };
 
 /**
- * A question to the other process, and its answer: a worker asks for the metrics of all workers, a supervisor for those
- * of one.
+ * A request to the other process, or its response. A worker requests the metrics of all workers, the supervisor those of one
+ * worker.
  */
 export interface MetricsMessage {
   readonly kind: "all metrics" | "own metrics";
   readonly id: number;
-  /** Of an answer; absent when there is none to give. */
+  /** The metrics in a response; absent if they are not available. */
   readonly text?: string | undefined;
 }
 
-/** A channel to another process: the `process` of a worker, or the child process of a supervisor. */
+/** A channel to the other process: `process` in a worker, the child process in a supervisor. */
 export type Channel = Pick<EventEmitter, "on" | "off"> & {
   send?(message: object, handle: undefined, options: undefined, callback: (error: Error | null) => void): boolean;
 };
@@ -45,31 +45,35 @@ export function workerArgument(start: WorkerStart): string {
   return ARGUMENT + JSON.stringify(start);
 }
 
-/** What this process was told as a worker; undefined in one that has no supervisor. */
+/** The start options of this worker; undefined in a process without a supervisor. */
 export const worker = readArgument(process.argv[2]);
 
 function readArgument(argument: string | undefined): WorkerStart | undefined {
-  // A person who gives the argument has no channel, and is told that it is none.
+  // Without a channel, a person has written the argument. It is then rejected as unknown.
   if (!process.send || !argument?.startsWith(ARGUMENT)) return undefined;
   return JSON.parse(argument.slice(ARGUMENT.length)) as WorkerStart;
 }
 
-/** Whether this process reports what concerns all workers. */
+/** Whether this process logs the messages that concern all workers. */
 export function isReporter(): boolean {
   return worker === undefined || worker.number === 1;
 }
 
-/** Reports to the supervisor how the start of this worker went. A worker that failed to start leaves its supervisor. */
+/** Reports the start of this worker to the supervisor. After a failed start, the worker closes its channel. */
 export function notifySupervisor(message: StartMessage): void {
-  // Once its channel is closed, nothing keeps a failed worker alive.
+  // An open channel would keep a failed worker alive.
   send(process, message, () => message.kind === "failed" && process.disconnect());
 }
 
-let questions = 0;
+let requests = 0;
 
-/** Asks the other process; undefined when it cannot tell, or not in time. @param timeoutMs in milliseconds */
-export function ask(channel: Channel, kind: MetricsMessage["kind"], timeoutMs: number): Promise<string | undefined> {
-  const id = ++questions;
+/** Requests metrics from the other process; undefined if it has none, or after the timeout, in milliseconds. */
+export function requestMetrics(
+  channel: Channel,
+  kind: MetricsMessage["kind"],
+  timeoutMs: number,
+): Promise<string | undefined> {
+  const id = ++requests;
   return new Promise((resolve) => {
     const settle = (text: string | undefined) => {
       clearTimeout(timer);
@@ -85,20 +89,20 @@ export function ask(channel: Channel, kind: MetricsMessage["kind"], timeoutMs: n
   });
 }
 
-/** Answers the questions of the other process. @param answerOf gives undefined, or rejects, when there is no answer */
-export function answer(
+/** Answers the requests of the other process. @param metricsOf returns undefined or rejects if there are no metrics */
+export function answerMetrics(
   channel: Channel,
   kind: MetricsMessage["kind"],
-  answerOf: () => Promise<string | undefined>,
+  metricsOf: () => Promise<string | undefined>,
 ): void {
   channel.on("message", (message: MetricsMessage | undefined) => {
     if (message?.kind !== kind) return;
     const reply = (text: string | undefined) => send(channel, { kind, id: message.id, text }, () => {});
-    answerOf().then(reply, () => reply(undefined));
+    metricsOf().then(reply, () => reply(undefined));
   });
 }
 
-/** @param done called with the error of a channel that is closed, which would otherwise be an event */
+/** @param done called with the error of a closed channel. Without it, the channel would emit the error */
 function send(channel: Channel, message: StartMessage | MetricsMessage, done: (error: Error | null) => void): void {
   channel.send?.(message, undefined, undefined, done);
 }
