@@ -37,8 +37,6 @@ export interface StoreClientOptions {
   readonly traceOf?: (() => StoreObserver | undefined) | undefined;
   /** Default: there are none to change. */
   readonly changeSecrets?: (changed: Partial<RedisSecrets>) => Promise<void>;
-  /** Those of another client. Default: new ones. */
-  readonly timeouts?: Timeouts;
   /** Knows whether Redis holds the data that this process knows. Default: it always does. */
   readonly data?: DataCheck | undefined;
 }
@@ -80,37 +78,27 @@ export class StoreClient implements StoreProbe {
   readonly changeSecrets: (changed: Partial<RedisSecrets>) => Promise<void>;
   /** Whether `close` was called. */
   isClosed = false;
+  readonly #options: StoreClientOptions;
   readonly #shared: Shared;
   readonly #data: DataCheck | undefined;
 
-  constructor(
-    nodes: StoreNodes,
-    {
-      timeoutMs,
-      observe,
-      traceOf,
-      data,
-      changeSecrets = async () => {},
-      timeouts = new Timeouts(timeoutMs),
-    }: StoreClientOptions,
-  ) {
+  constructor(nodes: StoreNodes, options: StoreClientOptions) {
+    const { timeoutMs, observe, traceOf, data, changeSecrets = async () => {} } = options;
     this.nodes = nodes;
     this.changeSecrets = changeSecrets;
+    this.#options = options;
     this.#data = data;
-    this.#shared = { timeouts, observe, traceOf };
+    this.#shared = { timeouts: new Timeouts(timeoutMs), observe, traceOf };
   }
 
   /** The same connections, with traces. @param traceOf returns the observer of a round trip when it starts */
   tracedBy(traceOf: () => StoreObserver | undefined): StoreClient {
-    const { timeouts, observe } = this.#shared;
-    const data = this.#data;
-    return new StoreClient(this.nodes, { timeoutMs: timeouts.timeoutMs, timeouts, observe, traceOf, data });
+    return new StoreClient(this.nodes, { ...this.#options, traceOf });
   }
 
   /** The same connections, for changes whatever data Redis holds. */
   unguarded(): StoreClient {
-    const { timeouts, observe } = this.#shared;
-    return new StoreClient(this.nodes, { timeoutMs: timeouts.timeoutMs, timeouts, observe });
+    return new StoreClient(this.nodes, { ...this.#options, data: undefined });
   }
 
   /**

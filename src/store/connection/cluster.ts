@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import crc16xmodem from "crc/crc16xmodem";
+import { MAX_CALLS } from "../../domain/capacity.ts";
 import type { NodeOptions } from "./connection.ts";
 import { NotSent, type Redirection, redirectionOf, showsOutdatedSlots } from "./errors.ts";
 import { type NodeCall, openNode, type StoreNode, type StoreNodes } from "./nodes.ts";
@@ -30,8 +31,8 @@ const CONNECT_MS = 500;
 /** The pause between two looks whether that connection is ready, in milliseconds. */
 const CONNECTED_MS = 5;
 
-/** How many commands may wait for a node that has been silent for a while. */
-const MAX_OF_SILENT_NODE = 256;
+/** The maximum number of commands that wait for one node: half of a worker's calls, so that a slow node leaves room for others. */
+const MAX_WAITING = MAX_CALLS / 2;
 
 /** How long a node may take to say who has which slots, in milliseconds. */
 const ANSWER_MS = 300;
@@ -116,11 +117,10 @@ export class ClusterNodes implements StoreNodes {
         new NotSent(node ? `not connected to ${node.name}` : "no node of the Cluster has this slot"),
       );
     }
-    for (const { redis, isSilent } of node.connections) {
+    for (const { redis } of node.connections) {
       const { length } = redis.commandQueue;
-      if (length >= this.#options.maxWaiting || (length >= MAX_OF_SILENT_NODE && isSilent())) {
+      if (length >= MAX_WAITING)
         return Promise.reject(new NotSent(`${node.name} is slow: ${length} commands wait for it`));
-      }
     }
     return call.sendTo(node, asking);
   }

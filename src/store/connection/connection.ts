@@ -4,6 +4,7 @@ import { type RedisClock, readClock } from "./clock.ts";
 import type { PlainCommands } from "./commands.ts";
 import { isAnswerTo, isNotSent, refusalWordOf, textOf } from "./errors.ts";
 import { newRedis, type RedisDestination, redisOptions, setupFault } from "./options.ts";
+import { requireUsable } from "./requirements.ts";
 import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
 /** How the connections to a node behave, and who is told of them. */
@@ -12,16 +13,6 @@ export interface NodeOptions {
   readonly timeoutMs: number;
   /** How many replicas must confirm a change; default 0: none. */
   readonly minReplicas?: number;
-  /** How many commands may wait for one node of a Cluster, so that a slow one leaves room for the others. */
-  readonly maxWaiting: number;
-  /**
-   * Checks of a new connection whether Redis can be used: `isCluster` where it leads to a node of a Cluster, `waits` where
-   * replicas are waited for. Rejects with StoreMisconfigured when it cannot.
-   */
-  readonly requireUsable: (
-    redis: Redis,
-    how: { readonly isCluster: boolean; readonly waits: boolean },
-  ) => Promise<void>;
   /** Told of connection errors, at most once per attempt; of StoreMisconfigured when Redis cannot be used as it is. */
   readonly onError: (error: Error) => void;
   /** Checks what a new connection leads to. Changes are sent over the connection when it has settled. Default: no check. */
@@ -48,8 +39,6 @@ export interface StoreConnection {
   clock: RedisClock | undefined;
   /** How often it was lost. */
   losses: number;
-  /** Whether nothing has come for a while though answers are awaited. */
-  isSilent(): boolean;
   /** Ends this connection and opens another one. */
   replace(): void;
   close(): void;
@@ -63,7 +52,7 @@ const GIVEN_UP_MS = 100;
 
 /** Connects to Redis. */
 export function connect(destination: RedisDestination, options: NodeOptions): StoreConnection {
-  const { timeoutMs, minReplicas = 0, requireUsable, checkConnection, onError, onReady, onClose, onDemoted } = options;
+  const { timeoutMs, minReplicas = 0, checkConnection, onError, onReady, onClose, onDemoted } = options;
   const reconnectOnError = onDemotion(async () => {
     // While the address leads to a replica, this connection at least answers reads.
     if (destination.shape === "node" && !(await leadsToPrimary(destination))) return;
@@ -73,14 +62,13 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
   const client = newRedis({ ...redisOptions(destination), reconnectOnError }, () => destination.secrets.password);
   const redis = Object.assign(client, { defineScript: scriptDefiner(client) }) as ScriptedRedis;
   batchWrites(redis);
-  const isSilent = dropWhenSilent(redis, Math.max(timeoutMs, SHORTEST_SILENCE_MS));
+  dropWhenSilent(redis, Math.max(timeoutMs, SHORTEST_SILENCE_MS));
 
   let isClosed = false;
   const connection: StoreConnection = {
     redis,
     clock: undefined,
     losses: 0,
-    isSilent,
     replace() {
       if (redis.status === "ready") redis.disconnect(true);
     },

@@ -1,5 +1,4 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { MAX_CALLS } from "../../domain/capacity.ts";
 import { StoreUnavailable } from "../../domain/errors.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { ClusterNodes } from "./cluster.ts";
@@ -7,7 +6,6 @@ import type { NodeOptions } from "./connection.ts";
 import { isRefusal, refusalWordOf, StoreMisconfigured } from "./errors.ts";
 import { openNode, type StoreNodes, singleNode } from "./nodes.ts";
 import { Sentinels } from "./options.ts";
-import { requireUsable } from "./requirements.ts";
 import { wrongScheme } from "./scheme.ts";
 import { nameOf, type RedisSecrets, type RedisTarget, readRedisUrl } from "./url.ts";
 
@@ -57,9 +55,6 @@ export function openRedis(url: string, options: OpenOptions): Opening {
   };
   const nodes = openNodes(read.target, {
     ...options,
-    requireUsable,
-    // Half of the calls that a worker takes.
-    maxWaiting: MAX_CALLS / 2,
     onError: (error) => {
       if (!isStarting) options.onError?.(error);
       // The caller who waits reports the error that ends the start. Errors that follow from it are not reported.

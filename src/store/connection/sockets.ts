@@ -40,14 +40,12 @@ const LOOKS = 4;
  * ioredis has an option for this, `socketTimeout`, whose timer outlives its connection and ends the next one (5.11.1).
  *
  * @param silenceMs how long it may be silent, in milliseconds; what is ended has been silent up to a quarter longer
- * @returns whether it is silent now, for at least a quarter of that time
  */
-export function dropWhenSilent(redis: Redis, silenceMs: number): () => boolean {
-  let silent = 0;
+export function dropWhenSilent(redis: Redis, silenceMs: number): void {
   redis.on("connect", () => {
     const { stream } = redis;
     let bytesRead = -1;
-    silent = 0;
+    let silent = 0;
     const look = () => {
       const isHeard = stream.bytesRead !== bytesRead;
       silent = isHeard || redis.commandQueue.length === 0 ? 0 : silent + 1;
@@ -60,5 +58,4 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): () => boolean {
     const timer = setInterval(() => setImmediate(look), silenceMs / LOOKS);
     stream.once("close", () => clearInterval(timer));
   });
-  return () => silent > 1;
 }

@@ -36,7 +36,6 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
     redis,
     clock: await readClock(redis),
     losses: 0,
-    isSilent: () => false,
     replace: () => {},
     close: () => {},
   };
