@@ -12,14 +12,14 @@ import type { Answer, CommandArgs, CommandName } from "./commands.ts";
 import type { ScriptedRedis } from "./connection.ts";
 import {
   changedNothing,
+  errorCodeOf,
   isMoving,
   isNotSent,
   isRefusal,
   KeysMoving,
+  messageOf,
   NotConfirmed,
   NotSent,
-  refusalWordOf,
-  textOf,
 } from "./errors.ts";
 import type { NodeCall, StoreNode, StoreNodes } from "./nodes.ts";
 import { argumentsOf, defineScript, type Script, type ScriptArgs } from "./script.ts";
@@ -353,9 +353,9 @@ interface ChangeOptions {
 function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainError {
   if (error instanceof DomainError) return error;
   if (error instanceof NotConfirmed) return new TooFewReplicas(error.cause);
-  const message = textOf(error);
+  const message = messageOf(error);
   // ioredis puts the command with its arguments on the error; the text alone is safe to keep.
-  const refusal = refusalWordOf(error);
+  const refusal = errorCodeOf(error);
   if (refusal === "WRONGTYPE") return new RecordUnreadable(new Error(message));
   const explained =
     refusal === "MOVED"

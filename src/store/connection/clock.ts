@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 
-/** Asks Redis for its clock. */
+/** Reads the clock of Redis. */
 export async function readClock(redis: Redis): Promise<RedisClock> {
   const clock = new RedisClock();
   const asked = performance.now();
@@ -10,28 +10,26 @@ export async function readClock(redis: Redis): Promise<RedisClock> {
 }
 
 /**
- * What a connection knows of Redis' clock: how far it is ahead of this process', at the least. A deadline by it is
- * therefore never later for Redis than it is here.
+ * An estimate of Redis' clock that is never ahead of it. So a deadline by this clock is never later in Redis than in this process.
  *
- * Every answer with a time shows where Redis' clock was at some instant between the question and the answer, which
- * bounds the difference from both sides. When it is out of these bounds it is set to the lower one, so that it follows
- * a clock that drifts or is set.
+ * Redis reads its clock between the command and the answer. This gives a lower and an upper bound for the difference of the two
+ * clocks. If the estimate is outside of these bounds, it is set to the lower one, so it follows a clock that drifts or is set.
  */
 export class RedisClock {
-  /** Redis' milliseconds since 1970 less those of `performance.now()`. */
+  /** Redis' milliseconds since 1970 minus `performance.now()`. */
   #ahead = Number.NEGATIVE_INFINITY;
 
   /**
-   * @param time Redis' clock in milliseconds, without the fraction
-   * @param asked `performance.now()` before it was asked for
-   * @param answered `performance.now()` when the answer was there
+   * @param time Redis' clock in whole milliseconds since 1970
+   * @param asked `performance.now()` when the command was sent
+   * @param answered `performance.now()` when the answer arrived
    */
   learn(time: number, asked: number, answered: number): void {
     const atLeast = time - answered;
     if (this.#ahead < atLeast || this.#ahead > time + 1 - asked) this.#ahead = atLeast;
   }
 
-  /** An instant of `performance.now()` by Redis' clock, as a script takes it. */
+  /** Converts a time of `performance.now()` to Redis' clock, as an argument of a script. */
   at(instant: number): string {
     return String(Math.floor(instant + this.#ahead));
   }

@@ -2,59 +2,59 @@ import { createHash } from "node:crypto";
 import { Command, type Redis, type RedisOptions } from "ioredis";
 import { type RedisClock, readClock } from "./clock.ts";
 import type { PlainCommands } from "./commands.ts";
-import { isAnswerTo, isNotSent, refusalWordOf, textOf } from "./errors.ts";
+import { errorCodeOf, isAnswerTo, isNotSent, messageOf } from "./errors.ts";
 import { newRedis, type RedisDestination, redisOptions, setupFault } from "./options.ts";
 import { requireUsable } from "./requirements.ts";
 import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
-/** How the connections to a node behave, and who is told of them. */
+/** How the connections to a node behave, and their callbacks. */
 export interface NodeOptions {
-  /** How long a call may take, in milliseconds; how long a connection may be silent while answers are awaited. */
+  /** The timeout of a call, in milliseconds. A connection without any answer for this time is closed. */
   readonly timeoutMs: number;
-  /** How many replicas must confirm a change; default 0: none. */
+  /** The number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
-  /** Told of connection errors, at most once per attempt; of StoreMisconfigured when Redis cannot be used as it is. */
+  /** Receives connection errors, at most one per attempt. StoreMisconfigured: Redis cannot be used with this configuration. */
   readonly onError: (error: Error) => void;
-  /** Checks what a new connection leads to. Changes are sent over the connection when it has settled. Default: no check. */
+  /** Checks the Redis behind a new connection. Changes are sent once it has settled. Default: no check. */
   readonly checkConnection?: (redis: Redis) => Promise<void>;
-  /** Told whenever a connection is ready. */
+  /** Called when a connection is ready. */
   readonly onReady: () => void;
-  /** Told whenever a connection is lost. */
+  /** Called when a connection is lost. */
   readonly onClose?: () => void;
-  /** Told when the connection is replaced because its node is a replica now. */
+  /** Called when the connection is replaced because its node became a replica. */
   readonly onDemoted?: () => void;
 }
 
-/** A client of ioredis whose commands include the scripts that are defined. */
+/** An ioredis client with defined scripts as commands. */
 export type ScriptedRedis = Redis &
   PlainCommands & {
-    /** Makes a script a command of that name; its arguments are the number of its keys, these keys, and what else it takes. */
+    /** Adds a script as a command. Its arguments are the number of keys, the keys, and the other arguments. */
     defineScript(name: string, lua: string): void;
   };
 
-/** A connection to Redis, which is made anew whenever it is lost. */
+/** A connection to Redis. It reconnects when it is lost. */
 export interface StoreConnection {
   readonly redis: ScriptedRedis;
-  /** Redis' clock as far as it is known; undefined while nothing can be sent. */
+  /** The clock of Redis. Undefined while the connection is not ready. */
   clock: RedisClock | undefined;
-  /** How often it was lost. */
+  /** How many times the connection was lost. */
   losses: number;
-  /** Ends this connection and opens another one. */
+  /** Closes this connection and opens another one. */
   replace(): void;
   close(): void;
 }
 
-/** How long a connection may be silent while answers are awaited, at the least, in milliseconds. */
+/** The shortest time without an answer after which a connection is closed, in milliseconds. */
 const SHORTEST_SILENCE_MS = 100;
 
-/** How long after ioredis has given up it is told to connect again, in milliseconds. */
+/** The pause before a new attempt after ioredis has stopped to reconnect, in milliseconds. */
 const GIVEN_UP_MS = 100;
 
 /** Connects to Redis. */
 export function connect(destination: RedisDestination, options: NodeOptions): StoreConnection {
   const { timeoutMs, minReplicas = 0, checkConnection, onError, onReady, onClose, onDemoted } = options;
   const reconnectOnError = onDemotion(async () => {
-    // While the address leads to a replica, this connection at least answers reads.
+    // While the address leads to a replica, this connection still answers reads.
     if (destination.shape === "node" && !(await leadsToPrimary(destination))) return;
     connection.replace();
     onDemoted?.();
@@ -77,9 +77,9 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
       redis.disconnect();
     },
   };
-  const report = (error: Error) => onError(setupFault(error, destination) ?? new Error(textOf(error)));
+  const report = (error: Error) => onError(setupFault(error, destination) ?? new Error(messageOf(error)));
   redis.on("error", (error) => {
-    // ioredis would go on with database 0.
+    // ioredis would continue with database 0.
     if (isAnswerTo("select", error)) redis.disconnect(true);
     report(error);
   });
@@ -89,7 +89,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     onClose?.();
   });
   redis.on("end", () => {
-    // ioredis gives up when its connector fails, or is ended while it looks for the master.
+    // ioredis stops to reconnect if its connector fails, or is closed while it queries the master.
     setTimeout(() => isClosed || redis.connect().catch(() => {}), GIVEN_UP_MS).unref();
   });
   redis.on("ready", async () => {
@@ -98,18 +98,18 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
       const checked = requireUsable(redis, { isCluster: destination.shape === "cluster", waits: minReplicas > 0 });
       const asked = Promise.all([
         readClock(redis),
-        // If it fails and the connection is not lost, the check is made again later.
+        // If it fails and the connection stays open, the service checks again later.
         checkConnection?.(redis).catch(() => {}),
       ]).then(([clock]) => {
         if (connection.losses === losses) connection.clock = clock;
       });
-      // When the check fails, its error is reported, not one of the clock that follows from it.
+      // If the check fails, its error is reported, not the error of the clock that follows from it.
       asked.catch(() => {});
       await checked;
       await asked;
       if (connection.losses === losses) onReady();
     } catch (error) {
-      // A connection that was lost meanwhile has reported why.
+      // A lost connection has already reported its error.
       if (connection.losses === losses && !isNotSent(error)) report(error as Error);
     }
   });
@@ -117,8 +117,8 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
 }
 
 /**
- * Defines scripts as commands of a connection, which cost less than ioredis' own. A script is sent whole until the
- * connection has answered it once, and by its digest from then on.
+ * Defines scripts as commands of a connection. They cost less CPU than those of ioredis. The connection sends the text of a script
+ * until Redis has answered it once, and its digest after that.
  */
 function scriptDefiner(redis: Redis): ScriptedRedis["defineScript"] {
   const known = new Set<string>();
@@ -129,7 +129,7 @@ function scriptDefiner(redis: Redis): ScriptedRedis["defineScript"] {
     const run = (...args: string[]): Promise<unknown> => {
       if (!known.has(digest)) {
         const first = redis.sendCommand(new Command("eval", [lua, ...args], utf8)) as Promise<unknown>;
-        // A node of a Cluster that redirects the script has not learnt it.
+        // A node of a Cluster that redirects the script has not cached it.
         first.then(
           () => known.add(digest),
           () => {},
@@ -138,7 +138,7 @@ function scriptDefiner(redis: Redis): ScriptedRedis["defineScript"] {
       }
       const answer = redis.sendCommand(new Command("evalsha", [digest, ...args], utf8)) as Promise<unknown>;
       return answer.catch((error: unknown) => {
-        if (refusalWordOf(error) !== "NOSCRIPT") throw error;
+        if (errorCodeOf(error) !== "NOSCRIPT") throw error;
         known.delete(digest);
         return run(...args);
       });
@@ -147,16 +147,16 @@ function scriptDefiner(redis: Redis): ScriptedRedis["defineScript"] {
   };
 }
 
-/** The longest pause between two attempts, in milliseconds. */
+/** The longest pause between two replacements of a connection, in milliseconds. */
 const LONGEST_MS = 2000;
 
-/** A refusal that comes more than so many milliseconds after the last one belongs to another demotion. */
+/** After this time without a READONLY error, the next one belongs to another demotion. In milliseconds. */
 const OVER_MS = 10_000;
 
-/** How long a new connection may take to be opened or to answer, in milliseconds. */
+/** The timeout of the connection that checks the role of Redis, in milliseconds. */
 const LOOK_MS = 500;
 
-/** Whether a new connection to a destination leads to a primary. */
+/** Whether a new connection to this destination reaches a primary. */
 async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
   const options = {
     ...redisOptions(destination),
@@ -169,7 +169,7 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
   const redis = newRedis(options, () => destination.secrets.password).on("error", () => {});
   try {
     await redis.connect();
-    // Every user may send it.
+    // Every user has the right to send HELLO.
     const answer = (await redis.call("HELLO")) as unknown[];
     return answer[answer.indexOf("role") + 1] === "master";
   } catch {
@@ -180,17 +180,17 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
 }
 
 /**
- * Replaces a connection when Redis refuses a change because it is a replica: it was demoted, and the name or address may
- * lead to the new primary by now. The first time at once, then with pauses that double.
+ * Replaces a connection when Redis refuses a change with READONLY: the node was demoted, and its address may lead to the new
+ * primary now. The first replacement is immediate. The pauses before the next ones double.
  *
- * @returns ioredis' option `reconnectOnError`, which always says no: the connection is replaced here
+ * @returns the ioredis option `reconnectOnError`. It always returns false, because the connection is replaced here
  */
 function onDemotion(replace: () => unknown): NonNullable<RedisOptions["reconnectOnError"]> {
   let pauseMs = 0;
   let last = Number.NEGATIVE_INFINITY;
   let timer: ReturnType<typeof setTimeout> | undefined;
   return (error) => {
-    if (refusalWordOf(error) !== "READONLY") return false;
+    if (errorCodeOf(error) !== "READONLY") return false;
     const now = performance.now();
     if (now - last > OVER_MS) pauseMs = 0;
     last = now;

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import {
   changedNothing,
+  errorCodeOf,
   isPasswordRefusal,
   KeysMoving,
+  messageOf,
   NotSent,
   redirectionOf,
-  refusalWordOf,
-  textOf,
 } from "./errors.ts";
 
 /** An error as ioredis makes it of what Redis answers. */
@@ -28,9 +28,9 @@ describe("a refusal of Redis", () => {
     ["ERR unknown command 'x', with args beginning with: 'a' MOVED 1 10.0.0.1:6379 ", "ERR"],
     ["ERR unknown command `x`, with args beginning with: `MOVED 1 10.0.0.1:6379`, ", "ERR"],
     ["WRONGPASS invalid username-password pair or user is disabled.", "WRONGPASS"],
-  ])("%s has the word %s", (text, word) => expect(refusalWordOf(refusal(text))).toBe(word));
+  ])("%s has the word %s", (text, word) => expect(errorCodeOf(refusal(text))).toBe(word));
 
-  it("has a word if it is an answer of Redis", () => expect(refusalWordOf(new Error("NOAUTH"))).toBeUndefined());
+  it("has a word if it is an answer of Redis", () => expect(errorCodeOf(new Error("NOAUTH"))).toBeUndefined());
 
   it.each([
     ["MOVED 3999 127.0.0.1:6381", { kind: "moved", slot: 3999, to: { host: "127.0.0.1", port: 6381 } }],
@@ -93,6 +93,6 @@ describe("the text of an error", () => {
     const tried = ["connect ECONNREFUSED ::1:6379", "connect ECONNREFUSED 127.0.0.1:6379"].map(
       (text) => new Error(text),
     );
-    expect(textOf(new AggregateError(tried))).toMatch(/::1:6379.*127\.0\.0\.1:6379/);
+    expect(messageOf(new AggregateError(tried))).toMatch(/::1:6379.*127\.0\.0\.1:6379/);
   });
 });

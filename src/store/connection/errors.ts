@@ -1,127 +1,116 @@
 import type { HostPort } from "./url.ts";
 
-/*
- * How a command fails, and what Redis says then. It says so in texts, which are read here and nowhere else.
- */
+/* The errors of commands. No other file parses the error messages of Redis and ioredis. */
 
-/** The store cannot be used as it is set up. The message says to an operator what to do; trying again changes nothing. */
+/** Redis cannot be used with this configuration. The message tells the operator what to change. A retry does not help. */
 export class StoreMisconfigured extends Error {
   override readonly name = "StoreMisconfigured";
 }
 
-/** A command was not sent to Redis. */
+/** A command that was not sent to Redis. */
 export class NotSent extends Error {
   override readonly name: string = "NotSent";
 }
 
-/** A command was not sent to Redis, because the keys that it needs are on their way to another node of the Cluster. */
+/** A command that was not sent because its slot is migrating to another node of the Cluster. */
 export class KeysMoving extends NotSent {
   override readonly name = "KeysMoving";
   constructor() {
-    super("the keys are on their way to another node");
+    super("the slot of the keys is migrating to another node");
   }
 }
 
-/** A change was made, but it is not certain that enough replicas have it; the cause says why. */
+/** A change that is committed, but that too few replicas confirmed. The cause has the reason. */
 export class NotConfirmed extends Error {
   override readonly name = "NotConfirmed";
   constructor(cause: unknown) {
-    super("too few replicas confirm a change", { cause });
+    super("too few replicas confirmed a change", { cause });
   }
 }
 
-/** How ioredis begins the error of a command that it did not write to the connection. */
+/** The first words of the ioredis error for a command that it did not write to the connection. */
 const NOT_WRITTEN = "Stream isn't writeable";
 
-/** Whether it is certain that the command did not reach Redis. */
+/** Whether the command certainly did not reach Redis. */
 export function isNotSent(error: unknown): boolean {
   return error instanceof NotSent || (error instanceof Error && error.message.startsWith(NOT_WRITTEN));
 }
 
-/** What ioredis says when a connection ended before Redis answered. */
+/** The ioredis errors for a connection that closed before Redis answered. */
 const NOT_ANSWERED = /maxRetriesPerRequest|Connection is closed|Stream isn't writeable/;
 
-/** The text of an error for an operator, who knows neither the options nor the states of ioredis. */
-export function textOf(error: unknown): string {
-  // Node tries every address of a host name.
-  if (error instanceof AggregateError) return error.errors.map(textOf).join("; ");
+/** The message of an error, without the option names and states of ioredis. */
+export function messageOf(error: unknown): string {
+  // Node tries each address of a host name.
+  if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
   const text = error instanceof Error ? error.message : String(error);
-  return !isRefusal(error) && NOT_ANSWERED.test(text) ? "the connection ended before Redis answered" : text;
+  return !isRefusal(error) && NOT_ANSWERED.test(text) ? "the connection closed before Redis answered" : text;
 }
 
-/** Whether an error is Redis' answer: it refuses the command. */
+/** Whether Redis answered a command with an error. */
 export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";
 }
 
-/**
- * The words by which Redis says why it refuses a command. A managed service or a proxy may write them behind other words, as
- * in `ERR MOVED 1 HOST:PORT`; so do errors of scripts.
- */
-const WORDS = [
+/** The error codes of Redis. Scripts, proxies and managed services write other words before them: `ERR MOVED 1 HOST:PORT`. */
+const CODES = [
   ...["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "BUSY", "NOSCRIPT"],
   ...["OOM", "MISCONF", "NOREPLICAS", "WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM"],
 ];
 
-/** One of them, or else the first word. Behind a quotation mark Redis repeats what callers sent. */
-const WORD = new RegExp(`^[^'"\`]*?\\b(${WORDS.join("|")})\\b|^([A-Z]+)\\b`);
+/** One of these codes, otherwise the first word. After a quotation mark, Redis repeats the input of callers. */
+const CODE = new RegExp(`^[^'"\`]*?\\b(${CODES.join("|")})\\b|^([A-Z]+)\\b`);
 
-/** The word by which Redis says why it refuses a command, such as NOAUTH; undefined for every other error. */
-export function refusalWordOf(error: unknown): string | undefined {
-  const [, known, first] = (isRefusal(error) && WORD.exec(error.message)) || [];
+/** The code of a Redis error, such as NOAUTH. Undefined for any other error. */
+export function errorCodeOf(error: unknown): string | undefined {
+  const [, known, first] = (isRefusal(error) && CODE.exec(error.message)) || [];
   return known ?? first;
 }
 
-/** Whether an error is the answer to a command. */
+/** Whether an error is the answer to the command with this name. */
 export function isAnswerTo(command: string, error: Error): boolean {
   return (error as { command?: { name?: string } }).command?.name === command;
 }
 
-/** Whether Redis says that it is no node of a Cluster. */
+/** Whether Redis answered that it is not a node of a Cluster. */
 export function isNoCluster(error: unknown): boolean {
   return isRefusal(error) && error.message.includes("cluster support disabled");
 }
 
-/** Whether Redis refuses a connection because it wants another password, or one. */
+/** Whether Redis refused a connection because the password is wrong or missing. */
 export function isPasswordRefusal(error: Error): boolean {
-  const word = refusalWordOf(error);
-  return word === "WRONGPASS" || word === "NOAUTH";
+  const code = errorCodeOf(error);
+  return code === "WRONGPASS" || code === "NOAUTH";
 }
 
-/** What Redis answers for keys that another node has, or that this one cannot serve now. */
+/** The codes for keys of another node, and for a node that cannot serve its keys now. */
 const ELSEWHERE = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY"];
 
-/**
- * What a script can be refused with before its first write only: it looks for every key before it writes, and Redis
- * checks before the first write whether writes are possible.
- */
+/** The codes with which a script fails only before its first write: it reads its keys first, and Redis checks for writes first. */
 const BEFORE_WRITES: ReadonlySet<string | undefined> = new Set([...ELSEWHERE, "OOM", "MISCONF", "NOREPLICAS"]);
 
-/** What Redis answers before it carries out a command or a script. */
+/** The codes with which Redis refuses a command or a script before it runs. */
 const NOT_BEGUN: ReadonlySet<string | undefined> = new Set([
   ...BEFORE_WRITES,
   ...["BUSY", "WRONGTYPE", "NOAUTH", "NOPERM"],
 ]);
 
-/** Part of the error of a command that failed inside a script. */
+/** A part of the error of a command inside a script. */
 const IN_SCRIPT = "@user_script";
 
-/**
- * Whether a script fails because a key is on its way to another node. That is before its first write: scripts look for
- * every key before they write.
- */
+/** Whether a script failed because its slot is migrating. It reads its keys before it writes, so it has not written yet. */
 function isKeyMoving({ message }: Error): boolean {
   return message.includes("non local key");
 }
 
-/** Whether a refused command or script has changed nothing. Other errors of a script may come after a write. */
-export function changedNothing(refusal: Error): boolean {
-  const word = refusalWordOf(refusal);
-  if (!refusal.message.includes(IN_SCRIPT)) return NOT_BEGUN.has(word);
-  return BEFORE_WRITES.has(word) || isKeyMoving(refusal);
+/** Whether a failed command or script has changed nothing. A script may fail after a write with any other error. */
+export function changedNothing(error: Error): boolean {
+  const code = errorCodeOf(error);
+  if (!error.message.includes(IN_SCRIPT)) return NOT_BEGUN.has(code);
+  return BEFORE_WRITES.has(code) || isKeyMoving(error);
 }
 
-/** What a node answers when it has lost a slot for good, or its part in the Cluster has changed. */
+/** The codes of a node that lost a slot, or whose role in the Cluster changed. */
 const OUTDATED: ReadonlySet<string | undefined> = new Set([
   "MOVED",
   "CLUSTERDOWN",
@@ -130,30 +119,30 @@ const OUTDATED: ReadonlySet<string | undefined> = new Set([
   "READONLY",
 ]);
 
-/** Whether a refusal shows that the known slots may be out of date. */
+/** Whether an error shows that the known slots may be outdated. */
 export function showsOutdatedSlots(error: unknown): boolean {
-  return OUTDATED.has(refusalWordOf(error));
+  return OUTDATED.has(errorCodeOf(error));
 }
 
-/** Whether a command or script was not carried out because keys of its slot are on their way to another node. */
+/** Whether a command or script did not run because its slot is migrating. */
 export function isMoving(error: unknown): boolean {
   return redirectionOf(error)?.kind === "wait";
 }
 
-/** Where a command that was not carried out is to be sent instead; `wait`: to the same node or another one, later. */
+/** Where to send a command that did not run. `wait`: later, to the node that has the slot then. */
 export type Redirection =
   | { readonly kind: "moved" | "ask"; readonly slot: number; readonly to: HostPort }
   | { readonly kind: "wait" };
 
-/** What a node of a Cluster answers when it did not carry out a command; undefined for every other error. */
+/** Where a node of a Cluster redirects a command that it did not run. Undefined for any other error. */
 export function redirectionOf(error: unknown): Redirection | undefined {
   if (error instanceof KeysMoving) return { kind: "wait" };
   if (!isRefusal(error)) return undefined;
-  const word = refusalWordOf(error);
-  if (word === "TRYAGAIN" || isKeyMoving(error)) return { kind: "wait" };
-  if (word !== "MOVED" && word !== "ASK") return undefined;
-  // IPv6 addresses may stand in brackets.
+  const code = errorCodeOf(error);
+  if (code === "TRYAGAIN" || isKeyMoving(error)) return { kind: "wait" };
+  if (code !== "MOVED" && code !== "ASK") return undefined;
+  // An IPv6 address may have brackets.
   const [, slot, host = "", port] = /(?:MOVED|ASK) (\d+) \[?(\S*?)\]?:(\d+)(?!\S)/.exec(error.message) ?? [];
   if (port === undefined) return { kind: "wait" };
-  return { kind: word === "MOVED" ? "moved" : "ask", slot: Number(slot), to: { host, port: Number(port) } };
+  return { kind: code === "MOVED" ? "moved" : "ask", slot: Number(slot), to: { host, port: Number(port) } };
 }

@@ -3,7 +3,7 @@ import { infoField } from "./requirements.ts";
 
 /** The memory of a Redis node. */
 export interface NodeMemory {
-  /** The node, as the log names it. */
+  /** The name of the node in the log. */
   readonly name: string;
   /** The bytes that Redis counts against its limit. */
   readonly usedBytes: number;

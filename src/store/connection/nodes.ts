@@ -3,49 +3,49 @@ import { connect, type NodeOptions, type StoreConnection } from "./connection.ts
 import { NotConfirmed } from "./errors.ts";
 import type { RedisDestination } from "./options.ts";
 
-/** Something that is done at a node. */
+/** A call to a node. */
 export interface NodeCall<T> {
-  /** Whether there is time to do it again. */
+  /** Whether there is time to send the call again. */
   readonly hasTime: boolean;
-  /** @param asking whether the node is to be asked for a key that is on its way to it (`send`) */
+  /** @param asking whether the slot of the key is migrating to the node (`send`) */
   sendTo(node: StoreNode, asking: boolean): Promise<T>;
 }
 
-/** Redis in one of its shapes: which nodes there are, and which of them has a key. */
+/** The nodes of one Redis, a master behind Sentinels, or a Cluster. */
 export interface StoreNodes {
   /**
-   * Does something at the node that has a key. When that node redirects to another one, or cannot do it yet, it has
-   * done nothing: it is done again there, or later.
+   * Sends a call to the node that has a key. If that node redirects the call, or cannot run it yet, it has not run: the call is
+   * sent again to the other node, or later.
    *
-   * @throws NotSent when no node can be asked; else what the call throws
+   * @throws NotSent if no node can be reached; otherwise the error of the call
    */
   at<T>(key: string, call: NodeCall<T>): Promise<T>;
-  /** The nodes that have keys, as far as they are known. */
+  /** The known nodes that have slots. */
   masters(): readonly StoreNode[];
-  /** A key like `base` that a node has. */
+  /** Returns a key that begins with `base` and belongs to a node. */
   keyOf(node: StoreNode, base: string): string;
   /** Whether every node is known and connected. */
   isReady(): boolean;
   close(): void;
 }
 
-/** The share of the timeout for which one WAIT may hold up the changes behind it. */
+/** The share of the timeout for which one WAIT may delay the changes behind it. */
 const WAIT_SHARE = 0.8;
 
-/** A node of Redis that makes changes, and the connections to it. */
+/** A master, and the connections to it. */
 export class StoreNode {
-  /** Where it is, for the log. */
+  /** Its address, or the name of the master, for the log. */
   readonly name: string;
-  /** The connection for everything but changes that wait for replicas. */
+  /** The connection for reads, and for changes if they do not wait for replicas. */
   readonly reads: StoreConnection;
   /**
-   * The connection for changes. It is one of its own when changes wait for replicas, because WAIT delays every later
-   * command of its connection.
+   * The connection for changes. If changes wait for replicas, it is a separate one, because WAIT delays every later command of
+   * its connection.
    */
   readonly changes: StoreConnection;
-  /** The connections above, each once. */
+  /** These connections, without duplicates. */
   readonly connections: readonly StoreConnection[];
-  /** Undefined: replicas are not waited for. */
+  /** Undefined if changes do not wait for replicas. */
   readonly replicas: Replicas | undefined;
 
   constructor(name: string, reads: StoreConnection, replicas?: Replicas) {
@@ -56,7 +56,7 @@ export class StoreNode {
     this.replicas = replicas;
   }
 
-  /** Whether commands would be sent now. */
+  /** Whether all connections are ready. */
   isReady(): boolean {
     return this.connections.every(({ clock }) => clock !== undefined);
   }
@@ -70,13 +70,13 @@ export class StoreNode {
 export function openNode(name: string, destination: RedisDestination, options: NodeOptions): StoreNode {
   const { timeoutMs, minReplicas = 0 } = options;
   const reads = connect(destination, options);
-  // No change is sent over the connection for reads, so it does not notice by itself that its node was demoted.
+  // The connection for reads sends no changes, so it never receives the READONLY of a demoted node.
   const changes = () => connect(destination, { ...options, onDemoted: () => reads.replace() });
   const replicas = minReplicas > 0 ? new Replicas(changes(), minReplicas, timeoutMs * WAIT_SHARE) : undefined;
   return new StoreNode(name, reads, replicas);
 }
 
-/** Redis with one master: a single node, or one behind Sentinels. @param onClose called when it is closed */
+/** A Redis with one master: a single node, or a node behind Sentinels. @param onClose called when it is closed */
 export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
   const masters = [node];
   return {
@@ -92,9 +92,9 @@ export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
 }
 
 /**
- * Waits for the replicas of one connection. While a WAIT is under way, Redis looks at no further command of that
- * connection, so there is one at a time. It serves all changes that Redis answered before it was sent; those that are
- * answered later share the next one.
+ * Waits for the replicas of one connection. While a WAIT is in flight, Redis runs no other command of that connection, so there
+ * is one WAIT at a time. It covers all changes that Redis answered before it was sent. Changes that are answered later share the
+ * next one.
  */
 class Replicas {
   readonly connection: StoreConnection;
@@ -102,10 +102,10 @@ class Replicas {
   readonly #longestMs: number;
   #currentWait: Promise<unknown> = Promise.resolve();
   #nextWait: Promise<number> | undefined;
-  /** How long the callers that share the next WAIT can wait, at the most, in milliseconds. */
+  /** The longest remaining time of the callers that share the next WAIT, in milliseconds. */
   #nextLeftMs = 0;
 
-  /** @param longestMs how long one WAIT may hold up the changes behind it, in milliseconds */
+  /** @param longestMs the longest time for which one WAIT may delay the changes behind it, in milliseconds */
   constructor(connection: StoreConnection, count: number, longestMs: number) {
     this.connection = connection;
     this.#count = count;
@@ -115,8 +115,8 @@ class Replicas {
   /**
    * Resolves when enough replicas have all changes that Redis answered before this call.
    *
-   * @param leftMs how long the caller can wait, in milliseconds
-   * @throws NotConfirmed when they have not by then, or it cannot be known
+   * @param leftMs the remaining time of the caller, in milliseconds
+   * @throws NotConfirmed if they do not confirm in this time, or the connection is lost
    */
   async confirm(leftMs: number): Promise<void> {
     const { losses } = this.connection;
@@ -129,14 +129,14 @@ class Replicas {
       throw new NotConfirmed(cause);
     }
     if (confirmed < this.#count) throw new NotConfirmed(new Error(`${confirmed} of ${this.#count} confirmed`));
-    // A new connection may lead to another Redis: what its replicas confirm says nothing of this change.
+    // A new connection may lead to another Redis, whose replicas do not confirm this change.
     if (losses !== this.connection.losses) throw new NotConfirmed(new Error("connection lost"));
   }
 
   async #wait(): Promise<number> {
     await this.#currentWait;
     await nextTurn();
-    // WAIT takes 0 for no limit.
+    // For WAIT, 0 means no limit.
     const ms = Math.max(Math.ceil(Math.min(this.#nextLeftMs, this.#longestMs)), 1);
     this.#nextLeftMs = 0;
     this.#nextWait = undefined;

@@ -3,7 +3,7 @@ import { StoreUnavailable } from "../../domain/errors.ts";
 import { StoreClient, type StoreClientOptions } from "./client.ts";
 import { ClusterNodes } from "./cluster.ts";
 import type { NodeOptions } from "./connection.ts";
-import { isRefusal, refusalWordOf, StoreMisconfigured } from "./errors.ts";
+import { errorCodeOf, isRefusal, StoreMisconfigured } from "./errors.ts";
 import { openNode, type StoreNodes, singleNode } from "./nodes.ts";
 import { Sentinels } from "./options.ts";
 import { wrongScheme } from "./scheme.ts";
@@ -102,7 +102,7 @@ async function requireAccepted(nodes: StoreNodes, username: string | undefined, 
   for (const answer of await Promise.allSettled(asked)) {
     if (answer.status === "fulfilled") continue;
     if (!isRefusal(answer.reason)) throw new StoreUnavailable(new Error("no answer to the new password"));
-    if (refusalWordOf(answer.reason) === "WRONGPASS")
+    if (errorCodeOf(answer.reason) === "WRONGPASS")
       throw new StoreMisconfigured("Redis does not accept the password (WRONGPASS)");
   }
 }

@@ -1,7 +1,7 @@
 import { createConnection, isIP } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
-import { isAnswerTo, isPasswordRefusal, StoreMisconfigured, textOf } from "./errors.ts";
+import { isAnswerTo, isPasswordRefusal, messageOf, StoreMisconfigured } from "./errors.ts";
 import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./url.ts";
 
 /** Where a connection leads: to a node, or to whichever node Sentinels say is the master. */
@@ -166,7 +166,7 @@ export class Sentinels {
     if (isUnknown) {
       throw new StoreMisconfigured(`the Sentinels know no master ${master}; check what REDIS_URL ends with, after #`);
     }
-    const text = `no Sentinel answers (${[...faults].map(([name, error]) => `${name}: ${textOf(error)}`).join("; ")})`;
+    const text = `no Sentinel answers (${[...faults].map(([name, error]) => `${name}: ${messageOf(error)}`).join("; ")})`;
     throw [...faults.values()].some(isPasswordRefusal)
       ? new StoreMisconfigured(`${text}; set REDIS_SENTINEL_PASSWORD to the password of the Sentinels`)
       : new Error(text);
@@ -192,7 +192,7 @@ export class Sentinels {
     // Subscriptions are made anew by hand.
     const redis = this.#connect(host, { autoResubscribe: false });
     const fail = (error: Error) => {
-      if (!this.#faults.has(name)) this.#onError(new Error(`Sentinel ${name}: ${textOf(error)}`));
+      if (!this.#faults.has(name)) this.#onError(new Error(`Sentinel ${name}: ${messageOf(error)}`));
       this.#faults.set(name, error);
     };
     redis.on("error", fail);

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import { PROBE_KEY, type StoreClient } from "./client.ts";
-import { isNoCluster, isRefusal, refusalWordOf, StoreMisconfigured } from "./errors.ts";
+import { errorCodeOf, isNoCluster, isRefusal, StoreMisconfigured } from "./errors.ts";
 
 /** The oldest version of each server that will do, as major and minor. */
 export const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };
@@ -115,7 +115,7 @@ const none = (): string[] => [];
 /** Takes an error for the rights that are missing, if it says that the user lacks them. */
 function unlessDenied(rights: readonly string[]) {
   return (error: Error): string[] => {
-    if (refusalWordOf(error) === "NOPERM") return [...rights];
+    if (errorCodeOf(error) === "NOPERM") return [...rights];
     if (isNoCluster(error)) {
       throw new StoreMisconfigured("REDIS_URL names a Cluster, but this Redis is none; give it as redis://");
     }
@@ -177,7 +177,7 @@ async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> 
 }
 
 function unseen(error: Error): undefined {
-  if (!["NOPERM", "ERR"].includes(refusalWordOf(error) ?? "")) throw error;
+  if (!["NOPERM", "ERR"].includes(errorCodeOf(error) ?? "")) throw error;
   return undefined;
 }
 

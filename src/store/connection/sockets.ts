@@ -1,14 +1,14 @@
 import type { Redis } from "ioredis";
 
 /**
- * Writes the commands of one turn of the event loop to a connection as one text, as ioredis' auto-pipelining does,
- * without its pipelines and its two promises for each command.
+ * Sends the commands of one event loop turn in one write. The auto-pipelining of ioredis does the same, but makes a pipeline and
+ * two promises for each command.
  */
 export function batchWrites(redis: Redis): void {
   redis.on("connect", () => joinTexts(redis.stream));
 }
 
-/** Joins the texts that are written to a connection in one turn. Whatever else is written keeps its place between them. */
+/** Joins the strings that are written to a connection in one turn. Other writes keep their place between them. */
 function joinTexts(connection: Redis["stream"]): void {
   const write = connection.write.bind(connection) as (...args: unknown[]) => boolean;
   const end = connection.end.bind(connection) as (...args: unknown[]) => typeof connection;
@@ -32,14 +32,14 @@ function joinTexts(connection: Redis["stream"]): void {
   };
 }
 
-/** How many times a connection is checked within the time that it may be silent. */
+/** The number of checks within the allowed time of silence. */
 const LOOKS = 4;
 
 /**
- * Ends a connection from which nothing has come for a time though answers are awaited, so that a new one is made.
- * ioredis has an option for this, `socketTimeout`, whose timer outlives its connection and ends the next one (5.11.1).
+ * Closes a connection that receives nothing for a time while commands wait for their answers. ioredis then opens a new one. The
+ * ioredis option `socketTimeout` does not work for this: its timer also closes the next connection (5.11.1).
  *
- * @param silenceMs how long it may be silent, in milliseconds; what is ended has been silent up to a quarter longer
+ * @param silenceMs the allowed time of silence, in milliseconds. The connection may stay open for a quarter longer
  */
 export function dropWhenSilent(redis: Redis, silenceMs: number): void {
   redis.on("connect", () => {
@@ -50,11 +50,11 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): void {
       const isHeard = stream.bytesRead !== bytesRead;
       silent = isHeard || redis.commandQueue.length === 0 ? 0 : silent + 1;
       bytesRead = stream.bytesRead;
-      // The first check may have come right after a command was sent.
+      // The first check may come right after a command was sent.
       if (silent <= LOOKS || stream.destroyed) return;
-      stream.destroy(new Error(`Redis does not answer: nothing has come for ${silenceMs} ms`));
+      stream.destroy(new Error(`Redis does not answer: no data for ${silenceMs} ms`));
     };
-    // After the reads of this turn, so that answers which arrived while the process was busy count.
+    // After the reads of this turn, so that an answer that arrived while the process was busy counts.
     const timer = setInterval(() => setImmediate(look), silenceMs / LOOKS);
     stream.once("close", () => clearInterval(timer));
   });
