@@ -38,7 +38,7 @@ it.concurrent.each(["redis", "redis-sentinel", "redis-cluster", "rediss-cluster"
     const end = scheme === "redis-sentinel" ? "/0#m" : "";
     expect(await fault(`${scheme}://127.0.0.1:${port}${end}`, BRIEFLY)).toMatch(
       new RegExp(
-        `^unavailable: .*ECONNREFUSED.*127.0.0.1:${port}|^unavailable: no Sentinel answers.*127.0.0.1:${port}: .*ECONNREFUSED|^unavailable: Sentinel 127.0.0.1:${port}: .*ECONNREFUSED`,
+        `^unavailable: .*ECONNREFUSED.*127.0.0.1:${port}|^unavailable: no Sentinel answered.*127.0.0.1:${port}: .*ECONNREFUSED|^unavailable: Sentinel 127.0.0.1:${port}: .*ECONNREFUSED`,
       ),
     );
   },
@@ -60,7 +60,7 @@ describeWithRedis("at the start, another kind of Redis", () => {
   it("than a Cluster is detected", async () => {
     const redis = await newRedis();
     expect(await fault(redis.url.replace("redis:", "redis-cluster:"))).toMatch(
-      /^misconfigured: .*names a Cluster, but/,
+      /^misconfigured: .*begin it with redis:\/\//,
     );
   });
 
@@ -95,7 +95,7 @@ describeWithRedis("Sentinels", () => {
     const withStranger = sentinels.url.replace("://", `://127.0.0.1:${await freePort()},`);
     expect(await fault(withStranger, { sentinelPassword })).toBe("opened");
     expect(await fault(sentinels.url.replace(`#${MASTER}`, "#another"), { sentinelPassword })).toMatch(
-      /^misconfigured: the Sentinels know no master another/,
+      /^misconfigured: .*master another/,
     );
     expect(await fault(sentinels.url.replace("/0#", "/99#"), { sentinelPassword })).toMatch(
       /^misconfigured: .*database 99/,
@@ -221,7 +221,7 @@ describeWithRedis("a password of the nodes", () => {
         await operator.config("SET", "requirepass", "right-password");
       }),
     );
-    expect(await fault(cluster.url)).toMatch(/^misconfigured: Redis wants a password/);
+    expect(await fault(cluster.url)).toMatch(/^misconfigured: .*NOAUTH/);
     expect(await fault(cluster.url.replace("://", "://:wrong-password@"))).toMatch(
       /^misconfigured: Redis refuses the user or password/,
     );

@@ -24,14 +24,12 @@ describeWithRedis("the rights of docs/operations/redis.md", () => {
     );
   };
 
-  it("are enough, and each that is not optional is missed at the start by its name", async () => {
+  it("suffice, and the start fails with the name of each missing one that is not optional", async () => {
     const rights = documentedRights();
     expect(await faultOf(rights)).toBe("none");
     for (const right of rights.filter((each) => !OPTIONAL.includes(each))) {
       const fault = await faultOf(rights.filter((each) => each !== right));
-      expect(fault).toBe(
-        `Redis does not let the user of REDIS_URL do all that this service needs; grant it with: ACL SETUSER NAME ${right}`,
-      );
+      expect(fault.endsWith(`ACL SETUSER NAME ${right}`)).toBe(true);
     }
     expect(await faultOf(rights.filter((right) => !/xtrim|wait|hset/.test(right)))).toMatch(
       /ACL SETUSER NAME \+wait \+hset \+xtrim$/,

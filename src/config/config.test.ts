@@ -430,7 +430,7 @@ describe("the message of a fault", () => {
       ["API_TOKENS", `a=${TOKEN},b=${TOKEN}x,c=${TOKEN}`, ["entries 1 and 3 have the same token"]],
       ["TOKEN_KEYS", `a:${KEY},b:short`, ["entry 2 must be ID:KEY"]],
       ["TOKEN_KEYS", `a:${KEY},b:${KEY},b:${OTHER_KEY}`, ["entries 2 and 3 have the same ID"]],
-      ["REDIS_URL", "redis-cluster://h:1,h:0", ["names a wrong host 2; it must be redis-cluster://"]],
+      ["REDIS_URL", "redis-cluster://h:1,h:0", ["has an invalid host 2; it must be redis-cluster://"]],
     ];
     for (const [setting, text, starts] of named) {
       const faults = await faultsOf({ ...BESIDE[setting], [setting]: text });

@@ -25,55 +25,55 @@ import type { NodeCall, StoreNode, StoreNodes } from "./nodes.ts";
 import { argumentsOf, defineScript, type Script, type ScriptArgs } from "./script.ts";
 import type { RedisSecrets } from "./url.ts";
 
-/** Told of every round trip to the store. */
+/** Receives every round trip to the store. */
 export type StoreObserver = (roundTrip: { operation: string; seconds: number; failed: boolean }) => void;
 
-/** How a client behaves. */
+/** The options of a client. */
 export interface StoreClientOptions {
-  /** How long a call may take, in milliseconds. */
+  /** The timeout of a call, in milliseconds. */
   readonly timeoutMs: number;
   readonly observe?: StoreObserver;
   /** Returns the observer of one round trip when it starts. Default: none. */
   readonly traceOf?: (() => StoreObserver | undefined) | undefined;
-  /** Default: there are none to change. */
+  /** Changes the secrets of new connections. Default: does nothing. */
   readonly changeSecrets?: (changed: Partial<RedisSecrets>) => Promise<void>;
-  /** Knows whether Redis holds the data that this process knows. Default: it always does. */
+  /** Checks the identity of the data. Default: no check. */
   readonly data?: DataCheck | undefined;
 }
 
-/** Knows whether Redis holds the data that this process knows. */
+/** Checks whether Redis holds the data that this process knows. */
 export interface DataCheck {
-  /** Why changes are refused; undefined: they are not. */
+  /** The error with which changes are refused. Undefined if they are accepted. */
   refusal(): StoreUnavailable | undefined;
-  /** Checks it now. @throws StoreUnavailable if Redis does not answer */
+  /** Checks the data now. @throws StoreUnavailable if Redis does not answer */
   check(): Promise<void>;
 }
 
-/** A key that never exists. Checks read it, and change it only if it exists. */
+/** A key that never exists. Health checks read it, and would change it only if it existed. */
 export const PROBE_KEY = "ug:probe";
 
 /**
- * A change that changes nothing: it is neither replicated nor written to disk. Redis refuses it as it refuses every other
- * change: if its memory is full, if it cannot write to disk, if it is a replica or has too few replicas.
+ * A change without an effect, which Redis neither replicates nor writes to disk. Redis refuses it like any other change: if its
+ * memory is full, if it cannot write to disk, if it is a replica, or if it has too few replicas.
  */
 export const PROBE_CHANGE = defineScript("change", probe, { keys: ["key"], singleKey: true });
 
-/** The share of a call's remaining time in which Redis may carry out its change; the rest is for the answer. */
+/** The share of a call's remaining time in which Redis may run its change. The rest is for the answer. */
 const CHANGE_SHARE = 0.9;
 
-/** How many times within the timeout to look for calls that took too long: a look every 5 to 50 ms. */
+/** The number of checks for expired calls within the timeout. The interval is at least 5 ms and at most 50 ms. */
 const LOOKS = 20;
 
-/** How often a change is sent at most. It is sent again when it was too late by Redis' clock, but the call has time left. */
+/** The maximum number of attempts of a change. It is repeated if it was too late by Redis' clock and the call has time left. */
 const TRIES = 3;
 
-/** The store's connections, with a deadline and one kind of error on every call. */
+/** The connections to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
 export class StoreClient implements StoreProbe {
   /** The nodes of this Redis. */
   readonly nodes: StoreNodes;
   /**
-   * Has connections that begin from now on use other secrets; those that are open stay. Rejects with StoreMisconfigured
-   * when Redis does not accept the password.
+   * Changes the secrets of new connections. Open connections stay open. Rejects with StoreMisconfigured if Redis does not accept
+   * the password.
    */
   readonly changeSecrets: (changed: Partial<RedisSecrets>) => Promise<void>;
   /** Whether `close` was called. */
@@ -96,15 +96,15 @@ export class StoreClient implements StoreProbe {
     return new StoreClient(this.nodes, { ...this.#options, traceOf });
   }
 
-  /** The same connections, for changes whatever data Redis holds. */
+  /** The same connections, without the check of the data before changes. */
   unguarded(): StoreClient {
     return new StoreClient(this.nodes, { ...this.#options, data: undefined });
   }
 
   /**
-   * To be called if something is missing, before its caller learns that or it is created.
+   * Checks the data before the service reports that something is missing, or creates it.
    *
-   * @throws StoreUnavailable when Redis does not hold the data that this process knows
+   * @throws StoreUnavailable if Redis does not hold the data that this process knows
    */
   async confirmMissing(): Promise<void> {
     await this.#data?.check();
@@ -113,11 +113,11 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Runs one command that changes nothing, at the node of its key.
+   * Runs one read command at the node of its key.
    *
-   * @param args of the command, the key first
-   * @param outcome what a failure means for the change that it is a part of; default: there is none
-   * @throws StoreUnavailable when it fails or takes longer than the timeout, RecordUnreadable when a key holds another type
+   * @param args of the command. The first is the key
+   * @param outcome the outcome of the change to which this read belongs, if the read fails. Default: none
+   * @throws StoreUnavailable if it fails or exceeds the timeout; RecordUnreadable if the key has another type
    */
   run<Name extends CommandName>(
     operation: string,
@@ -130,10 +130,10 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Runs a script that changes nothing, as `run` does a command.
+   * Runs a read script at the node of its first key. It fails like `run`.
    *
-   * @param whileMoving reads the same by single commands; called if the slot of the keys is on its way to another node of a
-   *   Cluster, where scripts are refused. Default: the call waits for the end of the move
+   * @param whileMoving reads the same with single commands. It is called while the slot of the keys is migrating, when Redis
+   *   refuses scripts. Default: the call waits for the end of the migration
    */
   ask<Key extends string, Arg extends string>(
     operation: string,
@@ -152,12 +152,11 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Makes a change at the node of its key, by a script that takes a deadline, in one round trip. When the call fails with
-   * StoreUnavailable, the change was made before that or never will be; the error's outcome says what is known. With
-   * `minReplicas` it waits for the replicas in a second round trip. It is sent again when it reached Redis too late, or
-   * has to go to another node.
+   * Makes a change in one round trip, by a script with a deadline at the node of its first key. With `minReplicas`, a second round
+   * trip waits for the replicas. The script is sent again if it was too late by Redis' clock, or if another node has the key. After
+   * StoreUnavailable, the change is not made any more. The outcome of the error says whether it may have been made before.
    *
-   * @throws as `run`; TooFewReplicas when the change was made
+   * @throws as `run`; TooFewReplicas if the change is committed
    */
   change<Key extends string, Arg extends string>(
     operation: string,
@@ -172,9 +171,9 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Asks every node that has keys, and leaves out those that fail or take longer than the timeout.
+   * Queries every node that has slots. Leaves out nodes that fail or exceed the timeout.
    *
-   * @throws StoreUnavailable when all do
+   * @throws StoreUnavailable if all nodes fail
    */
   async each<T>(operation: string, ask: (redis: ScriptedRedis, name: string) => Promise<T>): Promise<readonly T[]> {
     const asked = this.nodes
@@ -186,8 +185,8 @@ export class StoreClient implements StoreProbe {
   }
 
   /**
-   * Checks that reads are answered by at least one node, because callers of the other nodes must be served while one is
-   * replaced; or that changes are accepted by all nodes.
+   * Checks that at least one node answers reads, or that all nodes accept changes. One node is enough for reads, because the
+   * service serves the other nodes while one is replaced.
    *
    * @throws StoreUnavailable; TooFewReplicas if changes are accepted but not confirmed
    */
@@ -205,21 +204,21 @@ export class StoreClient implements StoreProbe {
     });
   }
 
-  /** Closes the connections; calls under way fail. */
+  /** Closes the connections. Calls in flight fail. */
   close(): void {
     this.isClosed = true;
     this.nodes.close();
   }
 }
 
-/** What the round trips of a client share. */
+/** The state that all round trips of a client share. */
 interface Shared {
   readonly timeouts: Timeouts;
   readonly observe: StoreObserver | undefined;
   readonly traceOf?: (() => StoreObserver | undefined) | undefined;
 }
 
-/** What a round trip sends to the node of its key. */
+/** The command or script of a round trip. */
 interface Sent {
   readonly command: CommandName | Script;
   readonly args: readonly unknown[];
@@ -227,15 +226,15 @@ interface Sent {
   readonly whileMoving?: (() => Promise<unknown>) | undefined;
 }
 
-/** A call to the store that is under way. Its time begins when it is made. This one changes nothing that has to last. */
+/** A read in flight. Its timeout starts with its creation. */
 class RoundTrip<T> implements NodeCall<T>, TimedCall {
   readonly operation: string;
-  /** What is known of the change; undefined when the call makes none. */
+  /** The outcome of the change. Undefined if the call makes none. */
   outcome: ChangeOutcome | undefined;
   previous: TimedCall | undefined;
   next: TimedCall | undefined;
   end: number;
-  /** Whether the change is known to be made. */
+  /** Whether Redis answered that the change is committed. */
   protected isMade = false;
   protected readonly timeouts: Timeouts;
   private isEnded = false;
@@ -245,7 +244,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   private readonly started = performance.now();
   private reject: ((error: DomainError) => void) | undefined = undefined;
 
-  /** @param sent default: what its caller or a subclass sends */
+  /** @param sent undefined if the caller or a subclass sends the command */
   constructor(operation: string, { timeouts, observe, traceOf }: Shared, sent?: Sent) {
     this.operation = operation;
     this.outcome = sent?.outcome;
@@ -256,7 +255,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.end = timeouts.add(this, this.started);
   }
 
-  /** So that what is sent again and refused is known to be refused before the timeout. */
+  /** Whether a repeated command can be answered before the timeout. */
   get hasTime(): boolean {
     return !this.isEnded && this.timeouts.left(this) > this.timeouts.timeoutMs * (1 - CHANGE_SHARE);
   }
@@ -272,7 +271,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     });
   }
 
-  /** The answer, or a failure at the timeout. To be called once. */
+  /** Resolves with the answer, or rejects at the timeout. Called once. */
   answer(sent: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.reject = reject;
@@ -289,7 +288,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
     this.reject?.(this.isMade ? new TooFewReplicas(cause) : new StoreUnavailable(cause, this.outcome, "timeout"));
   }
 
-  /** @returns false after the timeout: the round trip has already been counted as a failure */
+  /** @returns false after the timeout, which has already counted the round trip as a failure */
   private finish(failed: boolean): boolean {
     if (this.isEnded) return false;
     this.isEnded = true;
@@ -302,7 +301,7 @@ class RoundTrip<T> implements NodeCall<T>, TimedCall {
   }
 }
 
-/** A change: one of the scripts that take a deadline. */
+/** A change in flight. */
 class Change extends RoundTrip<string[]> {
   private readonly change: ChangeOptions;
 
@@ -316,7 +315,7 @@ class Change extends RoundTrip<string[]> {
     const { script, args } = this.change;
     for (let tries = 1; ; tries++) {
       const { clock } = changes;
-      // Nothing was sent, so the failure can be reported at once.
+      // Nothing was sent, so the call fails at once.
       if (clock === undefined) throw new NotSent("not connected");
       const sent = performance.now();
       const deadline = clock.at(sent + this.timeouts.left(this) * CHANGE_SHARE);
@@ -327,7 +326,7 @@ class Change extends RoundTrip<string[]> {
       } catch (error) {
         if (isNotSent(error) || (isRefusal(error) && changedNothing(error))) this.outcome = "not_made";
         if (isNotSent(error) || isRefusal(error)) throw error;
-        // Redis may still carry it out, until the deadline. So the call does not fail before its timeout.
+        // Redis may still run the script until the deadline. So the call fails at its timeout, not before.
         return new Promise(() => {});
       }
       clock.learn(Number(answer[1]), sent, performance.now());
@@ -336,10 +335,10 @@ class Change extends RoundTrip<string[]> {
         if (this.isMade && replicas) await replicas.confirm(this.timeouts.left(this));
         return answer;
       }
-      // Redis' clock was set, or this process was slow to send. Nothing was changed.
+      // Redis' clock was set, or this process sent the script late. The script changed nothing.
       this.outcome = "not_made";
       if (tries === TRIES || !this.hasTime) {
-        throw new NotSent(`${this.operation}: it reached Redis too late, and was not carried out`);
+        throw new NotSent(`${this.operation}: the change reached Redis after its deadline, and was not made`);
       }
     }
   }
@@ -354,18 +353,16 @@ function storeError(error: unknown, outcome: ChangeOutcome | undefined): DomainE
   if (error instanceof DomainError) return error;
   if (error instanceof NotConfirmed) return new TooFewReplicas(error.cause);
   const message = messageOf(error);
-  // ioredis puts the command with its arguments on the error; the text alone is safe to keep.
-  const refusal = errorCodeOf(error);
-  if (refusal === "WRONGTYPE") return new RecordUnreadable(new Error(message));
+  // An error of ioredis has the command with its arguments. Only the message is safe to keep.
+  const code = errorCodeOf(error);
+  if (code === "WRONGTYPE") return new RecordUnreadable(new Error(message));
   const explained =
-    refusal === "MOVED"
-      ? `this is a node of a Cluster, which REDIS_URL names as redis-cluster:// (${message})`
-      : message;
-  return new StoreUnavailable(new Error(explained), outcome, faultOf(error, refusal));
+    code === "MOVED" ? `this is a node of a Cluster: begin REDIS_URL with redis-cluster:// (${message})` : message;
+  return new StoreUnavailable(new Error(explained), outcome, faultOf(error, code));
 }
 
-/** The faults that Redis reports by the first word of its refusal. */
-const FAULT_OF_WORD: { readonly [word: string]: StoreFault } = {
+/** The faults by the error code of Redis. */
+const FAULT_OF_CODE: { readonly [word: string]: StoreFault } = {
   OOM: "memory_full",
   MISCONF: "cannot_save",
   READONLY: "read_only",
@@ -378,23 +375,23 @@ const FAULT_OF_WORD: { readonly [word: string]: StoreFault } = {
   NOAUTH: "denied",
 };
 
-/** Why a round trip failed. @param refusal the word by which Redis refused it */
-function faultOf(error: unknown, refusal: string | undefined): StoreFault {
+/** The fault of a failed round trip. @param code the error code of Redis */
+function faultOf(error: unknown, code: string | undefined): StoreFault {
   if (!isRefusal(error)) return "not_connected";
-  return FAULT_OF_WORD[refusal ?? ""] ?? "refused";
+  return FAULT_OF_CODE[code ?? ""] ?? "refused";
 }
 
-/** Commands, whatever they take. */
+/** Commands with any arguments. */
 type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unknown[]) => Promise<T> };
 
 /**
- * Sends a command, or a script, which the connection knows as a command from the first time on.
+ * Sends a command or a script. The first call of a script defines it as a command of the connection.
  *
- * @param args of a command, its key first; of a script as `argumentsOf` makes them
- * @param asking whether the slot of its key is on its way to this node of a Cluster (ASK). The key has arrived, but another
- *   key of the slot may not have: to a script it would be missing, so that a group would be created a second time, or a token
- *   not found. So only what touches one key is sent; for all else the whole slot has to arrive first.
- * @throws KeysMoving
+ * @param args of a command, its key first; of a script as `argumentsOf` returns them
+ * @param asking whether the slot of the key is migrating to this node of a Cluster (ASK). The key has arrived, but another key of
+ *   the slot may not have. To a script, that key would be missing: it could create a group twice, or not find a token. So only
+ *   commands and scripts with one key are sent. Others wait until the whole slot has arrived.
+ * @throws KeysMoving if the script has to wait
  */
 export function send<T>(
   redis: Pick<ScriptedRedis, "asking" | "defineScript">,
@@ -406,44 +403,44 @@ export function send<T>(
   const name = isScript ? command.name : command;
   if (asking) {
     if (isScript && !command.singleKey) return Promise.reject(new KeysMoving());
-    // If ASKING fails, so does the command that follows it.
+    // If ASKING fails, the command after it fails, too.
     redis.asking().catch(() => {});
   }
   if (isScript && !(name in redis)) redis.defineScript(name, command.lua);
   return (redis as unknown as AnyCommands<T>)[name as CommandName](...args);
 }
 
-/** A call that may take no longer than the timeout. */
+/** A call with a timeout. */
 export interface TimedCall {
-  /** Before and behind it in the list of its `Timeouts`. */
+  /** The neighbors in the list of `Timeouts`. */
   previous: TimedCall | undefined;
   next: TimedCall | undefined;
-  /** When it has taken too long, by the clock of its `Timeouts`. */
+  /** The time of its timeout, by the clock of `Timeouts`. */
   end: number;
-  /** Called once, when it takes too long; removes it. */
+  /** Called once at the timeout. It must remove the call from the list. */
   expire(): void;
 }
 
 /**
- * Ends calls that take too long. All have the same time, so that they end in the order of their beginning: a list and
- * one timer serve them all.
+ * Expires calls at their timeout. All calls have the same timeout, so they expire in the order of their start: one list and one
+ * timer are enough.
  *
- * A `Set` would keep the order, too. But the tables that it discards hold the calls that were under way then, and once
- * they are old to V8, so are those calls and all that they hold: twice as much garbage to collect.
+ * A `Set` would keep the order, too. But its discarded tables reference calls, and V8 promotes these calls to the old generation
+ * with the tables. That doubled the garbage to collect.
  *
- * The clock stands still while the process is too busy to read answers: that delay is not Redis' fault.
+ * The clock stops while the process is too busy to read answers, because Redis does not cause this delay.
  */
 export class Timeouts {
-  /** How long a call may take, in milliseconds. */
+  /** The timeout of a call, in milliseconds. */
   readonly timeoutMs: number;
   readonly #lookMs: number;
-  /** Begins and ends the list. */
+  /** The two ends of the list. */
   #first: TimedCall | undefined;
   #last: TimedCall | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** When the next step, the timer or the look that follows it, should run, by `performance.now()`. */
+  /** The time by `performance.now()` at which the next step should run: the timer, or the check after it. */
   #due = 0;
-  /** For how long the process has been too busy, in milliseconds. */
+  /** The sum of the times in which the process was too busy, in milliseconds. */
   #busyMs = 0;
 
   constructor(timeoutMs: number) {
@@ -451,7 +448,7 @@ export class Timeouts {
     this.#lookMs = Math.min(Math.max(timeoutMs / LOOKS, 5), 50);
   }
 
-  /** @param now `performance.now()`. @returns its `end` */
+  /** Adds a call. @param now `performance.now()`. @returns its `end` */
   add(call: TimedCall, now: number): number {
     call.previous = this.#last;
     call.next = undefined;
@@ -462,7 +459,7 @@ export class Timeouts {
     return now - this.#busyMs + this.timeoutMs;
   }
 
-  /** Removes a call that was added; to be called once. */
+  /** Removes an added call. Called once. */
   remove(call: TimedCall): void {
     if (call.previous) call.previous.next = call.next;
     else this.#first = call.next;
@@ -472,10 +469,7 @@ export class Timeouts {
     call.next = undefined;
   }
 
-  /**
-   * How long a call that was added may still take, in milliseconds. It may get longer while the process is busy, never
-   * shorter.
-   */
+  /** The remaining time of an added call, in milliseconds. Busy times of the process are added to it. */
   left(call: TimedCall): number {
     return call.end - (performance.now() - this.#busyMs);
   }
@@ -488,7 +482,7 @@ export class Timeouts {
   readonly #fire = (): void => {
     this.#passBusyTime();
     this.#due = performance.now();
-    // After the reads of this turn: an answer that has arrived is not late.
+    // After the reads of this turn, so an answer that has arrived is not late.
     setImmediate(this.#look);
   };
 
@@ -500,7 +494,7 @@ export class Timeouts {
     else this.#timer = undefined;
   };
 
-  /** Stops the clock for as long as a step came late. A small delay is normal, and does not count. */
+  /** Stops the clock for the delay of a late step. A small delay is normal and does not count. */
   #passBusyTime(): void {
     const late = performance.now() - this.#due;
     if (late > this.#lookMs) this.#busyMs += late;

@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { RedisClock } from "./clock.ts";
 
-describe("what is known of Redis' clock", () => {
-  it("is never ahead of Redis' clock, however long an answer took", () => {
+describe("the estimate of Redis' clock", () => {
+  it("is never ahead of Redis' clock, even if an answer took long", () => {
     const clock = new RedisClock();
-    // Redis is 1,000,000 ahead, and looked at its clock at 150.
+    // Redis is 1,000,000 ahead, and read its clock at 150.
     clock.learn(1_000_150, 100, 200);
     expect(clock.at(300)).toBe("1000250");
   });
 
-  it("comes nearer with a faster answer, and stays there with a slower one", () => {
+  it("becomes more precise with a faster answer, and keeps its precision after a slower one", () => {
     const clock = new RedisClock();
     clock.learn(1_000_150, 100, 200);
     clock.learn(1_000_301, 300, 302);

@@ -9,44 +9,41 @@ import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 /** The number of slots of a Redis Cluster. */
 const SLOTS = 16_384;
 
-/** The slot that a key belongs to (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/). */
+/** The slot of a key (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/). */
 export function slotOf(key: string): number {
   const open = key.indexOf("{");
   const close = open < 0 ? -1 : key.indexOf("}", open + 1);
   return crc16xmodem(close > open + 1 ? key.slice(open + 1, close) : key) % SLOTS;
 }
 
-/** How often a call is redirected without a pause. */
+/** The number of redirections of a call without a pause. */
 const QUICK_HOPS = 5;
 
-/**
- * The pause before each further redirection, and before a retry while keys are on their way to another node, in
- * milliseconds.
- */
+/** The pause before each further redirection, and before a retry while a slot is migrating, in milliseconds. */
 const PAUSE_MS = 25;
 
-/** How long a redirected call waits for the connection to its new node, in milliseconds. */
+/** The longest wait of a redirected call for the connection to its new node, in milliseconds. */
 const CONNECT_MS = 500;
 
-/** The pause between two looks whether that connection is ready, in milliseconds. */
+/** The pause between two checks of that connection, in milliseconds. */
 const CONNECTED_MS = 5;
 
 /** The maximum number of commands that wait for one node: half of a worker's calls, so that a slow node leaves room for others. */
 const MAX_WAITING = MAX_CALLS / 2;
 
-/** How long a node may take to say who has which slots, in milliseconds. */
+/** The timeout of CLUSTER SLOTS, in milliseconds. */
 const ANSWER_MS = 300;
 
-/** The pause before a first question, in milliseconds: calls that fail at the same time share it. */
+/** The pause before the first CLUSTER SLOTS, in milliseconds. Calls that fail at the same time share it. */
 const SHORTEST_MS = 20;
 
-/** The shortest time from one question to the next, in milliseconds, however many calls fail. */
+/** The shortest interval between two CLUSTER SLOTS, in milliseconds, even if many calls fail. */
 const INTERVAL_MS = 500;
 
-/** How many nodes are asked at once. */
+/** The number of nodes that get CLUSTER SLOTS at the same time. */
 const ASKED_NODES = 3;
 
-/** After so many questions in a row without an answer, the nodes of REDIS_URL are connected to again. */
+/** After this number of unanswered CLUSTER SLOTS in a row, the nodes of REDIS_URL are opened again. */
 const UNANSWERED = 2;
 
 /** A range of slots and the node that has them. */
@@ -57,9 +54,9 @@ interface Range {
 }
 
 /**
- * Redis Cluster: many nodes, each with a share of the slots. Each node has its own connections, as a single node has, so
- * that a slow or silent node does not delay calls to the others. A command that a node redirects (MOVED, ASK) was not
- * carried out, and is sent to the other node. A command whose connection was lost is not sent again.
+ * The nodes of a Redis Cluster, each with a share of the slots. Each node has its own connections, so a slow or silent node does
+ * not delay calls to the others. A redirected command (MOVED, ASK) has not run, and is sent to the other node. A command is not
+ * sent again if its connection was lost.
  */
 export class ClusterNodes implements StoreNodes {
   readonly #target: RedisTarget;
@@ -71,7 +68,7 @@ export class ClusterNodes implements StoreNodes {
   #unanswered = 0;
   #isAsking = false;
   #isAskedFor = false;
-  /** When nodes were asked last, by `performance.now()`, and how many were so far. */
+  /** The time of the last CLUSTER SLOTS by `performance.now()`, and the number of nodes that got it so far. */
   #lastAsked = Number.NEGATIVE_INFINITY;
   #asked = 0;
   #isClosed = false;
@@ -100,7 +97,7 @@ export class ClusterNodes implements StoreNodes {
     return base;
   }
 
-  /** Whether every slot has a node, and every node is connected. */
+  /** Whether every slot has a node, and every node is ready. */
   isReady(): boolean {
     return this.#isCovered && this.#masters.every((node) => node.isReady());
   }
@@ -120,7 +117,7 @@ export class ClusterNodes implements StoreNodes {
     for (const { redis } of node.connections) {
       const { length } = redis.commandQueue;
       if (length >= MAX_WAITING)
-        return Promise.reject(new NotSent(`${node.name} is slow: ${length} commands wait for it`));
+        return Promise.reject(new NotSent(`${node.name} is slow: ${length} commands are waiting for it`));
     }
     return call.sendTo(node, asking);
   }
@@ -144,9 +141,9 @@ export class ClusterNodes implements StoreNodes {
     }
   }
 
-  /** The node that a call is redirected to, once it is connected or `CONNECT_MS` have passed. */
+  /** Returns the node to which a call is redirected, when it is ready or after `CONNECT_MS`. */
   async #follow({ kind, slot, to }: Exclude<Redirection, { kind: "wait" }>, from: StoreNode | undefined) {
-    // A node leaves the host out when the other node has the same one.
+    // A node leaves out the host if the other node has the same one.
     const host = to.host || (from?.reads.redis.options.host ?? "");
     const node = this.#open({ host, port: to.port });
     if (kind === "moved") this.#slots[slot] = node;
@@ -155,7 +152,7 @@ export class ClusterNodes implements StoreNodes {
     return node;
   }
 
-  /** The node at an address. It is connected to unless it is already. */
+  /** Returns the node at an address. Connects to it unless it is connected. */
   #open(address: HostPort): StoreNode {
     const name = nameOf(address);
     const known = this.#nodes.get(name);
@@ -167,7 +164,7 @@ export class ClusterNodes implements StoreNodes {
         ...this.#options,
         onReady: () => {
           this.#refreshSoon();
-          // A node of REDIS_URL may turn out to have no slots, and is closed then.
+          // A node of REDIS_URL may have no slots. It is closed then.
           if (this.#masters.includes(node)) this.#options.onReady();
         },
         onClose: () => this.#refreshSoon(),
@@ -177,7 +174,7 @@ export class ClusterNodes implements StoreNodes {
     return node;
   }
 
-  /** Asks who has which slots, soon or after the question that is under way is answered. */
+  /** Reads the slots soon, or after the CLUSTER SLOTS in flight. */
   #refreshSoon(): void {
     this.#isAskedFor = true;
     if (!this.#isAsking) void this.#refresh();
@@ -204,8 +201,8 @@ export class ClusterNodes implements StoreNodes {
   }
 
   /**
-   * Asks some connected nodes, others each time, and takes the answer that most of them give: a single node may be cut off
-   * from the others.
+   * Reads the slots from some ready nodes, different ones each time. Returns the most frequent answer, because a single node may
+   * be cut off from the others.
    */
   async #ask(): Promise<readonly Range[] | undefined> {
     const connected = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);
@@ -234,7 +231,7 @@ export class ClusterNodes implements StoreNodes {
     if (masters.size === 0) return;
     for (const [name, node] of this.#nodes) {
       if (!masters.has(node)) {
-        // The node has no slots, now or at all. It may still answer what it was asked.
+        // The node has no slots. It may still answer commands in flight.
         this.#nodes.delete(name);
         setTimeout(() => node.close(), this.#options.timeoutMs).unref();
       } else if (!before.includes(node) && node.isReady()) this.#options.onReady();
@@ -242,13 +239,13 @@ export class ClusterNodes implements StoreNodes {
   }
 }
 
-/** Asks a node who has which slots; undefined when it does not answer in time. */
+/** Reads the slots from a node. Undefined if it does not answer in time. */
 async function askOne({ reads: { redis } }: StoreNode): Promise<readonly Range[] | undefined> {
   const answer = await Promise.race([redis.cluster("SLOTS"), pause(ANSWER_MS, undefined, { ref: false })]);
   return answer && rangesOf(answer, redis.options.host ?? "");
 }
 
-/** What CLUSTER SLOTS answers: for each range its first and last slot, then the nodes, the master first. */
+/** Parses the answer of CLUSTER SLOTS: for each range its first and last slot, then its nodes, the master first. */
 function rangesOf(answer: unknown, askedHost: string): readonly Range[] {
   const rows = answer as [number, number, [string | null, number], ...unknown[]][];
   return rows

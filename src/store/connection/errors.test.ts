@@ -9,12 +9,12 @@ import {
   redirectionOf,
 } from "./errors.ts";
 
-/** An error as ioredis makes it of what Redis answers. */
+/** An error of Redis, as ioredis throws it. */
 function refusal(text: string): Error {
   return Object.assign(new Error(text), { name: "ReplyError" });
 }
 
-describe("a refusal of Redis", () => {
+describe("an error of Redis", () => {
   it.each([
     ["NOAUTH Authentication required.", "NOAUTH"],
     ["ERR MOVED 1 127.0.0.1:6381", "MOVED"],
@@ -24,13 +24,13 @@ describe("a refusal of Redis", () => {
     ["NOGROUP No such key", "NOGROUP"],
     ["a script failed", undefined],
     ["ERR REMOVED 1 127.0.0.1:6381", "ERR"],
-    // What callers sent is no word of Redis.
+    // Input of callers is not a code.
     ["ERR unknown command 'x', with args beginning with: 'a' MOVED 1 10.0.0.1:6379 ", "ERR"],
     ["ERR unknown command `x`, with args beginning with: `MOVED 1 10.0.0.1:6379`, ", "ERR"],
     ["WRONGPASS invalid username-password pair or user is disabled.", "WRONGPASS"],
-  ])("%s has the word %s", (text, word) => expect(errorCodeOf(refusal(text))).toBe(word));
+  ])("%s has the code %s", (text, word) => expect(errorCodeOf(refusal(text))).toBe(word));
 
-  it("has a word if it is an answer of Redis", () => expect(errorCodeOf(new Error("NOAUTH"))).toBeUndefined());
+  it("has a code only if Redis answered it", () => expect(errorCodeOf(new Error("NOAUTH"))).toBeUndefined());
 
   it.each([
     ["MOVED 3999 127.0.0.1:6381", { kind: "moved", slot: 3999, to: { host: "127.0.0.1", port: 6381 } }],
@@ -51,7 +51,9 @@ describe("a refusal of Redis", () => {
     ["ERR TRYAGAIN Multiple keys request during rehashing of slot", { kind: "wait" }],
     ["CLUSTERDOWN The cluster is down", undefined],
     ["ERR value is not an integer: 'MOVED 1 10.0.0.1:6379'", undefined],
-  ])("%s leads elsewhere, or not", (text, redirection) => expect(redirectionOf(refusal(text))).toEqual(redirection));
+  ])("%s is parsed as a redirection, or as none", (text, redirection) =>
+    expect(redirectionOf(refusal(text))).toEqual(redirection),
+  );
 
   it.each([
     [refusal("WRONGPASS invalid username-password pair or user is disabled."), true],
@@ -59,7 +61,7 @@ describe("a refusal of Redis", () => {
     [refusal("NOPERM this user has no permissions to run the 'get' command"), false],
     [refusal("ERR invalid password"), false],
     [new Error("WRONGPASS"), false],
-  ])("%s is of the password: %s", (error, isOfIt) => expect(isPasswordRefusal(error)).toBe(isOfIt));
+  ])("%s concerns the password: %s", (error, isOfIt) => expect(isPasswordRefusal(error)).toBe(isOfIt));
 
   it.each([
     ["READONLY You can't write against a read only replica.", true],
@@ -82,14 +84,14 @@ describe("a refusal of Redis", () => {
   ])("%s changed nothing: %s", (text, nothing) => expect(changedNothing(refusal(text))).toBe(nothing));
 });
 
-it("a script whose keys are on their way was not sent, and is to wait", () => {
+it("a script in a migrating slot was not sent, and waits", () => {
   expect(new KeysMoving()).toBeInstanceOf(NotSent);
   expect(redirectionOf(new KeysMoving())).toEqual({ kind: "wait" });
   expect(redirectionOf(new NotSent("TRYAGAIN"))).toBeUndefined();
 });
 
-describe("the text of an error", () => {
-  it("names every address that was tried", () => {
+describe("the message of an error", () => {
+  it("has every address of a failed attempt", () => {
     const tried = ["connect ECONNREFUSED ::1:6379", "connect ECONNREFUSED 127.0.0.1:6379"].map(
       (text) => new Error(text),
     );

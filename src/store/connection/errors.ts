@@ -2,7 +2,7 @@ import type { HostPort } from "./url.ts";
 
 /* The errors of commands. No other file parses the error messages of Redis and ioredis. */
 
-/** Redis cannot be used with this configuration. The message tells the operator what to change. A retry does not help. */
+/** Redis cannot be used with this configuration. The message names what to change. A retry does not help. */
 export class StoreMisconfigured extends Error {
   override readonly name = "StoreMisconfigured";
 }

@@ -13,9 +13,9 @@ afterEach(() => {
   for (const close of opened.splice(0)) close();
 });
 
-// Where one fails, ioredis has changed what it keeps to itself. Then look at the file that it names, in this folder.
-describe("what is used of the private parts of ioredis:", () => {
-  it("`redis.commandQueue` has the commands that are not answered (sockets.ts, cluster.ts)", async () => {
+// If a test fails, ioredis has changed a private part. Check the file in this folder that the title names.
+describe("the private parts of ioredis:", () => {
+  it("`redis.commandQueue` has the commands without an answer (sockets.ts, cluster.ts)", async () => {
     const server = await fakeRedis();
     const redis = await connected(server);
     server.isSilent = true;
@@ -26,7 +26,7 @@ describe("what is used of the private parts of ioredis:", () => {
     expect(redis.commandQueue.length).toBe(0);
   });
 
-  it("`redis.stream` is the connection from the event `connect` on, and `write` of it takes each command whole (sockets.ts)", async () => {
+  it("`redis.stream` is the socket after the event `connect`, and its `write` gets each command as one string (sockets.ts)", async () => {
     const server = await fakeRedis();
     const written: unknown[][] = [];
     const redis = opens(server);
@@ -57,7 +57,7 @@ describe("what is used of the private parts of ioredis:", () => {
     expect(isCalled).toBe(true);
   });
 
-  it("`sendCommand` sends a `Command` as it is, and decodes its answer (connection.ts)", async () => {
+  it("`sendCommand` sends a `Command` unchanged, and decodes its answer (connection.ts)", async () => {
     const server = await fakeRedis();
     const redis = await connected(server);
     const command = new Command("get", ["a", "1"], { replyEncoding: "utf8" });
@@ -65,7 +65,7 @@ describe("what is used of the private parts of ioredis:", () => {
     expect(server.commands.at(-1)).toEqual(["get", "a", "1"]);
   });
 
-  it("`options.password` is read when a connection begins (options.ts)", async () => {
+  it("`options.password` is read for each connection (options.ts)", async () => {
     const server = await fakeRedis();
     let password = "first";
     const redis = opens(server, { password });
@@ -83,13 +83,13 @@ describe("what is used of the private parts of ioredis:", () => {
   it.each([
     ["auth", { password: "wrong" }],
     ["select", { db: 99 }],
-  ])("`error.command` names the command that is refused: %s (errors.ts)", async (name, options) => {
+  ])("`error.command` names the refused command: %s (errors.ts)", async (name, options) => {
     const redis = opens(await fakeRedis({ [name]: "-ERR no\r\n" }), { ...options, retryStrategy: () => null });
     const [error] = (await once(redis, "error")) as [Error];
     expect(error).toMatchObject({ name: "ReplyError", message: "ERR no", command: { name } });
   });
 
-  it("an error that begins with `Stream isn't writeable` tells that a command was not written (errors.ts)", async () => {
+  it("an error that begins with `Stream isn't writeable` means that the command was not written (errors.ts)", async () => {
     const server = await fakeRedis();
     const redis = await connected(server);
     const sent = server.commands.length;
@@ -101,21 +101,21 @@ describe("what is used of the private parts of ioredis:", () => {
   });
 });
 
-// Where one fails, look at `connectorOptions` in options.ts.
-describe("what is used of the connectors of ioredis:", () => {
-  it("`disconnect` of `AbstractConnector` clears `connecting`, ends `stream`, and destroys one that stays open", async () => {
+// If a test fails, check `connectorOptions` in options.ts.
+describe("the connectors of ioredis:", () => {
+  it("`disconnect` of `AbstractConnector` clears `connecting`, and destroys `stream` if it stays open", async () => {
     const server = await fakeRedis();
     let connector: Connector | undefined;
     const redis = await connected(server, { Connector: connectorOf(server, (made) => (connector = made)) });
     expect(connector?.isConnecting).toBe(true);
-    // It does not confirm the end.
+    // This socket does not confirm the close.
     redis.stream.end = () => redis.stream;
     redis.disconnect();
     expect(connector?.isConnecting).toBe(false);
     await waitFor("it is destroyed", () => redis.stream.destroyed);
   });
 
-  it("`check` of a connector is asked with what the node says of itself, and its no ends the connection", async () => {
+  it("`check` of a connector gets the answer of INFO, and its false closes the connection", async () => {
     const server = await fakeRedis();
     const asked: unknown[] = [];
     const check = (info: unknown) => asked.push(info) > 1;
@@ -124,7 +124,7 @@ describe("what is used of the connectors of ioredis:", () => {
     expect(server.connections).toBe(2);
   });
 
-  it("`firstError` of a connector tells why its stream is closed before it is handed over", async () => {
+  it("`firstError` of a connector is the error of a stream that closes before ioredis has it", async () => {
     const server = await fakeRedis();
     class Failing extends Connector {
       override async connect() {
@@ -140,7 +140,7 @@ describe("what is used of the connectors of ioredis:", () => {
   });
 });
 
-/** A connector such as ours. */
+/** A connector like the one in options.ts. */
 class Connector extends AbstractConnector {
   readonly #port: number;
 
@@ -160,7 +160,7 @@ class Connector extends AbstractConnector {
   }
 }
 
-/** The connector of a client, as an option of it. */
+/** The option `Connector` of a client. */
 function connectorOf(
   { port }: FakeRedis,
   made: (connector: Connector) => void,
@@ -179,13 +179,13 @@ function connectorOf(
   };
 }
 
-/** What answers as Redis does, as far as it is asked here. */
+/** A server that answers like Redis in these tests. */
 interface FakeRedis {
   readonly port: number;
-  /** What it was sent, but for what ioredis tells of itself. */
+  /** The received commands, without CLIENT. */
   readonly commands: string[][];
   connections: number;
-  /** Whether it keeps its answers, until `speak`. */
+  /** Whether it holds back its answers until `speak`. */
   isSilent: boolean;
   speak(): void;
 }
@@ -227,7 +227,7 @@ async function fakeRedis(answers: Readonly<Record<string, string>> = {}): Promis
   return fake;
 }
 
-/** The commands that are whole, and what is behind them. */
+/** Returns the complete commands, and the rest of the text. */
 function parse(text: string): { readonly commands: string[][]; readonly rest: string } {
   const commands: string[][] = [];
   let lines = text.split("\r\n");
@@ -243,7 +243,7 @@ function bulk(text: string): string {
   return `$${Buffer.byteLength(text)}\r\n${text}\r\n`;
 }
 
-/** A client with the options on which the connections rely. */
+/** A client with the options of the connections. */
 function opens({ port }: FakeRedis, options: RedisOptions = {}): Redis {
   const redis = new Redis({
     ...{ port, host: "127.0.0.1", enableOfflineQueue: false, maxRetriesPerRequest: 0, retryStrategy: () => 5 },

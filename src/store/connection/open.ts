@@ -14,29 +14,29 @@ export interface OpenOptions
   extends StoreClientOptions,
     Partial<Pick<NodeOptions, "minReplicas" | "checkConnection" | "onError" | "onReady">>,
     Partial<Readonly<RedisSecrets>> {
-  /** After how long a Cluster may be used without the shards that are away, in milliseconds; default 5000. */
+  /** The wait for the missing shards of a Cluster before it is used without them, in milliseconds. Default: 5000. */
   readonly shardsMs?: number;
 }
 
-/** A store that is being opened. */
+/** A store whose connections are being opened. */
 export interface Opening {
-  /** Its calls fail until it is connected. */
+  /** Its calls fail until a connection is ready. */
   readonly client: StoreClient;
   /**
-   * Resolves when Redis can be used: of a Cluster every shard, or after `shardsMs` at least one. It waits for Redis without
-   * end. Rejects with StoreMisconfigured when Redis can never be used as it is set up.
+   * Resolves when Redis is ready: every shard of a Cluster, or at least one after `shardsMs`. Waits for Redis without a limit.
+   * Rejects with StoreMisconfigured if Redis cannot be used with this configuration.
    */
   readonly opened: Promise<void>;
 }
 
-/** How often it is looked whether Redis is ready, in milliseconds. */
+/** The interval of checks whether Redis is ready, in milliseconds. */
 const LOOK_MS = 5;
 
 /**
- * Connects to Redis, in whichever shape its URL names.
+ * Connects to a node, to the master behind Sentinels, or to a Cluster.
  *
- * @param url of one of the forms that `readRedisUrl` takes
- * @throws StoreMisconfigured when it has none of them
+ * @param url as `readRedisUrl` parses it
+ * @throws StoreMisconfigured if the URL is invalid
  */
 export function openRedis(url: string, options: OpenOptions): Opening {
   const read = readRedisUrl(url, options);
@@ -44,20 +44,20 @@ export function openRedis(url: string, options: OpenOptions): Opening {
   let fault: StoreMisconfigured | undefined;
   let isStarting = true;
   let isCheckingScheme = false;
-  /** Reports an error of the start, unless the scheme of the URL causes it. */
+  /** Reports an error during the start, unless the scheme of the URL is its cause. */
   const reportAtStart = async (error: Error) => {
     if (isCheckingScheme) return;
     isCheckingScheme = true;
     fault ??= await wrongScheme(read.target);
     isCheckingScheme = false;
-    // The connection may have been made by then.
+    // The connection may be ready by then.
     if (!fault && isStarting) options.onError?.(error);
   };
   const nodes = openNodes(read.target, {
     ...options,
     onError: (error) => {
       if (!isStarting) options.onError?.(error);
-      // The caller who waits reports the error that ends the start. Errors that follow from it are not reported.
+      // The caller reports the fault that ends the start. Later errors follow from it and are not reported.
       else if (error instanceof StoreMisconfigured) fault ??= error;
       else if (!fault) void reportAtStart(error);
     },
@@ -82,17 +82,16 @@ export function openRedis(url: string, options: OpenOptions): Opening {
     if (client.isClosed) throw new StoreUnavailable(new Error("closed"));
   };
   const opened = wait();
-  // It may fail before anybody waits for it.
+  // It may reject before the caller waits for it.
   opened.catch(() => {});
   return { client, opened };
 }
 
 /**
- * Requires that Redis accepts a password on every connection that is ready; a refusal leaves a connection as it is. Nodes
- * without a ready connection are left out: perhaps they refuse the password before. A silent connection is ended soon, and
- * the wait for it.
+ * Checks that Redis accepts a password on every ready connection. A refusal does not change the connection. Nodes without a ready
+ * connection are skipped, because they may refuse the former password. A silent connection is closed soon, which ends the wait.
  *
- * @throws StoreMisconfigured when it does not; StoreUnavailable when it does not say
+ * @throws StoreMisconfigured if Redis refuses the password; StoreUnavailable if it does not answer
  */
 async function requireAccepted(nodes: StoreNodes, username: string | undefined, password: string): Promise<void> {
   const ready = nodes.masters().filter((node) => node.isReady());

@@ -4,46 +4,46 @@ import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
 import { isAnswerTo, isPasswordRefusal, messageOf, StoreMisconfigured } from "./errors.ts";
 import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./url.ts";
 
-/** Where a connection leads: to a node, or to whichever node Sentinels say is the master. */
+/** The destination of a connection: a node, or the current master according to the Sentinels. */
 export interface RedisDestination extends RedisLogin, Pick<RedisTarget, "shape"> {
   readonly to: HostPort | Sentinels;
 }
 
-/** The options of a connection. */
+/** The ioredis options of a connection. */
 export function redisOptions(destination: RedisDestination): RedisOptions {
   const { to, db, username } = destination;
   return {
     ...connectorOptions(destination, to),
     db,
     ...(username !== undefined && { username }),
-    // While Redis is away a call fails at once instead of waiting for it.
+    // While Redis is down, a call fails at once.
     enableOfflineQueue: false,
-    // A change that was cut off must not be made a second time.
+    // A change must not run twice if the connection was lost before its answer.
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 500,
-    // How soon to ask again while Redis loads its data; its own estimate is in whole seconds.
+    // The interval of checks while Redis loads its data. Its own estimate is in whole seconds.
     maxLoadingRetryTime: 100,
   };
 }
 
-/** A connection as ioredis has it. */
+/** The socket type of ioredis. */
 type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
 
 /**
- * The options of ioredis for a connection that is opened again whenever it is lost.
+ * The ioredis options of a connection that reconnects whenever it is lost.
  *
- * The connector of ioredis listens for the first error of a connection only (5.11.1). Where a certificate is not trusted,
- * a second error follows, the alert of the host; an error without a listener would end the process.
+ * The connector of ioredis listens for the first error of a connection only (5.11.1). An untrusted certificate causes a second
+ * error, the TLS alert of the host. Without a listener, that error would end the process.
  */
 function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPort | Sentinels): RedisOptions {
   const host = "host" in to ? to : undefined;
   return {
     ...host,
-    // ioredis looks only at whether `tls` is set.
+    // ioredis only checks whether `tls` is set.
     ...(login.tls && { tls: {} }),
     retryStrategy: (attempt) => Math.min(50 * attempt, 500),
-    // A node that hangs does not confirm the end of a connection.
+    // A hung node does not confirm the close of a connection.
     disconnectTimeout: 100,
     Connector: class extends AbstractConnector {
       constructor(options: unknown) {
@@ -53,8 +53,8 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPo
       async connect(): Promise<Stream> {
         this.connecting = true;
         const address = "host" in to ? to : await to.findMaster();
-        if (!this.connecting) throw new Error("closed meanwhile");
-        // Node names no host to the server by itself, and a server of many hosts needs it.
+        if (!this.connecting) throw new Error("closed before the connection was open");
+        // Node does not send the host name (SNI) by itself.
         const servername = isIP(address.host) ? {} : { servername: address.host };
         const { ca: authorities } = login.secrets;
         const ca = authorities === undefined ? {} : { ca: authorities };
@@ -68,7 +68,7 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPo
         return stream;
       }
 
-      /** @param info what the node says of itself */
+      /** @param info the answer of INFO */
       override check({ role }: { readonly role?: string }): boolean {
         if ("host" in to || !role || role === "master") return true;
         to.distrust();
@@ -78,7 +78,7 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPo
   };
 }
 
-/** Makes a client of Redis. Each of its connections logs in with the password of that moment. */
+/** Creates an ioredis client. Each of its connections logs in with the current password. */
 export function newRedis(options: RedisOptions, passwordOf: () => string | undefined): Redis {
   const password = passwordOf();
   const redis = new Redis({ ...options, ...(password !== undefined && { password }) });
@@ -86,49 +86,49 @@ export function newRedis(options: RedisOptions, passwordOf: () => string | undef
   return redis;
 }
 
-/** What is wrong with the settings when Redis answers a new connection with an error; undefined for all other errors. */
+/** Returns the configuration error that Redis reports on a new connection. Undefined for any other error. */
 export function setupFault(error: Error, { db, secrets: { password } }: RedisLogin): StoreMisconfigured | undefined {
   if (error instanceof StoreMisconfigured) return error;
   if (isAnswerTo("select", error)) {
     return new StoreMisconfigured(
-      `Redis refuses database ${db} (${error.message}); choose another one at the end of REDIS_URL`,
+      `Redis refuses database ${db} (${error.message}); set another one at the end of REDIS_URL`,
     );
   }
   if (!isAnswerTo("auth", error) && !isPasswordRefusal(error)) return undefined;
   return new StoreMisconfigured(
     password === undefined
-      ? `Redis wants a password (${error.message}); give it in REDIS_URL as redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST, or by REDIS_PASSWORD_FILE`
-      : `Redis refuses the user or password of REDIS_URL or REDIS_PASSWORD_FILE (${error.message})`,
+      ? `Redis requires a password (${error.message}); set it in REDIS_URL as redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST, or in REDIS_PASSWORD_FILE`
+      : `Redis refuses the user or password in REDIS_URL or REDIS_PASSWORD_FILE (${error.message})`,
   );
 }
 
-/** How long a Sentinel may take to answer, in milliseconds. */
+/** The timeout of a Sentinel, in milliseconds. */
 const ANSWER_MS = 500;
 
-/** The channel on which a Sentinel tells of a failover: NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT. */
+/** The channel on which a Sentinel announces a failover: NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT. */
 const SWITCH = "+switch-master";
 
 /**
- * The Sentinels that know which Redis is the master. They are asked whenever a connection is opened, and a connection is
- * closed as soon as one of them names another master. While none of them answers, the master that they named last is
- * used, as long as it says that it is a master: no Sentinel being there is no outage.
+ * The Sentinels of a master. Each new connection queries them for the master. When a Sentinel announces another master, the
+ * connections to the old one are closed. While no Sentinel answers, the last known master is used if it still is a master. So the
+ * service works without Sentinels.
  *
- * The Sentinel support of ioredis writes to standard error whenever a Sentinel is away, and closes connections at the
- * failover of any master (5.11.1).
+ * The Sentinel support of ioredis writes to standard error when a Sentinel is down, and closes connections at the failover of any
+ * master (5.11.1).
  */
 export class Sentinels {
   readonly #target: RedisTarget;
   readonly #onError: (error: Error) => void;
   readonly #subscribers: Redis[];
-  /** In the order in which they are asked, the one that answered last first. */
+  /** In the order of the queries. The Sentinel that answered last is the first. */
   readonly #hosts: HostPort[];
-  /** Why a Sentinel cannot be subscribed to, by its name. */
+  /** The errors of subscriptions, by the name of the Sentinel. */
   readonly #faults = new Map<string, Error>();
-  /** The connections to the master that are open, and where they lead. */
+  /** The open connections to the master, and their addresses. */
   readonly #streams = new Map<Stream, HostPort>();
   #known: HostPort | undefined;
 
-  /** @param onError told once of each Sentinel that is lost */
+  /** @param onError receives one error for each lost Sentinel */
   constructor(target: RedisTarget, onError: (error: Error) => void) {
     this.#target = target;
     this.#onError = onError;
@@ -137,9 +137,9 @@ export class Sentinels {
   }
 
   /**
-   * Asks for the master, one Sentinel after the other until one names it.
+   * Queries the Sentinels one after the other, until one of them returns the master.
    *
-   * @throws when none does, nor ever has; StoreMisconfigured when they know no such master or refuse to be asked
+   * @throws Error if none returns it and no master is known. StoreMisconfigured if they have no such master or require a password
    */
   async findMaster(): Promise<HostPort> {
     const { master } = this.#target;
@@ -164,20 +164,22 @@ export class Sentinels {
     }
     if (this.#known) return this.#known;
     if (isUnknown) {
-      throw new StoreMisconfigured(`the Sentinels know no master ${master}; check what REDIS_URL ends with, after #`);
+      throw new StoreMisconfigured(
+        `the Sentinels have no master ${master}; correct the name after # at the end of REDIS_URL`,
+      );
     }
-    const text = `no Sentinel answers (${[...faults].map(([name, error]) => `${name}: ${messageOf(error)}`).join("; ")})`;
+    const text = `no Sentinel answered (${[...faults].map(([name, error]) => `${name}: ${messageOf(error)}`).join("; ")})`;
     throw [...faults.values()].some(isPasswordRefusal)
       ? new StoreMisconfigured(`${text}; set REDIS_SENTINEL_PASSWORD to the password of the Sentinels`)
       : new Error(text);
   }
 
-  /** Asks another Sentinel first next time: this one did not answer, or named a Redis that is not the master. */
+  /** Queries another Sentinel first next time: this one did not answer, or returned a Redis that is not the master. */
   distrust(): void {
     this.#hosts.push(...this.#hosts.splice(0, 1));
   }
 
-  /** Ends a connection to a master when another one is the master. */
+  /** Closes this connection to a master when another Redis becomes the master. */
   follow(stream: Stream, master: HostPort): void {
     this.#streams.set(stream, master);
     stream.once("close", () => this.#streams.delete(stream));
@@ -189,7 +191,7 @@ export class Sentinels {
 
   #subscribe(host: HostPort): Redis {
     const name = nameOf(host);
-    // Subscriptions are made anew by hand.
+    // This class subscribes after each reconnect.
     const redis = this.#connect(host, { autoResubscribe: false });
     const fail = (error: Error) => {
       if (!this.#faults.has(name)) this.#onError(new Error(`Sentinel ${name}: ${messageOf(error)}`));
@@ -206,12 +208,12 @@ export class Sentinels {
     return redis;
   }
 
-  /** Ends the connections that lead elsewhere; they are made anew, to the new master. */
+  /** Closes the connections to other nodes. They reconnect to the new master. */
   #moveTo(master: HostPort): void {
     this.#known = master;
     for (const [stream, other] of this.#streams) {
       if (nameOf(other) !== nameOf(master))
-        stream.destroy(new Error(`Sentinel says that the master is ${nameOf(master)}`));
+        stream.destroy(new Error(`Sentinel announced the master ${nameOf(master)}`));
     }
   }
 

@@ -2,15 +2,15 @@ import type { Redis } from "ioredis";
 import { PROBE_KEY, type StoreClient } from "./client.ts";
 import { errorCodeOf, isNoCluster, isRefusal, StoreMisconfigured } from "./errors.ts";
 
-/** The oldest version of each server that will do, as major and minor. */
+/** The oldest supported version of each server, as major and minor. */
 export const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };
 
-/** Commands on a key that is never there. @param args behind the key */
+/** Commands on a key that never exists. @param args the arguments after the key */
 const onProbe = (names: string, args = "") => names.split(" ").map((name) => `${name} ${PROBE_KEY}${args}`);
 
 /**
- * Every command that scripts and calls use, with arguments by which it changes nothing: its key is never there, or Redis
- * refuses the arguments, which it looks at after the rights of the user.
+ * Every command of scripts and calls, with arguments that change nothing: the key does not exist, or Redis refuses the arguments.
+ * Redis checks the rights of the user before the arguments.
  */
 export const TRIALS: readonly string[] = [
   "TIME",
@@ -28,10 +28,10 @@ export const TRIALS: readonly string[] = [
 ].sort();
 
 /**
- * Tries commands as a script does, so that a refusal is no error of the connection. Redis looks at the rights of the
- * user before anything else, also on a replica, with its memory full, and for a slot of another node. Unlike the scripts of
- * `script.ts` it names no key, so that any node of a Cluster runs it.
- * ARGV: the commands. Answers the number and the error of each command that failed.
+ * Tries commands in a script, so a refused command is not an error of the connection. Redis checks the rights of the user first,
+ * also on a replica, with full memory, and for a slot of another node. The script declares no keys, so any node of a Cluster
+ * runs it.
+ * ARGV: the commands. Returns the index and the error of each failed command.
  */
 const TRY = `local failed = {}
 for i = 1, #ARGV do
@@ -45,28 +45,28 @@ for i = 1, #ARGV do
 end
 return failed`;
 
-/** The name of a script that is nowhere. */
+/** The digest of a script that does not exist. */
 const NO_SCRIPT = "0".repeat(40);
 
-/** How an error begins that says of a command in a script that the user may not run it: in 7.0, and since 7.2. */
+/** The first words of the error for a command that the user may not run in a script: of Redis 7.0, and since 7.2. */
 const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure in script)/;
 
-/** What a connection is used for besides the scripts. */
+/** The use of a connection. */
 export interface RequirementOptions {
-  /** Whether it leads to a node of a Cluster. */
+  /** Whether it connects to a node of a Cluster. */
   readonly isCluster: boolean;
-  /** Whether replicas are waited for. */
+  /** Whether changes wait for replicas. */
   readonly waits: boolean;
 }
 
 /**
- * Checks whether Redis has the version that is needed and lets its user run every command that is needed.
+ * Checks that Redis has a supported version, and that its user may run every command of the service.
  *
- * @throws StoreMisconfigured when it does not; what ioredis throws when it cannot be asked
+ * @throws StoreMisconfigured if one of both is not true; the error of ioredis if Redis does not answer
  */
 export async function requireUsable(redis: Redis, { isCluster, waits }: RequirementOptions): Promise<void> {
   const denied = await Promise.all([
-    // ASKING is meant for the command behind it, so one follows that has no key.
+    // ASKING affects the next command. The next one here has no key.
     isCluster ? redis.asking().then(none, unlessDenied(["+asking"])) : none(),
     requireVersion(redis).then(none),
     isCluster ? redis.cluster("SLOTS").then(none, unlessDenied(["+cluster|slots"])) : none(),
@@ -78,13 +78,13 @@ export async function requireUsable(redis: Redis, { isCluster, waits }: Requirem
   const missing = denied.flat();
   if (missing.length === 0) return;
   throw new StoreMisconfigured(
-    `Redis does not let the user of REDIS_URL do all that this service needs; grant it with: ACL SETUSER NAME ${missing.join(" ")}`,
+    `the user in REDIS_URL lacks rights in Redis; grant them with: ACL SETUSER NAME ${missing.join(" ")}`,
   );
 }
 
 /** @throws StoreMisconfigured */
 async function requireVersion(redis: Redis): Promise<void> {
-  // Every user may send it.
+  // Every user has the right to send HELLO.
   const told = (await redis.call("HELLO").catch((error: Error) => {
     if (/unknown command/i.test(error.message)) return ["server", "redis", "version", "older than 6.0"];
     throw error;
@@ -97,7 +97,7 @@ async function requireVersion(redis: Redis): Promise<void> {
   throw new StoreMisconfigured(`this is ${server} ${version}; the service needs Redis 7.0 or Valkey 7.2, or newer`);
 }
 
-/** The rights that are missing, as ACL SETUSER takes them. */
+/** The missing rights, in the form of ACL SETUSER. */
 function deniedOf(answer: unknown): string[] {
   const failed = answer as readonly (number | string)[];
   const missing = new Set<string>();
@@ -112,44 +112,46 @@ function deniedOf(answer: unknown): string[] {
 
 const none = (): string[] => [];
 
-/** Takes an error for the rights that are missing, if it says that the user lacks them. */
+/** Returns rights as missing if the error says so. */
 function unlessDenied(rights: readonly string[]) {
   return (error: Error): string[] => {
     if (errorCodeOf(error) === "NOPERM") return [...rights];
     if (isNoCluster(error)) {
-      throw new StoreMisconfigured("REDIS_URL names a Cluster, but this Redis is none; give it as redis://");
+      throw new StoreMisconfigured(
+        "REDIS_URL begins with redis-cluster://, but this Redis is not a Cluster: begin it with redis://",
+      );
     }
-    // Any other answer comes behind the look at the rights, such as that of a replica to WAIT.
+    // Redis checks the rights first, so any other error means that the user has them.
     if (isRefusal(error)) return [];
     throw error;
   };
 }
 
 /**
- * Checks whether Redis is set up to keep its data.
+ * Checks whether the configuration of Redis can lose data.
  *
- * @param minReplicas how many replicas must confirm a change
- * @returns what an operator should know and do, one text for each
+ * @param minReplicas the number of replicas that must confirm a change
+ * @returns the warnings for the operator, each with what to do
  * @throws StoreUnavailable
  */
 export async function durabilityWarnings(client: StoreClient, minReplicas: number): Promise<readonly string[]> {
   const ofNodes = await client.each("info", (redis) => warningsOf(redis, minReplicas));
-  // Nodes of a Cluster are mostly set up alike.
+  // Most nodes of a Cluster have the same configuration.
   return [...new Set(ofNodes.flat())];
 }
 
-/** What saves memory in Redis and is not set, for an operator; undefined: nothing, or it cannot be known. */
+/** The advice to set `hash-max-listpack-value`. Undefined if it is set, or if the user may not read it. */
 export async function memoryAdvice(client: StoreClient): Promise<string | undefined> {
   const settings = await client.each("info", (redis) =>
     redis.config("GET", "hash-max-listpack-value").then((answer) => (answer as string[])[1], unseen),
   );
   if (!settings.includes("64")) return undefined;
-  return "Redis' hash-max-listpack-value is 64: user groups with longer mapping or properties take half as much memory again as with 1024";
+  return "Redis' hash-max-listpack-value is 64: with 1024, user groups with a longer mapping or properties need a third less memory";
 }
 
 async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> {
   const setting = (name: string) => redis.config("GET", name).then((answer) => (answer as string[])[1], unseen);
-  // There is no warning of settings that Redis does not show to this user.
+  // Settings that this user may not read cause no warning.
   const [memory, persistence, save, toWrite] = await Promise.all([
     redis.info("memory").catch(unseen),
     redis.info("persistence").catch(unseen),
@@ -160,17 +162,17 @@ async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> 
   const policy = infoField(memory, "maxmemory_policy");
   if (policy !== undefined && policy !== "noeviction") {
     warnings.push(
-      `Redis may throw groups and tokens away when its memory is full: its maxmemory-policy is ${policy}; set it to noeviction`,
+      `Redis may delete groups and tokens when its memory is full, because maxmemory-policy is ${policy}: set it to noeviction`,
     );
   }
   if (infoField(persistence, "aof_enabled") === "0" && save === "") {
     warnings.push(
-      "Redis writes nothing to disk, so a restart of it loses every group and token; turn on appendonly, or give it a save interval",
+      "Redis writes nothing to disk, so a restart loses all groups and tokens: set appendonly yes, or a save interval",
     );
   }
   if (minReplicas > 0 && toWrite === "0") {
     warnings.push(
-      `MIN_REPLICAS_ACK is ${minReplicas}, but Redis' min-replicas-to-write is 0: a master that is cut off from its replicas goes on making changes that a failover loses, and answers reads with what is out of date; set min-replicas-to-write to ${minReplicas}`,
+      `MIN_REPLICAS_ACK is ${minReplicas}, but Redis' min-replicas-to-write is 0: a master without its replicas would still make changes, which a failover loses, and serve outdated reads. Set min-replicas-to-write to ${minReplicas}`,
     );
   }
   return warnings;
@@ -181,7 +183,7 @@ function unseen(error: Error): undefined {
   return undefined;
 }
 
-/** A field of the answer to INFO. */
+/** Returns a field of the answer to INFO. */
 export function infoField(info: string | undefined, name: string): string | undefined {
   return new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info ?? "")?.[1];
 }

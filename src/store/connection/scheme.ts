@@ -3,14 +3,14 @@ import { connect as connectTls } from "node:tls";
 import { StoreMisconfigured } from "./errors.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 
-/** How long a host may take to answer, in milliseconds. */
+/** The timeout of a host, in milliseconds. */
 const ANSWER_MS = 500;
 
 /**
- * Checks whether REDIS_URL has the wrong scheme: TLS for a host without it, or the other way round. Call it after a
- * connection has failed, because its error, such as a reset or a timeout, does not show the cause.
+ * Checks whether REDIS_URL has the wrong scheme: TLS for a host without TLS, or the other way round. Call it after a failed
+ * connection, whose own error, such as a reset or a timeout, does not show the cause.
  *
- * @returns an error that names the right scheme; undefined if no host answers to it
+ * @returns an error with the right scheme. Undefined if no host answers to the other scheme
  */
 export async function wrongScheme({ tls, shape, hosts }: RedisTarget): Promise<StoreMisconfigured | undefined> {
   const answers = await Promise.all(hosts.map((host) => (tls ? answersPlainly(host) : answersOverTls(host))));
@@ -22,7 +22,7 @@ export async function wrongScheme({ tls, shape, hosts }: RedisTarget): Promise<S
 }
 
 function answersOverTls(host: HostPort): Promise<boolean> {
-  // No secret is sent, so the host need not be trusted.
+  // This connection sends no secret, so any certificate will do.
   const socket = connectTls({
     ...host,
     ...(isIP(host.host) ? {} : { servername: host.host }),
@@ -35,12 +35,12 @@ function answersPlainly(host: HostPort): Promise<boolean> {
   const socket = createConnection({ ...host });
   return settled(socket, (settle) => {
     socket.once("connect", () => socket.write("PING\r\n"));
-    // An error, such as that of a missing password, is an answer as well.
+    // An error, for example for a missing password, is an answer as well.
     socket.once("data", (data) => settle(/^[+-]/.test(data.toString("latin1"))));
   });
 }
 
-/** Closes a connection once `begin` has settled. @returns its answer; false if the connection breaks before, or is too slow */
+/** Waits for the answer of `begin`, then closes the connection. @returns false if the connection fails or is too slow */
 async function settled(
   socket: ReturnType<typeof createConnection>,
   begin: (settle: (answer: boolean) => void) => void,

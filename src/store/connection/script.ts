@@ -5,46 +5,44 @@ import targetPart from "../scripts/parts/target.lua" with { type: "text" };
 import tokensPart from "../scripts/parts/tokens.lua" with { type: "text" };
 
 /*
- * Scripts take and return flat arrays of strings and report outcomes as the first element, because the embedded store's Lua
- * knows no more.
+ * Scripts take and return flat arrays of strings. The first element of the result is the outcome.
  *
- * Every change takes a deadline, in milliseconds since 1970 by Redis' clock. It may have waited in a socket, or in a
- * Redis that was stopped, until long after its caller was told that it failed. So after the deadline it changes nothing,
- * and answers `late`. The first element of a change's answer is `done` if the change is made, and replicas have to confirm it
- * then. The second element is Redis' clock.
+ * Every change has a deadline, in milliseconds since 1970 by Redis' clock. A change may wait in a socket, or in a stopped Redis,
+ * until long after its call has failed. So after the deadline it changes nothing and returns `late`. The first element of its
+ * result is `done` if the change is committed, and then replicas have to confirm it. The second element is Redis' clock.
  *
- * Redis refuses a change before it starts if its memory is full (`#!lua` without `allow-oom`). A script fails at the first
- * key that has another type, and, while its slot is migrating, at the first missing key. So it reads the keys that it writes
- * before its first write. `parts/environment.lua` reads a key that never exists, which covers the migration.
+ * Redis refuses a change before it starts if its memory is full (`#!lua` without `allow-oom`). A script fails at the first key of
+ * another type and, while its slot is migrating, at the first missing key. So it reads the keys that it writes before its first
+ * write. `parts/environment.lua` reads a key that never exists, which covers the migration.
  */
 
 /** A script in Lua, and the names of its arguments. */
 export interface Script<Key extends string = string, Arg extends string = string> {
-  /** The name that it has as a command of a connection. */
+  /** Its name as a command of a connection. */
   readonly name: string;
   readonly lua: string;
-  /** The keys that are known beforehand; the first says where the script runs. Each is a local variable of the script. */
+  /** The keys that are known in advance. The first one selects the node. Each is a local variable of the script. */
   readonly keys: readonly Key[];
-  /** Each is a local variable of the script, too. */
+  /** The other arguments. Each is a local variable of the script. */
   readonly args: readonly Arg[];
-  /** Whether it takes a deadline. */
+  /** Whether it has a deadline. */
   readonly isChange: boolean;
-  /** Whether it touches no other key than its first. */
+  /** Whether it uses only its first key. */
   readonly singleKey: boolean;
 }
 
-/** What is given to a script: true as `1`, and what is false or undefined as an empty text. */
+/** The values of the keys and arguments. True becomes `1`; false and undefined become an empty string. */
 export type ScriptArgs<Key extends string = string, Arg extends string = string> = {
   readonly [name in Key]: string;
 } & {
   readonly [name in Arg]: string | number | boolean | undefined;
 } & {
-  /** Behind the arguments that have names. */
+  /** Further arguments, after those with names. */
   readonly extraArgs?: readonly string[];
 };
 
 /**
- * `read`: writes nothing. `change`: takes a deadline. `count`: writes without a deadline what does not have to last.
+ * `read`: writes nothing. `change`: writes, with a deadline. `count`: writes temporary values, without a deadline.
  */
 export type ScriptKind = "read" | "change" | "count";
 
@@ -52,13 +50,13 @@ export interface ScriptDefinition<Key extends string, Arg extends string> {
   readonly keys: readonly Key[];
   /** Default: none. */
   readonly args?: readonly Arg[];
-  /** Whether it touches no other key than its first. Default: it may. */
+  /** Whether it uses only its first key. Default: false. */
   readonly singleKey?: boolean;
-  /** Whether Redis runs it even if its memory is full: it revokes or deletes. Default: false. */
+  /** Whether Redis runs it with full memory, because it revokes or deletes. Default: false. */
   readonly allowOom?: boolean;
 }
 
-/** Redis' clock. Written with floats, for the embedded store's integers have 32 bits. */
+/** Reads Redis' clock. It uses floats, because the integers of the embedded store have 32 bits. */
 const CLOCK = `local time = redis.call('TIME')
 local micros = (time[1] + 0.0) * 1000000.0 + time[2]
 local now = math.floor(micros / 1000)
@@ -68,10 +66,10 @@ local nowText = string.format('%.0f', now)
 /** The first lines of every change. */
 const UNLESS_LATE = "if now > tonumber(ARGV[1]) then return {'late', nowText} end\n";
 
-/** Lua 5.1 and 5.3 have different names for it. */
+/** Lua 5.1 and 5.3 have different names for this function. */
 const UNPACK = "local unpack = table.unpack or unpack\n";
 
-/** The parts that scripts include, by a line `-- include: NAME`. */
+/** The parts that a script includes with a line `-- include: NAME`. */
 const PARTS: { readonly [name: string]: string } = {
   "api-tokens": apiTokensPart,
   environment: environmentPart,
@@ -80,10 +78,10 @@ const PARTS: { readonly [name: string]: string } = {
 };
 
 /**
- * Assembles a script: the parts that it includes, and its keys and arguments as local variables.
+ * Assembles a script from its text, the included parts, and its keys and arguments as local variables.
  *
- * @param text uses beside these: `extra`, the index in ARGV of what is behind the arguments; `unpack`; and `micros`, `now` and
- *   `nowText`, Redis' clock
+ * @param text may also use `extra`, the index in ARGV of the first further argument; `unpack`; and Redis' clock as `micros`,
+ *   `now` and `nowText`
  */
 export function defineScript<const Key extends string, const Arg extends string = never>(
   kind: ScriptKind,
@@ -101,7 +99,7 @@ export function defineScript<const Key extends string, const Arg extends string 
   return { name: `ug-${hash("sha1", lua)}`, lua, keys, args, isChange, singleKey };
 }
 
-/** The arguments of a script as Redis takes them: the number of its keys, these, and the others. @param deadline of a change */
+/** The arguments of EVAL: the number of keys, the keys, and the other arguments. @param deadline of a change */
 export function argumentsOf<Key extends string, Arg extends string>(
   { keys, args: names, isChange }: Script<Key, Arg>,
   args: ScriptArgs<Key, Arg>,

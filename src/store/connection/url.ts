@@ -4,29 +4,29 @@ export interface HostPort {
   readonly port: number;
 }
 
-/** What may change while there are connections: those that are made from then on use it. */
+/** The secrets that may change while the service runs. New connections use the current ones. */
 export interface RedisSecrets {
   password: string | undefined;
   sentinelPassword: string | undefined;
-  /** The CAs of the nodes' certificates, in PEM; undefined: those that the runtime trusts. */
+  /** The CA certificates for Redis and Sentinel certificates, in PEM. Undefined: those of the runtime. */
   ca: string | undefined;
 }
 
-/** How to log in to Redis. */
+/** The login of a connection to Redis. */
 export interface RedisLogin {
   readonly tls: boolean;
   readonly db: number;
-  /** Undefined: Redis' default user. */
+  /** Undefined for the default user of Redis. */
   readonly username: string | undefined;
   readonly secrets: RedisSecrets;
 }
 
-/** Where Redis is, in which shape. */
+/** The addresses of Redis, and how it is deployed. */
 export interface RedisTarget extends RedisLogin {
   readonly shape: "node" | "sentinel" | "cluster";
-  /** The node; or the Sentinels; or the nodes of the Cluster that are asked first. */
+  /** The node, the Sentinels, or the first nodes of the Cluster. */
   readonly hosts: readonly [HostPort, ...HostPort[]];
-  /** What Sentinels call the master; empty in the other shapes. */
+  /** The name of the master at the Sentinels. Empty without Sentinels. */
   readonly master: string;
 }
 
@@ -42,10 +42,10 @@ const SHAPES = {
 } as const;
 
 /**
- * Reads a URL of Redis. Nothing beyond the target is taken from it, so that no URL can change how the client behaves.
+ * Parses REDIS_URL. A URL cannot set options of the client.
  *
- * @param beside what the URL does not have; a password in the URL goes before it
- * @returns the target, or what is wrong with the URL: for an operator, without anything that may be a secret
+ * @param beside the secrets of other settings. A password in the URL has priority
+ * @returns the target, or the faults of the URL for the operator. They contain no secrets
  */
 export function readRedisUrl(
   url: string,
@@ -61,21 +61,21 @@ export function readRedisUrl(
   const wrong = places.indexOf(undefined);
   if (wrong >= 0 || (shape === "node" && places.length > 1)) {
     const which =
-      places.length === 1 ? "" : wrong < 0 ? "names several hosts, but " : `names a wrong host ${wrong + 1}; it `;
+      places.length === 1 ? "" : wrong < 0 ? "has several hosts, but " : `has an invalid host ${wrong + 1}; it `;
     faults.push(`${which}must be ${form}, with an IPv6 address in brackets; unset it for the embedded store`);
   }
-  if (!/^\d{0,5}$/.test(path)) faults.push(`must end with the number of a database, as in ${form}`);
+  if (!/^\d{0,5}$/.test(path)) faults.push(`must end with a database number, as in ${form}`);
   else if (shape === "cluster" && Number(path) !== 0)
-    faults.push("names a database, but a Cluster has none but 0; leave it out");
+    faults.push("has a database number, but a Cluster has only database 0; leave it out");
   if (shape === "sentinel" && !/^[A-Za-z0-9._-]+$/.test(fragment ?? ""))
-    faults.push("must end with what Sentinels call the master, such as #mymaster");
+    faults.push("must end with the name of the master at the Sentinels, such as #mymaster");
   if (shape !== "sentinel" && fragment !== undefined) faults.push(NO_QUERY);
   const [username, password] = (credentials ?? "").split(/:(.*)/s, 2).map(decoded);
   if (username === null || password === null) {
     faults.push("has a user or password that is not percent-encoded UTF-8; write % as %25");
   } else if (username && !password && beside.password === undefined) {
     faults.push(
-      "names a user without a password; write redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST for the default user, or set REDIS_PASSWORD_FILE",
+      "has a user without a password; write redis://USER:PASSWORD@HOST, or redis://:PASSWORD@HOST for the default user, or set REDIS_PASSWORD_FILE",
     );
   }
   if (faults.length > 0) return { faults };
@@ -96,11 +96,11 @@ export function readRedisUrl(
 }
 
 const NO_QUERY =
-  "must end with the database: it takes no query and no fragment; in a password write ? as %3F and # as %23";
+  "must end with the database number, without a query or fragment; in a password write ? as %3F and # as %23";
 
 function malformed(url: string): string {
   if (!/^rediss?(-sentinel|-cluster)?:\/\//i.test(url)) {
-    return "must begin with redis://, redis-sentinel:// or redis-cluster://, or, for TLS, with rediss in place of redis; unset it for the embedded store";
+    return "must begin with redis://, redis-sentinel:// or redis-cluster://, or with rediss instead of redis for TLS; unset it for the embedded store";
   }
   if (url.includes("?")) return NO_QUERY;
   return `must be ${SHAPES.node.form}; in a user or password write / as %2F, # as %23 and @ as %40`;
@@ -109,12 +109,12 @@ function malformed(url: string): string {
 function hostPort(text: string, otherwise: number): HostPort | undefined {
   const [, host, port] = HOST.exec(text) ?? [];
   if (host === undefined || Number(port ?? otherwise) > 65_535 || port === "0") return undefined;
-  // An invalid IPv6 address would be looked up as a host name.
+  // DNS would resolve an invalid IPv6 address as a host name.
   if (host.startsWith("[") && !URL.canParse(`http://${host}`)) return undefined;
   return { host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(port ?? otherwise) };
 }
 
-/** @returns null when it is not decodable */
+/** @returns null if the text is not percent-encoded UTF-8 */
 function decoded(text: string): string | null {
   try {
     return decodeURIComponent(text);
@@ -123,7 +123,7 @@ function decoded(text: string): string | null {
   }
 }
 
-/** A host and port as an operator writes them. */
+/** Formats a host and port for the operator. */
 export function nameOf({ host, port }: HostPort): string {
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }

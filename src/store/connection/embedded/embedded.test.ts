@@ -16,16 +16,16 @@ it.each<[end: string, start: string, count: number, expected: readonly string[]]
   ["(10-0", "6", 9, ["6-0"]],
   ["(5-0", "0", 9, []],
   ["+", "11", 9, []],
-])("a stream is read as in Redis, from %s to %s, %i events at most", (end, start, count, expected) => {
+])("reads a stream as Redis does, from %s to %s, at most %i events", (end, start, count, expected) => {
   const { commands } = newMemory();
   for (const id of ["5-0", "6-0", "10-0"]) commands["xadd"]?.("stream", id, "field", `of ${id}`);
   const events = commands["xrevrange"]?.("stream", end, start, "COUNT", String(count));
   expect(events).toEqual(expected.map((id) => [id, ["field", `of ${id}`]]));
 });
 
-it("members are listed in the order of their bytes, as Redis has it", async () => {
+it("lists members in the order of their bytes, as Redis does", async () => {
   const client = await openEmbedded({ timeoutMs: 60_000 });
-  // In UTF-16 the surrogates of the last one come before the one before it.
+  // In UTF-16, the surrogates of the last member come before the member before it.
   const members = ["a", "ab", "b", "\uffee", "\u{1f600}"];
   await redisOf(client).zadd("k", ...members.toReversed().flatMap((member) => ["0", member]));
   const range = (min: string, max: string, count = 9) =>
@@ -37,7 +37,7 @@ it("members are listed in the order of their bytes, as Redis has it", async () =
   client.close();
 });
 
-it("a script is atomic: no other script and no command comes between its commands", async () => {
+it("runs no other command between the commands of a script", async () => {
   const client = await openEmbedded({ timeoutMs: 60_000 });
   const redis = redisOf(client);
   const add = defineScript(
@@ -60,7 +60,7 @@ return {'done', nowText}`,
   client.close();
 });
 
-it("a script does not see a key that expires while it runs", async () => {
+it("does not expire a key while a script runs", async () => {
   const client = await openEmbedded({ timeoutMs: 60_000 });
   const redis = redisOf(client);
   const note = defineScript(
@@ -75,7 +75,7 @@ return {'noted', nowText}`,
     await redis.hset("k", { id: "1" });
     await redis.pexpire("k", leftMs);
     await send(redis, note, ["1", "k", DEADLINE]);
-    await waitFor("its time is over", async () => (await redis.pttl("k")) < 0);
+    await waitFor("the key has expired", async () => (await redis.pttl("k")) < 0);
     expect(await redis.hgetall("k")).toEqual({});
   }
   client.close();

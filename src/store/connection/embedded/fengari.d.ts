@@ -1,6 +1,6 @@
-/** What is used of fengari, which brings no types: the C functions of Lua 5.3, on a state or a thread. */
+/** The used part of fengari, which has no types: the C API of Lua 5.3. */
 declare module "fengari" {
-  /** A state of Lua, or one of its threads. */
+  /** A Lua state, or one of its threads. */
   interface LuaState {
     readonly l_G: unknown;
   }
@@ -37,6 +37,6 @@ declare module "fengari" {
     };
     readonly lualib: { luaL_openlibs(state: LuaState): void };
   };
-  // biome-ignore lint/style/noDefaultExport: what Node and the bundle give of a CommonJS package
+  // biome-ignore lint/style/noDefaultExport: the form of a CommonJS package in Node and in the bundle
   export default fengari;
 }

@@ -20,7 +20,7 @@ it.each<[text: string, expected: unknown]>([
   ["local list = redis.call('FLAT') return {#list, list[1], list[2] == false, list[3]}", [3, "a", 1, "ü"]],
   ["local answer = redis.pcall('REFUSE') return {type(answer), answer.err}", ["table", "ERR refused"]],
   ["#!lua flags=allow-oom\nreturn 'told'", "told"],
-])("a script gets and gives what Redis' scripts do: %s", (text, expected) => {
+])("converts the values of a script as Redis does: %s", (text, expected) => {
   expect(run(text, "a", "b")).toEqual(expected);
 });
 
@@ -28,7 +28,7 @@ it.each([
   ["return redis.call('REFUSE')", "ERR refused"],
   ["error('by itself')", "by itself"],
   ["return 1 + nil", "arithmetic on a nil value"],
-])("a script that fails leaves the others as they are: %s", (text, message) => {
+])("runs other scripts after a failed script: %s", (text, message) => {
   const [before, script] = ["return ARGV[1]", text].map((each) => compile(each));
   for (let i = 0; i < 2; i++) {
     expect(() => script?.(["k"], [])).toThrow(
@@ -38,11 +38,11 @@ it.each([
   }
 });
 
-it("what is no Lua is refused", () => {
+it("rejects a text that is not Lua", () => {
   expect(() => compile("return {")).toThrow("a script failed");
 });
 
-it("a call leaves no globals to the next one, nor to other scripts", () => {
+it("keeps the globals of a call from the next call and from other scripts", () => {
   const count = compile("calls = (calls or 0) + 1 return calls");
   expect([count(["k"], []), count(["k"], [])]).toEqual([1, 1]);
   expect(run("return type(calls)")).toBe("nil");

@@ -3,15 +3,15 @@ import { refusal } from "./memory.ts";
 
 type LuaState = ReturnType<(typeof Fengari)["lauxlib"]["luaL_newstate"]>;
 
-/** Runs a command of Redis for a script. @param name in small letters. @throws what Redis answers as an error */
+/** Runs a Redis command for a script. @param name in lower case. @throws an Error that a Redis would answer */
 type RunCommand = (name: string, args: readonly string[]) => unknown;
 
-/** A compiled script. Returns what it returns, as Redis converts it. */
+/** A compiled script. Converts its result as Redis does. */
 type LuaScript = (keys: readonly string[], args: readonly string[]) => unknown;
 
 /**
- * Compiles scripts of Redis in one state of Lua, each once. A script has globals of its own in every call. The compiler and the
- * scripts throw an Error with the name that ioredis gives to what Redis answers.
+ * Compiles Redis scripts in one Lua state. Every call of a script has its own globals. The compiler and the scripts throw a
+ * `ReplyError`, as ioredis does for errors of Redis.
  *
  * @param run runs the commands of the scripts
  */
@@ -21,18 +21,18 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
 
   const errorOf = (thread: LuaState) => refusal(`a script failed: ${lua.lua_tojsstring(thread, -1)}`);
 
-  /** Runs what it is given, and leaves its results on the stack. */
+  /** Runs a Lua text, and leaves its results on the stack. */
   const load = (text: string, results: number): void => {
     if (lauxlib.luaL_loadstring(state, to_luastring(text)) !== lua.LUA_OK) throw errorOf(state);
     lua.lua_call(state, 0, results);
   };
 
-  /** Pushes what Redis answered: null as false, and an error as a table. */
+  /** Pushes the answer of a command: null as false, and an error as a table. */
   const push = (thread: LuaState, value: unknown): void => {
     if (typeof value === "string") {
       lua.lua_pushstring(thread, Buffer.from(value));
     } else if (typeof value === "number") {
-      // Of the integers of Lua 5.3, which Redis' Lua does not have, fengari's have 32 bits.
+      // As a float, because the integers of fengari have 32 bits.
       lua.lua_pushnumber(thread, value);
     } else if (typeof value !== "object" || value === null) {
       lua.lua_pushboolean(thread, false);
@@ -50,7 +50,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
     }
   };
 
-  /** What a script gives to Redis: a table ends at its first nil, and false is null. */
+  /** Converts a value of a script: a table ends at its first nil, and false becomes null. */
   const at = (thread: LuaState, index: number): unknown => {
     switch (lua.lua_type(thread, index)) {
       case lua.LUA_TSTRING:
@@ -73,7 +73,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
     }
   };
 
-  /** Makes `redis.call` or `redis.pcall`, which differ in what they do with an error. */
+  /** Pushes `redis.call`, or `redis.pcall`, which returns an error instead of throwing it. */
   const pushCommand = (name: string, isProtected: boolean): void => {
     lua.lua_pushjsfunction(state, (thread) => {
       const [command = "", ...args] = Array.from({ length: lua.lua_gettop(thread) }, (_, i) =>
@@ -91,7 +91,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
   };
 
   const call = (script: number, keys: readonly string[], args: readonly string[]): unknown => {
-    // A thread of its own, so that one that fails leaves nothing behind.
+    // In a new thread, so a failed script leaves nothing on the stack.
     const thread = lua.lua_newthread(state);
     lua.lua_pop(state, 1);
     lua.lua_rawgeti(thread, lua.LUA_REGISTRYINDEX, script);
@@ -107,7 +107,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
   pushCommand("pcall", true);
   lua.lua_setglobal(state, to_luastring("redis"));
   return (text) => {
-    // A first line for Redis, such as `#!lua flags=allow-oom`, is no Lua.
+    // The first line, such as `#!lua flags=allow-oom`, is not Lua.
     const body = text.replace(/^#!.*\n/, "\n");
     load(`return function(KEYS, ARGV) local _ENV = setmetatable({}, {__index = _ENV}) ${body}\nend`, 1);
     const reference = lauxlib.luaL_ref(state, lua.LUA_REGISTRYINDEX);
