@@ -95,7 +95,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
     const proxy = await newProxy(redis);
     proxy.holdFrom("ug:token-keys");
     const server = await launched(proxy.url, { TOKEN_KEYS: tokenKey("test", 8) });
-    await waitFor("the check fails", () => says(server, "Redis does not answer for").length > 0);
+    await waitFor("the check fails", () => says(server, "Redis did not answer the check").length > 0);
     await isAlive(server);
     await waitUntilReady(server, false);
     proxy.allow(Number.POSITIVE_INFINITY);

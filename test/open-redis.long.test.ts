@@ -77,7 +77,7 @@ describeWithRedis("at the start, another kind of Redis", () => {
       ),
     );
     expect(causes.find((cause) => cause !== "")).toMatch(
-      /node of a Cluster, which REDIS_URL names as redis-cluster:\/\//,
+      /node of a Cluster: begin REDIS_URL with redis-cluster:\/\//,
     );
   });
 });

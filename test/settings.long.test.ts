@@ -48,7 +48,7 @@ describeWithRedis("the API tokens of the settings for an environment that is del
     expect(await root.deleteEnvironment({ environment, force: true })).toMatchObject({ done: true });
     expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(ended);
     expect(await failureOf(groups.getUserGroup({ userGroupId: "a" }))).toEqual(ended);
-    const told = "an environment of API_TOKENS is deleted";
+    const told = "an environment of API_TOKENS was deleted";
     await waitFor("it has heard of it", () => server.log().some(({ msg }) => msg.startsWith(told)));
     expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(ended);
 

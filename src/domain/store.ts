@@ -16,14 +16,14 @@ import type {
 } from "./user-group.ts";
 import type { SessionOwner } from "./viewer-session.ts";
 
-/** How long a call to the store takes at most, in milliseconds: no `REDIS_TIMEOUT` is longer. */
+/** The maximum duration of a call to the store, in milliseconds, which is the maximum of `REDIS_TIMEOUT`. */
 export const MAX_STORE_CALL_MS = 60_000;
 
 /**
  * The contract of a user group store. Every method throws `StoreUnavailable` when the store does not answer in time,
  * and `RecordUnreadable` when a stored record cannot be read. No method answers from a cache. A change is never made
- * after its caller was told that it failed. What makes a change writes one audit event in the same atomic step, and
- * none when nothing changes; `by` says who makes it.
+ * after its call has failed. Every change writes one audit event in the same atomic step. A call that changes nothing writes no
+ * event. `by` is the author of the change.
  */
 export interface UserGroupStore {
   /**
@@ -100,27 +100,26 @@ export interface UserGroupAdminStore {
    */
   list(environment: Environment, search: UserGroupSearch): Promise<Page<ListedUserGroup>>;
 
-  /** Lists groups likewise, with all they hold. A page has at most about 1 MiB of it, but at least one group. */
+  /** Lists groups with all their values, in the same order. A page has at most about 1 MiB, but at least one group. */
   export(environment: Environment, range: UserGroupRange): Promise<ExportedPage>;
 
   /** Returns a group without its token, and changes nothing. @throws UserGroupNotFound */
   lookUp(environment: Environment, providedId: string): Promise<UserGroupInfo>;
 
   /**
-   * Deletes a group atomically, and with it all that leads to it. Its tokens end at once. A group that is created under
-   * its id later has another team id and another token, and no request id of a rotation before is answered with it.
+   * Deletes a group atomically. Its tokens are revoked at once. A later group with the same id has another team id and another
+   * token. A request id of an earlier rotation never returns that token.
    *
    * @param etag unless it is empty, the group is deleted only if it has this etag
-   * @throws TokenNotFound when the token is not a group's current one, UserGroupNotFound, EtagMismatch; TooFewReplicas
-   *   after the change
+   * @throws TokenNotFound if no group has this current token; UserGroupNotFound, EtagMismatch; TooFewReplicas after the change
    */
   delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void>;
 
   /**
-   * Revokes the tokens of a group atomically, also one in its grace period, and gives it a new one.
+   * Revokes the tokens of a group atomically, including one in its grace period, and creates a new one.
    *
-   * @param revocation `graceMs`: how long the current token stays valid, in milliseconds; 0 revokes it at once. `requestId`:
-   *   unless it is empty, a retry within 24 hours changes nothing
+   * @param revocation `graceMs`: the grace period of the current token, in milliseconds; 0 revokes it at once. `requestId`: if it
+   *   is not empty, a retry within 24 hours changes nothing
    * @throws UserGroupNotFound, RequestIdReused; TooFewReplicas after the change
    */
   revokeTokens(
@@ -131,19 +130,19 @@ export interface UserGroupAdminStore {
   ): Promise<UserGroupInfo>;
 
   /**
-   * Ends atomically the viewer sessions that were made so far of a group, or of one viewer.
+   * Revokes atomically all existing viewer sessions of a group, or of one viewer.
    *
-   * @throws UserGroupNotFound, TooManyEndedViewers, and nothing has changed; TooFewReplicas after the change
+   * @throws UserGroupNotFound, TooManyEndedViewers without a change; TooFewReplicas after the change
    */
   endSessions(environment: Environment, whose: SessionOwner, by: ChangeBy): Promise<void>;
 
   /**
-   * Writes groups as given, each atomically and independently of the others; the outcomes are in their order. A group that
-   * already is as given is left alone, so that an import can be repeated. A group whose token is younger than the snapshot
-   * keeps it; any other group gets the given token, which then dates from the snapshot. No token ever belongs to two groups:
-   * a token that another group has, also in its grace period, is refused.
+   * Imports groups, each atomically and independently of the others. The outcomes have the order of the groups. An equal group does
+   * not change, so an import can be repeated. A group keeps a token that is younger than the snapshot. Otherwise it gets the
+   * imported token, with the time of the snapshot as its creation time. A token never belongs to two groups: the import refuses a
+   * token of another group, even in its grace period.
    *
-   * @param groups no id and no token may occur twice among them
+   * @param groups without duplicate ids or tokens
    */
   import(
     environment: Environment,
@@ -154,8 +153,8 @@ export interface UserGroupAdminStore {
 }
 
 /**
- * What became of a user group in an import, and the names of its fields that have new values. `token-newer`: its token is
- * younger than the import and stays; all else is now as given.
+ * The outcome of a group in an import, and the names of its changed fields. `token-newer`: the group kept its token, which is
+ * younger than the snapshot, and has all other imported values.
  */
 export type ImportOutcome =
   | {
@@ -164,32 +163,32 @@ export type ImportOutcome =
     }
   | { readonly outcome: "failed"; readonly error: DomainError };
 
-/** A page of groups with all they hold. */
+/** A page of groups with all their values. */
 interface ExportedPage extends Page<UserGroup> {
-  /** A time before any of them was read, in milliseconds since 1970 by the store's clock: whatever changes later is younger. */
+  /** A time before the page was read, in milliseconds since 1970 by the store's clock. Later changes are younger. */
   readonly snapshotTime: number;
 }
 
-/** The contract of an environment store. It throws what a user group store throws, and writes audit events as it does. */
+/** The contract of an environment store. It throws the errors of a user group store, and writes audit events in the same way. */
 export interface EnvironmentStore {
-  /** Returns the environment with this name, or creates it. @throws EnvironmentNotFound when it was deleted */
+  /** Returns the environment with this name, or creates it. @throws EnvironmentNotFound if it was deleted */
   ensureEnvironment(name: EnvironmentName, by: ChangeBy): Promise<Environment>;
 
   /**
-   * Creates an environment. If one of the same name was deleted, the new one has another number, and nothing of the old one. A
-   * creation that was interrupted is completed by the next call that looks for the environment.
+   * Creates an environment. After the deletion of one with the same name, the new one has another number and none of the old data.
+   * The next look-up of the environment completes an interrupted creation.
    *
    * @throws EnvironmentExists, EnvironmentBeingDeleted; TooFewReplicas after the change
    */
   create(name: EnvironmentName, by: ChangeBy): Promise<ListedEnvironment>;
 
-  /** Returns an environment. @throws EnvironmentNotFound, also when it is being deleted */
+  /** Returns an environment. @throws EnvironmentNotFound, also if it is being deleted */
   find(name: EnvironmentName): Promise<Environment>;
 
-  /** Returns all environments that have or had this name, also deleted ones, the latest first. @throws EnvironmentNotFound */
+  /** Returns all environments with this name, including deleted ones, the latest first. @throws EnvironmentNotFound */
   findAll(name: EnvironmentName): Promise<readonly ListedEnvironment[]>;
 
-  /** Returns an environment, also one that is being deleted. @throws EnvironmentNotFound */
+  /** Returns an environment, even if it is being deleted. @throws EnvironmentNotFound */
   get(name: EnvironmentName): Promise<ListedEnvironment>;
 
   /** Counts the user groups of an environment. */
@@ -205,18 +204,17 @@ export interface EnvironmentStore {
 /** The contract of the deletion of environments. It throws the same errors as a user group store. */
 export interface EnvironmentDeletion {
   /**
-   * Deletes an environment that is empty or, by force, one with user groups. A call deletes a limited number of groups and
-   * has to be repeated until none is left; a call that failed or was interrupted may be repeated as well. From the first
-   * call on, nobody finds the environment, nothing is changed in it, and neither its API tokens nor the tokens of its groups
-   * are valid. Its audit trail stays.
+   * Deletes an environment that is empty, or with `force` one that has user groups. A call deletes a limited number of groups.
+   * Repeat it until no group is left, and after an error. After the first call, look-ups do not find the environment, changes in it
+   * fail, and its API tokens and user group tokens are invalid. Its audit trail stays.
    *
-   * @returns how many groups are left; 0: it is deleted
-   * @throws EnvironmentNotFound when there is none, or it is deleted already; EnvironmentNotEmpty, and nothing has changed
+   * @returns the number of remaining groups. 0 if the environment is deleted
+   * @throws EnvironmentNotFound if it does not exist or is already deleted; EnvironmentNotEmpty without a change
    */
   delete(name: EnvironmentName, force: boolean, by: ChangeBy): Promise<number>;
 }
 
-/** The contract of a store of audit events. It throws what a user group store throws. */
+/** The contract of a store of audit events. It throws the errors of a user group store. */
 export interface AuditStore {
   /**
    * Writes the event of an export of tokens into the audit trail of the environment.
@@ -226,51 +224,51 @@ export interface AuditStore {
   recordExport(environment: Environment, exported: ExportedUserGroups, by: ChangeBy): Promise<void>;
 
   /**
-   * Lists events of environments in their order, of each the newest first, in order of their ids. An event that exists while
-   * the pages are read is on exactly one of them; those that come may be on none. A page may have few items, or none, though
-   * more pages follow.
+   * Lists the events of environments: the environments in the given order, and the events of each by their ids, the newest first.
+   * An event that exists while the pages are read is on exactly one of them. New events may be on none. A page may have few items,
+   * or none, even if more pages follow.
    *
-   * @throws InvalidPageToken; AuditEventsExpired if the first event of the page was removed since the page before was read
+   * @throws InvalidPageToken; AuditEventsExpired if the first event of the page was removed after the previous page was read
    */
   list(environments: readonly ListedEnvironment[], filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>>;
 }
 
-/** What a store is checked for. A store that is full or read-only refuses changes, and still answers reads. */
+/** The health checks of a store. A full or read-only store refuses changes, but answers reads. */
 export const READY_KINDS = ["reads", "changes"] as const;
 
 export type ReadyKind = (typeof READY_KINDS)[number];
 
-/** Checks whether a store is usable. */
+/** The health checks of a store. */
 export interface StoreProbe {
   /** Checks that the store answers reads, or accepts changes. @throws StoreUnavailable, TooFewReplicas */
   check(kind: ReadyKind): Promise<void>;
 }
 
-/** How much is allowed in a window of time, which begins with the first count. */
+/** A limit within a time window, which starts with the first count. */
 export interface RateLimit {
-  /** How many times in a window. */
+  /** The maximum count in a window. */
   readonly max: number;
-  /** How long a window is, in whole seconds. */
+  /** The length of a window, in whole seconds. */
   readonly windowSeconds: number;
 }
 
-/** What is counted under a key in the current window. */
+/** The count of a key in the current window. */
 export interface Count {
-  /** By all workers together. */
+  /** The sum of all workers. */
   readonly total: number;
-  /** When the window ends, in milliseconds from now. */
+  /** The remaining time of the window, in milliseconds. */
   readonly resetMs: number;
 }
 
-/** Counts under keys, in windows. */
+/** Counts in windows, by key. */
 export interface RateCounter {
   /** Adds to the count of a key. Rejects while the store cannot count. */
   add(key: string, amount: number): Promise<Count>;
 }
 
-/** Why something is not done now: a limit is reached. */
+/** A reached limit. */
 export interface Limited {
   readonly limit: RateLimit;
-  /** When there is room again, in milliseconds from now. */
+  /** The time until the limit allows more, in milliseconds. */
   readonly retryAfterMs: number;
 }

@@ -7,7 +7,7 @@ import { READY_KINDS } from "../domain/store.ts";
 import type { Metrics } from "../observability/metrics.ts";
 import type { Readiness } from "../rpc/readiness.ts";
 import type { StoreClient } from "../store/connection/client.ts";
-import { memoryOf, type NodeMemory } from "../store/connection/memory.ts";
+import { memoryOf, type NodeMemory } from "../store/connection/info.ts";
 import type { TokenCipher } from "../store/encryption.ts";
 import type { StoreIdentity } from "../store/identity.ts";
 

@@ -23,25 +23,24 @@ import { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
 import { LAYOUT } from "./redis-state.ts";
 import { isReporter } from "./worker.ts";
 
-/** What the store is opened with. */
 interface StoreObservers {
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Called whenever a connection to Redis is ready. */
+  /** Called when a connection to Redis is ready. */
   readonly onReady: () => void;
 }
 
-/** How long a start waits for Redis before the service listens without it, in milliseconds. */
+/** The longest wait of a start for Redis before the service listens without it, in milliseconds. */
 export const WAIT_MS = 2000;
 
-/** The store of the service while it is being opened. */
+/** A store whose connections are being opened. */
 interface OpeningStore extends Opening {
-  /** Undefined: the embedded store. */
+  /** Undefined for the embedded store. */
   readonly identity: StoreIdentity | undefined;
 }
 
 /**
- * Opens the store that the settings name, and logs what becomes of its connections.
+ * Opens the store of the settings, and logs the state of its connections.
  *
  * @throws StoreMisconfigured
  */
@@ -49,15 +48,15 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
   const observe = metrics.observeStore.bind(metrics);
   if (config.redisUrl === undefined) {
     logger.warn(
-      "REDIS_URL is not set: the embedded store keeps everything in memory and loses it when the process ends",
+      "REDIS_URL is not set: the embedded store keeps all data in memory and loses it when the process exits",
     );
     const client = await openEmbedded({ timeoutMs: config.redisTimeoutMs, observe });
     return { client, identity: undefined, opened: Promise.resolve() };
   }
   let lastError: Error | undefined;
-  /** The errors that are logged since Redis was ready. */
+  /** The errors that were logged since Redis was ready. */
   const logged = new Set<string>();
-  // What fails within this time belongs to one line.
+  // Errors within `WAIT_MS` share one log line.
   let isEarly = true;
   const { client, opened } = openRedis(config.redisUrl, {
     data: { refusal: () => identity.refusal(), check: () => identity.check() },
@@ -70,7 +69,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     observe,
     onError: (error) => {
       lastError = error;
-      // While Redis is down every reconnect fails in the same ways; one log line for each is enough.
+      // While Redis is down, reconnects repeat the same errors. Each is logged once.
       if (isEarly || logged.has(error.message)) return;
       logged.add(error.message);
       logger.error(errorFields(error), "Redis connection failed");
@@ -87,7 +86,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
     const why = lastError ? errorFields(lastError) : {};
     if (lastError) logged.add(lastError.message);
     if (isReporter())
-      logger.error(why, "waiting for Redis: calls fail until it answers; check REDIS_URL and that Redis runs");
+      logger.error(why, "waiting for Redis: calls fail until it answers. Check REDIS_URL, and that Redis runs");
   }, WAIT_MS);
   const end = () => {
     clearTimeout(timer);
@@ -110,18 +109,18 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
 }
 
 const REPLACED =
-  "Redis does not hold the data that this service knows: changes are refused, and what is missing is unavailable. Restore the data; or accept what Redis holds, by ugs store accept or a restart";
+  "Redis does not hold the data that this service knows, so changes are refused. Restore the data, or accept the data in Redis with ugs store accept or a restart";
 
 function warnOfAbsent({ nodes }: StoreClient, logger: Logger): void {
   if (nodes.isReady()) return;
   const absent = nodes.masters().filter((node) => !node.isReady());
   logger.warn(
     { nodes: absent.map(({ name }) => name) },
-    "started without some shards of Redis: calls to what they hold fail until they answer",
+    "started without some shards of Redis: calls to their environments fail until they answer",
   );
 }
 
-/** What the RPCs act on, by one client: a call that is traced has its own, whose client tells of the round trips. */
+/** Opens the stores of the RPCs on one client. Traced calls have their own stores, whose client reports the round trips. */
 export function openStores(
   client: StoreClient,
   { cipher, audit, listener }: { cipher: TokenCipher; audit: Audit; listener: RevocationListener },
@@ -138,10 +137,10 @@ export function openStores(
   } satisfies Stores;
 }
 
-/** How often a warning of dropped audit events is repeated for an environment, in milliseconds. */
+/** The interval of warnings about removed audit events of an environment, in milliseconds. */
 const DROPPED_INTERVAL_MS = 3_600_000;
 
-/** Opens the writer of audit events, and counts and logs what it drops. */
+/** Opens the audit trail for writing. Counts and logs the events that it removes early. */
 export function openAudit(
   { auditRetentionMs, auditMaxEvents }: Config,
   { logger, metrics }: Pick<StoreObservers, "logger" | "metrics">,
@@ -157,14 +156,14 @@ export function openAudit(
       warnedAt.set(environment, now);
       logger.warn(
         { environment },
-        "the audit trail drops updates before AUDIT_RETENTION is over, because there are more than AUDIT_MAX_EVENTS; raise it, or set RATE_LIMIT",
+        "the audit trail drops updates before AUDIT_RETENTION, because a day has more than AUDIT_MAX_EVENTS: raise it, or set RATE_LIMIT",
       );
     },
   });
 }
 
 /**
- * Opens the rate limiters that are set.
+ * Opens the rate limiters of the settings.
  *
  * @param client undefined for the embedded store
  */

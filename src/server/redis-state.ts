@@ -7,7 +7,7 @@ import type { EnvironmentStore } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { StoreClient } from "../store/connection/client.ts";
 import { StoreMisconfigured } from "../store/connection/errors.ts";
-import { durabilityWarnings, memoryAdvice } from "../store/connection/requirements.ts";
+import { durabilityWarnings, memoryAdvice } from "../store/connection/info.ts";
 import type { TokenCipher } from "../store/encryption.ts";
 import type { StoreIdentity } from "../store/identity.ts";
 import { FORMAT_KEY } from "../store/keys.ts";
@@ -15,45 +15,43 @@ import { checkTokenKeys, NOTE_INTERVAL_MS, noteKeyUse } from "../store/secret-ke
 import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
 import { isReporter } from "./worker.ts";
 
-/** How long until what could not be checked or restored is tried again, in milliseconds. */
+/** The pause before a failed check is repeated, in milliseconds. */
 const RETRY_MS = 1000;
 
-/** How often a start looks whether a check that was put off is made, in milliseconds. */
+/** The interval in which a start waits for a postponed check, in milliseconds. */
 const PUT_OFF_MS = 5;
 
-/** How often it is checked whether the environments are there: as often as API tokens are, within these bounds in milliseconds. */
+/** The limits of the interval of checks of the environments, in milliseconds. Within them, it is `API_TOKEN_CACHE`. */
 const CHECK_MS = { least: 1000, most: 60_000 };
 
-/** How often the identity of Redis is checked, in milliseconds: it may be emptied while it is connected. */
+/** The interval of checks of the identity, in milliseconds. A connected Redis may be emptied. */
 const IDENTITY_MS = 1000;
 
-/** What the state of Redis is kept with. */
 interface RedisStateDeps {
   readonly config: Pick<Config, "apiTokenCacheMs" | "minReplicasAck" | "redisUrl">;
   readonly cipher: Pick<TokenCipher, "ring">;
   readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded">;
   readonly client: StoreClient;
-  /** Undefined: the embedded store, which nothing else serves. */
+  /** Undefined for the embedded store. */
   readonly identity: StoreIdentity | undefined;
   readonly environments: Pick<EnvironmentStore, "ensureEnvironment">;
   readonly logger: Logger;
-  /** Told why Redis cannot be used, when a check fails that could not be made at the start. */
+  /** Receives the error if a check that was postponed at the start finds that Redis cannot be used. */
   readonly onUnusable: (error: StoreMisconfigured) => void;
 }
 
 /**
- * What this process needs of the data in Redis: the layout of this release, the check values of its ring of keys, and the
- * environments of `API_TOKENS`. All are checked at the start. Where Redis has several shards, one that is away does not
- * prevent the start: what it holds is checked when it comes. And all are made again when Redis comes back without them,
- * so that a wrong ring is still detected, and no other environment gets the same numbers.
+ * The data that this process needs in Redis: the layout of this release, the check values of `TOKEN_KEYS`, and the environments of
+ * `API_TOKENS`. The start checks them. A shard that is down does not prevent the start. Its data is checked when it answers. If
+ * Redis loses this data, the process writes it again, so that Redis still detects wrong keys, and an environment keeps its number.
  */
 export class RedisState {
-  /** Told of each environment in use that is deleted, or is another one by now. */
+  /** Receives each used environment that was deleted or replaced. */
   onGone: (environment: Environment) => void = () => {};
   readonly #deps: RedisStateDeps;
   readonly #inUse = new Map<string, Environment>();
-  /** The paths of environments of which the log says that they are deleted. */
-  readonly #toldDeleted = new Set<string>();
+  /** The paths of the environments whose deletion is logged. */
+  readonly #loggedDeletions = new Set<string>();
   #isChecked = false;
   #isRunning = false;
   #isFailing = false;
@@ -66,79 +64,79 @@ export class RedisState {
   }
 
   /**
-   * Checks layout and keys at the start, and tells what an operator should change.
+   * Checks layout and keys at the start, and logs warnings about the configuration of Redis.
    *
    * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
    */
   async check(): Promise<void> {
     const { client, config, logger } = this.#deps;
     await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
-    // Nobody is served with data that may have another layout or key. One shard of several may be away, though.
+    // The service must not use data with another layout or key. But in a Cluster, one shard may be down.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
       if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
       await pause(PUT_OFF_MS, undefined, { ref: false });
     }
     if (!isReporter() || !this.#deps.identity) return;
-    const warnings = await this.#unlessAway(durabilityWarnings(client, config.minReplicasAck), "what it keeps");
+    const warnings = await this.#unlessAway(durabilityWarnings(client, config.minReplicasAck), "its configuration");
     for (const warning of warnings ?? []) logger.warn(warning);
     const advice = await memoryAdvice(client).catch(() => undefined);
     if (advice !== undefined) logger.info(advice);
   }
 
   /**
-   * An environment that this process uses, which is made if it is missing.
+   * Returns an environment of `API_TOKENS`. Creates it if it is missing.
    *
-   * @throws EnvironmentNotFound when it is deleted; StoreUnavailable, TooFewReplicas, RecordUnreadable
+   * @throws EnvironmentNotFound if it was deleted; StoreUnavailable, TooFewReplicas, RecordUnreadable
    */
   async use(name: EnvironmentName): Promise<Environment> {
     const path = environmentPath(name);
     const known = this.#inUse.get(path);
     if (known) return known;
     const found = await this.#deps.environments.ensureEnvironment(name, AT_START).catch((error: unknown) => {
-      if (error instanceof EnvironmentNotFound) this.#tellDeleted(path);
+      if (error instanceof EnvironmentNotFound) this.#logDeletion(path);
       throw error;
     });
-    this.#toldDeleted.delete(path);
+    this.#loggedDeletions.delete(path);
     this.#inUse.set(path, found);
     return found;
   }
 
-  /** The same at the start; undefined when it is deleted, or cannot be known because its shard is away. */
+  /** The same at the start. Undefined if the environment was deleted, or if its shard is down. */
   useIfThere(name: EnvironmentName): Promise<Environment | undefined> {
     const path = environmentPath(name);
     return this.#unlessAway(this.use(name).catch(unlessDeleted), `the environment ${path}`);
   }
 
-  /** Leaves alone the environments that are no longer used. @param names those that are */
+  /** Stops to restore other environments. @param names the environments that are used */
   useOnly(names: readonly EnvironmentName[]): void {
     const paths = new Set(names.map(environmentPath));
     for (const path of this.#inUse.keys()) if (!paths.has(path)) this.#inUse.delete(path);
   }
 
-  /** Forgets an environment in use that is deleted, or is another one by now. */
+  /** Removes an environment that was deleted or replaced. */
   forget(environment: Environment): void {
     const path = environmentPath(environment);
     if (this.#inUse.get(path)?.number === environment.number) this.#inUse.delete(path);
     this.onGone(environment);
   }
 
-  /** Forgets an environment whose deletion has begun, as another worker or this one has announced. */
+  /** Removes an environment after a worker announced its deletion. */
   deleted(environment: Environment): void {
     const path = environmentPath(environment);
     const isInUse = this.#inUse.get(path)?.number === environment.number;
     this.forget(environment);
-    if (isInUse) this.#tellDeleted(path);
+    if (isInUse) this.#logDeletion(path);
   }
 
-  /** Notes under which key this process encrypts; when that fails, the next time does it. */
+  /** Writes to Redis with which key this process encrypts. After a failure, the next call repeats it. */
   async noteKeyUse(): Promise<void> {
     const { client, config, cipher } = this.#deps;
     const [current] = cipher.ring;
-    // The embedded store serves this process alone.
+    // No other process uses the embedded store.
     if (config.redisUrl !== undefined && current) await noteKeyUse(client, current).catch(() => {});
   }
 
-  /** Checks from time to time whether the environments are there, and notes which key is in use. */
+  /** Starts the regular checks of the environments and the identity, and the regular notes of the key in use. */
   watch(): void {
     const { config, identity } = this.#deps;
     const note = async () => {
@@ -155,23 +153,23 @@ export class RedisState {
     if (identity) this.#timers.push(setInterval(() => void identity.check().catch(() => {}), IDENTITY_MS).unref());
   }
 
-  /** Checks and restores what Redis may have lost; to be called whenever Redis is back. */
+  /** Checks and restores the data of this process. Called when a connection to Redis is ready. */
   restore(): void {
     // The start makes the first check.
     if (this.#timers.length === 0) return;
-    // Each connection tells when it is ready. The last one is waited for, unless it does not come.
+    // Each connection calls this when it is ready. Waits for the last one, but not longer than `RETRY_MS`.
     if (this.#deps.client.nodes.isReady() && !this.#isRunning) void this.#run();
     else this.#later();
   }
 
   /**
-   * Accepts what Redis holds as the data of this service, and restores what it needs there.
+   * Accepts the data in Redis as the data of this service, and restores the data of this process.
    *
-   * @throws StoreUnavailable, TooFewReplicas; DataNotAcceptable when it has another layout, or other keys
+   * @throws StoreUnavailable, TooFewReplicas; DataNotAcceptable if it has another layout or other keys
    */
   async accept(): Promise<void> {
     const { client, identity, cipher } = this.#deps;
-    // Nothing but this process writes to the embedded store.
+    // No other process uses the embedded store.
     if (!identity) return;
     try {
       const unguarded = client.unguarded();
@@ -197,19 +195,16 @@ export class RedisState {
     this.#isRunning = true;
     try {
       await this.#deps.identity?.check();
-      // Nothing is restored to data that nobody has accepted.
+      // Does not write to data that no operator has accepted.
       if (this.#deps.identity?.refusal()) return;
       await this.#check();
       await this.#restoreEnvironments();
-      if (this.#isFailing) logger.info("Redis holds what this process needs of it");
+      if (this.#isFailing) logger.info("the data in Redis is checked");
       this.#isFailing = false;
     } catch (error) {
       if (error instanceof StoreMisconfigured && !this.#isChecked) return this.#deps.onUnusable(error);
       if (!this.#isFailing)
-        logger.error(
-          errorFields(error),
-          "Redis is back, but whether it holds what this process needs could not be checked; trying again",
-        );
+        logger.error(errorFields(error), "Redis is back, but the check of its data failed; trying again");
       this.#isFailing = true;
       this.#later();
     } finally {
@@ -226,45 +221,45 @@ export class RedisState {
     const { client, identity, cipher, tokenKeys } = this.#deps;
     await checkFormat(client, identity, this.#isChecked);
     const missing = await checkTokenKeys(client, cipher.ring);
-    // Looking for groups takes time, and a process that serves has looked.
+    // The search for groups takes time, so only the first check makes it.
     if (!this.#isChecked) await tokenKeys.requireUnneeded(missing);
     this.#isChecked = true;
   }
 
-  /** Writes again what Redis has lost. Nothing that was deleted comes back, and nothing that was created anew is replaced. */
+  /** Creates lost environments again, but not deleted ones. */
   async #restoreEnvironments(): Promise<void> {
     if (this.#deps.identity?.refusal()) return;
     for (const [path, known] of this.#inUse) {
       const stored = await this.#deps.environments.ensureEnvironment(known, AT_START).catch(unlessDeleted);
       if (stored?.number === known.number) continue;
       this.forget(known);
-      if (!stored) this.#tellDeleted(path);
+      if (!stored) this.#logDeletion(path);
       else
         this.#deps.logger.error(
           { environment: path },
-          "Redis holds a different environment of this name than before: its API tokens act on that one now",
+          "Redis now has another environment with this name, and its API tokens use that one",
         );
     }
   }
 
-  /** Logs that an environment is deleted, once until it is in use again. */
-  #tellDeleted(environment: string): void {
-    if (this.#toldDeleted.has(environment)) return;
-    this.#toldDeleted.add(environment);
+  /** Logs that an environment was deleted, once until it is used again. */
+  #logDeletion(environment: string): void {
+    if (this.#loggedDeletions.has(environment)) return;
+    this.#loggedDeletions.add(environment);
     this.#deps.logger.error(
       { environment },
-      "an environment of API_TOKENS is deleted, so its tokens there have ended; take them out, or make it anew with CreateEnvironment",
+      "an environment of API_TOKENS was deleted, so its tokens there are invalid: remove them from API_TOKENS, or create the environment again with CreateEnvironment",
     );
   }
 
-  /** Waits for a check at the start. If Redis, or the shard that is asked, has gone away by then, it is made later. */
+  /** Waits for a check at the start. If Redis or one of its shards is down, the check is postponed. */
   async #unlessAway<T>(work: Promise<T>, what: string): Promise<T | undefined> {
     const { logger } = this.#deps;
     try {
       return await work;
     } catch (error) {
       if (!(error instanceof StoreUnavailable)) throw error;
-      logger.warn(errorFields(error), `Redis does not answer for ${what}: checked when it does`);
+      logger.warn(errorFields(error), `Redis did not answer the check of ${what}: it is repeated when Redis answers`);
       this.#isFailing = true;
       this.#later();
       return undefined;
@@ -272,22 +267,22 @@ export class RedisState {
   }
 }
 
-/** @throws the error, unless it says that an environment is deleted */
+/** @throws the error, unless it is EnvironmentNotFound */
 function unlessDeleted(error: unknown): undefined {
   if (!(error instanceof EnvironmentNotFound)) throw error;
 }
 
-/** The number of the layout that this release reads and writes; a release that changes the layout takes the next one. */
+/** The number of the layout of this release. A release that changes the layout uses the next number. */
 export const LAYOUT = "3";
 
-/** The layout of releases that stored no number. */
+/** The layout of data without a number. */
 const FIRST_LAYOUT = "1";
 
 /**
- * Checks whether what Redis holds has the layout of this release, and gives it an identity if it has none.
+ * Checks that the data in Redis has the layout of this release. Data without an identity gets one.
  *
- * @param wasChecked whether it was checked before
- * @throws StoreMisconfigured when it has another; StoreUnavailable; TooFewReplicas
+ * @param wasChecked whether this process has checked it before
+ * @throws StoreMisconfigured if it has another layout; StoreUnavailable; TooFewReplicas
  */
 async function checkFormat(
   client: StoreClient,
@@ -297,31 +292,31 @@ async function checkFormat(
   // The embedded store begins empty.
   if (!identity) return;
   let found = await client.run("format", "get", [FORMAT_KEY]);
-  // Looks for data before the number once more: had a worker of this release written the data, the number would be there by then.
+  // Reads the number again after the search: a worker of this release writes the number before any data.
   if (found === null && !wasChecked && (await holdsData(client)))
     found = (await client.run("format", "get", [FORMAT_KEY])) ?? FIRST_LAYOUT;
   requireLayout(found ?? LAYOUT);
-  // Another worker may start at the same time, even one of another release.
+  // Another worker may start at the same time, maybe one of another release.
   requireLayout(await identity.adopt());
 }
 
-/** @param format what `ug:format` holds @throws StoreMisconfigured when it is another layout than that of this release */
+/** @param format the value of `ug:format` @throws StoreMisconfigured if it is not the layout of this release */
 function requireLayout(format: string): void {
   const [found = ""] = format.split(" ");
   if (found === LAYOUT) return;
   const writer = Number(found) > Number(LAYOUT) ? "a later" : "an earlier";
   throw new StoreMisconfigured(
-    `this Redis holds data of ${writer} release, in layout ${found}; this release has layout ${LAYOUT} and would not find it. ` +
-      "Start the release that wrote it, export its groups (ExportUserGroups), and import them (ImportUserGroups) with this release into an empty Redis or another database; or check REDIS_URL",
+    `this Redis holds data of ${writer} release with layout ${found}, but this release has layout ${LAYOUT}. ` +
+      "Start the release that wrote the data, export its groups (ExportUserGroups), and import them (ImportUserGroups) with this release into an empty Redis or another database; or correct REDIS_URL",
   );
 }
 
 /**
- * Whether Redis has a key of this service that does not expire. It reads the names of all keys, which takes about a second for
- * each million keys of other applications. This happens only in a Redis without a layout number.
+ * Whether Redis has a key of this service that does not expire. It scans all keys, which takes about a second per million keys of
+ * other applications. Only a Redis without a layout number is scanned.
  */
 export async function holdsData(client: Pick<StoreClient, "each">): Promise<boolean> {
-  /** Where each node goes on, by its name; `0` at its end. */
+  /** The SCAN cursors by the names of the nodes. `0`: the scan of the node is complete. */
   let cursors = new Map<string, string>();
   do {
     const pages = await client.each("format", async (redis, name) => {

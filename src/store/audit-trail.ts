@@ -13,21 +13,21 @@ import type { StoreClient } from "./connection/client.ts";
 import { type EventStream, environmentKey, eventsKey } from "./keys.ts";
 import { inBatches, recordFromAnswer, textOf } from "./records.ts";
 
-/** How many events a page reads when a filter may drop most of them. */
+/** The maximum number of events that a page with a filter reads. */
 const READ_FOR_FILTER = 4000;
 
-/** How many days are read at once. */
+/** The number of days that are read in parallel. */
 const DAYS_AT_ONCE = 8;
 
 const STREAMS: readonly EventStream[] = ["events", "updates"];
 
-/** Names of the fields of an event. All events have them in one order, so that Redis keeps the names once for many events. */
+/** The fields of an event. All events have them in the same order, so Redis stores the names once for many events. */
 const EVENT_FIELD = {
   actorId: "a",
   actorName: "n",
   role: "r",
   method: "m",
-  /** `g:` and the id of a group, `t:` and an API token, `x:` and an export; empty: the environment. */
+  /** `g:` with the id of a group, `t:` with an API token, `x:` with an export. Empty for the environment. */
   subject: "i",
   /** Separated by commas. */
   changedFields: "f",
@@ -35,7 +35,7 @@ const EVENT_FIELD = {
   peer: "p",
 } as const;
 
-/** Which events of a day to read: from `oldest` to below `end`, in microseconds since 1970. */
+/** The events of a day to read, from `oldest` to before `end`, in microseconds since 1970. */
 interface DayRange {
   readonly day: number;
   readonly oldest: number;
@@ -43,16 +43,16 @@ interface DayRange {
   readonly count: number;
 }
 
-/** The audit trail of environments in Redis. */
+/** The audit trail in Redis. */
 export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore {
-  /** The newest events of a day, and whether these are all. */
+  /** Reads the newest events of a day. `isWhole`: whether the day has no other events in the range. */
   const readDay = async (number: number, { day, oldest, end, count }: DayRange) => {
     const range = [`(${end}-0`, String(oldest), "COUNT", count] as const;
     const reads = STREAMS.map((stream) =>
       client.run("list-audit-events", "xrevrange", [eventsKey(number, stream, day), ...range]),
     );
     const streams = (await Promise.all(reads)).map((entries) => entries.map(eventFrom));
-    // Where a stream has more than was read, nothing is known of what is older than its last event.
+    // If a stream has more events, those before its last read event are unknown.
     const lasts = streams.map((events) => (events.length < count ? 0 : Number(events.at(-1)?.id)));
     const known = Math.max(...lasts);
     const events = streams.flat().filter(({ id }) => Number(id) >= known);
@@ -73,7 +73,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore {
       const count = isFiltered ? READ_FOR_FILTER / 2 : size + 1;
       const items: AuditEvent[] = [];
       let read = 0;
-      /** The event with which the page begins; undefined once it is found. */
+      /** The version of the first event of the page. Undefined after it is found. */
       let expected = position?.version;
       const begun = position ? environments.findIndex(({ number }) => number === position.number) : 0;
       if (begun < 0) throw new InvalidPageToken();
@@ -90,7 +90,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore {
               if (expected !== undefined && Number(event.id) !== expected) throw new AuditEventsExpired();
               expected = undefined;
               const next = `${number}.${event.id}`;
-              // Behind the last event, nothing was read.
+              // The next page begins with this event: the events after it are not read yet.
               if (read++ === READ_FOR_FILTER || (!isWhole && e === events.length - 1)) return { items, next };
               if (!isWanted(event, filter)) continue;
               if (items.length === size) return { items, next };
@@ -105,7 +105,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore {
   };
 }
 
-/** The environment and the version of the first event of a page, as its key has them; undefined for the first page. @throws InvalidPageToken */
+/** Parses the key of a page: the environment and the version of its first event. Undefined for the first page. @throws InvalidPageToken */
 function positionOf(after: string): { readonly number: number; readonly version: number } | undefined {
   if (after === "") return undefined;
   if (!isAuditEventKey(after)) throw new InvalidPageToken();
@@ -149,13 +149,13 @@ function eventFrom([streamId, fields]: readonly [string, readonly string[]]): Au
   };
 }
 
-/** An API token as scripts write it: `ID ROLE NAME`. */
+/** Parses an API token as scripts write it: `ID ROLE NAME`. */
 function apiTokenOf(subject: string): AuditedApiToken {
   const [id = "", role = "", ...name] = subject.split(" ");
   return { id, role, displayName: name.join(" ") };
 }
 
-/** What `recordExport` wrote: `COUNT PREFIX`. */
+/** Parses an export as `recordExport` writes it: `COUNT PREFIX`. */
 function exportFrom(subject: string): ExportedUserGroups {
   const [count, ...prefix] = subject.split(" ");
   return { count: Number(count), prefix: prefix.join(" ") };

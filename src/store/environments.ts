@@ -35,49 +35,48 @@ import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } fr
 import { ADD_MEMBER, BEGIN_DELETION, CLEAR_ENVIRONMENT, CREATE_ENVIRONMENT, REMOVE_MEMBER } from "./scripts.ts";
 
 /*
- * The number of an environment follows from its name: candidates come from a digest of name, tag and attempt, and the first
- * free one is claimed by the creation of its record. A deleted environment keeps its record, and its number, for good. So
- * every walk over the candidates of a name meets the same numbers, and the one environment of that name that is not deleted.
+ * The number of an environment depends on its name. Candidates come from a digest of name, tag and attempt, and the creation of a
+ * record claims the first free one. A deleted environment keeps its record and its number forever. So every walk over the
+ * candidates of a name reads the same numbers, and finds the only environment of that name that is not deleted.
  *
- * The list of environments has an entry for each, of its path and number. It serves listing and looking up: what is listed is
- * found. A creation adds the entry, then creates the record. A deletion marks the record, clears the environment, marks it as
- * deleted, and removes the entry, which is never that of a later environment of the name. Each step is one script that replicas
- * have to confirm. Wherever a process ends between two steps, the record decides: an entry without an environment is ignored, and
- * a look-up without an entry walks the candidates and adds the entry.
+ * The list of environments has one entry for each, with its path and number. Listing and look-ups both read it. A creation adds the
+ * entry, then creates the record. A deletion sets the state `deleting`, removes groups and tokens, sets `deleted`, and removes the
+ * entry. A later environment of the same name has another number, so it has another entry. Each step is one script, and replicas
+ * have to confirm it. If a process ends between two steps, the record decides: an entry without an environment is ignored, and a
+ * look-up without an entry walks the candidates and adds the entry.
  */
 
-/** How many candidates are read at once, after the first one. */
+/** The number of candidates that are read in parallel, after the first one. */
 const CANDIDATES_AT_ONCE = 16;
 
-/** How many candidates of one name are walked: it may be created and deleted so often. */
+/** The maximum number of candidates of a name: so many times it can be created and deleted. */
 const MAX_CANDIDATES = 10_000;
 
-/** How many groups or API tokens a script deletes, how many groups a call, and how long a call goes on, in milliseconds. */
+/** The limits of a deletion: groups or API tokens per script, groups per call, and the duration of a call in milliseconds. */
 const CLEARED_AT_ONCE = 100;
 const MAX_GROUPS = 10_000;
 const MAX_MS = 5000;
 
-/** An environment's record and its number. */
+/** The record of an environment, and its number. */
 interface Stored {
   readonly number: number;
   readonly record: StoredRecord;
 }
 
-/** What is stored of the environments that have or had a name. */
+/** The stored environments with a name, including deleted ones. */
 interface Walked {
-  /** In the order of their creation. Only the last one may be other than deleted. */
+  /** In the order of their creation. All are deleted, except maybe the last one. */
   readonly own: readonly Stored[];
-  /** The number that the next environment of the name gets; undefined: the last one is not deleted. */
+  /** The number of the next environment with the name. Undefined if the last one is not deleted. */
   readonly free: number | undefined;
 }
 
-/** What environments are created and deleted with. */
 export interface EnvironmentDeps {
   readonly client: StoreClient;
   readonly audit: Audit;
-  /** Receives the deletions by this process; `followRevocations` passes it those by others. */
+  /** Receives deletions by this process. `followRevocations` passes it the deletions by other processes. */
   readonly listener: Pick<RevocationListener, "environmentDeleted">;
-  /** How many groups a call of a deletion deletes, roughly; default 10,000. */
+  /** The approximate number of groups that one call of a deletion deletes. Default: 10,000. */
   readonly maxGroups?: number;
 }
 
@@ -91,7 +90,7 @@ export function redisEnvironments({
   const readRecord = (number: number): Promise<StoredRecord> =>
     client.run("environment", "hgetall", [environmentKey(number)], "not_made");
 
-  /** The numbers under which a path is listed. */
+  /** Returns the numbers in the list entries of a path. */
   const listedNumbers = async (path: string): Promise<readonly number[]> => {
     const range = [`(${environmentMember(path, "")}`, `(${path}!`, "LIMIT", 0, CANDIDATES_AT_ONCE] as const;
     const members = await client.run("environment", "zrangebylex", [ENVIRONMENTS_KEY, ...range], "not_made");
@@ -103,7 +102,7 @@ export function redisEnvironments({
     await client.change("list-environment", ADD_MEMBER, { key: ENVIRONMENTS_KEY, member });
   };
 
-  /** Walks the candidates of a name up to an environment that is not deleted, or a free one. */
+  /** Reads the candidates of a name until it finds an environment that is not deleted, or a free number. */
   const walk = async (name: EnvironmentName): Promise<Walked> => {
     const path = environmentPath(name);
     const own: Stored[] = [];
@@ -112,7 +111,7 @@ export function redisEnvironments({
       const reads = numbers.map(readRecord);
       await Promise.allSettled(reads);
       for (const [i, number] of numbers.entries()) {
-        // The candidates behind it are not needed, even if their shard is away.
+        // The candidates after the found one are not needed, even if their shard is down.
         const record = (await reads[i]) as StoredRecord;
         if (record["state"] === undefined) return { own, free: number };
         if (record["path"] === path && !own.some((each) => each.number === number)) own.push({ number, record });
@@ -122,11 +121,11 @@ export function redisEnvironments({
     throw new RecordUnreadable(new Error(`no number is left for the environment ${path}`), "not_made");
   };
 
-  /** The environment with a name that is not deleted. @throws EnvironmentNotFound */
+  /** Returns the environment with a name that is not deleted. @throws EnvironmentNotFound */
   const lookUp = async (name: EnvironmentName): Promise<Stored> => {
     const path = environmentPath(name);
     let unavailable: StoreUnavailable | undefined;
-    // If the shard that has the list is away, the candidates may be on others.
+    // If the shard of the list is down, other shards may have the candidates.
     const numbers = await listedNumbers(path).catch((error: unknown) => {
       if (!(error instanceof StoreUnavailable)) throw error;
       unavailable = error;
@@ -137,12 +136,12 @@ export function redisEnvironments({
       if (isLive(record, path)) return { number, record };
     }
     const { own } = await walk(name).catch((error: unknown) => {
-      // The first failure has the cause: by the second one, the connection may be closed.
+      // The first error has the cause. The second one may only report a closed connection.
       throw error instanceof StoreUnavailable ? (unavailable ?? error) : error;
     });
     const last = own.at(-1);
     if (!last || !isLive(last.record, path)) throw new EnvironmentNotFound();
-    // If this fails, the next call walks, too.
+    // If this fails, the next look-up repeats it.
     if (!unavailable) await list(path, last.number).catch(() => {});
     return last;
   };
@@ -161,10 +160,10 @@ export function redisEnvironments({
   };
 
   /**
-   * Looks up an environment, and creates it if there is none.
+   * Looks up an environment, and creates it if none exists.
    *
-   * @param isRestorable whether it may be created if an environment of this name was deleted
-   * @returns it, and whether this call has created it
+   * @param isRestorable whether to create it even if an environment of this name was deleted
+   * @returns the environment, and whether this call has created it
    * @throws EnvironmentNotFound
    */
   const lookUpOrCreate = async (
@@ -173,7 +172,7 @@ export function redisEnvironments({
     isRestorable: boolean,
   ): Promise<Stored & { isMade: boolean }> => {
     const path = environmentPath(name);
-    // The list has it even if a tombstone before it is lost.
+    // The list finds it even if the record of a deleted environment before it is lost.
     const found = await lookUp(name).catch(unlessGone);
     if (found) return { ...found, isMade: false };
     for (;;) {
@@ -191,7 +190,7 @@ export function redisEnvironments({
         throw new RecordUnreadable(cause, "not_made");
       }
       if (state === "done") return { number, record: await readRecord(number), isMade: true };
-      // Another call, or another environment, has the number.
+      // Another call, or another environment, has claimed the number.
     }
   };
 
@@ -208,7 +207,7 @@ export function redisEnvironments({
 
   return {
     async ensureEnvironment(name, by) {
-      // Only CreateEnvironment creates a deleted one again.
+      // Only CreateEnvironment creates an environment again after its deletion.
       const { number, record } = await lookUpOrCreate(name, by, false);
       if (record["state"] !== "active") throw new EnvironmentNotFound();
       return { name: name.name, tag: name.tag, number };
@@ -278,7 +277,7 @@ export function redisEnvironments({
   };
 }
 
-/** A number that an environment with a path may have: the one of each attempt, from 0 on. */
+/** Returns the candidate of a path for an attempt, which counts from 0. */
 export function candidateOf(path: string, attempt: number): number {
   const hash = createHash("sha256").update(`${attempt}\0${path}`).digest().readUInt32BE();
   return 1 + (hash % (ENVIRONMENT_NUMBERS - 1));
@@ -292,7 +291,7 @@ function listedFrom({ name, tag }: EnvironmentName, { number, record }: Stored):
   return { name, tag, number, createTime, deleteTime: optionalIntegerOf(record, "delete_time", what) };
 }
 
-/** Whether a record is that of the environment with a path, and it is not deleted. */
+/** Whether a record belongs to an environment with this path that is not deleted. */
 function isLive(record: StoredRecord, path: string): boolean {
   return record["path"] === path && (record["state"] === "active" || record["state"] === "deleting");
 }

@@ -8,57 +8,56 @@ import { FORMAT_KEY } from "./keys.ts";
 import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
 
 /*
- * Redis may come back empty, with an older state, or be another Redis at the same address. A service that goes on would
- * create every group a second time, with another token. So Redis has an identity, which this process remembers: `ug:format`
- * holds the layout, a random id, how often operators accepted the data, and the id in whose place it was accepted last. In a
- * Cluster further keys hold one for parts of the slots, so that the loss of a single shard is noticed. A time beside them, always
- * by Redis' clock, tells how old the data is.
+ * Redis may come back empty or with older data, or another Redis may have its address. The service would then create every group a
+ * second time, with another token. So the data has an identity, and each process remembers it. `ug:format` holds the layout, a
+ * random id, the number of times that operators accepted the data, and the id that the data replaced at the last acceptance.
+ * In a Cluster, further keys hold an identity for parts of the slots, to detect the loss of a single shard. Another key holds a
+ * time by Redis' clock, to detect older data.
  */
 
-/** String: Redis' clock when a process last wrote to it. In the slot of `ug:format`. */
+/** String: Redis' clock at the last write of any process to this key. It has the slot of `ug:format`. */
 const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 
-/** How much of what was written Redis may lose, in milliseconds: a failover and a crash lose the last second or two. */
+/** The accepted loss of data, in milliseconds. A failover or a crash loses the last second or two. */
 const MAX_LOSS_MS = 60_000;
 
-/** The number of further keys in a Cluster: with equal shards, up to as many shards have one each. */
+/** The number of further keys in a Cluster. With up to this number of equal shards, each shard has at least one. */
 const PARTS = 16;
 
-/** What a key with an identity holds. */
+/** The value of a key with an identity. */
 interface Identity {
   readonly layout: string;
   readonly id: string;
-  /** How often operators accepted the data. */
+  /** The number of times that operators accepted the data. */
   readonly accepted: number;
-  /** The id that the accepting process knew when the data was accepted last. */
+  /** The id that the accepting process used before the last acceptance. */
   readonly replaced: string;
 }
 
-/** What this process knows of a key that holds an identity. */
+/** The state of a key with an identity in this process. */
 interface Mark {
-  /** The id of the data that it uses; undefined: not read yet. */
+  /** The id of the data that this process uses. Undefined before the first read. */
   id: string | undefined;
-  /** What the key held when it was last read, also if that is not used. */
+  /** The last value that was read, even if this process refuses the data. */
   last: Identity;
-  /** Why the data is not what it was; undefined: it is. */
+  /** The reason why this process refuses the data. Undefined if it uses the data. */
   fault: string | undefined;
 }
 
-/** What the identity of Redis is kept with. */
 interface IdentityDeps {
   readonly client: StoreClient;
   /** The number of the layout of this release. */
   readonly layout: string;
   readonly isCluster: boolean;
-  /** Called when the data turns out not to be what it was, with the reason; and, without one, when it is known again. */
+  /** Called with the reason when this process starts to refuse the data, and with undefined when it uses the data again. */
   readonly onChange: (fault: string | undefined) => void;
 }
 
-/** Whether Redis holds the data that this process knows. */
+/** Checks whether Redis holds the data that this process knows. */
 export class StoreIdentity implements DataCheck {
   readonly #deps: IdentityDeps;
   readonly #marks: ReadonlyMap<string, Mark>;
-  /** The latest time that Redis was seen to hold, by its clock. */
+  /** The latest time that was read from `TIME_KEY`. */
   #time = 0;
   #fault: string | undefined;
   #current: Promise<void> = Promise.resolve();
@@ -76,8 +75,8 @@ export class StoreIdentity implements DataCheck {
   }
 
   /**
-   * Remembers the identity of Redis, which it is given if it has none. Parts of a Cluster that are away are left out, until
-   * the next time.
+   * Remembers the identity of the data. Data without an identity gets one. Shards that do not answer are skipped until the next
+   * call.
    *
    * @returns the layout of the data
    * @throws StoreUnavailable, TooFewReplicas
@@ -85,7 +84,7 @@ export class StoreIdentity implements DataCheck {
   async adopt(): Promise<string> {
     const { client, layout } = this.#deps;
     const adoptOne = async ([key, mark]: readonly [string, Mark]) => {
-      // Where Redis refuses changes for now, the identity can be read.
+      // Reads first, because Redis may refuse changes now.
       let text = await client.run("identity", "get", [key]);
       if (text === null) {
         const args = { key, layout, id: newId(), accepted: undefined };
@@ -99,27 +98,27 @@ export class StoreIdentity implements DataCheck {
     const [first] = await Promise.allSettled(unread.map(adoptOne));
     if (unread[0]?.[0] !== FORMAT_KEY) return layout;
     if (first?.status === "rejected") throw first.reason;
-    // Where Redis refuses changes for now, it is noted later.
+    // If Redis refuses changes now, the time is written later.
     await this.noteTime().catch(() => {});
     return first?.value ?? layout;
   }
 
-  /** Notes the time in Redis, without waiting for replicas: the wait would hold up changes. @throws StoreUnavailable */
+  /** Writes the time to Redis. It does not wait for replicas, because that would delay changes. @throws StoreUnavailable */
   async noteTime(): Promise<void> {
     if (this.#fault !== undefined) return;
     const [time] = await this.#deps.client.ask("identity", NOTE_TIME, { key: TIME_KEY });
     this.#time = Math.max(this.#time, Number(time));
   }
 
-  /** Checks what a new connection leads to. Rejects if it breaks. */
+  /** Checks the data behind a new connection. Rejects if the connection is lost. */
   async checkConnection(redis: Redis): Promise<void> {
-    // A node of a Cluster refuses keys of other nodes.
+    // A node of a Cluster redirects keys of other nodes.
     const get = (key: string) => redis.get(key).catch(ofOtherNode);
     await this.#check(get);
   }
 
   /**
-   * Checks the data, in a check that begins after this call. Concurrent callers share it.
+   * Checks the data. The check starts after this call, and concurrent callers share it.
    *
    * @throws StoreUnavailable if no key of the identity can be read
    */
@@ -142,11 +141,11 @@ export class StoreIdentity implements DataCheck {
         return undefined;
       }),
     );
-    // In a Cluster, one shard may be away. The time is read too.
+    // In a Cluster, one shard may be down. The reads include the time.
     if (failures.length > this.#marks.size) throw failures[0];
   }
 
-  /** Accepts the data as it is. All processes take it for theirs from then on. @throws StoreUnavailable, TooFewReplicas */
+  /** Accepts the current data for all processes. @throws StoreUnavailable, TooFewReplicas */
   async accept(): Promise<void> {
     const { client, layout } = this.#deps;
     const accepted = [...this.#marks].map(([key, { id = newId(), last }]) =>
@@ -156,7 +155,7 @@ export class StoreIdentity implements DataCheck {
     await this.check();
   }
 
-  /** @param get undefined: the key cannot be read now */
+  /** @param get returns undefined if the key cannot be read now */
   async #check(get: (key: string) => Promise<string | null | undefined>): Promise<void> {
     const keys = [...this.#marks.keys()];
     const [time, ...texts] = await Promise.all([TIME_KEY, ...keys].map(get));
@@ -171,12 +170,12 @@ export class StoreIdentity implements DataCheck {
     if (isNews) this.#deps.onChange(fault);
   }
 
-  /** @param time undefined: not known */
+  /** Compares a value with the known identity. @param time undefined if it is unknown */
   #note(mark: Mark, text: string | null, time: string | null | undefined): void {
     const { last } = mark;
     const found = parse(text ?? "");
     const { layout, id } = found;
-    // An operator has accepted this data since this process read it, or in place of the data that this process uses.
+    // An operator accepted this data after the last read, or as a replacement of the data that this process uses.
     const isAccepted =
       layout === this.#deps.layout && found.accepted > last.accepted && (id === last.id || found.replaced === mark.id);
     const lostMs = time === undefined ? 0 : this.#time - Number(time);
@@ -197,13 +196,13 @@ function newId(): string {
   return randomBytes(8).toString("hex");
 }
 
-/** Parses what a key with an identity holds. */
+/** Parses the value of a key with an identity. */
 function parse(text: string): Identity {
   const [layout = "", id = "", accepted = "0", replaced = ""] = text.split(" ");
   return { layout, id, accepted: Number(accepted), replaced };
 }
 
-/** One key for each of as many equal parts of the slots. */
+/** Returns a key for each of `PARTS` equal parts of the slots. */
 function partKeys(): string[] {
   const keys = new Map<number, string>();
   for (let i = 0; keys.size < PARTS; i++) {
@@ -214,7 +213,7 @@ function partKeys(): string[] {
   return [...keys.values()];
 }
 
-/** @throws the error, unless it says that a key is not at this node of a Cluster */
+/** @throws the error, unless another node of the Cluster has the key */
 function ofOtherNode(error: Error): undefined {
   if (redirectionOf(error) === undefined) throw error;
 }

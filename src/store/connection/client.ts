@@ -22,6 +22,7 @@ import {
   NotSent,
 } from "./errors.ts";
 import type { NodeCall, StoreNode, StoreNodes } from "./nodes.ts";
+import { PROBE_KEY } from "./requirements.ts";
 import { argumentsOf, defineScript, type Script, type ScriptArgs } from "./script.ts";
 import type { RedisSecrets } from "./url.ts";
 
@@ -48,9 +49,6 @@ export interface DataCheck {
   /** Checks the data now. @throws StoreUnavailable if Redis does not answer */
   check(): Promise<void>;
 }
-
-/** A key that never exists. Health checks read it, and would change it only if it existed. */
-export const PROBE_KEY = "ug:probe";
 
 /**
  * A change without an effect, which Redis neither replicates nor writes to disk. Redis refuses it like any other change: if its

@@ -1,6 +1,8 @@
 import type { Redis } from "ioredis";
-import { PROBE_KEY, type StoreClient } from "./client.ts";
 import { errorCodeOf, isNoCluster, isRefusal, StoreMisconfigured } from "./errors.ts";
+
+/** A key that never exists. Health checks read it, and would change it only if it existed. */
+export const PROBE_KEY = "ug:probe";
 
 /** The oldest supported version of each server, as major and minor. */
 export const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };
@@ -125,65 +127,4 @@ function unlessDenied(rights: readonly string[]) {
     if (isRefusal(error)) return [];
     throw error;
   };
-}
-
-/**
- * Checks whether the configuration of Redis can lose data.
- *
- * @param minReplicas the number of replicas that must confirm a change
- * @returns the warnings for the operator, each with what to do
- * @throws StoreUnavailable
- */
-export async function durabilityWarnings(client: StoreClient, minReplicas: number): Promise<readonly string[]> {
-  const ofNodes = await client.each("info", (redis) => warningsOf(redis, minReplicas));
-  // Most nodes of a Cluster have the same configuration.
-  return [...new Set(ofNodes.flat())];
-}
-
-/** The advice to set `hash-max-listpack-value`. Undefined if it is set, or if the user may not read it. */
-export async function memoryAdvice(client: StoreClient): Promise<string | undefined> {
-  const settings = await client.each("info", (redis) =>
-    redis.config("GET", "hash-max-listpack-value").then((answer) => (answer as string[])[1], unseen),
-  );
-  if (!settings.includes("64")) return undefined;
-  return "Redis' hash-max-listpack-value is 64: with 1024, user groups with a longer mapping or properties need a third less memory";
-}
-
-async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> {
-  const setting = (name: string) => redis.config("GET", name).then((answer) => (answer as string[])[1], unseen);
-  // Settings that this user may not read cause no warning.
-  const [memory, persistence, save, toWrite] = await Promise.all([
-    redis.info("memory").catch(unseen),
-    redis.info("persistence").catch(unseen),
-    setting("save"),
-    setting("min-replicas-to-write"),
-  ]);
-  const warnings: string[] = [];
-  const policy = infoField(memory, "maxmemory_policy");
-  if (policy !== undefined && policy !== "noeviction") {
-    warnings.push(
-      `Redis may delete groups and tokens when its memory is full, because maxmemory-policy is ${policy}: set it to noeviction`,
-    );
-  }
-  if (infoField(persistence, "aof_enabled") === "0" && save === "") {
-    warnings.push(
-      "Redis writes nothing to disk, so a restart loses all groups and tokens: set appendonly yes, or a save interval",
-    );
-  }
-  if (minReplicas > 0 && toWrite === "0") {
-    warnings.push(
-      `MIN_REPLICAS_ACK is ${minReplicas}, but Redis' min-replicas-to-write is 0: a master without its replicas would still make changes, which a failover loses, and serve outdated reads. Set min-replicas-to-write to ${minReplicas}`,
-    );
-  }
-  return warnings;
-}
-
-function unseen(error: Error): undefined {
-  if (!["NOPERM", "ERR"].includes(errorCodeOf(error) ?? "")) throw error;
-  return undefined;
-}
-
-/** Returns a field of the answer to INFO. */
-export function infoField(info: string | undefined, name: string): string | undefined {
-  return new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info ?? "")?.[1];
 }
