@@ -76,9 +76,7 @@ describeWithRedis("at the start, another kind of Redis", () => {
         ),
       ),
     );
-    expect(causes.find((cause) => cause !== "")).toMatch(
-      /node of a Cluster: begin REDIS_URL with redis-cluster:\/\//,
-    );
+    expect(causes.find((cause) => cause !== "")).toMatch(/node of a Cluster: begin REDIS_URL with redis-cluster:\/\//);
   });
 });
 
