@@ -67,7 +67,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
 
   it.each([
     ["a wrong password", {}, /refuses the user or password/],
-    ["another key", { TOKEN_KEYS: tokenKey("test", 8) }, /TOKEN_KEYS holds another key test/],
+    ["another key", { TOKEN_KEYS: tokenKey("test", 8) }, /TOKEN_KEYS has another key under the id test/],
     ["another layout", {}, /layout 99/],
   ])("exits if Redis starts and there is %s", async (what, env: { [name: string]: string }, text) => {
     const password = "right-password-0001";
@@ -100,7 +100,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that starts without Redis", (ru
     await waitUntilReady(server, false);
     proxy.allow(Number.POSITIVE_INFINITY);
     expect(await server.exited()).toBe(1);
-    expect(server.output()).toMatch(/TOKEN_KEYS holds another key test/);
+    expect(server.output()).toMatch(/TOKEN_KEYS has another key under the id test/);
     expect(says(server, "listening")).toEqual([]);
   });
 

@@ -63,7 +63,7 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     expect(await operator.zcard(ENVIRONMENTS_KEY)).toBe(3);
     const wrong = newServerProcess({ redisUrl: redis.url, env: { TOKEN_KEYS: `other:${OTHER_KEY}`, API_TOKENS: "" } });
     expect(await wrong.exited()).toBe(1);
-    expect(wrong.output()).toContain("TOKEN_KEYS holds none of the keys");
+    expect(wrong.output()).toContain("TOKEN_KEYS has none of the keys");
   });
 
   it("leads to an error for an environment that differs from the known one", async () => {

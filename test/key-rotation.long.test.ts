@@ -64,7 +64,7 @@ describeWithRedis("the key that encrypts tokens", () => {
     const seconds = (performance.now() - began) / 1000;
     // Workers record every ten seconds that they encrypt with the old key. They may do so until half a minute after the
     // last record.
-    const isInUse = resumed.output().includes("a worker encrypted under it at");
+    const isInUse = resumed.output().includes("a worker encrypted with it at");
     expect(code).toBe(isInUse ? 5 : 0);
     const anew = Number(/and (\d+) encrypted under new/.exec(resumed.output())?.[1]);
     expect(anew).toBeLessThanOrEqual(left["old"] ?? 0);

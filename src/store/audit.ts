@@ -23,26 +23,25 @@ import { type EnvironmentScript, type EventArg, RECORD_EVENT } from "./scripts.t
 
 const DAY_MS = 86_400_000;
 
-/** The keys of a day expire over so many milliseconds after its retention, so that Redis does not remove all at one time. */
+/** The streams of a day expire within this time, in milliseconds, so that Redis does not free all of them at once. */
 const SPREAD_MS = 3_600_000;
 
-/** How many updates of groups an environment keeps on record of a day by default. */
+/** Default of `maxUpdates`. */
 const MAX_UPDATES = 100_000;
 
-/** What bounds the audit trail. */
+/** Limits of the audit trail. */
 export interface AuditOptions {
   /**
-   * How many updates of groups an environment keeps on record of a day; default 100,000. Callers decide how many are made,
-   * and must not fill the store with them.
+   * Maximum number of group updates that an environment keeps per day, so that callers cannot fill the store. Default: 100,000.
    */
   readonly maxUpdates?: number;
-  /** Called with the number of updates that were removed because there were more; default: ignored. */
+  /** Called with the number of trimmed updates. Default: no effect. */
   readonly onDropped?: (environment: EnvironmentName, count: number) => void;
 }
 
-/** Changes environments, and has the events of these changes be written. */
+/** The settings of the audit trail, and the arguments that its events need. */
 export class Audit {
-  /** How long events are kept, in milliseconds. */
+  /** Retention of events, in milliseconds. */
   readonly retentionMs: number;
   readonly onDropped: NonNullable<AuditOptions["onDropped"]>;
   readonly #maxUpdates: number;
@@ -53,21 +52,21 @@ export class Audit {
     this.#maxUpdates = maxUpdates;
   }
 
-  /** What the scripts that change an environment take. */
+  /** The arguments that all scripts take that change an environment. */
   argsOf(number: number, by: ChangeBy): ScriptArgs<"environment", EventArg> {
     const { actorId, actorName, role, method, requestId, peer } = by;
-    const keptMs = this.retentionMs + ((number * 7919_000) % SPREAD_MS);
-    const event = { keptMs, most: this.#maxUpdates, actorId, actorName, role, method, requestId, peer };
+    const retentionMs = this.retentionMs + ((number * 7919_000) % SPREAD_MS);
+    const event = { retentionMs, maxUpdates: this.#maxUpdates, actorId, actorName, role, method, requestId, peer };
     return { environment: environmentKey(number), ...event };
   }
 }
 
-/** The days of the events that are kept, by their numbers since 1970. */
+/** Days since 1970. */
 export function dayOf(ms: number): number {
   return Math.floor(ms / DAY_MS);
 }
 
-/** An environment's change. */
+/** The context of a change of an environment. */
 export interface EnvironmentChange {
   readonly client: StoreClient;
   readonly audit: Audit;
@@ -75,10 +74,10 @@ export interface EnvironmentChange {
   readonly by: ChangeBy;
 }
 
-/** The errors for the answers by which scripts refuse a change. */
+/** Answers of scripts that refuse a change, and their errors. @param detail third element of the answer */
 const REFUSALS: { readonly [answer: string]: (detail: string) => Error } = {
   gone: () => new EnvironmentNotFound(),
-  unreadable: () => new RecordUnreadable(new Error("a record is not whole"), "not_made"),
+  unreadable: () => new RecordUnreadable(new Error("a record lacks required fields"), "not_made"),
   locked: (keyId) => keyMissing(keyId, { outcome: "not_made" }),
   "no-group": () => new UserGroupNotFound(),
   "no-token": () => new TokenNotFound(),
@@ -89,11 +88,11 @@ const REFUSALS: { readonly [answer: string]: (detail: string) => Error } = {
   "too-many-viewers": () => new TooManyEndedViewers(),
   "no-api-token": () => new ApiTokenNotFound(),
   "too-many-api-tokens": () => new TooManyApiTokens(),
-  "maker-revoked": () => new ApiTokenChanged(),
+  "issuer-revoked": () => new ApiTokenChanged(),
   outlives: () => new ApiTokenOutlivesCaller(),
 };
 
-/** The answer of a script to a change. @throws the error for a refusal */
+/** Returns the answer of a script. @throws the error of a refusal (`REFUSALS`) */
 export function requireNoRefusal(answer: string[]): string[] {
   const error = REFUSALS[answer[0] ?? ""]?.(answer[2] ?? "");
   if (error) throw error;
@@ -101,10 +100,9 @@ export function requireNoRefusal(answer: string[]): string[] {
 }
 
 /**
- * Makes a change of an environment by one script.
+ * Changes an environment by one script.
  *
- * @throws EnvironmentNotFound if it is deleted, or its deletion has begun; the error for any other refusal; as
- *   `StoreClient.change`
+ * @throws EnvironmentNotFound if it is deleted or in deletion; the errors of `REFUSALS` and of `StoreClient.change`
  */
 export async function changeEnvironment<Key extends string, Arg extends string>(
   { client, audit, environment, by }: EnvironmentChange,
@@ -116,7 +114,7 @@ export async function changeEnvironment<Key extends string, Arg extends string>(
   return requireNoRefusal(await client.change(operation, script as Script, all as ScriptArgs));
 }
 
-/** Writes an event with which no other change goes, or many. @throws as `changeEnvironment` */
+/** Writes an event on its own. @throws as `changeEnvironment` */
 export async function writeEvent(
   change: EnvironmentChange,
   { subject, changedFields }: { readonly subject: string; readonly changedFields: string },

@@ -18,7 +18,7 @@ const NONCE_CHARACTERS = (NONCE_BYTES * 4) / 3;
 const TAG_BYTES = 16;
 const GCM = { authTagLength: TAG_BYTES } as const;
 
-/** Of a token's digest: 128 bits, the first eight in hexadecimal, the others in base64url. */
+/** A token digest has 128 bits: the first byte in hexadecimal, the others in base64url. */
 const TOKEN_DIGEST_BYTES = 16;
 const TOKEN_DIGEST_LENGTH = 22;
 
@@ -30,25 +30,25 @@ export interface RingKey {
   readonly secret: Uint8Array;
 }
 
-/** A token as it is stored. */
+/** A stored token. */
 export interface EncryptedToken {
-  /** Id of the key of the ring that it is encrypted under. */
+  /** Id of the encryption key. */
   readonly keyId: string;
-  /** The encrypted text and its tag in base64url. */
+  /** Encrypted bytes and tag in base64url. */
   readonly text: string;
-  /** Whether the text is what `packToken` leaves of a token of ours, and not the token itself. */
+  /** Whether the encrypted bytes are a packed token (`packToken`). False: they are the token. */
   readonly isPacked: boolean;
 }
 
-/** A secret other than a token as it is stored. */
+/** A stored secret that is not a token. */
 export interface SealedSecret {
-  /** Id of the key of the ring that it is encrypted under. */
+  /** Id of the encryption key. */
   readonly keyId: string;
-  /** Nonce, encrypted text and tag in base64url. */
+  /** Nonce, encrypted bytes and tag in base64url. */
   readonly text: string;
 }
 
-/** What secrets are bound to: no later environment of the same name has its number. */
+/** Secrets are bound to the number, because a recreated environment of the same name has another one. */
 type EnvironmentNumber = Pick<Environment, "number">;
 
 /** SHA-256 of a text in base64url. */
@@ -57,9 +57,9 @@ export function digest(text: string): string {
 }
 
 /**
- * The first 128 bits of SHA-256 of a user group token: all that Redis holds of it in the clear. Somebody who knows those of a
- * million tokens needs 2^108 tries to find one of the tokens. The whole digest would add a sixteenth to a group's record. The
- * first two characters, one byte in hexadecimal, say which of the 256 hashes of the index has the token.
+ * The first 128 bits of SHA-256 of a user group token. Redis stores no other part of the token in the clear. An attacker with a
+ * million digests needs 2^108 tries to find one of the tokens. The full digest would make a group's record 6 % larger. The first two
+ * characters, one byte in hexadecimal, select one of the 256 hashes of the index.
  */
 export function tokenDigest(token: string): string {
   const bytes = hash("sha256", token, "buffer");
@@ -67,16 +67,16 @@ export function tokenDigest(token: string): string {
 }
 
 /**
- * A key for one purpose, from which neither the secret nor the key for another
- * purpose can be found: HKDF (RFC 5869) with SHA-256 and no salt.
+ * Derives a key for one purpose by HKDF (RFC 5869) with SHA-256 and no salt. The key reveals neither the secret nor the key of
+ * another purpose.
  */
 export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
   return Buffer.from(hkdfSync("sha256", secret, "", purpose, KEY_BYTES));
 }
 
 /**
- * AES-256-GCM under a ring of keys: the first encrypts, all decrypt. Each environment has keys of its own, derived from those
- * of the ring, so that the nonces of one key are those of one environment.
+ * AES-256-GCM with a ring of keys: the first one encrypts, all decrypt. Each environment has its own keys, derived from those of
+ * the ring. So a key and its nonces belong to one environment.
  */
 export class TokenCipher {
   #ring: readonly RingKey[] = [];
@@ -90,7 +90,7 @@ export class TokenCipher {
     this.use(ring);
   }
 
-  /** Has tokens be encrypted and decrypted by another ring from now on. @param ring at least one key */
+  /** Replaces the ring. @param ring at least one key */
   use(ring: readonly RingKey[]): void {
     if (ring[0] === undefined) throw new TypeError("a key ring needs a key");
     this.#ring = ring;
@@ -104,19 +104,18 @@ export class TokenCipher {
     return this.#ring;
   }
 
-  /** The ids of the ring, the one first that encrypts. */
+  /** The ids of the keys. The first key encrypts. */
   get keyIds(): readonly string[] {
     return this.#ring.map(({ id }) => id);
   }
 
-  /** The ids of the ring as one text for scripts, with a comma before and after each id. Ids hold no commas. */
+  /** The ids in one string for scripts, with a comma before and after each. Ids contain no commas. */
   get keyIdList(): string {
     return this.#keyIdList;
   }
 
   /**
-   * Encrypts a token, bound to its environment and to its digest: it decrypts for these alone. The nonce is a part of the digest,
-   * which is as random as the token. So no other token has this nonce.
+   * Encrypts a token, bound to its environment and its digest. The nonce is a part of the digest, so two tokens do not share one.
    *
    * @param digest of the token, by `tokenDigest`
    */
@@ -128,8 +127,10 @@ export class TokenCipher {
   }
 
   /**
-   * @param digest that the token must have, by `tokenDigest`
-   * @throws RecordUnreadable when the key is not in the ring, or the text is not that of this token of this environment
+   * Decrypts a token.
+   *
+   * @param digest of the token, by `tokenDigest`
+   * @throws RecordUnreadable if the ring lacks the key, or the token belongs to another environment or digest
    */
   decrypt(environment: EnvironmentNumber, { keyId, text, isPacked }: EncryptedToken, digest: string): string {
     const key = this.#keysOf(environment).get(keyId);
@@ -140,9 +141,9 @@ export class TokenCipher {
   }
 
   /**
-   * Encrypts a secret of an environment other than a token, bound to both and to its name. The nonce is random.
+   * Encrypts a secret that is not a token, bound to its environment and name. The nonce is random.
    *
-   * @param name of the secret, not secret itself
+   * @param name not secret
    */
   seal(environment: EnvironmentNumber, name: string, secret: string): SealedSecret {
     const { id, secret: ringSecret } = this.#ring[0] as RingKey;
@@ -152,7 +153,7 @@ export class TokenCipher {
     return { keyId: id, text: Buffer.concat([nonce, text]).toString("base64url") };
   }
 
-  /** Decrypts what `seal` made. @throws RecordUnreadable when the key is not in the ring, or it is another secret's */
+  /** Decrypts a result of `seal`. @throws RecordUnreadable if the ring lacks the key, or the environment or name differs */
   unseal(environment: EnvironmentNumber, name: string, { keyId, text }: SealedSecret): string {
     const ringKey = this.#ring.find(({ id }) => id === keyId);
     if (!ringKey) throw keyMissing(keyId, { what: "a secret" });
@@ -180,7 +181,7 @@ function encrypt(key: KeyObject, nonce: Uint8Array, binding: string, bytes: Uint
   return Buffer.concat([cipher.update(bytes), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** Decrypts what `encrypt` returned. @throws RecordUnreadable if any of it, the nonce or the binding differs */
+/** Decrypts a result of `encrypt`. @throws RecordUnreadable if the bytes, the nonce or the binding differ */
 function decrypt(key: KeyObject, nonce: Uint8Array, binding: string, encrypted: Uint8Array): Buffer {
   try {
     const decipher = createDecipheriv(ALGORITHM, key, nonce, GCM);
@@ -197,14 +198,16 @@ function decrypt(key: KeyObject, nonce: Uint8Array, binding: string, encrypted: 
 
 /** @throws RecordUnreadable */
 function nonceOf(digest: string): Buffer {
-  if (digest.length !== TOKEN_DIGEST_LENGTH) throw new RecordUnreadable(new Error("a digest is not of its length"));
+  if (digest.length !== TOKEN_DIGEST_LENGTH)
+    throw new RecordUnreadable(new Error("a token digest has the wrong length"));
   return Buffer.from(digest.slice(2, 2 + NONCE_CHARACTERS), "base64url");
 }
 
 /**
- * The error for a token, or for `what` else is encrypted, whose key is not in the ring.
+ * The error for a secret whose key is not in the ring.
  *
- * @param outcome of a change; undefined: the caller only reads
+ * @param what kind of the secret, for the log. Default: a token
+ * @param outcome of a change. Omit it for a read
  */
 export function keyMissing(
   keyId: string,

@@ -2,13 +2,13 @@ import type { RateCounter, RateLimit } from "../domain/store.ts";
 import type { StoreClient } from "./connection/client.ts";
 import { COUNT } from "./scripts.ts";
 
-/** What is counted: it names the keys, `ug:rate:KIND:KEY`. */
+/** Counters have the keys `ug:rate:KIND:KEY`. */
 export interface RateCounterOptions {
   readonly kind: string;
   readonly limit: RateLimit;
 }
 
-/** Counts for a limit in Redis, so that all workers count together, each key in whatever slot it is. */
+/** Counters of a rate limit in Redis, which all workers share. */
 export function rateCounter(client: StoreClient, { kind, limit }: RateCounterOptions): RateCounter {
   const { windowSeconds } = limit;
   return {

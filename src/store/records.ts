@@ -3,27 +3,27 @@ import { RecordUnreadable } from "../domain/errors.ts";
 /** A hash as Redis holds it. */
 export type StoredRecord = Record<string, string | undefined>;
 
-/** The record in an answer: fields and values in turn. @param start of them: a script's outcome and clock come before */
+/** The record in an answer: field, value, field, value. @param start default: 2, after the outcome and the clock */
 export function recordFromAnswer(answer: readonly string[], start = 2): StoredRecord {
   const record: StoredRecord = {};
   for (let i = start; i + 1 < answer.length; i += 2) record[answer[i] as string] = answer[i + 1];
   return record;
 }
 
-/** Whether nothing is stored under the key. */
+/** Whether the key does not exist. */
 export function isEmpty(record: StoredRecord): boolean {
   for (const _ in record) return false;
   return true;
 }
 
-/** The text of a field. @param what the record is, for the log. @throws RecordUnreadable */
+/** The string of a field. @param what name of the record for the log. @throws RecordUnreadable if it is missing */
 export function textOf(record: StoredRecord, field: string, what = "a record"): string {
   const value = record[field];
   if (value === undefined) throw new RecordUnreadable(new Error(`${what} has no field ${field}`));
   return value;
 }
 
-/** The integer of a field. @param what the record is, for the log. @throws RecordUnreadable */
+/** The integer of a field. @param what name of the record for the log. @throws RecordUnreadable */
 export function integerOf(record: StoredRecord, field: string, what = "a record"): number {
   const digits = textOf(record, field, what);
   const value = Number(digits);
@@ -33,12 +33,12 @@ export function integerOf(record: StoredRecord, field: string, what = "a record"
   return value;
 }
 
-/** As `integerOf`; undefined when the field is missing. */
+/** Like `integerOf`, but undefined if the field is missing. */
 export function optionalIntegerOf(record: StoredRecord, field: string, what?: string): number | undefined {
   return record[field] === undefined ? undefined : integerOf(record, field, what);
 }
 
-/** Reads what a change has left. @throws RecordUnreadable, with the outcome `unknown`: the change may be made */
+/** Reads a record after a change. @throws RecordUnreadable with the outcome `unknown`, because the change may be made */
 export function afterChange<T>(read: () => T): T {
   try {
     return read();
@@ -47,7 +47,7 @@ export function afterChange<T>(read: () => T): T {
   }
 }
 
-/** Works on items, some at once, and yields the results of each batch, in order. Throws once the batch has settled. */
+/** Processes items in concurrent batches, and yields the results of each batch. Throws after the batch has settled. */
 export async function* inBatches<T, R>(
   items: readonly T[],
   atOnce: number,

@@ -32,7 +32,8 @@ import updateGroup from "./scripts/update-group.lua" with { type: "text" };
 import writeGroup from "./scripts/write-group.lua" with { type: "text" };
 
 /*
- * The scripts of the store, with the names of their keys and arguments. The first lines of each say what it does and answers.
+ * All scripts of the store, with the names of their keys and arguments. The first lines of each script describe its effect and
+ * its answers.
  */
 
 export const READ = defineScript("read", read, { keys: ["key"], singleKey: true });
@@ -44,7 +45,7 @@ export const RESOLVE_SESSION = defineScript("read", resolveSession, {
   args: ["viewer"],
 });
 
-/** Touches one key alone unless it searches by name. */
+/** `contains` must be empty: then the script reads one key only. */
 export const LIST_IDS = defineScript("read", listIds, {
   keys: ["ids"],
   args: ["from", "idPrefix", "count", "contains"],
@@ -97,16 +98,25 @@ export const REPAIR_TOKEN = defineScript("change", repairToken, {
 
 export const REENCRYPT_TOKEN = defineScript("change", reencryptToken, {
   keys: ["group"],
-  args: ["digest", "was"],
+  args: ["digest", "expectedKeyId"],
   singleKey: true,
 });
 
-/** What every audited change takes beside its own arguments (`parts/environment.lua`). */
-const EVENT_ARGS = ["keptMs", "most", "actorId", "actorName", "role", "method", "requestId", "peer"] as const;
+/** Further arguments of each audited change (`parts/environment.lua`). */
+const EVENT_ARGS = [
+  "retentionMs",
+  "maxUpdates",
+  "actorId",
+  "actorName",
+  "role",
+  "method",
+  "requestId",
+  "peer",
+] as const;
 
 export type EventArg = (typeof EVENT_ARGS)[number];
 
-/** A script that changes an environment, and writes audit events. */
+/** A script that changes an environment and writes audit events. */
 export type EnvironmentScript<Key extends string = string, Arg extends string = string> = Script<
   Key | "environment",
   Arg | EventArg
@@ -115,13 +125,13 @@ export type EnvironmentScript<Key extends string = string, Arg extends string = 
 interface EnvironmentScriptDefinition<Key extends string, Arg extends string>
   extends Omit<ScriptDefinition<Key, Arg>, "keys"> {
   readonly keys?: readonly Key[];
-  /** The state that the environment must be in; default: `active`; empty: there must be no environment. */
+  /** Required state of the environment; empty: it must not exist. Default: `active`. */
   readonly state?: "active" | "deleting" | "";
-  /** Where its events go. Default: `events`. */
+  /** Stream of its events. Default: `events`. */
   readonly stream?: EventStream;
 }
 
-/** A script that changes an environment, and writes an event of the change by `audit`. */
+/** Defines a script that changes an environment. It writes its event by the function `audit`. */
 function environmentScript<const Key extends string = never, const Arg extends string = never>(
   lua: string,
   { keys = [], args = [], state = "active", stream = "events", ...options }: EnvironmentScriptDefinition<Key, Arg>,
@@ -134,7 +144,6 @@ function environmentScript<const Key extends string = never, const Arg extends s
   });
 }
 
-/** Writes an event that no other change goes with. */
 export const RECORD_EVENT = environmentScript(recordEvent, { args: ["subject", "changedFields"] });
 
 export const CREATE_ENVIRONMENT = environmentScript(createEnvironment, { keys: ["ids"], args: ["path"], state: "" });
@@ -153,50 +162,50 @@ export const CLEAR_ENVIRONMENT = environmentScript(clearEnvironment, {
 
 export const WRITE_GROUP = environmentScript(writeGroup, {
   keys: ["group", "ids", "tokens"],
-  args: ["id", "expected", "digest", "graceMs", "firstTeamId", "teamIds", "changedFields", "removed"],
+  args: ["id", "expectedVersion", "digest", "graceMs", "firstTeamId", "teamIds", "changedFields", "removed"],
 });
 
 export const UPDATE_GROUP = environmentScript(updateGroup, {
   keys: ["group"],
-  args: ["id", "etag", "heldKeys", "changedFields", "removed"],
+  args: ["id", "etag", "keyIds", "changedFields", "removed"],
   stream: "updates",
 });
 
 export const DELETE_GROUP = environmentScript(deleteGroup, {
   keys: ["target", "ids"],
-  args: ["id", "old", "etag"],
+  args: ["id", "currentDigest", "etag"],
   allowOom: true,
 });
 
 const rotation = {
   keys: ["target", "request", "tokens"],
-  args: ["id", "old", "digest", "text", "keyId", "graceMs", "parameters", "keptRequestMs"],
+  args: ["id", "currentDigest", "digest", "encryptedToken", "keyId", "graceMs", "parameters", "requestTtlMs"],
 } as const;
 
 export const ROTATE_TOKEN = environmentScript(rotateToken, rotation);
 
-/** As `ROTATE_TOKEN`, to revoke a leaked token: it works even when Redis' memory is full. */
+/** Like `ROTATE_TOKEN`, but Redis also runs it when memory is full, because it revokes a leaked token. */
 export const REVOKE_TOKENS = environmentScript(rotateToken, { ...rotation, allowOom: true });
 
 export const END_SESSIONS = environmentScript(endSessions, {
   keys: ["group"],
-  args: ["id", "viewer", "mostViewers", "keptNotesMs"],
+  args: ["id", "viewer", "maxViewers", "notesTtlMs"],
   allowOom: true,
 });
 
 export const CREATE_API_TOKEN = environmentScript(createApiToken, {
   keys: ["apiTokens", "apiToken"],
-  args: ["id", "tokenRole", "displayName", "creator", "expireTime", "maker", "mostTokens", "channel"],
+  args: ["id", "tokenRole", "displayName", "creator", "expireTime", "issuer", "maxTokens", "channel"],
 });
 
 export const ROTATE_API_TOKEN = environmentScript(rotateApiToken, {
   keys: ["apiTokens", "apiToken"],
-  args: ["id", "rotator", "maker", "notBeyond", "graceMs", "mostGraced", "channel"],
+  args: ["id", "rotator", "issuer", "notBeyond", "graceMs", "maxReplaced", "channel"],
 });
 
 export const UPDATE_API_TOKEN = environmentScript(updateApiToken, {
   keys: ["apiTokens"],
-  args: ["id", "displayName", "expires", "channel"],
+  args: ["id", "displayName", "expireTime", "channel"],
 });
 
 export const REVOKE_API_TOKENS = environmentScript(revokeApiTokens, {
@@ -205,9 +214,9 @@ export const REVOKE_API_TOKENS = environmentScript(revokeApiTokens, {
   allowOom: true,
 });
 
-/** Replacing leaked keys revokes the sessions that they signed. So it works even when Redis' memory is full. */
+/** Redis also runs it when memory is full, because a replacement of leaked keys revokes sessions. */
 export const SET_SIGNING_KEYS = environmentScript(setSigningKeys, {
   keys: ["signingKeys"],
-  args: ["was", "changedFields", "channel", "message"],
+  args: ["expectedVersion", "changedFields", "channel", "message"],
   allowOom: true,
 });

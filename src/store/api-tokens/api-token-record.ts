@@ -10,7 +10,7 @@ export interface TokenSecret {
   readonly record: StoredRecord;
 }
 
-/** The secrets in the answer of a script, by the ids of their API tokens; empty lists are those that have expired. */
+/** Decodes the secrets in the answer of a script, by the ids of their API tokens. Expired secrets are left out. */
 export function secretsFrom(answer: readonly string[]): Map<string, TokenSecret[]> {
   const secrets = new Map<string, TokenSecret[]>();
   for (let at = 2; at < answer.length; ) {
@@ -24,15 +24,15 @@ export function secretsFrom(answer: readonly string[]): Map<string, TokenSecret[
   return secrets;
 }
 
-/** Whether a rotation replaced a secret. */
 export function isReplaced({ record }: TokenSecret): boolean {
   return record["is_replaced"] !== undefined;
 }
 
 /**
- * The API token that its secrets make up; undefined when nothing is left of it.
+ * Combines the secrets of an API token.
  *
- * @throws RecordUnreadable, whose cause names the token by its id, so that an operator can revoke it
+ * @returns undefined if there are no secrets
+ * @throws RecordUnreadable. Its cause contains the id, so that an operator can revoke the token
  */
 export function apiTokenFrom(id: string, secrets: readonly TokenSecret[]): ApiToken | undefined {
   const current = secrets.find((secret) => !isReplaced(secret)) ?? secrets[0];
@@ -63,8 +63,8 @@ export function apiTokenFrom(id: string, secrets: readonly TokenSecret[]): ApiTo
   };
 }
 
-/** Whether a list shows an API token. */
-export function isWanted(
+/** Whether an API token matches a filter. */
+export function matches(
   { creator, role, lastUseTime = Number.NEGATIVE_INFINITY }: ApiToken,
   { usedSince = Number.NEGATIVE_INFINITY, unusedSince = Number.POSITIVE_INFINITY, ...filter }: ApiTokenFilter,
 ): boolean {

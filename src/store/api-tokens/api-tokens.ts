@@ -26,27 +26,27 @@ import {
   ROTATE_API_TOKEN,
   UPDATE_API_TOKEN,
 } from "../scripts.ts";
-import { apiTokenFrom, isReplaced, isWanted, secretsFrom, type TokenSecret } from "./api-token-record.ts";
+import { apiTokenFrom, isReplaced, matches, secretsFrom, type TokenSecret } from "./api-token-record.ts";
 
-/** How many secrets a script reads: 1 ms. */
+/** Number of secrets that one script reads: 1 ms. */
 const READ_AT_ONCE = 125;
 
-/** How many API tokens a script revokes: 1.4 ms if the environment has 1,000. */
+/** Number of API tokens that one script revokes: 1.4 ms if the environment has 1,000. */
 const REVOKED_AT_ONCE = 50;
 
-/** What API tokens are stored with. */
+/** Dependencies of the store of API tokens. */
 export interface ApiTokenDeps {
   readonly client: StoreClient;
-  /** Receives the changes by this process; `followRevocations` passes it those by others. */
+  /** Receives changes by this process. `followRevocations` reports changes by all processes. */
   readonly listener: Pick<RevocationListener, "revoked">;
   readonly audit: Audit;
 }
 
-/** API tokens in Redis. Each secret of a token has a complete record under its digest. */
+/** API tokens in Redis. Each secret has a hash of its own, which contains all values of its API token. */
 export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTokenStore {
   const channel = REVOKED_CHANNEL;
 
-  /** The API token in the answer of a change, whose secrets caches must forget. @throws ApiTokenNotFound if it has expired */
+  /** Decodes the API token in the answer of a change, and reports its secrets. @throws ApiTokenNotFound if it has expired */
   const changedToken = (answer: readonly string[]): ApiToken => {
     const [[id, secrets] = ["", []]] = secretsFrom(answer);
     if (answer[0] === "done") for (const { digest } of secrets) listener.revoked(digest);
@@ -55,16 +55,16 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     return apiToken;
   };
 
-  /** A new secret, and the keys that its creation takes. */
+  /** A new secret, and the keys for its creation. */
   const newSecret = ({ number }: Environment) => {
     const token = newApiToken(number);
     return { token, keys: { apiTokens: apiTokensKey(number), apiToken: apiTokenKey(number, apiTokenDigest(token)) } };
   };
 
-  /** The id of the API token that makes another one, as scripts take it. */
-  const makerOf = (id: string) => (isApiTokenId(id) ? id : "");
+  /** The argument `issuer`: only API tokens have such ids. */
+  const issuerOf = (id: string) => (isApiTokenId(id) ? id : "");
 
-  /** @throws ApiTokenNotFound if the id is malformed: it may be a token, sent by mistake */
+  /** @throws ApiTokenNotFound if the id is malformed. It may be a token that was sent by mistake, so it must not be logged */
   const requireId = (id: string): void => {
     if (!isApiTokenId(id)) throw new ApiTokenNotFound();
   };
@@ -72,11 +72,18 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
   return {
     async create(environment, { displayName, role, expireTime, creator }, by) {
       const { token, keys } = newSecret(environment);
-      const args = { id: newApiTokenId(), displayName, tokenRole: role, expireTime, creator, maker: makerOf(creator) };
+      const args = {
+        id: newApiTokenId(),
+        displayName,
+        tokenRole: role,
+        expireTime,
+        creator,
+        issuer: issuerOf(creator),
+      };
       const answer = await changeEnvironment({ client, audit, environment, by }, "create-api-token", CREATE_API_TOKEN, {
         ...keys,
         ...args,
-        mostTokens: MAX_API_TOKENS,
+        maxTokens: MAX_API_TOKENS,
         channel,
       });
       return { apiToken: changedToken(answer), token };
@@ -90,7 +97,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         const found = secretsFrom(answer);
         for (const [id, secrets] of found) {
           const apiToken = apiTokenFrom(id, secrets);
-          if (!apiToken || !isWanted(apiToken, filter)) continue;
+          if (!apiToken || !matches(apiToken, filter)) continue;
           if (items.length === size) return { items, next: items.at(-1)?.id };
           items.push(apiToken);
         }
@@ -105,7 +112,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         apiTokens: apiTokensKey(environment.number),
         id,
         displayName,
-        expires: expireTime === undefined ? "same" : `${expireTime ?? ""}`,
+        expireTime: expireTime === undefined ? "same" : `${expireTime ?? ""}`,
         channel,
       });
       return changedToken(answer);
@@ -114,7 +121,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     async rotate(environment, id, { graceMs, rotator, notBeyond }, by) {
       requireId(id);
       const { token, keys } = newSecret(environment);
-      const args = { id, rotator, maker: makerOf(rotator), notBeyond, graceMs, mostGraced: MAX_GRACED, channel };
+      const args = { id, rotator, issuer: issuerOf(rotator), notBeyond, graceMs, maxReplaced: MAX_GRACED, channel };
       const answer = await changeEnvironment({ client, audit, environment, by }, "rotate-api-token", ROTATE_API_TOKEN, {
         ...keys,
         ...args,
@@ -149,13 +156,13 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
         if (environment["state"] !== "active" || isEmpty(apiToken)) return [];
         return [String(Date.now()), environment["path"] ?? "", ...Object.entries(apiToken).flat()];
       };
-      // A failure here fails the call before it changes anything.
+      // This read precedes the change of the call.
       const answer = await client.ask("api-token", FIND_API_TOKEN, keys, { outcome: "not_made", whileMoving });
       if (answer.length === 0) return undefined;
       const now = Number(answer[0]);
       const secret: TokenSecret = { digest, record: recordFromAnswer(answer) };
       const { id } = secret.record;
-      if (id === undefined) throw new RecordUnreadable(new Error("an API token has no id"));
+      if (id === undefined) throw new RecordUnreadable(new Error("the record of an API token has no id"));
       const apiToken = apiTokenFrom(id, [secret]) as ApiToken;
       const { expireTime = Number.POSITIVE_INFINITY, lastUseTime = Number.NEGATIVE_INFINITY } = apiToken;
       if (expireTime <= now) return undefined;

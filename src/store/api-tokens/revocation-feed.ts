@@ -8,50 +8,47 @@ import type { StoreNode, StoreNodes } from "../connection/nodes.ts";
 import { dropWhenSilent } from "../connection/sockets.ts";
 import { newsOf, REVOKED_CHANNEL } from "../keys.ts";
 
-/** How long until another subscription is tried when one is lost, in milliseconds. */
+/** Delay before a lost subscription is replaced, in milliseconds. */
 const RETRY_MS = 100;
 
-/** The same when Redis refuses it, which takes an operator to change. */
+/** Delay after Redis refused a subscription, in milliseconds. An operator must change the rights of its user. */
 const REFUSED_MS = 10_000;
 
-/** How often the connection is checked, and whether its node still has keys, in milliseconds. */
+/** Interval of checks of the connection and of the role of its node, in milliseconds. */
 const CHECK_MS = 5000;
 
-/** How long Redis may take to answer that check, in milliseconds. */
+/** Timeout of this check, in milliseconds. */
 const SILENCE_MS = 1000;
 
-/** The listener of a feed. */
 export interface FeedListener extends RevocationListener {
-  /** The signing keys of the environment have changed. */
   signingKeysChanged(environment: Environment): void;
-  /** Redis does not let its user subscribe or publish. Nothing is reported until `missed` is called. */
+  /** The user of Redis lacks the right to subscribe or publish. No revocation is reported until `missed` is called. */
   refused(error: Error): void;
 }
 
 /**
- * Tells of the API tokens that any worker revokes, by a connection of its own that subscribes to their channel at any
- * node that has keys. What was published while there was no subscription is lost, so whenever there is one again, any
- * token may have been revoked.
+ * Reports the API tokens that any worker revokes. It has a connection of its own, which subscribes at a random primary.
+ * Redis does not store messages. So each new subscription calls `missed`: any API token may have been revoked before it.
  *
- * @returns what ends it
+ * @returns a function that ends the subscription
  */
 export function followRevocations(client: StoreClient, listener: FeedListener): () => void {
   const closed = new AbortController();
   const { signal } = closed;
   let isRefused = false;
 
-  /** Subscribes at a node until that ends. @returns whether Redis refused it */
+  /** Subscribes at a node until the connection closes. @returns whether Redis refused the subscription */
   const follow = async (node: StoreNode): Promise<boolean> => {
     const redis = node.reads.redis.duplicate({
       lazyConnect: true,
       autoResubscribe: false,
-      // It may subscribe to a Redis that is still loading.
+      // A Redis that is still loading accepts subscriptions.
       enableReadyCheck: false,
       retryStrategy: () => null,
       reconnectOnError: null,
     });
     dropWhenSilent(redis, SILENCE_MS);
-    // The other connections report what is wrong with Redis.
+    // Other connections report errors of Redis.
     redis.on("error", () => {});
     redis.on("message", (_channel, message) => {
       const { news, environment } = newsOf(message) ?? {};
@@ -64,7 +61,7 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
     try {
       await redis.connect();
       await redis.subscribe(REVOKED_CHANNEL);
-      // An empty message, which concerns nothing: scripts ignore it when Redis refuses to publish.
+      // An empty message has no effect. It shows whether the user may publish: scripts ignore this error.
       await node.reads.redis.publish(REVOKED_CHANNEL, "");
       isRefused = false;
       listener.missed();
@@ -84,10 +81,9 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
   const run = async (): Promise<void> => {
     while (!signal.aborted) {
       const ready = client.nodes.masters().filter((node) => node.isReady());
-      // Any of them, so that the workers spread over the nodes.
+      // A random node, so that the subscriptions of many workers spread over the nodes.
       const node = ready[Math.floor(Math.random() * ready.length)];
       const wasRefused = node !== undefined && (await follow(node));
-      // Ends early when it is closed.
       await pause(wasRefused ? REFUSED_MS : RETRY_MS, undefined, { signal, ref: false }).catch(() => {});
     }
   };
@@ -96,7 +92,7 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
   return () => closed.abort();
 }
 
-/** Returns when a subscription is over, or its node is no longer the one to subscribe at. Rejects when it fails. */
+/** Returns when a connection is closed or its node is no longer a primary. Rejects if a check fails. */
 async function keep(redis: Redis, node: StoreNode, nodes: StoreNodes): Promise<void> {
   const over = new AbortController();
   redis.once("close", () => over.abort());
@@ -104,10 +100,10 @@ async function keep(redis: Redis, node: StoreNode, nodes: StoreNodes): Promise<v
   const losses = node.reads.losses;
   while (!over.signal.aborted) {
     await pause(CHECK_MS, undefined, { signal: over.signal, ref: false }).catch(() => {});
-    // After a failover a name may lead to another Redis than it did.
+    // After a failover, the name of the node may lead to another Redis.
     const isMoved = node.reads.losses !== losses || !nodes.masters().includes(node);
     if (isMoved || over.signal.aborted) return;
-    // The check: subscribing again changes nothing, and has to be answered.
+    // The check: a second subscription has no effect, but Redis answers it.
     await redis.subscribe(REVOKED_CHANNEL);
   }
 }

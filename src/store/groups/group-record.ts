@@ -19,7 +19,7 @@ import { type EncryptedToken, type TokenCipher, tokenDigest } from "../encryptio
 import { groupKey, tokensKey } from "../keys.ts";
 import { inBatches, integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
 
-/** What user groups are read and changed with. */
+/** Dependencies of the stores of user groups. */
 export interface GroupDeps {
   readonly client: StoreClient;
   readonly cipher: TokenCipher;
@@ -27,50 +27,50 @@ export interface GroupDeps {
 }
 
 /**
- * Names of the fields of a group's hash. They are one letter long because every group holds them. Numbers are decimal. Versions
- * are those of the environment: microseconds since 1970 by Redis' clock, unless it was set back. Other times are in milliseconds.
+ * Fields of a group's hash. Their names have one letter to save memory. Versions are versions of the environment: microseconds
+ * since 1970 by Redis' clock, or later if the clock was set back. Times are milliseconds.
  */
 export const FIELD = {
   teamId: "g",
   name: "n",
-  /** JSON text. */
+  /** JSON. */
   mapping: "m",
-  /** JSON text; missing: there are none. */
+  /** JSON. Missing if the group has none. */
   properties: "p",
   /** Digest of the current token (`tokenDigest`). */
   digest: "d",
-  /** Id of the key in `TOKEN_KEYS` that the token is encrypted under. */
+  /** Id of the key in `TOKEN_KEYS` that encrypted the token. */
   keyId: "k",
-  /** The current token, packed and encrypted, when it has the shape of ours. */
+  /** The current token, packed and encrypted, if it has the format of this service. */
   token: "t",
-  /** The current token, encrypted whole, when it is of another shape than ours. */
+  /** The current token, encrypted, if it has another format. */
   foreignToken: "f",
-  /** The version of its creation. */
+  /** Version of the creation. */
   createVersion: "c",
-  /** The version of its last change. Missing: the same as `createVersion`. */
+  /** Version of the last change. Missing if it is `createVersion`. */
   version: "u",
-  /** Missing: when it was created. An imported token has the snapshot time of its import, which may be earlier. */
+  /** Missing if it is the creation time. For an imported token, the snapshot time of the import, which may be earlier. */
   tokenCreateTime: "r",
-  /** Digest of the token that is in its grace period, or was. */
+  /** Digest of the last token with a grace period, which may be over. */
   graceDigest: "x",
   graceUntil: "y",
-  /** The generation of new viewer sessions: the time when sessions of the group were last revoked. Missing: never. */
+  /** Generation of new viewer sessions: the time of the last revocation of sessions. Missing if there was none. */
   generation: "s",
-  /** The oldest generation of viewer sessions that is still valid; missing: all are. */
+  /** Oldest valid generation of viewer sessions. Missing if all are valid. */
   firstGeneration: "b",
 } as const;
 
 /** The fields of a record that hold its token. */
 export const TOKEN_FIELDS = [FIELD.keyId, FIELD.digest, FIELD.token, FIELD.foreignToken] as const;
 
-/** The token of a record as it is stored. @throws RecordUnreadable */
+/** The encrypted token of a record. @throws RecordUnreadable */
 export function encryptedFromRecord(record: StoredRecord): EncryptedToken {
   const packed = record[FIELD.token];
   const text = packed ?? textOf(record, FIELD.foreignToken);
   return { keyId: textOf(record, FIELD.keyId), text, isPacked: packed !== undefined };
 }
 
-/** How the fields that callers set are stored: as they are, or as JSON. */
+/** Encoding of the fields that callers set. */
 const STORED_AS: { readonly [field in keyof GroupFields]-?: "text" | "json" } = {
   name: "text",
   mapping: "json",
@@ -80,13 +80,13 @@ const STORED_AS: { readonly [field in keyof GroupFields]-?: "text" | "json" } = 
 /** The fields that callers set. */
 export const GROUP_FIELDS = Object.keys(STORED_AS) as (keyof GroupFields)[];
 
-/** A value of such a field as it is stored; undefined: it is unset. */
+/** The encoded value of a field that callers set. */
 function storedText<Name extends keyof GroupFields>(name: Name, value: GroupFields[Name]): string | undefined {
   if (value === undefined) return undefined;
   return STORED_AS[name] === "text" ? String(value) : JSON.stringify(value);
 }
 
-/** Whether a record has a value, in whatever order the keys of its JSON are. @throws RecordUnreadable */
+/** Whether a record has a value. The order of JSON keys does not matter. @throws RecordUnreadable */
 export function hasValue<Name extends keyof GroupFields>(
   record: StoredRecord,
   name: Name,
@@ -102,7 +102,6 @@ export function hasValue<Name extends keyof GroupFields>(
   }
 }
 
-/** The fields of a record that callers set. @throws RecordUnreadable */
 function fieldsFromRecord(record: StoredRecord): GroupFields {
   return {
     name: textOf(record, FIELD.name),
@@ -111,7 +110,6 @@ function fieldsFromRecord(record: StoredRecord): GroupFields {
   };
 }
 
-/** The team id, the etag and the times of a record. @throws RecordUnreadable */
 function versionsFromRecord(record: StoredRecord) {
   const teamId = integerOf(record, FIELD.teamId);
   const created = integerOf(record, FIELD.createVersion);
@@ -120,7 +118,7 @@ function versionsFromRecord(record: StoredRecord) {
   return { teamId, etag, createTime: msOf(created), updateTime: msOf(version), tokenCreateTime: tokenTimeOf(record) };
 }
 
-/** The group that a record holds. @throws RecordUnreadable */
+/** Decodes a group with its token. @throws RecordUnreadable */
 export function groupFromRecord(
   record: StoredRecord,
   environment: Environment,
@@ -137,36 +135,36 @@ export function groupFromRecord(
 }
 
 /**
- * The viewer that a record shows to the bearer of its token.
+ * Decodes a group for the bearer of its token.
  *
- * @param isGraced whether the token is the one in its grace period, not the current one
+ * @param isPrevious whether the token is in its grace period
  * @throws RecordUnreadable
  */
 export function viewerFromRecord(
   record: StoredRecord,
   environment: Environment,
-  { providedId, isGraced = false }: { readonly providedId: string; readonly isGraced?: boolean },
+  { providedId, isPrevious = false }: { readonly providedId: string; readonly isPrevious?: boolean },
 ): Viewer {
   return {
     teamId: integerOf(record, FIELD.teamId),
     providedId,
     ...fieldsFromRecord(record),
     environmentTag: environment.tag,
-    tokenExpireTime: isGraced ? integerOf(record, FIELD.graceUntil) : undefined,
+    tokenExpireTime: isPrevious ? integerOf(record, FIELD.graceUntil) : undefined,
   };
 }
 
-/** The generation that viewer sessions of a group are of now, or the first that is not revoked. @throws RecordUnreadable */
+/** The current generation of viewer sessions, or the oldest valid one. @throws RecordUnreadable */
 export function generationOf(record: StoredRecord, field: "generation" | "firstGeneration" = "generation"): number {
   return optionalIntegerOf(record, FIELD[field]) ?? 0;
 }
 
-/** What operators may see of a group. @param now Redis' clock. @throws RecordUnreadable */
+/** Decodes a group without its token. @param now Redis' clock. @throws RecordUnreadable */
 export function infoFromRecord(record: StoredRecord, providedId: string, now: number): UserGroupInfo {
   return { ...listedFromRecord(record, providedId, now), ...fieldsFromRecord(record) };
 }
 
-/** The fields of a group's record that a list shows. */
+/** Fields that lists read. */
 export const LISTED_FIELDS = [
   FIELD.teamId,
   FIELD.name,
@@ -177,7 +175,7 @@ export const LISTED_FIELDS = [
   FIELD.foreignToken,
 ] as const;
 
-/** What a list tells of a group, from its `LISTED_FIELDS` at the least. @param now Redis' clock. @throws RecordUnreadable */
+/** Decodes a group for a list, from its `LISTED_FIELDS`. @param now Redis' clock. @throws RecordUnreadable */
 export function listedFromRecord(record: StoredRecord, providedId: string, now: number): ListedUserGroup {
   const versions = versionsFromRecord(record);
   const { createTime, tokenCreateTime } = versions;
@@ -186,31 +184,31 @@ export function listedFromRecord(record: StoredRecord, providedId: string, now: 
     providedId,
     ...versions,
     name: textOf(record, FIELD.name),
-    // An imported token may be older than the group.
+    // The token of a new group has its creation time, or an earlier snapshot time.
     lastRotationTime: tokenCreateTime > createTime ? tokenCreateTime : undefined,
     graceExpireTime: now < graceUntil ? graceUntil : undefined,
     hasForeignToken: record[FIELD.foreignToken] !== undefined,
   };
 }
 
-/** Since when a group has its token, in milliseconds since 1970. @throws RecordUnreadable */
+/** Creation time of the token, in milliseconds since 1970. @throws RecordUnreadable */
 export function tokenTimeOf(record: StoredRecord): number {
   return optionalIntegerOf(record, FIELD.tokenCreateTime) ?? msOf(integerOf(record, FIELD.createVersion));
 }
 
-/** The version of a group's last change; empty: there is no group. */
+/** Version of the last change; empty if the group does not exist. */
 export function versionOf(record: StoredRecord): string {
   return record[FIELD.version] ?? record[FIELD.createVersion] ?? "";
 }
 
-/** Names of changed fields; fields of the hash to set, with their values; and those to remove. */
+/** Changed fields: their names for callers, and the fields of the hash to set (field, value, …) and to remove. */
 export interface ChangedFields {
   readonly names: string[];
   readonly set: string[];
   readonly removed: string[];
 }
 
-/** The fields of the hash that a change sets. */
+/** Encodes a change. */
 export function changedFields(change: UserGroupChange): ChangedFields {
   const fields: ChangedFields = { names: [], set: [], removed: [] };
   for (const name of GROUP_FIELDS) {
@@ -223,54 +221,54 @@ export function changedFields(change: UserGroupChange): ChangedFields {
   return fields;
 }
 
-/** Adds the fields of a token to those of a change. */
+/** Adds a token to a change. */
 export function setToken({ set, removed }: ChangedFields, { keyId, text, isPacked }: EncryptedToken): void {
   set.push(FIELD.keyId, keyId, isPacked ? FIELD.token : FIELD.foreignToken, text);
   removed.push(isPacked ? FIELD.foreignToken : FIELD.token);
 }
 
-/** Changed fields as the arguments of a script. */
+/** The arguments of a script for changed fields. */
 export function changeArgs({ names, set, removed }: ChangedFields) {
   return { changedFields: names.join(","), removed: removed.join(""), extraArgs: set };
 }
 
 /**
- * The etag of a group. Versions rise in an environment, and team ids are given once, so that no group has an etag that another
- * one of its id had. Scripts compare it as a text.
+ * The etag of a group. Versions increase and team ids are unique, so no later group of the same id has an earlier etag. Scripts
+ * format etags in the same way.
  */
 export function etagOf(teamId: number, version: number | string): string {
   return `${teamId}-${version}`;
 }
 
-/** The time of a version, in milliseconds since 1970. */
+/** Converts a version to milliseconds since 1970. */
 export function msOf(version: number): number {
   return Math.floor(version / 1000);
 }
 
-/** The digest of a token that is looked for. @throws TokenNotFound when no group can have it */
+/** The digest of a presented token. @throws TokenNotFound if the token is malformed */
 export function digestOf(token: string): string {
   if (isMalformedUserGroupToken(token)) throw new TokenNotFound(true);
   return tokenDigest(token);
 }
 
-/** How scripts find the group of a target: by its id, or by the digest `old` that its token must have. @throws TokenNotFound */
+/** The arguments by which scripts find a target. @throws TokenNotFound if its token is malformed */
 export function targetArgs(number: number, target: UserGroupTarget) {
-  if (target.by === "id") return { target: groupKey(number, target.providedId), id: target.providedId, old: "" };
-  const old = digestOf(target.token);
-  return { target: tokensKey(number, old), id: "", old };
+  if (target.by === "id")
+    return { target: groupKey(number, target.providedId), id: target.providedId, currentDigest: "" };
+  const currentDigest = digestOf(target.token);
+  return { target: tokensKey(number, currentDigest), id: "", currentDigest };
 }
 
-/** How records of groups are read. */
 interface RecordReading {
-  /** The name of the operation, for metrics. */
+  /** Name in metrics. */
   readonly operation: string;
-  /** How many records are read at once, so that a long page does not keep Redis from its other callers. */
+  /** Number of concurrent reads. It is bounded because Redis serves other callers, too. */
   readonly atOnce: number;
-  /** The fields to read; default: all. */
+  /** Default: all. */
   readonly fields?: readonly string[];
 }
 
-/** Reads the records of groups, in the order of the ids. The record of a missing group is empty. */
+/** Reads the records of groups in the order of their ids. The record of a missing group is empty. */
 export async function* recordsOf(
   client: StoreClient,
   { number }: Environment,
@@ -288,7 +286,7 @@ export async function* recordsOf(
   for await (const batch of inBatches(ids, atOnce, read)) yield* batch;
 }
 
-/** The JSON object of a field; undefined when it is missing, as only properties may be. @throws RecordUnreadable */
+/** Decodes a JSON object. Only `properties` may be missing. @throws RecordUnreadable */
 function jsonOf(record: StoredRecord, field: string): JsonObject | undefined {
   const source = record[field];
   if (source === undefined) {

@@ -23,51 +23,51 @@ import {
 } from "./group-record.ts";
 import { teamIdArgs } from "./user-groups.ts";
 
-/** How many groups are imported at once: their records have to fit into memory, and Redis is not ours alone. */
+/** Number of concurrent imports. It is bounded because the records must fit into memory, and Redis serves other callers, too. */
 const AT_ONCE = 50;
 
-/** How often a group is tried again that others change at the same time. */
+/** Maximum number of attempts for a group that concurrent calls change. */
 const TRIES = 10;
 
-/** Where and how groups are imported, by whom, and with which parts of the store. */
+/** The options and the context of an import. */
 interface Import extends GroupDeps, ImportOptions {
   readonly environment: Environment;
   readonly by: ChangeBy;
 }
 
-/** What an import does with a group. */
+/** The result of comparing a group with its record. */
 interface Plan {
   readonly outcome: "created" | "updated" | "unchanged" | "token-newer";
-  /** The fields to write, with their names for callers. */
+  /** The fields to write. */
   readonly fields: ChangedFields;
-  /** The token that the group gets; undefined: it keeps its own. */
+  /** The new token. Undefined if the group keeps its token. */
   readonly given: GivenToken | undefined;
 }
 
-/** A token that is to be given to a group. */
 interface GivenToken {
   readonly text: string;
   readonly digest: string;
 }
 
 /**
- * Imports user groups, each independently of the others; a batch takes no more round trips than one group. No id and no
- * token may occur twice among them. The outcomes are in the order of the groups.
+ * Imports user groups independently of each other. Ids and tokens must be unique. The outcomes are in the order of the groups.
  */
 export async function importGroups(groups: readonly ImportedUserGroup[], how: Import): Promise<ImportOutcome[]> {
   const outcomes: ImportOutcome[] = [];
   for await (const ended of inBatches(groups, AT_ONCE, (group) => importGroup(group, how))) {
     outcomes.push(...ended);
-    // Each batch would wait for as long as this one did.
+    // If all fail, Redis is unavailable. Each further batch would wait for a timeout.
     if (ended.every((each) => each.outcome === "failed" && each.error instanceof StoreUnavailable)) break;
   }
   while (outcomes.length < groups.length) {
-    outcomes.push({ outcome: "failed", error: new StoreUnavailable(new Error("import: given up"), "not_made") });
+    outcomes.push({
+      outcome: "failed",
+      error: new StoreUnavailable(new Error("import: stopped because Redis is unavailable"), "not_made"),
+    });
   }
   return outcomes;
 }
 
-/** Imports one group. */
 async function importGroup(group: ImportedUserGroup, how: Import): Promise<ImportOutcome> {
   const { client, validateOnly = false } = how;
   const key = groupKey(how.environment.number, group.providedId);
@@ -78,21 +78,21 @@ async function importGroup(group: ImportedUserGroup, how: Import): Promise<Impor
       const plan = planOf(group, record, { token, how });
       const changedFields = plan.fields.names;
       if (changedFields.length === 0) {
-        if (!validateOnly && token && record[FIELD.digest] === token.digest) await requireEntry(group, token, how);
+        if (!validateOnly && token && record[FIELD.digest] === token.digest) await repairEntry(group, token, how);
         return { outcome: plan.outcome, changedFields };
       }
       if (!isEmpty(record) && how.mode === "create-only") throw new UserGroupExists();
       const isDone = validateOnly || (await write(group, record, { plan, token, how }));
       if (isDone) return { outcome: plan.outcome, changedFields };
     }
-    throw new StoreUnavailable(new Error("import: others change the group all the time"), "not_made");
+    throw new StoreUnavailable(new Error("import: concurrent calls changed the group in each attempt"), "not_made");
   } catch (error) {
     if (error instanceof DomainError) return { outcome: "failed", error };
     throw error;
   }
 }
 
-/** Compares a group with its record. A token that is younger than the import stays, unless it is to be replaced. */
+/** Compares a group with its record. A newer token stays, unless `replaceNewerTokens` is set. */
 function planOf(
   group: ImportedUserGroup,
   record: StoredRecord,
@@ -110,7 +110,7 @@ function planOf(
   return { outcome, fields, given };
 }
 
-/** Writes a group as planned. @returns false if others have changed the group since its record was read */
+/** Writes a group. @returns false if another call has changed it since its record was read */
 async function write(
   { providedId }: ImportedUserGroup,
   record: StoredRecord,
@@ -122,7 +122,7 @@ async function write(
   const names = [...fields.names];
   if (given !== undefined) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
   if (given !== undefined && given === token) {
-    // No group's token ever dates from earlier than the one before, so that what was replaced once stays so.
+    // Never earlier than the time of the previous token: a second import with an old snapshot must not replace this token.
     const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
     if (before > snapshotTime) names.push("replace_newer_tokens");
     fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));
@@ -133,7 +133,7 @@ async function write(
     ids: idsKey(number),
     tokens: tokensKey(number, digest || "00"),
     id: providedId,
-    expected: versionOf(record),
+    expectedVersion: versionOf(record),
     digest,
     graceMs,
     ...teamIdArgs(number),
@@ -142,8 +142,8 @@ async function write(
   return answer[0] !== "changed";
 }
 
-/** Requires that a group is found by the token that it has: the index may have lost the entry. @throws TokenTaken */
-async function requireEntry({ providedId }: ImportedUserGroup, token: GivenToken, { client, environment }: Import) {
+/** Restores the index entry of a group's token if Redis has lost it. @throws TokenTaken */
+async function repairEntry({ providedId }: ImportedUserGroup, token: GivenToken, { client, environment }: Import) {
   const { number } = environment;
   const tokens = tokensKey(number, token.digest);
   const [holder] = await client.run("import-read", "hmget", [tokens, token.digest.slice(2)], "not_made");
@@ -153,7 +153,7 @@ async function requireEntry({ providedId }: ImportedUserGroup, token: GivenToken
   requireNoRefusal(await client.change("repair-token", REPAIR_TOKEN, args));
 }
 
-/** A token that is given to a group. @throws TokenNotImportable */
+/** @throws TokenNotImportable */
 function givenToken(text: string): GivenToken {
   if (isMalformedUserGroupToken(text)) throw new TokenNotImportable();
   return { text, digest: tokenDigest(text) };

@@ -10,17 +10,17 @@ import { recordFromAnswer, type StoredRecord } from "../records.ts";
 import { REVOKE_TOKENS, ROTATE_TOKEN } from "../scripts.ts";
 import { FIELD, type GroupDeps, targetArgs } from "./group-record.ts";
 
-/** How long what a rotation under a request id made is kept for retries, in milliseconds. */
+/** Time for retries with a request id, in milliseconds. */
 export const REQUEST_TTL_MS = 24 * 60 * 60 * 1000;
 
-/** Who rotates, and whether it is a revocation, which is made even when Redis' memory is full. */
 interface RotationOptions {
   readonly by: ChangeBy;
+  /** Whether Redis makes the change even if its memory is full. Default: false. */
   readonly isRevocation?: boolean;
 }
 
 /**
- * Gives a group a new token, as `UserGroupStore.rotate` and `UserGroupAdminStore.revokeTokens`.
+ * Implements `UserGroupStore.rotate` and `UserGroupAdminStore.revokeTokens`.
  *
  * @returns the group's id and record, and Redis' clock
  */
@@ -35,7 +35,8 @@ export async function rotate(
   const newDigest = tokenDigest(token);
   const { text, keyId } = cipher.encrypt(environment, token, newDigest);
   const presented = target.by === "id" ? target.providedId : target.token;
-  // Not the default grace period, which may change. Digests, because callers choose the id, and it may be a secret.
+  // A default grace period is left out, because the default may change before the retry. Redis gets digests, because callers may
+  // choose secrets as request ids.
   const parameters = isRevocation ? ["revoke", presented, graceMs] : [target.by, presented, askedGraceMs ?? null];
   const answer = await changeEnvironment(
     { ...deps, environment, by },
@@ -46,16 +47,16 @@ export async function rotate(
       request: requestKey(number, requestId ? digest(requestId) : ""),
       tokens: tokensKey(number, newDigest),
       digest: newDigest,
-      text,
+      encryptedToken: text,
       keyId,
       graceMs,
       parameters: requestId ? digest(JSON.stringify(parameters)) : "",
-      keptRequestMs: REQUEST_TTL_MS,
+      requestTtlMs: REQUEST_TTL_MS,
     },
   );
   const [, now, madeDigest, providedId = ""] = answer;
   const record = recordFromAnswer(answer, 4);
-  // An earlier call under the request id has made another token. A revocation succeeds even if that is replaced by now.
+  // This is a retry, and a later rotation has replaced its token. A revocation succeeds nevertheless.
   if (!isRevocation && madeDigest !== record[FIELD.digest]) throw new TokenReplaced();
   return { providedId, record, now: Number(now) };
 }

@@ -20,22 +20,26 @@ import { importGroups } from "./imports.ts";
 import { rotate } from "./rotations.ts";
 import { endSessions } from "./user-groups.ts";
 
-/** How many whole records are read at once. A record has up to some megabytes. */
+/** Number of concurrent reads of whole records, which can have megabytes. */
 const RECORDS_AT_ONCE = 25;
 
-/** The maximum size of a page of whole groups, in bytes of their records. A page has at least one group. */
+/** Maximum size of a page of whole groups, in bytes of their records. A page has at least one group. */
 export const MAX_PAGE_BYTES = 1024 * 1024;
 
-/** How many records are read at once of which only `LISTED_FIELDS` are wanted. */
+/** Number of concurrent reads of `LISTED_FIELDS`. */
 const LISTED_AT_ONCE = 250;
 
-/** How many groups a search looks at in one script, and for how long it goes on, in milliseconds. */
+/** Number of names that one script reads in a search: 0.7 ms. */
 const SEARCHED_AT_ONCE = 500;
+
+/** Maximum time of a search for one page, in milliseconds. */
 const SEARCH_MS = 1000;
 
 /**
- * A page of the ids of groups in their order; Redis' clock before any of them was read; and the id before the next page. A
- * search by name ends when it has taken some time.
+ * Reads a page of ids. A search by name ends after `SEARCH_MS`, and its page may then be empty.
+ *
+ * @returns the ids; `now`, Redis' clock, which is earlier than any later read of the groups; and `next`, the last id of the page,
+ *   undefined on the last page
  */
 export async function listIds(
   client: StoreClient,
@@ -70,7 +74,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
       const items: ListedUserGroup[] = [];
       const reading = { operation: "list-user-groups", atOnce: LISTED_AT_ONCE, fields: LISTED_FIELDS };
       for await (const [id, record] of recordsOf(client, environment, ids, reading)) {
-        // It was deleted since the ids were read.
+        // Another call may have deleted the group since the ids were read.
         if (!isEmpty(record)) items.push(listedFromRecord(record, id, now));
       }
       return { items, next };
@@ -78,7 +82,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
 
     async export(environment, range) {
       const { ids, now, next } = await listIds(client, environment, range);
-      // What changes in the same millisecond is younger.
+      // A change in the same millisecond is later than the snapshot.
       const snapshotTime = now - 1;
       const items: UserGroup[] = [];
       let bytes = 0;
@@ -118,7 +122,6 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
   };
 }
 
-/** About how many bytes a group takes in an answer. */
 function bytesOf(record: StoredRecord): number {
   return Object.values(record).reduce((sum, value = "") => sum + Buffer.byteLength(value), 0);
 }

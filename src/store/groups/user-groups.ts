@@ -12,7 +12,7 @@ import {
 import { changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { digest, tokenDigest } from "../encryption.ts";
-import { endedSessionsKey, environmentKey, groupKey, idsKey, tokensKey } from "../keys.ts";
+import { environmentKey, groupKey, idsKey, revokedSessionsKey, tokensKey } from "../keys.ts";
 import { afterChange, integerOf, isEmpty, recordFromAnswer, type StoredRecord } from "../records.ts";
 import { END_SESSIONS, RESOLVE_SESSION, RESOLVE_TOKEN, UPDATE_GROUP, WRITE_GROUP } from "../scripts.ts";
 import {
@@ -30,27 +30,26 @@ import {
 } from "./group-record.ts";
 import { rotate } from "./rotations.ts";
 
-/** How long revoked sessions of a viewer are noted, in milliseconds: until none is used by a call; clocks may differ by a minute. */
+/** Time for which Redis stores revocations of a viewer, in milliseconds: until all sessions and calls of then have expired. Clocks differ by up to 60 s. */
 const KEPT_NOTES_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + 60_000;
 
-/** How many characters of a viewer's digest are kept: enough to tell those of a group apart. */
+/** Stored length of a viewer's digest. It must be unique in a group. */
 const VIEWER_CHARACTERS = 16;
 
-/** The record of a group that was found, and its id. */
 interface Found {
   readonly providedId: string;
   readonly record: StoredRecord;
-  /** Whether it was found by a token in its grace period. */
-  readonly isGraced?: boolean;
+  /** Whether the presented token is in its grace period. */
+  readonly isPrevious?: boolean;
 }
 
-/** User groups in Redis. Which keys hold what: `keys.ts`. */
+/** User groups in Redis. */
 export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSessionStore {
   const { client, cipher, audit } = deps;
 
   const read = (number: number, providedId: string) => client.run("get", "hgetall", [groupKey(number, providedId)]);
 
-  /** What `RESOLVE_TOKEN` answers, by single commands. */
+  /** Does the same as `RESOLVE_TOKEN` by single commands. */
   const resolveByCommands = async (number: number, bucket: string, field: string): Promise<string[]> => {
     if (!(await isActive(client, number))) return ["gone"];
     const [id] = await client.run("resolve", "hmget", [bucket, field]);
@@ -58,7 +57,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     return ["found", String(Date.now()), id, ...Object.entries(await read(number, id)).flat()];
   };
 
-  /** The group that has a token. The index only says where to look; the record decides. @throws TokenNotFound */
+  /** Finds the group of a token. The index is only a hint: the record of the group decides. @throws TokenNotFound */
   const find = async ({ number }: Environment, token: string): Promise<Found> => {
     const digest = digestOf(token);
     const [tokens, field] = [tokensKey(number, digest), digest.slice(2)];
@@ -69,12 +68,12 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     if (state === "gone") throw new EnvironmentNotFound();
     const record = recordFromAnswer(answer, 3);
     if (record[FIELD.digest] === digest) return { providedId, record };
-    const isGraced = record[FIELD.graceDigest] === digest && integerOf(record, FIELD.graceUntil) > Number(now);
-    if (!isGraced) throw new TokenNotFound();
-    return { providedId, record, isGraced };
+    const isPrevious = record[FIELD.graceDigest] === digest && integerOf(record, FIELD.graceUntil) > Number(now);
+    if (!isPrevious) throw new TokenNotFound();
+    return { providedId, record, isPrevious };
   };
 
-  /** Creates a group, unless another caller has done so. */
+  /** Creates a group, unless another call has created it. */
   const create: UserGroupStore["getOrCreate"] = async (environment, group, by) => {
     const { number } = environment;
     const { providedId } = group;
@@ -85,7 +84,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     setToken(fields, cipher.encrypt(environment, token, digest));
     const answer = await changeEnvironment({ client, audit, environment, by }, "create", WRITE_GROUP, {
       ...{ group: groupKey(number, providedId), ids: idsKey(number), tokens: tokensKey(number, digest) },
-      ...{ id: providedId, expected: "", digest, graceMs: 0, ...teamIdArgs(number), ...changeArgs(fields) },
+      ...{ id: providedId, expectedVersion: "", digest, graceMs: 0, ...teamIdArgs(number), ...changeArgs(fields) },
     });
     const [outcome, , version = "", teamText] = answer;
     if (outcome === "changed") {
@@ -113,7 +112,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
 
     async update(environment, providedId, change, etag, by) {
       const answer = await changeEnvironment({ client, audit, environment, by }, "update", UPDATE_GROUP, {
-        ...{ group: groupKey(environment.number, providedId), id: providedId, etag, heldKeys: cipher.keyIdList },
+        ...{ group: groupKey(environment.number, providedId), id: providedId, etag, keyIds: cipher.keyIdList },
         ...changeArgs(changedFields(change)),
       });
       const dropped = Number(answer[2]);
@@ -143,7 +142,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
 
     async resolveSession(environment, { providedId, teamId, generation, viewerId }) {
       const { number } = environment;
-      const [group, ended] = [groupKey(number, providedId), endedSessionsKey(number, teamId)];
+      const [group, ended] = [groupKey(number, providedId), revokedSessionsKey(number, teamId)];
       const args = { environment: environmentKey(number), group, ended, viewer: viewerDigest(viewerId) };
       const whileMoving = async () => {
         if (!(await isActive(client, number))) return ["gone"];
@@ -155,7 +154,7 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
       const record = recordFromAnswer(answer);
       if (isEmpty(record)) throw new ViewerSessionEnded();
       const first = Math.max(generationOf(record, "firstGeneration"), Number.parseInt(answer[1] || "0", 10));
-      // A generation later than the group's: Redis has lost a revocation of sessions, and with it which sessions have ended.
+      // If the generation is later than the group's, Redis has lost a revocation. Then the session may be revoked, too.
       const isLive = generation >= first && generation <= generationOf(record);
       if (!isLive || integerOf(record, FIELD.teamId) !== teamId) throw new ViewerSessionEnded();
       return viewerFromRecord(record, environment, { providedId });
@@ -163,12 +162,12 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
   };
 }
 
-/** The team ids of an environment, as scripts take them. */
+/** The range of team ids of an environment. */
 export function teamIdArgs(number: number) {
   return { firstTeamId: number * TEAM_IDS, teamIds: TEAM_IDS };
 }
 
-/** As `UserGroupAdminStore.endSessions`. */
+/** Implements `UserGroupAdminStore.endSessions`. */
 export async function endSessions(
   { client, audit }: GroupDeps,
   environment: Environment,
@@ -177,11 +176,11 @@ export async function endSessions(
 ): Promise<void> {
   await changeEnvironment({ client, audit, environment, by }, "end-sessions", END_SESSIONS, {
     ...{ group: groupKey(environment.number, providedId), id: providedId, viewer: viewerDigest(viewerId) },
-    ...{ mostViewers: MAX_ENDED_VIEWERS, keptNotesMs: KEPT_NOTES_MS },
+    ...{ maxViewers: MAX_ENDED_VIEWERS, notesTtlMs: KEPT_NOTES_MS },
   });
 }
 
-/** Whether there is an environment with a number, and its deletion has not begun. */
+/** Whether the environment exists and is not in deletion. */
 async function isActive(client: StoreClient, number: number): Promise<boolean> {
   const [state] = await client.run("environment", "hmget", [environmentKey(number), "state"]);
   return state === "active";

@@ -1,6 +1,6 @@
--- Deletes a part of an environment whose deletion has begun: `count` groups or API tokens. In the end its record remains, as
--- deleted, so that its number is never given again.
--- Answers `gone` and its state; or `done` and how many groups are left, nothing in the end.
+-- Deletes up to `count` groups or API tokens of an environment in deletion. The last step marks the record as deleted. The record
+-- stays, so no other environment gets its number.
+-- Returns `done` and the number of remaining groups; without a number after the last step.
 local ids, apiTokens = prefix .. 'ids', prefix .. 'api-tokens'
 -- include: api-tokens
 local found = redis.call('ZRANGEBYLEX', ids, '-', '+', 'LIMIT', '0', count)

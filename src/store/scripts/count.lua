@@ -1,5 +1,5 @@
--- Adds to a count that lasts for a window of time, which begins with what is counted first. A count without an end, which an
--- operator may have made, gets one. Answers the count, and when the window ends in milliseconds from now.
+-- Adds `amount` to a counter that expires `windowSeconds` after its first count. Sets the expiry of a counter that has none.
+-- Returns the count and the milliseconds until it expires.
 local count = redis.call('INCRBY', key, amount)
 local left = redis.call('PTTL', key)
 if left < 0 then

@@ -1,10 +1,9 @@
--- Creates an API token. `maker` is the API token that creates it, which must not be revoked; empty: it is none of this
--- environment. `mostTokens` is how many there may be.
--- Answers `maker-revoked`; `too-many-api-tokens`; or `done` and its secret.
+-- Creates an API token, unless its `issuer` is revoked. `issuer` is the id of the API token that creates it, or empty.
+-- Returns `issuer-revoked`; `too-many-api-tokens` if the environment has `maxTokens`; or `done` and the secret.
 -- include: api-tokens
-if maker ~= '' and #membersOf(maker) == 0 then return {'maker-revoked', nowText} end
+if issuer ~= '' and #membersOf(issuer) == 0 then return {'issuer-revoked', nowText} end
 local expired = {}
-if redis.call('ZCARD', apiTokens) >= tonumber(mostTokens) then
+if redis.call('ZCARD', apiTokens) >= tonumber(maxTokens) then
   local count, last = 0, ''
   for _, member in ipairs(redis.call('ZRANGEBYLEX', apiTokens, '-', '+')) do
     local of = string.match(member, '^[^ ]*')
@@ -14,7 +13,7 @@ if redis.call('ZCARD', apiTokens) >= tonumber(mostTokens) then
       count, last = count + 1, of
     end
   end
-  if count >= tonumber(mostTokens) then return {'too-many-api-tokens', nowText} end
+  if count >= tonumber(maxTokens) then return {'too-many-api-tokens', nowText} end
 end
 audit(subjectOf(id, tokenRole, displayName), '')
 for _, member in ipairs(expired) do redis.call('ZREM', apiTokens, member) end

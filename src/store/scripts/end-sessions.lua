@@ -1,19 +1,19 @@
--- Revokes the viewer sessions of a group, or only those of the viewer with a digest: `mostViewers` may be noted at a time, each
--- as the oldest generation that is still valid, a colon and when it was noted. The version of the group stays, because nothing
--- changes that callers see of it.
--- Answers `no-group`; `unreadable`; `too-many-viewers`; or `done`.
+-- Revokes the viewer sessions of a group or, if `viewer` is not empty, of the viewer with this digest. A group has at most
+-- `maxViewers` notes on viewers: the oldest valid generation, a colon, and the time of the note.
+-- The version of the group stays: callers see no change.
+-- Returns `no-group`; `unreadable`; `too-many-viewers`; or `done`.
 -- include: tokens
 local found = redis.call('HMGET', group, 'g', 's')
 if not found[1] then return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'no-group', nowText} end
 local ended, generation = prefix .. 'sessions:' .. found[1], nextGeneration(found[2])
 local count, old = redis.call('HLEN', ended), {}
-if viewer ~= '' and count >= tonumber(mostViewers) and redis.call('HEXISTS', ended, viewer) == 0 then
+if viewer ~= '' and count >= tonumber(maxViewers) and redis.call('HEXISTS', ended, viewer) == 0 then
   local notes = redis.call('HGETALL', ended)
   for i = 1, #notes, 2 do
     local noted = tonumber(string.match(notes[i + 1], ':(%d+)$') or '0')
-    if now - noted > tonumber(keptNotesMs) then old[#old + 1] = notes[i] end
+    if now - noted > tonumber(notesTtlMs) then old[#old + 1] = notes[i] end
   end
-  if count - #old >= tonumber(mostViewers) then return {'too-many-viewers', nowText} end
+  if count - #old >= tonumber(maxViewers) then return {'too-many-viewers', nowText} end
 end
 audit('g:' .. id, 'viewer_sessions')
 if viewer == '' then
@@ -23,6 +23,6 @@ else
   for _, name in ipairs(old) do redis.call('HDEL', ended, name) end
   redis.call('HSET', group, 's', generation)
   redis.call('HSET', ended, viewer, generation .. ':' .. nowText)
-  redis.call('PEXPIRE', ended, keptNotesMs)
+  redis.call('PEXPIRE', ended, notesTtlMs)
 end
 return {'done', nowText}

@@ -1,5 +1,5 @@
--- Notes that a process encrypts under a key, and its check value unless Redis has one for its id. Answers `done` and the check
--- values of all keys.
+-- Records that a process encrypts under a key, and the check value of the key unless its id has one.
+-- Returns `done` and the check values of all keys.
 redis.call('HLEN', uses)
 if redis.call('HEXISTS', key, id) == 0 then redis.call('HSET', key, id, check) end
 redis.call('HSET', uses, id, nowText)

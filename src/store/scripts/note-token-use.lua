@@ -1,4 +1,4 @@
--- Notes that an API token is in use, unless a use within `intervalMs` is noted already. Answers `missing` or `noted`.
+-- Records the use of an API token, unless a use within `intervalMs` is recorded. Returns `missing` or `noted`.
 local found = redis.call('HMGET', apiToken, 'id', 'last_use_time')
 if not found[1] then return {'missing', nowText} end
 if now - (tonumber(found[2] or '0') or 0) >= tonumber(intervalMs) then

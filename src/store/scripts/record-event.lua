@@ -1,3 +1,3 @@
--- Writes an audit event that no change goes with. Answers `done`.
+-- Writes an audit event without another change. Returns `done`.
 audit(subject, changedFields)
 return {'done', nowText}

@@ -1,3 +1,3 @@
--- Removes a member of a sorted set. Answers `done`.
+-- Removes a member of a sorted set. Returns `done`.
 redis.call('ZREM', key, member)
 return {'done', nowText}

@@ -1,5 +1,5 @@
--- Writes the index entry of a group's current token again, if it is lost. Answers `changed` if the group has another token;
--- `taken` if another group has it; or `done`.
+-- Restores the lost index entry of a group's current token.
+-- Returns `changed` if the group has another token; `taken` if another group has it; or `done`.
 local prefix = string.sub(environment, 1, -12)
 -- include: tokens
 if redis.call('HGET', group, 'd') ~= digest then return {'changed', nowText} end

@@ -1,5 +1,5 @@
--- Reads the group that the index names for a token. The caller checks whether the record has the token.
--- Answers `gone` if the environment is not active; `missing`; or `found`, Redis' clock, the id and the record.
+-- Reads the group that the index names for a token. The caller checks that the record names the token.
+-- Returns `gone` if the environment is not active; `missing`; or `found`, Redis' clock, the id and the record.
 if redis.call('HGET', environment, 'state') ~= 'active' then return {'gone'} end
 local id = redis.call('HGET', tokens, field)
 if not id then return {'missing'} end

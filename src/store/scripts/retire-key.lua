@@ -1,4 +1,5 @@
--- Forgets a key that no process has encrypted under since a time. Answers `used` and when it was last, or `done`.
+-- Deletes a key from the list, unless a process used it at the time `since` or later.
+-- Returns `used` and the time of the last use; or `done`.
 local used = redis.call('HGET', uses, id)
 if used and tonumber(used) >= tonumber(since) then return {'used', nowText, used} end
 redis.call('HDEL', key, id)

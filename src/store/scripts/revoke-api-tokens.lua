@@ -1,7 +1,7 @@
--- Revokes an API token with all its secrets and, if `issued` is set, all API tokens that it created or rotated, that these did,
--- and so on. It revokes at most `count`, those that were issued last first: whatever one call leaves, also what is issued in the
--- meantime, the next call finds. The last call takes secrets that have expired off the list.
--- Answers `done` or, if it revoked none, `none`; how many it revoked; how many it left; and the digests of the secrets.
+-- Revokes an API token with all its secrets. If `issued` is set, also all API tokens that it created or rotated, that these created
+-- or rotated, and so on. One call revokes at most `count` API tokens, and those that were issued last come first. So the next call
+-- finds the others, and the ones that were issued in the meantime. The last call removes expired secrets from the list.
+-- Returns `done`, or `none` if it revoked none; the number that it revoked; the number that remain; and the digests of the secrets.
 -- include: api-tokens
 local members = issued == '' and membersOf(id) or redis.call('ZRANGEBYLEX', apiTokens, '-', '+')
 local membersById, issuedBy = {}, {}
@@ -39,7 +39,7 @@ end
 for _, subject in ipairs(subjects) do audit(subject, '') end
 local answer = {#subjects > 0 and 'done' or 'none', nowText, string.format('%.0f', #subjects), string.format('%.0f', left)}
 for _, member in ipairs(ending) do
-  remove(channel, member)
+  revokeSecret(channel, member)
   answer[#answer + 1] = digestOf(member)
 end
 for _, member in ipairs(expired) do redis.call('ZREM', apiTokens, member) end

@@ -1,13 +1,12 @@
--- Gives an API token a new secret, whose record is `apiToken`. The secret that it has gets a grace period in milliseconds. At
--- most `mostGraced` secrets are in theirs, and none lasts longer than before. `maker` as in `create-api-token`.
--- Answers `maker-revoked`; `no-api-token`; `unreadable`; `outlives` if it expires later than `notBeyond`; or `done` and its
--- secrets.
+-- Gives an API token a new secret with the key `apiToken`. The current secret gets a grace period of `graceMs`. At most `maxReplaced`
+-- secrets are in their grace period, and none expires later than before. `issuer` as in create-api-token.
+-- Returns `issuer-revoked`; `no-api-token`; `unreadable`; `outlives` if it expires later than `notBeyond`; or `done` and the secrets.
 -- include: api-tokens
-if maker ~= '' and #membersOf(maker) == 0 then return {'maker-revoked', nowText} end
+if issuer ~= '' and #membersOf(issuer) == 0 then return {'issuer-revoked', nowText} end
 local members, secrets, current = membersOf(id), secretsOf(id)
 if not current then return {'no-api-token', nowText} end
 local record = current.record
-if not isWhole(record) then return {'unreadable', nowText} end
+if not isComplete(record) then return {'unreadable', nowText} end
 local expireTime = tonumber(record.expire_time) or math.huge
 if notBeyond ~= '' and expireTime > tonumber(notBeyond) then return {'outlives', nowText} end
 for _, secret in ipairs(secrets) do
@@ -16,18 +15,18 @@ end
 table.sort(secrets, function(one, other) return one.expires > other.expires end)
 current.expires = expireTime
 audit(subjectOf(id, record.role, record.display_name), 'token')
-local stays = {}
+local kept = {}
 for i, secret in ipairs(secrets) do
-  if graceMs ~= '0' and i <= tonumber(mostGraced) then
+  if graceMs ~= '0' and i <= tonumber(maxReplaced) then
     local expires = string.format('%.0f', math.min(secret.expires, now + graceMs))
     redis.call('HSET', secret.key, 'is_replaced', '1', 'expire_time', expires)
     redis.call('PEXPIREAT', secret.key, expires)
     publish(channel, secret.member)
-    stays[secret.member] = true
+    kept[secret.member] = true
   end
 end
 for _, member in ipairs(members) do
-  if not stays[member] then remove(channel, member) end
+  if not kept[member] then revokeSecret(channel, member) end
 end
 record.rotator, record.last_use_time, record.is_replaced = rotator, nil, nil
 addSecret(apiToken, record)

@@ -1,6 +1,6 @@
--- Gives Redis the identity `id` unless it has one. If `accepted` is not empty, notes instead that an operator accepts the data, in
--- place of the data with `id`, and one time more often than `accepted`, which the caller has read, and than the data says. The data
--- keeps its id. Answers `done` and what is there now.
+-- Gives Redis the identity `id`, unless it has one. If `accepted` is not empty, an operator accepts the data: stores a count, one more
+-- than `accepted` (which the caller read) and than the stored count, and `id`, which the data replaces. The data keeps its own id.
+-- Returns `done` and the stored string.
 local text = redis.call('GET', key)
 if accepted == '' and text then return {'done', nowText, text} end
 local found, count = string.match(text or '', '^%d+ (%x+) ?(%d*)')

@@ -1,13 +1,13 @@
--- Changes a group that has this etag, or any where it is empty. Behind the arguments come fields and values to set; `removed`
--- are letters of fields that it must not have. The caller decrypts the token of the answer, so `heldKeys` must have its key.
--- Answers `no-group`; `unreadable`; `stale`; `locked` and the id of the token's key if `heldKeys` lacks it; `same` and the
--- record if it has these values already; or `done` and the record, behind how many older events were removed.
+-- Changes a group: sets the extra arguments, and deletes the fields with the letters in `removed`. If `etag` is not empty, the group
+-- must have it. The caller decrypts the token in the answer, so `keyIds` must contain its key.
+-- Returns `no-group`; `unreadable`; `stale`; `locked` and the id of the missing key; or `same` or `done`, the number of old events
+-- that were trimmed, and the record.
 local found = redis.call('HMGET', group, 'd', 'k', 'g', 'u', 'c')
 if not found[1] or not found[5] then
   return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'no-group', nowText}
 end
 if etag ~= '' and etag ~= (found[3] or '') .. '-' .. (found[4] or found[5]) then return {'stale', nowText} end
-if not string.find(heldKeys, ',' .. (found[2] or '') .. ',', 1, true) then return {'locked', nowText, found[2] or ''} end
+if not string.find(keyIds, ',' .. (found[2] or '') .. ',', 1, true) then return {'locked', nowText, found[2] or ''} end
 local function isSame()
   for i = extra, #ARGV, 2 do
     if redis.call('HGET', group, ARGV[i]) ~= ARGV[i + 1] then return false end

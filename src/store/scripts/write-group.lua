@@ -1,12 +1,12 @@
--- Writes a group as given, if the version of its last change is `expected` or, if that is empty, if there is no such group.
--- `digest`: of the token that it gets; empty: it keeps its own. Behind the arguments come fields and values to set.
--- Answers `changed` if that does not hold, with the record where there should be none; `unreadable`; `taken` if another group
--- has the token; `full`; or `done` and, of a new group, its version and its team id.
+-- Writes a group, if the version of its last change is `expectedVersion` (empty: it must not exist). An empty `digest` keeps its
+-- token. The extra arguments are fields and values to set.
+-- Returns `changed` (and the record, if it must not exist); `unreadable`; `taken` if another group has the token; `full`; or `done`,
+-- and the version and team id of a new group.
 -- include: tokens
 local found = redis.call('HMGET', group, 'd', 'x', 's', 'u', 'c')
 local last = found[4] or found[5] or ''
-if last ~= expected then
-  return {'changed', nowText, unpack(expected == '' and redis.call('HGETALL', group) or {})}
+if last ~= expectedVersion then
+  return {'changed', nowText, unpack(expectedVersion == '' and redis.call('HGETALL', group) or {})}
 end
 if last ~= '' and not found[1] or last == '' and redis.call('EXISTS', group) == 1 then return {'unreadable', nowText} end
 if digest ~= '' and isTaken(digest, id) then return {'taken', nowText} end
@@ -23,9 +23,9 @@ if last == '' then
   redis.call('HSET', group, 'c', versionText, 'd', digest, 'g', teamId, unpack(ARGV, extra))
   return {'done', nowText, versionText, teamId}
 end
-local ending = digest == '' and {} or endingEntries(id, found, digest, graceMs)
+local obsolete = digest == '' and {} or obsoleteEntries(id, found, digest, graceMs)
 audit('g:' .. id, changedFields)
-removeEntries(ending)
+removeEntries(obsolete)
 if digest ~= '' then replaceToken(group, id, found, digest, graceMs) end
 redis.call('HSET', group, 'u', versionText, unpack(ARGV, extra))
 for field in string.gmatch(removed, '%a') do redis.call('HDEL', group, field) end

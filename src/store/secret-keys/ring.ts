@@ -5,21 +5,20 @@ import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
 import { recordFromAnswer, type StoredRecord } from "../records.ts";
 import { NOTE_KEY_USE } from "../scripts.ts";
 
-/** How often a process notes under which key it encrypts, in milliseconds. */
+/** Interval in which a process records the key that it encrypts with, in milliseconds. */
 export const NOTE_INTERVAL_MS = 10_000;
 
-/** Identifies a key, and reveals nothing of it. */
+/** A value that identifies a key without revealing it. */
 export function checkValue(secret: Uint8Array): string {
   return deriveKey(secret, "token-key-check").toString("base64url");
 }
 
 /**
- * Compares the ring of keys with those that tokens in Redis were encrypted under, and records the key that will encrypt.
+ * Compares the ring with the keys that encrypted tokens in Redis, and records the first key of the ring. The ring must contain at
+ * least one of those keys, unless Redis has none.
  *
- * Redis has a check value for each of those keys. A ring fits when it has at least one of them, or when Redis has none yet.
- *
- * @returns the ids of the keys that the ring lacks; tokens may still be encrypted under them
- * @throws StoreMisconfigured when the ring does not fit, or a key of it is not the one of that id; StoreUnavailable;
+ * @returns the ids of keys that the ring lacks. They may still be needed
+ * @throws StoreMisconfigured if the ring contains none of the keys, or another key under the id of one; StoreUnavailable;
  *   TooFewReplicas
  */
 export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey[]): Promise<readonly string[]> {
@@ -29,7 +28,7 @@ export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey
   requireFit(known, ring);
   const [current] = ring;
   if (current && !known.has(current.id)) {
-    // Another process may have noted a key in the meantime, even another one under this id.
+    // Another process may have recorded a key in the meantime, even a different key with this id.
     for (const [id, value] of Object.entries(await noteKeyUse(client, current))) known.set(id, value);
     requireFit(known, ring);
   }
@@ -42,23 +41,23 @@ function requireFit(known: ReadonlyMap<string, string | undefined>, ring: readon
   const wrong = held.filter(({ id, secret }) => known.get(id) !== checkValue(secret)).map(({ id }) => id);
   if (wrong.length > 0) {
     throw new StoreMisconfigured(
-      `TOKEN_KEYS holds another key ${wrong.join(", ")} than the one that tokens in this Redis are encrypted under; ` +
-        `give it the right one, and a new key an id of its own. If no group here is worth keeping, forget the old key with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${wrong.join(" ")}`,
+      `TOKEN_KEYS has another key under the id ${wrong.join(", ")} than the one that encrypted tokens in this Redis; ` +
+        `restore the key with this id, and give a new key an id of its own. If you need no group in this Redis, remove the old key with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${wrong.join(" ")}`,
     );
   }
   if (known.size > 0 && held.length === 0) {
     const ids = [...known.keys()];
     throw new StoreMisconfigured(
-      `TOKEN_KEYS holds none of the keys that tokens in this Redis are encrypted under (${ids.join(", ")}); ` +
-        `add them behind the new key, or check REDIS_URL. If no group here is worth keeping, forget them with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${ids.join(" ")}`,
+      `TOKEN_KEYS has none of the keys that encrypted tokens in this Redis (${ids.join(", ")}); ` +
+        `add them after the new key, or check REDIS_URL. If you need no group in this Redis, remove the old keys with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${ids.join(" ")}`,
     );
   }
 }
 
 /**
- * Notes that this process encrypts under a key.
+ * Records that this process encrypts with a key.
  *
- * @returns the check values of all keys, by their ids
+ * @returns the check values of all recorded keys, by their ids
  * @throws StoreUnavailable; TooFewReplicas after the change
  */
 export async function noteKeyUse(client: StoreClient, { id, secret }: RingKey): Promise<StoredRecord> {

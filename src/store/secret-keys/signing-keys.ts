@@ -9,23 +9,23 @@ import { ENVIRONMENTS_KEY, fromMember, newsMessage, REVOKED_CHANNEL, signingKeys
 import { recordFromAnswer } from "../records.ts";
 import { READ, SET_SIGNING_KEYS } from "../scripts.ts";
 
-/** How many environments are listed at once: 3 MB of names. */
+/** Maximum number of listed environments: 3 MB of names. */
 const MAX_LISTED = 100_000;
 
-/** How often keys are encrypted anew that others change meanwhile. */
+/** Maximum number of attempts for keys that concurrent calls change. */
 const TRIES = 5;
 
-/** The field that has the number of the version of the keys; all others are keys. */
+/** Field with the version of the keys. All other fields are keys. */
 const VERSION = "version";
 
-/** The keys that sign viewer sessions, in Redis, their private keys encrypted under `TOKEN_KEYS`. */
+/** The keys that sign viewer sessions, in Redis. `TOKEN_KEYS` encrypts their private keys. */
 export function redisSigningKeys({
   client,
   cipher,
   audit,
   environments,
 }: GroupDeps & { readonly environments: Pick<EnvironmentStore, "find"> }) {
-  /** What is stored of a key: its times, its point and, where it has a private key, that. */
+  /** Encodes a key: its times, its point and, if it has one, its encrypted private key. */
   const textOf = (environment: Environment, { kid, createTime, activeTime, x, y, d, sealed }: SigningKey): string => {
     const fields: unknown[] = [createTime, activeTime, x, y];
     if (sealed !== undefined) fields.push(sealed);
@@ -41,7 +41,7 @@ export function redisSigningKeys({
     const [created, active, x, y, keyId, text] = stored.split(".");
     const times = { createTime: Number(created), activeTime: Number(active) };
     if (x === undefined || y === undefined || !Object.values(times).every(Number.isSafeInteger))
-      throw new RecordUnreadable(new Error(`the signing key ${kid} is not whole`));
+      throw new RecordUnreadable(new Error(`the signing key ${kid} lacks fields`));
     const key = { kid, ...times, x, y };
     if (keyId === undefined || text === undefined) return { ...key, d: undefined, sealed: undefined };
     const sealed = `${keyId}.${text}`;
@@ -49,7 +49,7 @@ export function redisSigningKeys({
       return { ...key, d: cipher.unseal(environment, nameOf(kid, x, y), { keyId, text }), sealed };
     } catch (error) {
       if (!(error instanceof RecordUnreadable)) throw error;
-      // Sessions that it has signed can still be checked.
+      // The public key can still verify sessions.
       return { ...key, d: undefined, sealed };
     }
   };
@@ -57,7 +57,7 @@ export function redisSigningKeys({
   const setOf = (environment: Environment, answer: readonly string[]): SigningKeySet => {
     const { [VERSION]: version = "", ...texts } = recordFromAnswer(answer);
     const keys = Object.entries(texts).map(([kid, text = ""]) => keyOf(environment, kid, text));
-    // Without any, there was nothing that could tell Redis' clock.
+    // READ returns no clock if the hash does not exist.
     return { keys, version, now: answer[1] === undefined ? Date.now() : Number(answer[1]) };
   };
 
@@ -71,7 +71,7 @@ export function redisSigningKeys({
   ) => {
     const { number } = environment;
     const answer = await changeEnvironment({ client, audit, environment, by }, "signing-keys", SET_SIGNING_KEYS, {
-      ...{ signingKeys: signingKeysKey(number), was, changedFields: names },
+      ...{ signingKeys: signingKeysKey(number), expectedVersion: was, changedFields: names },
       ...{ channel: REVOKED_CHANNEL, message: newsMessage("signing-keys", environment) },
       extraArgs: keys.flatMap((key) => [key.kid, textOf(environment, key)]),
     });
@@ -98,11 +98,11 @@ export function redisSigningKeys({
     replace: (environment, keys, change) => write(environment, keys, { ...change, names: "signing_keys" }),
 
     /**
-     * Encrypts the private keys of an environment under the first key of the ring that are encrypted under another one.
+     * Encrypts the private keys of an environment with the first key of the ring.
      *
-     * @param isDryRun whether nothing is changed
-     * @returns under which keys of the ring they were, one for each; and the ids of those that cannot be decrypted
-     * @throws SigningKeysChanged when others change them all the time; EnvironmentNotFound when the environment is deleted
+     * @param isDryRun whether it only reads
+     * @returns `uses`: for each private key, the id of the key that encrypted it; `failed`: ids of keys that it cannot decrypt
+     * @throws SigningKeysChanged if concurrent calls changed them in each attempt; EnvironmentNotFound
      */
     async reencrypt(environment: Environment, isDryRun: boolean) {
       let set = await read(environment);
@@ -122,12 +122,12 @@ export function redisSigningKeys({
   } satisfies SigningKeyStore & { readonly reencrypt: unknown };
 }
 
-/** What a private key is bound to beside its environment. */
+/** The name of a private key in `TokenCipher.seal`. */
 function nameOf(kid: string, x: string, y: string): string {
   return `signing-key ${kid} ${x} ${y}`;
 }
 
-/** The key of the ring that a private key is encrypted under. */
+/** The id of the key that encrypted a private key. */
 function ringKeyOf({ sealed = "" }: SigningKey): string {
   return sealed.slice(0, sealed.indexOf("."));
 }

@@ -14,27 +14,27 @@ import { READ, REENCRYPT_TOKEN, RETIRE_KEY } from "../scripts.ts";
 import { NOTE_INTERVAL_MS } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 
-/** For how long a process may encrypt under a key without having noted it, in milliseconds: a few notes may fail. */
-const UNNOTED_MS = 3 * NOTE_INTERVAL_MS;
+/** Time in which a process may use a key without recording it, in milliseconds: two records may fail. */
+const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 
-/** How many groups are read at once, and encrypted at once. */
+/** Numbers of concurrent reads and writes. */
 const READ_AT_ONCE = 250;
 const ENCRYPTED_AT_ONCE = 100;
 
-/** How often a group is tried again that others change meanwhile. */
+/** Maximum number of attempts for a group that concurrent calls change. */
 const TRIES = 10;
 
-/** How long the search for a use of a key takes at most, in milliseconds. */
-const LOOK_MS = 2000;
+/** Maximum time of the search for a use of a key, in milliseconds. */
+const SEARCH_MS = 2000;
 
 const PAGE_SIZE = 1000;
 
-/** What keys are changed with. */
+/** Dependencies of the store of token keys. */
 export interface TokenKeyDeps extends GroupDeps {
   readonly environments: Pick<EnvironmentStore, "find" | "list">;
 }
 
-/** The keys that tokens in Redis are encrypted under. */
+/** The keys that encrypt tokens in Redis. */
 export class RedisTokenKeys implements TokenKeyStore {
   readonly #deps: TokenKeyDeps;
   readonly #signingKeys: ReturnType<typeof redisSigningKeys>;
@@ -62,7 +62,7 @@ export class RedisTokenKeys implements TokenKeyStore {
         lastEncryptTime: used > 0 ? used : undefined,
       };
     });
-    // The embedded store notes no keys, and has the clock of this process.
+    // The embedded store records no keys. Its clock is that of this process.
     return { keys, readTime: answer[1] === undefined ? Date.now() : Number(answer[1]) };
   }
 
@@ -77,7 +77,7 @@ export class RedisTokenKeys implements TokenKeyStore {
     const needing: [string, StoredRecord][] = [];
     const reading = { operation: "reencrypt-read", atOnce: READ_AT_ONCE, fields: TOKEN_FIELDS };
     for await (const [id, record] of recordsOf(client, environment, ids, reading)) {
-      // It was deleted since the ids were read.
+      // Another call may have deleted the group since the ids were read.
       if (isEmpty(record)) continue;
       const keyId = record[FIELD.keyId] ?? "";
       uses.set(keyId, (uses.get(keyId) ?? 0) + 1);
@@ -102,72 +102,75 @@ export class RedisTokenKeys implements TokenKeyStore {
 
   async retire(keyId: string, since: number): Promise<void> {
     if (keyId === this.#deps.cipher.keyIds[0])
-      throw new TokenKeyInUse("it is the first of TOKEN_KEYS, under which tokens are encrypted");
+      throw new TokenKeyInUse("it is the first key of TOKEN_KEYS, which encrypts tokens");
     const { use } = await this.#findUse([keyId]);
-    if (use) throw new TokenKeyInUse(`${use.path} needs it: re-encrypt every environment`);
-    await this.#forget(keyId, since);
+    if (use) throw new TokenKeyInUse(`${use.path} needs it; re-encrypt every environment`);
+    await this.#remove(keyId, since);
   }
 
   /**
-   * Requires that nothing needs keys that a ring lacks, and forgets these keys.
+   * Removes keys that the ring lacks from the list, if nothing needs them.
    *
-   * @throws StoreMisconfigured when an environment needs one, when the search takes too long, or when a worker encrypts under
-   *   one; as `list`
+   * @throws StoreMisconfigured if an environment needs one, the search takes too long, or a worker encrypts with one; as `list`
    */
   async requireUnneeded(keyIds: readonly string[]): Promise<void> {
     if (keyIds.length === 0) return;
-    const { use, isWhole } = await this.#findUse(keyIds);
-    if (use || !isWhole) {
+    const { use, isComplete } = await this.#findUse(keyIds);
+    if (use || !isComplete) {
       const lacks = use ? `${use.keyId}, which ${use.path} needs` : `${keyIds.join(", ")}, which environments may need`;
       throw new StoreMisconfigured(
-        `TOKEN_KEYS lacks ${lacks}; add it behind the others, and take it out when 'ugs keys rotate' says that it may be retired. If it is lost, what it encrypted is, too: start without it with: redis-cli HDEL ${TOKEN_KEYS_KEY} ${keyIds.join(" ")}`,
+        `TOKEN_KEYS lacks ${lacks}; add it after the other keys. Remove it after 'ugs keys rotate' has reported that no token needs it. If the key is lost, its tokens are lost; to start without it, run: redis-cli HDEL ${TOKEN_KEYS_KEY} ${keyIds.join(" ")}`,
       );
     }
     const { readTime } = await this.list();
     for (const id of keyIds) {
-      await this.#forget(id, readTime).catch((error: unknown) => {
+      await this.#remove(id, readTime).catch((error: unknown) => {
         if (!(error instanceof TokenKeyInUse)) throw error;
         throw new StoreMisconfigured(
-          `TOKEN_KEYS lacks ${id}, under which another worker encrypts, or did so in the last ${UNNOTED_MS / 1000} s; add it behind the others`,
+          `TOKEN_KEYS lacks ${id}, which another worker uses or used in the last ${UNRECORDED_MS / 1000} s; add it after the other keys`,
         );
       });
     }
   }
 
-  /** @throws TokenKeyInUse when a process has encrypted under the key since shortly before a time */
-  async #forget(keyId: string, since: number): Promise<void> {
+  /** Removes a key from the list. @throws TokenKeyInUse if a process used it later than `UNRECORDED_MS` before `since` */
+  async #remove(keyId: string, since: number): Promise<void> {
     const { client } = this.#deps;
-    const args = { key: TOKEN_KEYS_KEY, uses: TOKEN_KEY_USES_KEY, id: keyId, since: since - UNNOTED_MS };
+    const args = { key: TOKEN_KEYS_KEY, uses: TOKEN_KEY_USES_KEY, id: keyId, since: since - UNRECORDED_MS };
     const [state, , used] = await client.change("token-keys", RETIRE_KEY, args);
     if (state !== "used") return;
-    const from = new Date(Number(used) + UNNOTED_MS).toISOString();
+    const from = new Date(Number(used) + UNRECORDED_MS).toISOString();
     throw new TokenKeyInUse(
-      `a worker encrypted under it at ${new Date(Number(used)).toISOString()}: put another key first in TOKEN_KEYS of every worker, and re-encrypt anew, not before ${from}`,
+      `a worker encrypted with it at ${new Date(Number(used)).toISOString()}: put another key first in TOKEN_KEYS of every worker, and re-encrypt again after ${from}`,
     );
   }
 
-  /** Searches, for some seconds, for an environment that needs one of some keys. `isWhole`: it searched all environments. */
+  /**
+   * Searches for an environment that needs one of some keys.
+   *
+   * @returns `isComplete`: whether it searched all environments within `SEARCH_MS`
+   */
   async #findUse(
     keyIds: readonly string[],
-  ): Promise<{ readonly use?: { readonly keyId: string; readonly path: string }; readonly isWhole: boolean }> {
-    const end = performance.now() + LOOK_MS;
+  ): Promise<{ readonly use?: { readonly keyId: string; readonly path: string }; readonly isComplete: boolean }> {
+    const end = performance.now() + SEARCH_MS;
     for (let path: string | undefined = ""; path !== undefined; ) {
       const { items, next } = await this.#deps.environments.list({ after: path, size: PAGE_SIZE });
       for (const environment of items.filter(({ deleteTime }) => deleteTime === undefined)) {
         for (let after: string | undefined = ""; after !== undefined; ) {
-          if (performance.now() > end) return { isWhole: false };
+          if (performance.now() > end) return { isComplete: false };
           const page: Reencryption = await this.reencrypt(environment, { after, size: PAGE_SIZE }, true);
           const keyId = keyIds.find((id) => page.uses.has(id) || page.signingKeyUses.has(id));
-          if (keyId) return { use: { keyId, path: environmentPath(environment) }, isWhole: false };
+          if (keyId) return { use: { keyId, path: environmentPath(environment) }, isComplete: false };
           after = page.next;
         }
       }
       path = next;
     }
-    return { isWhole: true };
+    return { isComplete: true };
   }
 
-  /** @param seen its record when it was read. @returns false when there was no need */
+  /** Encrypts a token with the first key. @returns false if it is, or the group does not exist */
   async #reencryptOne(environment: Environment, id: string, seen: StoredRecord): Promise<boolean> {
     const { client, cipher } = this.#deps;
     const key = groupKey(environment.number, id);
@@ -179,12 +182,12 @@ export class RedisTokenKeys implements TokenKeyStore {
       const token = cipher.decrypt(environment, encryptedFromRecord(record), digest);
       const { keyId, text, isPacked } = cipher.encrypt(environment, token, digest);
       const extraArgs = [FIELD.keyId, keyId, isPacked ? FIELD.token : FIELD.foreignToken, text];
-      const args = { group: key, digest, was: textOf(record, FIELD.keyId), extraArgs };
+      const args = { group: key, digest, expectedKeyId: textOf(record, FIELD.keyId), extraArgs };
       const [state] = await client.change("reencrypt", REENCRYPT_TOKEN, args);
       if (state === "done") return true;
       record = await client.run("reencrypt-read", "hgetall", [key]);
     }
-    throw new StoreUnavailable(new Error("reencrypt: others change the group all the time"), "not_made");
+    throw new StoreUnavailable(new Error("reencrypt: concurrent calls changed the group in each attempt"), "not_made");
   }
 }
 

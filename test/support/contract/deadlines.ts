@@ -24,14 +24,26 @@ export function deadlineContract({ redis, withGroup }: ContractContext): void {
     "an update": (send, environment) =>
       send(UPDATE_GROUP, {
         ...{ ...AUDIT.argsOf(environment.number, BY), group: keysOf(environment, "a").group, id: "a", etag: "" },
-        ...{ heldKeys: ",k1,", changedFields: "name", removed: "", extraArgs: ["n", "late"] },
+        ...{ keyIds: ",k1,", changedFields: "name", removed: "", extraArgs: ["n", "late"] },
       }),
     "a rotation": (send, { number, ...environment }, { token }) => {
-      const [old, digest] = [tokenDigest(token), "00AAAAAAAAAAAAAAAAAAAA"];
+      const [currentDigest, digest] = [tokenDigest(token), "00AAAAAAAAAAAAAAAAAAAA"];
       return send(ROTATE_TOKEN, {
-        ...{ ...AUDIT.argsOf(number, BY), target: keysOf({ number, ...environment }, "a").group, id: "a", old, digest },
-        ...{ request: requestKey(number, ""), tokens: tokensKey(number, digest), text: "t", keyId: "k1", graceMs: 0 },
-        ...{ parameters: "", keptRequestMs: 0 },
+        ...{
+          ...AUDIT.argsOf(number, BY),
+          target: keysOf({ number, ...environment }, "a").group,
+          id: "a",
+          currentDigest,
+          digest,
+        },
+        ...{
+          request: requestKey(number, ""),
+          tokens: tokensKey(number, digest),
+          encryptedToken: "t",
+          keyId: "k1",
+          graceMs: 0,
+        },
+        ...{ parameters: "", requestTtlMs: 0 },
       });
     },
     "a creation": (send, environment) => {
@@ -39,19 +51,31 @@ export function deadlineContract({ redis, withGroup }: ContractContext): void {
       const digest = "00AAAAAAAAAAAAAAAAAAAA";
       return send(WRITE_GROUP, {
         ...{ ...AUDIT.argsOf(number, BY), group: keysOf(environment, "b").group, ids: idsKey(number), digest, id: "b" },
-        ...{ tokens: tokensKey(number, digest), expected: "", graceMs: 0, firstTeamId: 1, teamIds: 9, removed: "" },
+        ...{
+          tokens: tokensKey(number, digest),
+          expectedVersion: "",
+          graceMs: 0,
+          firstTeamId: 1,
+          teamIds: 9,
+          removed: "",
+        },
         ...{ changedFields: "name", extraArgs: ["n", "late"] },
       });
     },
     "a deletion": (send, environment) =>
       send(DELETE_GROUP, {
-        ...{ ...AUDIT.argsOf(environment.number, BY), target: keysOf(environment, "a").group, id: "a", old: "" },
+        ...{
+          ...AUDIT.argsOf(environment.number, BY),
+          target: keysOf(environment, "a").group,
+          id: "a",
+          currentDigest: "",
+        },
         ...{ ids: idsKey(environment.number), etag: "" },
       }),
     "a creation of an API token": (send, { number }) =>
       send(CREATE_API_TOKEN, {
         ...{ ...AUDIT.argsOf(number, BY), apiTokens: apiTokensKey(number), apiToken: apiTokenKey(number, "late") },
-        ...{ id: "late", tokenRole: "read", displayName: "late", creator: "root", maker: "", mostTokens: 9 },
+        ...{ id: "late", tokenRole: "read", displayName: "late", creator: "root", issuer: "", maxTokens: 9 },
         ...{ expireTime: "", channel: "c" },
       }),
     "the start of a deletion": (send, { number }) =>

@@ -142,11 +142,10 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       await noteKeyUse(client(), OLD);
       await noteKeyUse(client(), NEXT);
       const keys = keysFor([NEXT, OLD], environment);
-      await expect(keys.retire("k2", now())).rejects.toThrow("first of TOKEN_KEYS");
+      await fails(keys.retire("k2", now()), TokenKeyInUse);
       await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow(`${environmentPath(environment)} needs it`);
       await pass(environment);
       await fails(keys.retire("k1", now()), TokenKeyInUse);
-      await expect(keys.retire("k1", now())).rejects.toThrow(/^the key is in use: a worker encrypted under it at 20/);
       expect(await redis().hexists(TOKEN_KEYS_KEY, "k1")).toBe(1);
       for (let times = 0; times < 2; times++) await keys.retire("k1", now() + MINUTE);
       expect(await redis().hgetall(TOKEN_KEYS_KEY)).toEqual({ k2: checkValue(NEXT.secret) });
@@ -169,7 +168,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       );
       await pass(environment);
       await noteKeyUse(client(), OLD);
-      await expect(keys.requireUnneeded(lacking)).rejects.toThrow(/lacks k1, under which another worker encrypts/);
+      await expect(keys.requireUnneeded(lacking)).rejects.toThrow(/lacks k1, which another worker uses/);
       await redis().hset(TOKEN_KEY_USES_KEY, "k1", String(Date.now() - MINUTE));
       await keys.requireUnneeded(lacking);
       expect(await checkTokenKeys(client(), [NEXT])).toEqual([]);

@@ -15,7 +15,7 @@ import { SigningKeys } from "../../../src/sessions/signing-keys.ts";
 import { StoreMisconfigured } from "../../../src/store/connection/errors.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
-import { endedSessionsKey, signingKeysKey } from "../../../src/store/keys.ts";
+import { revokedSessionsKey, signingKeysKey } from "../../../src/store/keys.ts";
 import { redisSigningKeys } from "../../../src/store/secret-keys/signing-keys.ts";
 import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
 import { AUDIT, BY, testEnvironments } from "../stores.ts";
@@ -147,7 +147,7 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
       await end();
       const { group } = keysOf(environment, "a");
       await redis().hdel(group, FIELD.generation, FIELD.firstGeneration);
-      await redis().del(endedSessionsKey(environment.number, first.teamId));
+      await redis().del(revokedSessionsKey(environment.number, first.teamId));
       expect(await isEnded(environment, second)).toBe(true);
       // A generation is a time, and no failover ends within the millisecond in which it began.
       await waitFor("the millisecond is over", () => Date.now() > second.generation + 1);
@@ -159,7 +159,7 @@ export function viewerSessionContract({ store, admin, redis, withGroup }: Contra
     it("are revoked for a limited number of viewers at a time, and expired ones make room", async () => {
       const { environment } = await withGroup();
       const { teamId } = await session(environment);
-      const ended = endedSessionsKey(environment.number, teamId);
+      const ended = revokedSessionsKey(environment.number, teamId);
       const note = async (count: number, time: number) => {
         const notes = Array.from({ length: count }, (_, i) => [`v${time}-${i}`, `1:${time}`]);
         await redis().hset(ended, Object.fromEntries(notes));

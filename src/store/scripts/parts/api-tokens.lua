@@ -1,5 +1,5 @@
--- The API tokens of an environment. The sorted set `apiTokens` has a member `ID DIGEST CREATOR ROTATOR` for each secret of each
--- API token; the rotator is empty if no rotation made it. Takes `prefix`.
+-- API tokens. The sorted set `apiTokens` has a member `ID DIGEST CREATOR ROTATOR` for each secret of each API token. ROTATOR is empty
+-- for a secret that no rotation created. Input: `prefix`.
 
 -- The members for an id: no character of a digest comes after `z`.
 local function membersOf(id)
@@ -10,7 +10,7 @@ local function digestOf(member) return string.match(member, ' ([^ ]*)') end
 
 local function keyOf(member) return prefix .. 'api-token:' .. digestOf(member) end
 
--- The secrets of an API token that have not expired, and the one that no rotation replaced.
+-- Returns the unexpired secrets of an API token, and the current one, which no rotation replaced.
 local function secretsOf(id)
   local secrets, current = {}, nil
   for _, member in ipairs(membersOf(id)) do
@@ -25,15 +25,15 @@ local function secretsOf(id)
   return secrets, current or secrets[1]
 end
 
--- Whether a record has what every API token has.
-local function isWhole(record)
+-- Whether a record has the required fields.
+local function isComplete(record)
   return record.role and record.creator and record.display_name and tonumber(record.token_create_time)
 end
 
--- How an audit event names an API token.
+-- The subject of an audit event.
 local function subjectOf(id, role, displayName) return 't:' .. id .. ' ' .. (role or '') .. ' ' .. (displayName or '') end
 
--- Appends secrets to an answer: of each its member, the size of its record, and the record.
+-- Appends secrets to an answer. Each is its member, the length of its record, and the record.
 local function append(answer, members)
   for _, member in ipairs(members) do
     local record = redis.call('HGETALL', keyOf(member))
@@ -43,7 +43,7 @@ local function append(answer, members)
   return answer
 end
 
--- Stores a new secret, whose key is known.
+-- Stores a new secret under `key`.
 local function addSecret(key, record)
   record.token_create_time = nowText
   local fields = {}
@@ -54,11 +54,11 @@ local function addSecret(key, record)
   redis.call('ZADD', apiTokens, '0', table.concat({record.id, digest, record.creator, record.rotator or ''}, ' '))
 end
 
--- Notifies every worker to read a secret again, if the user of Redis may publish.
+-- Makes all workers drop a secret from their caches. pcall: the user of Redis may lack the right to publish.
 local function publish(channel, member) redis.pcall('PUBLISH', channel, digestOf(member)) end
 
 -- Revokes a secret.
-local function remove(channel, member)
+local function revokeSecret(channel, member)
   redis.call('DEL', keyOf(member))
   redis.call('ZREM', apiTokens, member)
   publish(channel, member)

@@ -1,8 +1,9 @@
--- Finds the group of a target: the key `target` with the `id`; without an `id`, the group whose token has the digest `old`.
-local missing = {old == '' and 'no-group' or 'no-token', nowText}
+-- Finds the target of a change. With an `id`, `target` is the key of the group. Without one, the group must have the token with the
+-- digest `currentDigest`. Output: `id`, `group` (its key) and `missing`, the answer if no such group exists.
+local missing = {currentDigest == '' and 'no-group' or 'no-token', nowText}
 local group = target
 if id == '' then
-  id = holderOf(old)
+  id = holderOf(currentDigest)
   if not id then return missing end
   group = prefix .. 'group:' .. id
 end
