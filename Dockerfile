@@ -2,8 +2,8 @@
 FROM node:24-trixie-slim AS build
 WORKDIR /build
 COPY . .
-# The SBOM says what the bundles are made of, as CycloneDX; their licences are in LICENSES.txt. npm refuses to make one
-# while any package.json names what is not installed.
+# The SBOM (CycloneDX) lists the packages in the bundles. LICENSES.txt contains their licences. npm creates no SBOM while a
+# package.json names a package that is not installed.
 RUN npm ci --omit=dev --no-audit --no-fund \
   && npm run build \
   && npm pkg delete devDependencies --workspaces --include-workspace-root \
@@ -19,11 +19,11 @@ LABEL org.opencontainers.image.title="User Group Service" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 WORKDIR /app
-# Root's, so that the process cannot change its own program.
+# Root owns the files, so that the process cannot change its program.
 COPY --from=build --chown=0:0 /build/dist/ ./
-# The port has to be reachable from outside of the container. `ugs` calls the service beside it.
+# The port must be reachable from outside the container. `ugs` calls the service in the same container.
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 UGS_URL=http://127.0.0.1:8080
-# By number, so that Kubernetes can see that it is not root.
+# A number, so that Kubernetes can verify that it is not root.
 USER 65532:65532
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 \
