@@ -44,7 +44,7 @@ describeWithRedis.each(RUNTIMES)("while Redis is away, a server on %s", (runtime
     expect(linesOf("call failed").slice(known + 1)).toHaveLength(3);
     // What no line has reported yet is reported when the server ends.
     await server.stop();
-    const counted = linesOf("calls of unknown callers failed");
+    const counted = linesOf("calls of unauthenticated clients failed");
     expect(counted.map(({ code }) => code)).toEqual(["unavailable"]);
     expect(counted[0]?.["calls"]).toBe(2 * REQUESTS - 1);
   });

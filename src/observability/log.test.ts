@@ -4,7 +4,7 @@ import { errorFields, openLog, terminalLine } from "./log.ts";
 
 type Write = (fields: object, message: string) => void;
 
-/** A log that takes any fields. */
+/** A log that accepts any fields. */
 interface AnyLog {
   readonly logger: { readonly [level in "info" | "warn" | "error"]: Write };
   readonly logUnredacted: Write;
@@ -17,7 +17,7 @@ async function lines(secrets: readonly string[], write: (log: AnyLog) => void) {
 }
 
 describe("the log", () => {
-  it("redacts what it is told, at any depth, and tokens by their looks", async () => {
+  it("redacts the given secrets and all tokens, at any depth", async () => {
     const [line] = await lines(["0123456789abcdef"], ({ logger }) =>
       logger.info(
         { a: "x0123456789abcdefx", b: [{ c: "0123456789abcdef" }], d: "ugt_0123456789ABCDEF", n: 1, u: undefined },
@@ -33,7 +33,7 @@ describe("the log", () => {
     });
   });
 
-  it("shows nothing of a viewer session or another JWT, whole, cut or with text around it", async () => {
+  it("redacts viewer sessions and other JWTs, whole, cut or inside other text", async () => {
     const encoded = (part: object) => Buffer.from(JSON.stringify(part)).toString("base64url");
     const [head, payload] = [encoded({ alg: "ES256", typ: "viewer+jwt" }), encoded({ sub: "acme", jti: "an id" })];
     const session = `${head}.${payload}.${"s".repeat(86)}`;
@@ -52,14 +52,14 @@ describe("the log", () => {
     expect(JSON.stringify(line)).not.toContain(payload.slice(0, 8));
   });
 
-  it("leaves names of fields and levels alone, whatever a secret reads like", async () => {
+  it("does not redact the names of fields and levels", async () => {
     const secrets = ["info", "level", "msg", "time", "request_id"];
     const [line] = await lines(secrets, ({ logger }) => logger.info({ request_id: "an info" }, "told"));
     expect(line).toMatchObject({ level: "info", request_id: "an [redacted]", msg: "told" });
     expect(Number.isNaN(Date.parse(String(line?.["time"])))).toBe(false);
   });
 
-  it("shows no user and no password of a URL", async () => {
+  it("redacts the user and password of a URL", async () => {
     const [line] = await lines([], ({ logger }) =>
       logger.error({ url: "redis://user:pa55@host:1/0" }, "no rediss://:pa55@host here, but http://host/a@b"),
     );
@@ -67,14 +67,14 @@ describe("the log", () => {
     expect(line?.["msg"]).toBe("no rediss://[redacted]@host here, but http://host/a@b");
   });
 
-  it("tells of an error by its name and text alone", async () => {
+  it("writes only the name and message of an error", async () => {
     const error = Object.assign(new TypeError("ugt_0123456789ABCDEF"), { command: { args: ["secret"] } });
     const [line] = await lines([], ({ logger }) => logger.warn({ failure: error, ...errorFields(error) }, "failed"));
     expect(line).toMatchObject({ failure: { error: "TypeError: ugt_[redacted]" }, error: "TypeError: ugt_[redacted]" });
     expect(JSON.stringify(line)).not.toContain("secret");
   });
 
-  it("cuts the text of an error before it searches it for credentials, and leaves no half of one", async () => {
+  it("cuts a long error message without leaving a part of a credential", async () => {
     const long = new Error(`duplicate key "${"a".repeat(100_000)}" in ${"://".repeat(100_000)}`);
     const [line] = await lines([], ({ logger }) =>
       logger.warn(errorFields(Object.assign(new Error("x"), { cause: long })), ""),
@@ -94,7 +94,7 @@ describe("the log", () => {
     ["many schemes", "a://".repeat(25_000)],
     ["user info without an end", `a://${"b:".repeat(50_000)}`],
     ["tokens without an end", "ugt_".repeat(25_000)],
-  ])("takes no longer for %s than for as much of anything else", async (_, text) => {
+  ])("redacts %s in linear time", async (_, text) => {
     const before = process.cpuUsage();
     const [line] = await lines([], ({ logger }) => logger.warn({ text }, ""));
     expect(line?.["text"]).toBe(text);
@@ -102,7 +102,7 @@ describe("the log", () => {
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(2000);
   });
 
-  it("announces what is meant to be read", async () => {
+  it("can write generated credentials without redaction", async () => {
     const [line] = await lines(["0123456789abcdef"], ({ logUnredacted }) =>
       logUnredacted({ token: "0123456789abcdef" }, "made"),
     );
@@ -110,7 +110,7 @@ describe("the log", () => {
   });
 });
 
-it("shows a line of the log as one line without quotes around it", async () => {
+it("formats a log line as one line for a terminal", async () => {
   const lines: string[] = [];
   const { logger } = await openLog({ level: "info", secrets: [], write: (line) => void lines.push(line) });
   logger.warn({ failed: ["store"], request_id: "a b" }, "not closed in time");
@@ -119,7 +119,7 @@ it("shows a line of the log as one line without quotes around it", async () => {
   );
 });
 
-it("lets nobody write commands to the terminal", () => {
+it("escapes control characters for a terminal", () => {
   const line = JSON.stringify({ time: 0, level: "info", msg: "x", id: "\u001b[2J\n\r\u007f\u009b2J" });
   expect(terminalLine(line)).toMatch(/^\S+ INFO {2}x id="\\u001b\[2J\\n\\r\\u007f\\u009b2J"\n$/);
 });

@@ -1,21 +1,21 @@
 import { type LoggerOptions, type Logger as Pino, pino } from "pino";
 
-/** Every field that a line of the log may have: what a program that reads the log may rely on. */
+/** All fields of log lines. Programs that read the log can rely on them. */
 export const LOG_FIELDS = [
-  // Of every line, by pino itself.
+  // Every line. Written by pino.
   ...(["level", "time", "pid", "msg"] as const),
   ...(["url", "metrics_url", "workers", "api_tokens", "admin_token", "console", "try"] as const),
-  // Of calls.
+  // Calls.
   ...(["request_id", "method", "protocol", "code", "seconds", "peer", "trace_id", "span_id"] as const),
   ...(["environment", "api_token_id", "api_token_name", "user_group_id", "failures"] as const),
-  // Of whatever else happens.
+  // Other events.
   ...(["error", "cause", "name", "host", "keys", "nodes", "files", "setting", "settings", "lost", "failed"] as const),
   ...(["worker_pid", "signal", "reason", "calls"] as const),
 ] as const;
 
 type LogField = (typeof LOG_FIELDS)[number];
 
-/** Writes a line. Its fields are of `LOG_FIELDS`, whichever object they come from. */
+/** Writes a line with fields of `LOG_FIELDS`. */
 interface WriteLine {
   (message: string): void;
   <Fields extends { readonly [name in LogField]?: unknown }>(
@@ -32,58 +32,57 @@ export interface Logger extends Pick<Pino, "isLevelEnabled"> {
   readonly error: WriteLine;
 }
 
-/** A logger, and the two ways to bypass its redaction. */
+/** A logger, and two functions that do not redact. */
 export interface Log {
   readonly logger: Logger;
   /**
-   * Logs at level info without redaction, whatever the log level: for credentials that were generated for the reader of
-   * the log and appear nowhere else.
+   * Logs without redaction, at level info with any log level. Use it for credentials that were generated for the reader of the
+   * log.
    */
   readonly logUnredacted: WriteLine;
-  /** Writes text for a person, without redaction; undefined when the log does not go to a terminal. */
+  /** Writes a text without redaction; undefined if the log is not a terminal. */
   readonly print: ((text: string) => void) | undefined;
-  /** Has further credentials redacted, for as long as the process lasts. */
+  /** Adds credentials to redact. They are never removed. */
   readonly redact: (secrets: readonly string[]) => void;
 }
 
-/** Options of the log. */
+/** The options of the log. */
 interface LogOptions {
   readonly level: string;
-  /** Credentials to redact that do not look like tokens of this service. */
+  /** Credentials to redact. Tokens of this service and JWTs are redacted anyway. */
   readonly secrets: readonly string[];
-  /** Writes a line. Default: to standard output, formatted for a person on a terminal. */
+  /** Writes a line. Default: to standard output, and formatted for people if it is a terminal. */
   readonly write?: (line: string) => void;
 }
 
 /**
- * Finds in a text what may be a token of this service: whole, cut, or with something behind it. Its first group is the
- * kind, `t` or `k`.
+ * Matches tokens of this service in a text, also parts of tokens and tokens with a suffix. The first group is the kind, `t` or
+ * `k`.
  */
 export const TOKEN_IN_TEXT = /ug([tk])_[0-9A-Za-z]{8,}/g;
 
-/** Finds in a text what may be a viewer session, or another JWT. No text is scanned twice for it, however long it is. */
+/** Matches viewer sessions and other JWTs in a text, in linear time. */
 export const SESSION_IN_TEXT = /(?<![\w-])eyJ[\w-]+\.[\w-]+(?:\.[\w-]*)*/g;
 
-/** What stands in place of a credential. */
+/** The replacement of a credential. */
 export const REDACTED = "[redacted]";
 
-/** The user and password of a URL. No text is scanned twice for it, however long it is. */
+/** Matches the user and password of a URL, in linear time. */
 const USER_INFO = /(?<=:\/\/)[^/@\s]+@/g;
 
-/** The longest text of an error that is logged, in UTF-16 units. Libraries quote requests, which may be long. */
+/** The maximum length of an error message in the log, in UTF-16 units. Libraries quote requests, which may be long. */
 const MAX_ERROR_LENGTH = 1024;
 
-/** Opens the log: JSON lines, or lines for a person on a terminal. */
+/** Opens the log: JSON lines, or lines for people on a terminal. */
 export async function openLog({ level, secrets, write }: LogOptions): Promise<Log> {
   const print = (text: string) => void process.stdout.write(text);
   const isTerminal = write === undefined && process.stdout.isTTY;
   const output = write ?? (isTerminal ? (line: string) => print(terminalLine(line)) : print);
-  // The reader of the log has gone; the service continues.
+  // If the reader of the log exits, the service continues.
   if (write === undefined) process.stdout.on("error", () => {});
   const known = new Set(secrets);
   const redact = redactor(known);
-  // Redacts values, not the final line, so that a credential that equals a field name or level does not corrupt the
-  // line.
+  // Redacts values instead of the line, because a credential may equal the name of a field or level.
   const hooks = {
     logMethod(this: Pino, args: unknown[], method: (...args: unknown[]) => void) {
       method.apply(this, args.map(redact));
@@ -91,7 +90,7 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
   };
   const options = {
     level,
-    // Workers write to one output.
+    // All workers write to the same output.
     base: { pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
@@ -109,8 +108,8 @@ export async function openLog({ level, secrets, write }: LogOptions): Promise<Lo
 }
 
 /**
- * The log fields of an error: name and message of the error and its cause, without stack and other properties, each cut
- * to 1 KiB before it is searched for credentials.
+ * The log fields of an error: the name and message of the error and its cause, each cut to 1 KiB. They contain no stack and no
+ * other properties.
  */
 export function errorFields(error: unknown): { error: string; cause?: string } {
   const describe = (value: unknown) => cut(value instanceof Error ? `${value.name}: ${value.message}` : String(value));
@@ -118,15 +117,14 @@ export function errorFields(error: unknown): { error: string; cause?: string } {
   return { error: describe(error), ...(cause !== undefined && { cause: describe(cause) }) };
 }
 
-/** Cuts a long text at a space: half of a credential would not be recognized, and credentials have no spaces. */
+/** Cuts a long text at a space, so that it does not cut a credential: a part of a credential would not be redacted. */
 function cut(text: string): string {
   if (text.length <= MAX_ERROR_LENGTH) return text;
   return `${text.slice(0, Math.max(0, text.lastIndexOf(" ", MAX_ERROR_LENGTH)))} [cut]`;
 }
 
 /**
- * Makes a function that redacts credentials: tokens of this service, the user and password of URLs, and the given
- * secrets.
+ * Returns a function that redacts tokens of this service, JWTs, the user and password of URLs, and the given secrets.
  */
 function redactor(secrets: Iterable<string>): (value: unknown) => unknown {
   const redactText = (text: string): string => {
@@ -141,7 +139,7 @@ function redactor(secrets: Iterable<string>): (value: unknown) => unknown {
     if (typeof value === "string") return redactText(value);
     if (Array.isArray(value)) return value.map(redact);
     if (typeof value !== "object" || value === null) return value;
-    // Other properties of an error may contain secrets; only its name and message are logged.
+    // The other properties of an error may contain secrets.
     if (value instanceof Error) return redact(errorFields(value));
     return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, redact(field)]));
   };
@@ -149,20 +147,20 @@ function redactor(secrets: Iterable<string>): (value: unknown) => unknown {
 }
 
 /**
- * Formats a log line for a terminal, without colours: time of day, level, message, and the fields as JSON, so that
- * caller input cannot send control characters to the terminal.
+ * Formats a log line for a terminal: time of day, level, message, and the fields as JSON. Input of callers cannot write control
+ * characters to the terminal.
  *
- * @param line JSON, as in the log elsewhere
+ * @param line the line as JSON
  */
 export function terminalLine(line: string): string {
-  // A person reads one process.
+  // A terminal shows one process, so `pid` is left out.
   const { time, level, msg, pid: _, ...fields } = JSON.parse(line) as { [field: string]: unknown };
   const shown = Object.entries(fields).map(([name, value]) => ` ${name}=${printable(JSON.stringify(value))}`);
   const clock = new Date(String(time)).toTimeString().slice(0, 8);
   return `${clock} ${String(level).toUpperCase().padEnd(5)} ${String(msg)}${shown.join("")}\n`;
 }
 
-/** Escapes DEL and the C1 control characters, which some terminals interpret. JSON escapes the other ones. */
+/** Escapes DEL and the C1 control characters, which some terminals interpret. JSON escapes the other control characters. */
 function printable(json: string): string {
   return json.replace(/[\u007f-\u009f]/g, (char) => `\\u00${char.charCodeAt(0).toString(16)}`);
 }

@@ -2,7 +2,7 @@ import { Histogram, Registry } from "prom-client";
 import { expect, it } from "vitest";
 import { ArrayHistogram } from "./metrics.ts";
 
-it("prom-client collects what is no metric of its own, by its name and `get` (`register` in metrics.ts)", async () => {
+it("prom-client collects any object with a name and `get`, which `register` relies on", async () => {
   const registry = new Registry();
   const metric = { name: "n", help: "some help", type: "gauge", values: [{ labels: { a: "b" }, value: 1 }] };
   registry.registerMetric({ name: "n", get: async () => metric } as never);
@@ -10,7 +10,7 @@ it("prom-client collects what is no metric of its own, by its name and `get` (`r
   expect(await registry.getMetricsAsJSON()).toEqual([metric]);
 });
 
-it("is exposed as prom-client's own histogram is", async () => {
+it("ArrayHistogram has the same text format as a prom-client histogram", async () => {
   const options = { name: "h", help: "some help", labelNames: ["a", "b"], buckets: [0.1, 0.5, 1] };
   const [own, arrays] = [new Registry(), new Registry()];
   const histogram = new Histogram({ ...options, registers: [own] });

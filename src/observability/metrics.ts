@@ -6,13 +6,13 @@ import { EXITS } from "./exposition.ts";
 /** The names of the rate limiters. */
 const RATE_LIMITS = ["api-token", "address"] as const;
 
-/** What is limited, by the name that metrics and `RateLimit-Policy` have for it. */
+/** The name of a rate limiter in metrics and in `RateLimit-Policy`. */
 export type RateLimitName = (typeof RATE_LIMITS)[number];
 
-/** The result of a viewer that is found. */
+/** The result of a successful resolve. */
 const RESOLVED = "resolved";
 
-/** Upper bounds in seconds. */
+/** Upper bounds of the buckets, in seconds. */
 const CALL_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 
 /** The metrics of a process, for Prometheus. */
@@ -22,7 +22,7 @@ export class Metrics {
   readonly #storeSeconds = new ArrayHistogram(
     {
       name: "ugs_redis_duration_seconds",
-      help: "How long round trips to Redis took, by operation",
+      help: "Duration of Redis round trips, by operation",
       labelNames: ["operation"],
       buckets: CALL_BUCKETS,
     },
@@ -30,26 +30,22 @@ export class Metrics {
   );
   readonly #storeErrors = this.#counter(
     "ugs_redis_errors_total",
-    "Round trips to Redis that failed, by operation",
+    "Failed Redis round trips, by operation",
     "operation",
   );
-  readonly limited = this.#counter(
-    "ugs_limited_total",
-    "Calls that were refused because a limit was reached, by limit",
-    "limit",
-  );
+  readonly limited = this.#counter("ugs_limited_total", "Calls refused by a rate limit, by limit", "limit");
   readonly auditDropped = this.#counter(
     "ugs_audit_dropped_total",
-    "Updates that were dropped from the audit trail because there were more than AUDIT_MAX_EVENTS",
+    "Updates dropped from the audit trail because of AUDIT_MAX_EVENTS",
   );
   readonly imported = this.#counter(
     "ugs_import_results_total",
-    "User groups that were to be imported, by what became of them: created, updated, unchanged, or why they failed",
+    "User groups in imports, by result: created, updated, unchanged, or the reason of the failure",
     "result",
   );
   readonly #viewers = this.#counter(
     "ugs_viewer_resolves_total",
-    "Viewers that were to be resolved, by what they showed, a token or a viewer session: resolved, or why not",
+    "Requests to resolve a viewer, by credential (token or viewer session) and result: resolved, or the reason of the failure",
     "by",
     "result",
   );
@@ -57,19 +53,19 @@ export class Metrics {
     token: this.#viewers.labels("token", RESOLVED),
     session: this.#viewers.labels("session", RESOLVED),
   };
-  /** The observe function of each operation. */
+  /** The observe functions, by operation. */
   readonly #storeChildren = new Map<string, (seconds: number) => void>();
   readonly #ofAllWorkers: (() => Promise<string | undefined>) | undefined;
 
-  /** @param ofAllWorkers collects the metrics of all workers; undefined: this process is the only one */
+  /** @param ofAllWorkers collects the metrics of all workers. Omit in a single process */
   constructor(ofAllWorkers?: () => Promise<string | undefined>) {
     this.#ofAllWorkers = ofAllWorkers;
     collectDefaultMetrics({ register: this.#registry });
     const read = () => [{ labels: {}, value: 1 }];
-    this.gauge({ name: "ugs_workers", help: "Processes that serve", ofWorkers: "sum", read });
-    // The supervisor counts them, where there is one.
+    this.gauge({ name: "ugs_workers", help: "Serving processes", ofWorkers: "sum", read });
+    // A supervisor counts the exits.
     this.#counter(EXITS.name, EXITS.help);
-    // So that a monitor sees the first refusal.
+    // The counters start at zero, so that a monitor sees the first increase.
     for (const limit of RATE_LIMITS) this.limited.inc({ limit }, 0);
     for (const child of Object.values(this.#resolved)) child.inc(0);
     for (const result of ["created", "updated", "unchanged"]) this.imported.inc({ result }, 0);
@@ -84,12 +80,12 @@ export class Metrics {
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
-  /** The metrics of this process alone, as `WorkerMetrics` takes them. */
+  /** The metrics of this process as JSON text, for `WorkerMetrics`. */
   async own(): Promise<string> {
     return JSON.stringify(await this.#registry.getMetricsAsJSON());
   }
 
-  /** Counts and times a round trip to the store. */
+  /** Counts a round trip, and records its duration. */
   observeStore({ operation, seconds, failed }: { operation: string; seconds: number; failed: boolean }): void {
     let observe = this.#storeChildren.get(operation);
     if (!observe) {
@@ -101,36 +97,36 @@ export class Metrics {
     observe(seconds);
   }
 
-  /** Counts an attempt to resolve a viewer. @param refusal why it failed; undefined: it succeeded */
+  /** Counts an attempt to resolve a viewer. @param refusal the reason of a failure; undefined after success */
   viewer(by: "token" | "session", refusal?: string): void {
     if (refusal === undefined) this.#resolved[by].inc();
     else this.#viewers.inc({ by, result: refusal });
   }
 
-  /** Adds the counter of spans that the collector of traces does not get. @returns counts some */
+  /** Adds the counter of lost spans. @returns a function that counts lost spans */
   lostSpans(): (cause: string, spans: number) => void {
-    const help = "Spans of traces that the collector does not get: beyond the rate, beyond the queue, or not exported";
+    const help = "Spans that the collector did not receive, by cause: rate, queue or export";
     const counter = this.#counter("ugs_spans_lost_total", help, "cause");
     for (const cause of ["rate", "queue", "export"]) counter.inc({ cause }, 0);
     return (cause, spans) => counter.inc({ cause }, spans);
   }
 
   /**
-   * Collects all metrics of this process or, in a worker, of all workers, in Prometheus' text format. Undefined when those
-   * of another worker could not be collected: without them the counters would seem to fall.
+   * Collects the metrics of this process, or in a worker of all workers, in the text format of Prometheus. Undefined if a worker
+   * does not answer, because the counters would then seem to fall.
    */
   collect(): Promise<string | undefined> {
     return this.#ofAllWorkers ? this.#ofAllWorkers() : this.#registry.metrics();
   }
 }
 
-/** How gRPC names success. */
+/** The name of the gRPC code of success. */
 export const CODE_OK = "OK";
 
-/** The codes that calls rarely end with. */
+/** Codes that are rare in responses. */
 const UNCOMMON: ReadonlySet<unknown> = new Set(["Unknown", "FailedPrecondition", "OutOfRange"]);
 
-/** The codes whose counters exist from the start, so that a monitor sees their first increase. */
+/** Codes whose counters start at zero, so that a monitor sees their first increase. */
 const CODES: readonly string[] = [
   CODE_OK,
   ...(Object.values(Code).filter((code) => typeof code === "string" && !UNCOMMON.has(code)) as string[]),
@@ -149,7 +145,7 @@ const LABELS = ["grpc_type", "grpc_service", "grpc_method", "protocol"] as const
 /** The label values of a series, by label name. */
 type Labels = { readonly [name: string]: string };
 
-/** What a series has when it is collected. */
+/** The value of a series when it is collected. */
 interface Value {
   readonly labels: object;
   readonly value: number;
@@ -160,15 +156,15 @@ interface Value {
 interface GaugeOptions {
   readonly name: string;
   readonly help: string;
-  /** What the series of several workers become. */
+  /** How to combine the values of several workers. */
   readonly ofWorkers: "sum" | "min" | "max";
-  /** Gives its values, whenever metrics are collected. */
+  /** Returns the values. Called whenever metrics are collected. */
   readonly read: () => readonly Value[] | Promise<readonly Value[]>;
 }
 
 /**
- * Registers a metric whose values are read from plain fields when prom-client collects it: its own metrics build a string
- * of the labels for every observation.
+ * Registers a metric whose values prom-client reads from plain fields when it collects metrics. The metrics of prom-client
+ * build a string of the labels for every observation.
  */
 function register(
   registry: Registry,
@@ -192,21 +188,21 @@ export class CallMetrics {
 
   constructor(registry: Registry) {
     const all = () => [...this.#series.values()].flatMap((ofMethod) => [...ofMethod.values()]);
-    register(registry, { name: "grpc_server_started_total", help: "Calls that began", type: "counter" }, () =>
+    register(registry, { name: "grpc_server_started_total", help: "Started calls", type: "counter" }, () =>
       all().map(({ labels, started }) => ({ labels, value: started })),
     );
-    register(registry, { name: "grpc_server_handled_total", help: "Calls that ended, by code", type: "counter" }, () =>
+    register(registry, { name: "grpc_server_handled_total", help: "Completed calls, by code", type: "counter" }, () =>
       all().flatMap(({ labels, handled }) =>
         [...handled].map(([grpc_code, value]) => ({ labels: { ...labels, grpc_code }, value })),
       ),
     );
-    register(registry, { name: "grpc_server_in_flight", help: "Calls that are under way", type: "gauge" }, () =>
+    register(registry, { name: "grpc_server_in_flight", help: "Calls in flight", type: "gauge" }, () =>
       all().map(({ labels, inFlight }) => ({ labels, value: inFlight })),
     );
     this.#seconds = new ArrayHistogram(
       {
         name: "grpc_server_handling_seconds",
-        help: "How long unary calls took",
+        help: "Duration of unary calls",
         labelNames: LABELS,
         buckets: CALL_BUCKETS,
       },
@@ -214,7 +210,7 @@ export class CallMetrics {
     );
   }
 
-  /** Counts the start of a call; `end` of the result counts its end. @param method undefined: it is no method of ours */
+  /** Counts the start of a call; `end` of the result counts its end. @param method undefined for unknown methods */
   begin(method: DescMethod | undefined, protocol: string): CallSeries {
     const series = this.#series.get(method)?.get(protocol) ?? this.add(method, protocol);
     series.started++;
@@ -222,7 +218,7 @@ export class CallMetrics {
     return series;
   }
 
-  /** Makes the counters for calls of a method over a protocol, which begin at zero. */
+  /** Creates the counters of a method and protocol. They start at zero. */
   add(method: DescMethod | undefined, protocol: string): CallSeries {
     const ofMethod = this.#series.get(method) ?? new Map<string, CallSeries>();
     const series = ofMethod.get(protocol) ?? new CallSeries(method, protocol, this.#seconds);
@@ -231,27 +227,27 @@ export class CallMetrics {
   }
 }
 
-/** The counters for calls of one method over one protocol. */
+/** The counters of one method and protocol. */
 export class CallSeries {
   readonly labels: Labels;
   started = 0;
   inFlight = 0;
-  /** The number of calls that ended, by code. */
+  /** The number of completed calls, by code. */
   readonly handled: Map<string, number>;
   readonly #observe: ((seconds: number) => void) | undefined;
 
   constructor(method: DescMethod | undefined, protocol: string, seconds: ArrayHistogram) {
-    // Callers must not be able to create series, so all methods that are not served are one.
+    // All unknown methods share one series, because callers must not be able to create series.
     const [type, service, name] = method
       ? [TYPES[method.methodKind], method.parent.typeName, method.name]
       : ["unary", "unknown", "unknown"];
     this.labels = { grpc_type: type, grpc_service: service, grpc_method: name, protocol };
     this.handled = new Map(method && CODES.map((code) => [code, 0]));
-    // Streams are not timed: they last as long as the client wants.
+    // Streams have no duration, because the client determines it.
     this.#observe = type === "unary" ? seconds.labels(type, service, name, protocol) : undefined;
   }
 
-  /** Counts the end of a call. @param code as gRPC names it, such as `OK` or `NotFound` */
+  /** Counts the end of a call. @param code the gRPC code, such as `OK` or `NotFound` */
   end(code: string, seconds: number): void {
     this.inFlight--;
     this.handled.set(code, (this.handled.get(code) ?? 0) + 1);
@@ -268,7 +264,7 @@ export interface HistogramOptions {
   readonly buckets: readonly number[];
 }
 
-/** The observations of one set of label values: how many in each bucket and above the last bound, and their sum. */
+/** The observations of one set of label values: the number in each bucket and above the last bound, and the sum. */
 interface Observations {
   readonly labels: Labels;
   readonly counts: number[];
@@ -276,8 +272,8 @@ interface Observations {
 }
 
 /**
- * A histogram for prom-client's registry that counts in arrays. The exposed text is that of prom-client's own
- * (https://prometheus.io/docs/concepts/metric_types/#histogram).
+ * A histogram that counts in arrays, for the registry of prom-client. Its text format is the same as that of a prom-client
+ * histogram (https://prometheus.io/docs/concepts/metric_types/#histogram).
  */
 export class ArrayHistogram {
   readonly #options: HistogramOptions;
@@ -289,10 +285,7 @@ export class ArrayHistogram {
     register(registry, { name, help, type: "histogram" }, () => this.#values());
   }
 
-  /**
-   * Makes the observe function of one set of label values, given in the order of the label names. Call it once for each
-   * set.
-   */
+  /** Returns the observe function of one set of label values, in the order of the label names. Call it once per set. */
   labels(...values: readonly string[]): (value: number) => void {
     const { labelNames, buckets } = this.#options;
     const labels = Object.fromEntries(labelNames.map((name, i) => [name, values[i] ?? ""]));

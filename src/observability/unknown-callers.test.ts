@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it("logs the first failure of each code, and once a minute the number of further ones", () => {
+it("logs the first failure of each code, and the number of further failures once per minute", () => {
   const warn = vi.fn();
   const callers = new UnknownCallers({ warn });
   expect(Array.from({ length: 1000 }, () => callers.count("unavailable")).filter(Boolean)).toEqual([true]);
@@ -25,7 +25,7 @@ it("logs the first failure of each code, and once a minute the number of further
   expect(warn.mock.calls.slice(2).map(([fields]) => fields)).toEqual([{ code: "unavailable", calls: 1 }]);
 });
 
-it("logs the first failure after a quiet minute", () => {
+it("logs the first failure after a minute without failures", () => {
   const warn = vi.fn();
   const callers = new UnknownCallers({ warn });
   expect(callers.count("unavailable")).toBe(true);

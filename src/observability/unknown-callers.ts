@@ -1,12 +1,12 @@
 import type { Logger } from "./log.ts";
 
-/** How often the log reports how many calls of unknown callers failed, in milliseconds. */
+/** How often the log reports the number of failed calls, in milliseconds. */
 const INTERVAL_MS = 60_000;
 
 /**
- * Limits the log lines about failed calls whose caller is not authenticated: anyone can make such calls, and while Redis is
- * away each of them fails. The first failure of each code gets a line of its own. Further failures are counted, and one
- * line a minute reports their number.
+ * Limits the log lines about failed calls of unauthenticated clients. Anyone can make such calls, and all of them fail while
+ * Redis does not answer. The first failure of each code has a line. Then one line per minute reports the number of further
+ * failures.
  */
 export class UnknownCallers {
   readonly #logger: Pick<Logger, "warn">;
@@ -21,8 +21,8 @@ export class UnknownCallers {
   /**
    * Counts a failure.
    *
-   * @param code the code of the error, as the log names it
-   * @returns whether the caller of this method logs it: true for the first failure of a code
+   * @param code the code of the error in the log
+   * @returns true if the caller must log the failure, because it is the first failure of its code
    */
   count(code: string): boolean {
     const counted = this.#counts.get(code);
@@ -31,14 +31,14 @@ export class UnknownCallers {
     return counted === undefined;
   }
 
-  /** Logs the failures that no line has reported yet. After a minute without failures, the next one is the first again. */
+  /** Logs the number of failures since the last line. After a minute without failures, the next failure has a line. */
   report(): void {
     for (const [code, calls] of this.#counts) {
       if (calls === 0) {
         this.#counts.delete(code);
         continue;
       }
-      this.#logger.warn({ code, calls }, "calls of unknown callers failed");
+      this.#logger.warn({ code, calls }, "calls of unauthenticated clients failed");
       this.#counts.set(code, 0);
     }
     if (this.#counts.size > 0) return;

@@ -173,11 +173,11 @@ export class Supervisor {
     const workers = [...this.#listening, ...this.#waiting];
     const texts = await Promise.all(workers.map((worker) => requestMetrics(worker, "own metrics", METRICS_TIMEOUT_MS)));
     // The metrics of a worker that has exited in the meantime are already counted.
-    const told = workers
+    const answered = workers
       .map((worker, i) => ({ worker, text: texts[i] }))
       .filter(({ worker }) => this.#workers.has(worker));
-    for (const { worker, text } of told) if (text !== undefined) this.#metrics.tell(worker, text);
-    if (told.every(({ text }) => text !== undefined)) return this.#metrics.expose();
+    for (const { worker, text } of answered) if (text !== undefined) this.#metrics.set(worker, text);
+    if (answered.every(({ text }) => text !== undefined)) return this.#metrics.expose();
     this.#log.logger.warn("the metrics of all workers could not be collected");
     return undefined;
   }

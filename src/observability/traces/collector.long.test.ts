@@ -38,7 +38,7 @@ async function newTricklingCollector(head: string) {
   return collector;
 }
 
-it("sends what has waited a second, and what waits at the end", async () => {
+it("sends spans after a second, and the remaining spans at the shutdown", async () => {
   const collector = await newCollector();
   const { endSpans, close, lost } = newSender(collector.url);
   endSpans(2);
@@ -49,7 +49,7 @@ it("sends what has waited a second, and what waits at the end", async () => {
   expect(lost).toEqual({});
 });
 
-it.each([429, 503])("sends again what a collector answers with %i, when it says", async (status) => {
+it.each([429, 503])("retries after status %i at the time in Retry-After", async (status) => {
   const collector = await newCollector((request) =>
     request === 1 ? { status, headers: { "retry-after": "1" } } : { status: 200 },
   );
@@ -61,7 +61,7 @@ it.each([429, 503])("sends again what a collector answers with %i, when it says"
   expect(lost).toEqual({});
 });
 
-it.each([429, 503])("drops what a collector answers with %i for too long", async (status) => {
+it.each([429, 503])("drops spans if the collector returns %i for too long", async (status) => {
   const collector = await newCollector(() => ({ status, headers: { "retry-after": "3600" } }));
   const { endSpans, close, lost, errors } = newSender(collector.url);
   endSpans(4);
@@ -71,7 +71,7 @@ it.each([429, 503])("drops what a collector answers with %i for too long", async
   await close();
 });
 
-it("keeps a bounded number of spans for a collector that does not answer, and ends in time", async () => {
+it("keeps a limited number of spans if the collector does not answer, and shuts down in time", async () => {
   const collector = await newCollector(() => new Promise(() => {}));
   const { endSpans, close, lost, errors } = newSender(collector.url);
   endSpans(10_000);
@@ -81,7 +81,7 @@ it("keeps a bounded number of spans for a collector that does not answer, and en
   expect(errors).toEqual([NOT_SENT]);
 });
 
-it("goes on when a collector comes back, and has told of what was lost meanwhile", async () => {
+it("continues when the collector is back, and has reported the lost spans", async () => {
   const port = await freePort();
   const { endSpans, close, lost, errors } = newSender(`http://127.0.0.1:${port}`);
   endSpans(10);
@@ -98,26 +98,23 @@ it.each([
   ["headers", "HTTP/1.1 200 OK\r\nx-trickles: "],
   ["body", "HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n"],
   ["headers of a refusal", "HTTP/1.1 503 Service Unavailable\r\nx-trickles: "],
-])(
-  "drops what a collector answers too slowly, byte by byte, in its %s, and goes on when it recovers",
-  async (_, head) => {
-    const trickling = await newTricklingCollector(head);
-    const { endSpans, close, lost, errors } = newSender(trickling.url);
-    // Two exports.
-    endSpans(1000);
-    await waitFor("all spans are dropped", () => lost["export"] === 1000);
-    expect(errors).toEqual(Array(2).fill(expect.stringMatching(/longer than 5 s/)));
-    await waitFor("their connections are closed", () => trickling.connections() === 0);
-    await trickling.close();
-    const collector = await newCollector(undefined, trickling.port);
-    endSpans(1);
-    await waitFor("the span comes", () => collector.spans().length === 1);
-    await close();
-    expect(lost).toEqual({ export: 1000 });
-  },
-);
+])("drops spans if the %s arrive byte by byte, and continues when the collector recovers", async (_, head) => {
+  const trickling = await newTricklingCollector(head);
+  const { endSpans, close, lost, errors } = newSender(trickling.url);
+  // Two exports.
+  endSpans(1000);
+  await waitFor("all spans are dropped", () => lost["export"] === 1000);
+  expect(errors).toEqual(Array(2).fill(expect.stringMatching(/longer than 5 s/)));
+  await waitFor("their connections are closed", () => trickling.connections() === 0);
+  await trickling.close();
+  const collector = await newCollector(undefined, trickling.port);
+  endSpans(1);
+  await waitFor("the span comes", () => collector.spans().length === 1);
+  await close();
+  expect(lost).toEqual({ export: 1000 });
+});
 
-it("ends in time, and closes its connections, while the answer of a collector trickles", async () => {
+it("shuts down in time and closes its connections while a response arrives byte by byte", async () => {
   const trickling = await newTricklingCollector("HTTP/1.1 200 OK\r\nx-trickles: ");
   const { endSpans, close, lost, errors } = newSender(trickling.url);
   endSpans(10);
@@ -127,7 +124,7 @@ it("ends in time, and closes its connections, while the answer of a collector tr
   await waitFor("its connection is closed", () => trickling.connections() === 0);
 });
 
-it("ends in time without a collector", async () => {
+it("shuts down in time without a collector", async () => {
   const { endSpans, close, lost, errors } = newSender(`http://127.0.0.1:${await freePort()}`);
   endSpans(10);
   await close();

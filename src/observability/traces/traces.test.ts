@@ -50,7 +50,7 @@ async function newTraces(
 }
 
 describe("the span of a call", () => {
-  it("continues the caller's trace, and has its round trips below it", async () => {
+  it("continues the trace of the caller, and is the parent of its round trips", async () => {
     const { collector, traces, lost } = await newTraces();
     const before = BigInt(Date.now()) * 1_000_000n;
     const call = traces.begin({ ...START, traceparent: SAMPLED, tracestate: "vendor=1" });
@@ -93,11 +93,11 @@ describe("the span of a call", () => {
     ["grpc-web", { "rpc.system": "grpc", "rpc.grpc.status_code": 5 }],
     ["connect", { "rpc.system": "connect_rpc", "rpc.connect_rpc.error_code": "not_found" }],
     ["rest", { "rpc.system": "rest", "rpc.connect_rpc.error_code": "not_found" }],
-  ])("names the failure as %s does", async (protocol, attributes) => {
+  ])("has the attributes of a failure over %s", async (protocol, attributes) => {
     const { collector, traces } = await newTraces();
     traces.begin({ ...START, protocol })?.end({ code: 5, codeName: "not_found" });
     await traces.close();
-    // The caller's fault is no error of the server.
+    // An error of the caller is not a server error.
     expect(collector.spans()).toMatchObject([{ attributes: { ...attributes, "error.type": "not_found" }, status: 0 }]);
   });
 
@@ -105,14 +105,14 @@ describe("the span of a call", () => {
     [4, "deadline_exceeded"],
     [13, "internal"],
     [14, "unavailable"],
-  ])("is an error when the server is at fault: code %i", async (code, codeName) => {
+  ])("has the status error for a server error: code %i", async (code, codeName) => {
     const { collector, traces } = await newTraces();
     traces.begin(START)?.end({ code, codeName });
     await traces.close();
     expect(collector.spans()).toMatchObject([{ attributes: { "rpc.grpc.status_code": code }, status: 2 }]);
   });
 
-  it("has a few of many round trips, and says how many there were", async () => {
+  it("has spans for only some of many round trips, and their number as an attribute", async () => {
     const { collector, traces } = await newTraces();
     const call = traces.begin(START);
     for (let i = 0; i < 500; i++) call?.roundTrip({ operation: "import", seconds: 0, failed: false });
@@ -132,7 +132,7 @@ describe("a traceparent", () => {
       SAMPLED.toUpperCase(),
       `${SAMPLED}, ${SAMPLED}`,
     ],
-  ])("that is malformed is ignored: %j", async (traceparent) => {
+  ])("is ignored if it is malformed: %j", async (traceparent) => {
     const { collector, traces } = await newTraces();
     traces.begin({ ...START, traceparent, tracestate: "vendor=1" })?.end(undefined);
     await traces.close();
@@ -147,26 +147,26 @@ describe("a traceparent", () => {
     ["always_on", [true, true, true]],
     ["always_off", [false, false, false]],
     ["traceidratio", [false, false, false]],
-  ] as const)("counts as the sampler says: %s", async (sampler, expected) => {
+  ] as const)("is handled by the sampler %s", async (sampler, expected) => {
     const { traces } = await newTraces({ OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: "0" });
     const isSampled = (traceparent: string | null) => traces.begin({ ...START, traceparent }) !== undefined;
     expect([null, SAMPLED, UNSAMPLED].map(isSampled)).toEqual(expected);
     await traces.close();
   });
 
-  it("makes nobody trace without limit, and strangers leave room for others", async () => {
+  it("cannot exceed the span rate, and unauthenticated clients have a lower rate", async () => {
     const { traces, lost } = await newTraces();
     const sampled = (start: CallStart, calls: number) =>
       Array.from({ length: calls }, () => traces.begin({ ...start, traceparent: SAMPLED })).filter(Boolean).length;
     const started = performance.now();
-    const strangers = sampled({ ...START, apiTokenId: undefined, environment: undefined }, 5000);
+    const unauthenticated = sampled({ ...START, apiTokenId: undefined, environment: undefined }, 5000);
     const callers = sampled(START, 5000);
     const seconds = (performance.now() - started) / 1000;
-    expect(strangers).toBeGreaterThanOrEqual(10);
-    expect(strangers).toBeLessThanOrEqual(10 + 10 * seconds + 1);
+    expect(unauthenticated).toBeGreaterThanOrEqual(10);
+    expect(unauthenticated).toBeLessThanOrEqual(10 + 10 * seconds + 1);
     expect(callers).toBeGreaterThanOrEqual(1000);
     expect(callers).toBeLessThanOrEqual(1000 + 1000 * seconds + 1);
-    expect(lost).toEqual({ rate: 10_000 - strangers - callers });
+    expect(lost).toEqual({ rate: 10_000 - unauthenticated - callers });
     await traces.close();
   });
 });
@@ -210,7 +210,7 @@ it("adds the round trips of a call to its own trace, and none after its end", as
 });
 
 describe("a collector", () => {
-  it("that refuses costs the spans that it was sent, and is told of", async () => {
+  it("that returns an error loses the spans of the request, which are reported", async () => {
     const { traces, lost, errors } = await newTraces({}, () => ({ status: 401 }));
     for (let i = 0; i < 3; i++) traces.begin(START)?.end(undefined);
     await traces.close();
@@ -218,7 +218,7 @@ describe("a collector", () => {
     expect(errors).toEqual(["Unauthorized"]);
   });
 
-  it("gets nothing once the traces are closed", async () => {
+  it("receives nothing after the traces are closed", async () => {
     const { collector, traces, lost } = await newTraces();
     const call = traces.begin(START);
     await traces.close();

@@ -26,34 +26,34 @@ const UNAUTHENTICATED_PER_SECOND = 10;
 /** The maximum number of round trips of one call that get a span. An import makes thousands of round trips. */
 const MAX_ROUND_TRIPS = 64;
 
-/** The known facts of a call when it begins. None of them may be secret. */
+/** The start of a call. No field may be secret. */
 export interface CallStart {
   /** The full name of the service, such as `usergroup.v1.UserGroupService`. */
   readonly service: string;
   readonly method: string;
   readonly protocol: string;
-  /** The id of the caller's API token; undefined when it is not known. */
+  /** The id of the API token; undefined if the caller is not authenticated. */
   readonly apiTokenId: string | undefined;
-  /** The caller's environment, such as `acme/Customer`; undefined when it is bound to none. */
+  /** The environment of the API token, such as `acme/Customer`; undefined if it has none. */
   readonly environment: string | undefined;
-  /** When it began, in milliseconds since 1970. Default: now. */
+  /** The start time, in milliseconds since 1970. Default: now. */
   readonly started?: number | undefined;
-  /** The caller's own trace context (https://www.w3.org/TR/trace-context/). Malformed ones are ignored. */
+  /** The trace context of the caller (https://www.w3.org/TR/trace-context/). A malformed context is ignored. */
   readonly traceparent: string | null;
   readonly tracestate: string | null;
 }
 
-/** How a call failed. */
+/** The failure of a call. */
 export interface CallFailure {
-  /** The number of its code in gRPC. */
+  /** The number of the gRPC code. */
   readonly code: number;
-  /** The name of the code in Connect, such as `not_found`. */
+  /** The name of the Connect code, such as `not_found`. */
   readonly codeName: string;
 }
 
 /** A completed round trip to Redis. */
 interface TracedRoundTrip {
-  /** What it is for, as the metrics name it. */
+  /** The name of the operation in metrics. */
   readonly operation: string;
   readonly seconds: number;
   readonly failed: boolean;
@@ -85,7 +85,7 @@ class SpanRate {
   }
 }
 
-/** The call whose code runs. A call that is not sampled has none. */
+/** The sampled call whose code is running. */
 const currentCall = new AsyncLocalStorage<CallTrace>();
 
 /** The options of `Traces`. */
@@ -134,12 +134,12 @@ export class Traces {
     this.#collector.useTls(tls);
   }
 
-  /** The call whose code runs; undefined if it is not sampled. */
+  /** The call whose code is running; undefined if it is not sampled. */
   get current(): CallTrace | undefined {
     return currentCall.getStore();
   }
 
-  /** Begins the span of a call; undefined when it is not sampled. */
+  /** Begins the span of a call; undefined if the call is not sampled. */
   begin(start: CallStart): CallTrace | undefined {
     const { service, method, protocol, environment, apiTokenId, traceparent, started = Date.now() } = start;
     const parent = traceparent === null ? ROOT_CONTEXT : PROPAGATOR.extract(ROOT_CONTEXT, start, HEADERS);
@@ -165,7 +165,7 @@ export class Traces {
   }
 }
 
-/** The trace of a call that is sampled. */
+/** The trace of a sampled call. */
 export class CallTrace {
   /** 32 hexadecimal digits. */
   readonly traceId: string;
@@ -173,13 +173,13 @@ export class CallTrace {
   readonly spanId: string;
   readonly #span: Span;
   readonly #tracer: Tracer;
-  /** Whether the rate allows another span. Counts it. */
+  /** Counts a span. Returns false if it exceeds the rate. */
   readonly #mayAdd: () => boolean;
   readonly #isGrpc: boolean;
   readonly #context: Context;
   /**
-   * What to add to `performance.now()` for milliseconds since 1970. It is fixed, so that the times of one call agree to
-   * the microsecond.
+   * The difference between `performance.now()` and milliseconds since 1970. It is constant, so all times of one call are
+   * consistent.
    */
   readonly #clockOffset = Date.now() - performance.now();
   #roundTrips = 0;
@@ -200,7 +200,7 @@ export class CallTrace {
     this.#context = trace.setSpan(ROOT_CONTEXT, span);
   }
 
-  /** Runs a function as the code of this call: `Traces.current` returns this call in it and in what it awaits. */
+  /** Runs a function as the code of this call. In it, `Traces.current` returns this call. */
   run<T>(code: () => T): T {
     return currentCall.run(this, code);
   }
@@ -217,7 +217,7 @@ export class CallTrace {
     span.end(end);
   };
 
-  /** Ends the span. @param failure undefined: the call succeeded */
+  /** Ends the span. @param failure undefined if the call succeeded */
   end(failure: CallFailure | undefined): void {
     const span = this.#span;
     if (this.#isGrpc) span.setAttribute("rpc.grpc.status_code", failure?.code ?? 0);
@@ -237,13 +237,13 @@ const SERVICE = "user-group-service";
 
 const PROPAGATOR = new W3CTraceContextPropagator();
 
-/** Reads `traceparent` and `tracestate` of a call's start. */
+/** Reads `traceparent` and `tracestate`. */
 const HEADERS: TextMapGetter<CallStart> = {
   keys: () => ["traceparent", "tracestate"],
   get: (start, name) => (name === "traceparent" ? start.traceparent : start.tracestate) ?? undefined,
 };
 
-/** `rpc.system` of the protocols. The REST interface is a form of the same RPCs. */
+/** `rpc.system` of each protocol. REST paths call the same RPCs. */
 const SYSTEMS: { readonly [protocol: string]: string } = {
   grpc: "grpc",
   "grpc-web": "grpc",
@@ -253,5 +253,5 @@ const SYSTEMS: { readonly [protocol: string]: string } = {
 
 const API_TOKEN_ID = "ugs.api_token_id";
 
-/** The codes that are a fault of a server, by the conventions: Unknown, DeadlineExceeded, Unimplemented, Internal, Unavailable, DataLoss. */
+/** Codes of server errors by the OpenTelemetry conventions: Unknown, DeadlineExceeded, Unimplemented, Internal, Unavailable, DataLoss. */
 const SERVER_FAULTS: ReadonlySet<number> = new Set([2, 4, 12, 13, 14, 15]);
