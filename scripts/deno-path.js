@@ -1,5 +1,5 @@
-// Writes the path of Deno itself: what the npm package `deno` puts on the PATH may be a script, which passes no
-// signals on. Without the package, as after `npm ci --omit=dev`, it is the `deno` of the PATH.
+// Prints the path of the Deno executable. The npm package `deno` may put a script on the PATH, which forwards no
+// signals. Without that package, as after `npm ci --omit=dev`, it prints the `deno` of the PATH.
 import { createRequire } from "node:module";
 
 const require = createRequire(import.meta.url);

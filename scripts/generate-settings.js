@@ -1,5 +1,5 @@
-// Writes the README's table of settings and the variables that Deno may read, of the table in src/config/settings.ts. Node 20
-// does not run TypeScript, so that is bundled first.
+// Writes the README's table of settings, and the variables that Deno may read, from the table in
+// src/config/settings.ts. Node 20 does not run TypeScript, so this script bundles that file first.
 import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -30,7 +30,7 @@ const names = Object.keys(SETTINGS).map((name) => `          "${name}"`);
 await rewrite("deno.json", /(?<="env": \{\s*"allow": \[\n)[^\]]*?(?=\n *\])/, names.join(",\n"));
 
 /**
- * Replaces a place of a file.
+ * Replaces a section of a file.
  *
  * @param {string} name
  * @param {RegExp} place
@@ -39,7 +39,7 @@ await rewrite("deno.json", /(?<="env": \{\s*"allow": \[\n)[^\]]*?(?=\n *\])/, na
 async function rewrite(name, place, text) {
   const path = `${root}/${name}`;
   const before = await readFile(path, "utf8");
-  if (!place.test(before)) throw new Error(`${name} has no place for the settings any more: ${place}`);
+  if (!place.test(before)) throw new Error(`${name} has no section for the settings: ${place}`);
   const after = before.replace(place, () => text);
   if (after !== before) await writeFile(path, after);
 }

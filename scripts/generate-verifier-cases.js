@@ -70,9 +70,9 @@ const refused = (refusal, name, session, options = {}) => cases.push({ name, ses
 const good = withClaims({});
 const [head, payload, signature] = good.split(".");
 
-taken("one with the claims that all have", good);
+taken("the required claims alone", good);
 taken(
-  "one with all claims",
+  "all claims",
   withClaims({
     vid: "bob",
     origin: "https://app.example.com",
@@ -80,19 +80,19 @@ taken(
     ext: { theme: [null, true, { a: "b" }] },
   }),
 );
-taken("texts beyond ASCII", withClaims({ sub: "ä 日本 😀", vid: "\ufffd", ext: { "\u2028": "😀" } }));
-taken("texts with escapes", withClaim("vid", String.raw`"\u0061\ud83d\ude00\\ud800\/"`));
+taken("text beyond ASCII", withClaims({ sub: "ä 日本 😀", vid: "\ufffd", ext: { "\u2028": "😀" } }));
+taken("text with escapes", withClaim("vid", String.raw`"\u0061\ud83d\ude00\\ud800\/"`));
 taken("empty objects", withClaims({ properties: {}, ext: {} }));
 taken("32 levels of objects", withClaim("ext", `${'{"a":'.repeat(32)}0${"}".repeat(32)}`));
-taken("the largest whole number", withClaims({ tid: 2 ** 53 - 1 }));
-taken("a whole number that is written with a fraction", withClaim("exp", `${NOW + 600}.0`));
-taken("a whole number that is written with an exponent", withClaim("tid", "70e-1"));
-taken("a claim that is not known", withClaims({ later: { a: [1] } }));
-taken("one that lasts an hour", withClaims({ exp: NOW + 3600 }));
-taken("one that ends in a second", good, { at: NOW + 599 });
-taken("one of a clock that is four seconds ahead", good, { at: NOW - 4 });
+taken("the largest safe integer", withClaims({ tid: 2 ** 53 - 1 }));
+taken("an integer written with a fraction", withClaim("exp", `${NOW + 600}.0`));
+taken("an integer written with an exponent", withClaim("tid", "70e-1"));
+taken("an unknown claim", withClaims({ later: { a: [1] } }));
+taken("a session of one hour", withClaims({ exp: NOW + 3600 }));
+taken("a session that expires in a second", good, { at: NOW + 599 });
+taken("a session created by a clock that is four seconds ahead", good, { at: NOW - 4 });
 taken(
-  "one by another key that is published",
+  "a session signed with another published key",
   signed(base64url(JSON.stringify({ ...HEADER, kid: OTHER_KID })), payload, keys[OTHER_KID].key),
 );
 {
@@ -101,56 +101,60 @@ taken(
   const bytes = Buffer.from(signature, "base64url");
   const s = order - BigInt(`0x${bytes.subarray(32).toString("hex")}`);
   const other = Buffer.concat([bytes.subarray(0, 32), Buffer.from(s.toString(16).padStart(64, "0"), "hex")]);
-  taken("the other signature that ECDSA accepts", `${head}.${payload}.${other.toString("base64url")}`);
+  taken("the equivalent signature with high s", `${head}.${payload}.${other.toString("base64url")}`);
 }
 
-refused("expired", "one that has ended", good, { at: NOW + 606 });
-refused("expired", "one that ended long ago", withClaims({ iat: 0, exp: 600 }));
-refused("too-early", "one of the future", good, { at: NOW - 6 });
-refused("wrong-issuer", "one of another environment", withClaims({ iss: "https://groups.example.com/e/acme/Testing" }));
-refused("wrong-issuer", "an issuer with a slash more", withClaims({ iss: `${ISSUER}/` }));
-refused("wrong-issuer", "an issuer in other letters", withClaims({ iss: ISSUER.replace("acme", "Acme") }));
+refused("expired", "an expired session", good, { at: NOW + 606 });
+refused("expired", "a session that expired long ago", withClaims({ iat: 0, exp: 600 }));
+refused("too-early", "a session created in the future", good, { at: NOW - 6 });
+refused(
+  "wrong-issuer",
+  "a session of another environment",
+  withClaims({ iss: "https://groups.example.com/e/acme/Testing" }),
+);
+refused("wrong-issuer", "an issuer with an extra slash", withClaims({ iss: `${ISSUER}/` }));
+refused("wrong-issuer", "an issuer in another case", withClaims({ iss: ISSUER.replace("acme", "Acme") }));
 refused("wrong-audience", "another audience", withClaims({ aud: "reports" }));
-refused("wrong-audience", "an audience that begins with the right one", withClaims({ aud: `${AUDIENCE}2` }));
+refused("wrong-audience", "an audience that starts with the expected one", withClaims({ aud: `${AUDIENCE}2` }));
 refused("wrong-audience", "no audience", withClaims({ aud: "" }));
 refused("unknown-key", "a key that is not published", withHeaders({ kid: "a-third-key-of-the-tes" }));
-refused("unknown-key", "a published key of another kind", withHeaders({ kid: RSA_KID }));
+refused("unknown-key", "a published key of another type", withHeaders({ kid: RSA_KID }));
 refused(
   "wrong-signature",
-  "another key than its header names",
+  "a signature by another key than the header names",
   signed(head, base64url(JSON.stringify({ ...CLAIMS, jti: "j2" })), keys[OTHER_KID].key),
 );
 refused(
   "wrong-signature",
-  "a claim that was changed",
+  "a modified claim",
   `${head}.${base64url(JSON.stringify({ ...CLAIMS, sub: "other" }))}.${signature}`,
 );
 refused("wrong-signature", "a signature of zeros", `${head}.${payload}.${"A".repeat(86)}`);
 {
   const bytes = Buffer.from(signature, "base64url");
   const swapped = Buffer.concat([bytes.subarray(32), bytes.subarray(0, 32)]).toString("base64url");
-  refused("wrong-signature", "a signature whose halves are swapped", `${head}.${payload}.${swapped}`);
+  refused("wrong-signature", "a signature with swapped halves", `${head}.${payload}.${swapped}`);
 }
 
 const malformed = (name, session) => refused("malformed", name, session);
 malformed("nothing", "");
 malformed("a user group token", "ugt_0000000000000000000000000000000000000000");
-malformed("three letters with dots", "a.b.c");
+malformed("three letters separated by dots", "a.b.c");
 malformed("letters beyond ASCII", "é.é.é");
 malformed("two parts", `${head}.${payload}`);
 malformed("four parts", `${good}.${signature}`);
-malformed("a dot at its end", `${good}.`);
+malformed("a dot at the end", `${good}.`);
 malformed("an empty signature", `${head}.${payload}.`);
-malformed("a signature that is cut", good.slice(0, -1));
-malformed("a signature that is longer", `${good}A`);
-malformed("a line break at its end", `${good}\n`);
-malformed("white space at its end", `${good} `);
-malformed("white space before it", ` ${good}`);
-malformed("white space in its signature", `${head}.${payload}.${signature.slice(0, 43)}\n${signature.slice(43)}`);
-malformed("padding of its signature", `${good}==`);
-malformed("spare bits of its signature", good.slice(0, -1) + { A: "B", Q: "R", g: "h", w: "x" }[good.at(-1)]);
+malformed("a truncated signature", good.slice(0, -1));
+malformed("a signature that is too long", `${good}A`);
+malformed("a line break at the end", `${good}\n`);
+malformed("white space at the end", `${good} `);
+malformed("white space at the start", ` ${good}`);
+malformed("white space in the signature", `${head}.${payload}.${signature.slice(0, 43)}\n${signature.slice(43)}`);
+malformed("padding after the signature", `${good}==`);
+malformed("spare bits in the signature", good.slice(0, -1) + { A: "B", Q: "R", g: "h", w: "x" }[good.at(-1)]);
 malformed(
-  "a character that Python takes for a letter",
+  "a character that Python treats as a letter",
   `${head}.${payload}.${signature.slice(0, -2)}ª${signature.slice(-1)}`,
 );
 {
@@ -161,24 +165,24 @@ malformed(
     spare(JSON.stringify({ ...CLAIMS, jti: "j12" })) ??
     JSON.stringify({ ...CLAIMS, jti: "j123" });
   const part = base64url(long);
-  malformed("padding of its claims", signed(head, `${part}==`));
+  malformed("padding after the claims", signed(head, `${part}==`));
   malformed(
-    "spare bits of its claims",
+    "spare bits in the claims",
     signed(head, part.slice(0, -1) + String.fromCharCode(part.charCodeAt(part.length - 1) + 1)),
   );
   const other = base64url(JSON.stringify({ ...CLAIMS, sub: "~~~???>>>" }));
-  malformed("the alphabet of base64", signed(head, other.replaceAll("-", "+").replaceAll("_", "/")));
-  malformed("a line break in its claims", signed(head, `${payload.slice(0, 40)}\n${payload.slice(40)}`));
+  malformed("the base64 alphabet instead of base64url", signed(head, other.replaceAll("-", "+").replaceAll("_", "/")));
+  malformed("a line break in the claims", signed(head, `${payload.slice(0, 40)}\n${payload.slice(40)}`));
   const text = JSON.stringify(HEADER);
   const kid = KID.slice(0, KID.length - (text.length % 3 === 0 ? 2 : text.length % 3 === 2 ? 1 : 0));
   const header = base64url(JSON.stringify({ ...HEADER, kid }));
-  malformed("padding of its header", signed(`${header}==`, payload));
+  malformed("padding after the header", signed(`${header}==`, payload));
   malformed(
-    "spare bits of its header",
+    "spare bits in the header",
     signed(header.slice(0, -1) + String.fromCharCode(header.charCodeAt(header.length - 1) + 1), payload),
   );
 }
-malformed("one that is longer than any", withClaims({ ext: { text: "x".repeat(6000) } }));
+malformed("a session that is too long", withClaims({ ext: { text: "x".repeat(6000) } }));
 
 for (const alg of ["none", "HS256", "RS256", "ES384", "es256", "", null, ["ES256"]])
   malformed(`alg ${JSON.stringify(alg)}`, withHeaders({ alg }));
@@ -199,36 +203,36 @@ for (const [name, value] of Object.entries({
 }))
   malformed(`a header with ${name}`, withHeaders({ [name]: value }));
 malformed("a header with crit and b64", withHeaders({ crit: ["b64"], b64: false }));
-malformed("a header with a member twice", withHeader(`{"alg":"none",${JSON.stringify(HEADER).slice(1)}`));
-malformed("a header in other letters", withHeader(JSON.stringify(HEADER).replace('"alg"', '"ALG"')));
-malformed("a header with kid in other letters too", withHeader(JSON.stringify({ ...HEADER, KID: OTHER_KID })));
+malformed("a header with a duplicate member", withHeader(`{"alg":"none",${JSON.stringify(HEADER).slice(1)}`));
+malformed("a header with names in another case", withHeader(JSON.stringify(HEADER).replace('"alg"', '"ALG"')));
+malformed("a header with a second kid in another case", withHeader(JSON.stringify({ ...HEADER, KID: OTHER_KID })));
 for (const text of ["[]", '"ES256"', "null", "{}", "{", "\ufeff{}"])
   malformed(`the header ${JSON.stringify(text)}`, withHeader(text));
-malformed("a byte order mark before its header", withHeader(`\ufeff${JSON.stringify(HEADER)}`));
-malformed("a header that is longer than any", withHeader(JSON.stringify(HEADER) + " ".repeat(200)));
+malformed("a byte order mark before the header", withHeader(`\ufeff${JSON.stringify(HEADER)}`));
+malformed("a header that is too long", withHeader(JSON.stringify(HEADER) + " ".repeat(200)));
 
 for (const text of ["[]", '"acme"', "null", "{}", "{", "not JSON"])
   malformed(`the claims ${JSON.stringify(text)}`, withPayload(text));
-malformed("a byte order mark before its claims", withPayload(`\ufeff${JSON.stringify(CLAIMS)}`));
-malformed("something behind its claims", withPayload(`${JSON.stringify(CLAIMS)}{}`));
+malformed("a byte order mark before the claims", withPayload(`\ufeff${JSON.stringify(CLAIMS)}`));
+malformed("text after the claims", withPayload(`${JSON.stringify(CLAIMS)}{}`));
 malformed(
   "claims that are not UTF-8",
   withPayload(Buffer.from(JSON.stringify({ ...CLAIMS, vid: "\u00ff" }), "latin1")),
 );
 malformed("a claim twice", withPayload(`{"sub":"other",${JSON.stringify(CLAIMS).slice(1)}`));
 malformed(
-  "a claim twice, once with escapes",
+  "a duplicate claim, once with escapes",
   withPayload(String.raw`{"s\u0075b":"other",` + JSON.stringify(CLAIMS).slice(1)),
 );
-malformed("a member of a claim twice", withClaim("ext", '{"a":[{"b":1,"b":1}]}'));
+malformed("a duplicate member in a claim", withClaim("ext", '{"a":[{"b":1,"b":1}]}'));
 for (const name of ["iss", "aud", "sub", "tid", "gen", "jti", "iat", "exp"]) {
   malformed(`no ${name}`, withClaims({ [name]: undefined }));
-  malformed(`${name} in other letters`, withClaims({ [name]: undefined, [name.toUpperCase()]: CLAIMS[name] }));
+  malformed(`${name} in another case`, withClaims({ [name]: undefined, [name.toUpperCase()]: CLAIMS[name] }));
   malformed(`${name} as a list`, withClaims({ [name]: [CLAIMS[name]] }));
 }
 for (const name of ["iss", "aud", "sub", "jti", "vid", "origin"]) {
   for (const value of [null, 1, true, {}]) malformed(`${name} ${JSON.stringify(value)}`, withClaims({ [name]: value }));
-  malformed(`${name} with half a character`, withClaim(name, String.raw`"\ud800"`));
+  malformed(`${name} with an unpaired surrogate`, withClaim(name, String.raw`"\ud800"`));
 }
 for (const name of ["tid", "gen", "iat", "exp"]) {
   for (const value of [null, true, String(CLAIMS[name]), {}, CLAIMS[name] + 0.5])
@@ -239,16 +243,16 @@ for (const name of ["tid", "gen", "iat", "exp"]) {
 for (const name of ["properties", "ext"]) {
   for (const value of [null, [], [1], "text", 1, true])
     malformed(`${name} ${JSON.stringify(value)}`, withClaims({ [name]: value }));
-  malformed(`${name} with a number that no answer can carry`, withClaim(name, '{"a":[1e999]}'));
-  malformed(`${name} with a whole number that no answer can carry`, withClaim(name, `{"a":1${"0".repeat(400)}}`));
-  malformed(`${name} with half a character`, withClaim(name, String.raw`{"a":"\udc00"}`));
-  malformed(`${name} with a name of half a character`, withClaim(name, String.raw`{"\ud800\u0041":1}`));
+  malformed(`${name} with a number out of range`, withClaim(name, '{"a":[1e999]}'));
+  malformed(`${name} with an integer out of range`, withClaim(name, `{"a":1${"0".repeat(400)}}`));
+  malformed(`${name} with an unpaired surrogate`, withClaim(name, String.raw`{"a":"\udc00"}`));
+  malformed(`${name} with an unpaired surrogate in a member name`, withClaim(name, String.raw`{"\ud800\u0041":1}`));
   for (const depth of [33, 900])
-    malformed(`${name} of ${depth} levels`, withClaim(name, `${'{"":'.repeat(depth)}0${"}".repeat(depth)}`));
+    malformed(`${name} with ${depth} levels`, withClaim(name, `${'{"":'.repeat(depth)}0${"}".repeat(depth)}`));
 }
-malformed("lists of 2000 levels", withClaim("later", "[".repeat(2000) + "]".repeat(2000)));
-malformed("one that lasts longer than an hour", withClaims({ exp: NOW + 3601 }));
-malformed("one that was made an hour before", withClaims({ iat: NOW - 3001 }));
+malformed("lists with 2000 levels", withClaim("later", "[".repeat(2000) + "]".repeat(2000)));
+malformed("a session longer than an hour", withClaims({ exp: NOW + 3601 }));
+malformed("a session created an hour earlier", withClaims({ iat: NOW - 3001 }));
 for (const nbf of [NOW + 60, NOW - 60, "now", null]) malformed(`nbf ${JSON.stringify(nbf)}`, withClaims({ nbf }));
 
 const names = cases.map(({ name }) => name);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes the module path in packages/client-go/go.mod wherever the client and its example name the module.
-# A release sets the path in that go.mod, and runs `npm run generate:clients`, which runs this and generates the code.
+# Copies the module path of packages/client-go/go.mod to every place in the client and its example that names the
+# module. A release sets the path in that go.mod, then runs `npm run generate:clients`, which runs this script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

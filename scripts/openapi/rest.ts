@@ -11,7 +11,7 @@ type FieldSchema = (message: string, field: string) => JsonSchema;
 function fieldSchemas({ schemas }: Pick<Components, "schemas">, registry: Registry): FieldSchema {
   return (message, name) => {
     const field = registry.getMessage(message)?.fields.find((each: DescField) => each.name === name);
-    if (!field) throw new Error(`scripts/openapi/rest.ts describes ${message}.${name}, which does not exist any more`);
+    if (!field) throw new Error(`scripts/openapi/rest.ts describes ${message}.${name}, which does not exist`);
     return schemas.field(field);
   };
 }
@@ -121,7 +121,7 @@ export function restSchemas(components: Components, registry: Registry): { reado
         session: { type: "string", description: "The session, a signed JWT. The service cannot show it again." },
         id: { type: "string", description: "Its claim `jti`." },
         expire_time: { type: "string", format: "date-time" },
-        refresh_time: { type: "string", format: "date-time", description: "When to make the next one." },
+        refresh_time: { type: "string", format: "date-time", description: "When to create the next session." },
       },
     },
     RestGotGroup: answer(
