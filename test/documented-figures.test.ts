@@ -20,7 +20,7 @@ import {
   MAX_HTTP2_STREAMS,
   MAX_PIPELINED,
   RESPONSE_BYTES,
-  UNANSWERED_LOOKS,
+  UNANSWERED_CHECKS,
 } from "../packages/transport/src/limits.ts";
 import { REFUSAL_STATUS } from "../packages/transport/src/protocol/refusals.ts";
 import { MAX_KEYS } from "../src/auth/rate-limiter.ts";
@@ -120,7 +120,7 @@ describe("the documented limits equal those of the code", () => {
       [headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],
       [MAX_HTTP2_STREAMS],
       // The second check at the latest sends a ping.
-      [idleTimeoutMs, (UNANSWERED_LOOKS + 2) * deadSessionCheckMs],
+      [idleTimeoutMs, (UNANSWERED_CHECKS + 2) * deadSessionCheckMs],
       [arrivalTimeoutMs, MAX_MESSAGE_BYTES, openArrivalTimeoutMs, MAX_OPEN_MESSAGE_BYTES, late, tooLong],
       [BODY_BYTES, REFUSAL_STATUS["too-many-bodies"]],
       [MAX_PIPELINED],

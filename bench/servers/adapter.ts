@@ -4,8 +4,9 @@ import { createServer as createHttp2Server } from "node:http2";
 import type { AddressInfo } from "node:net";
 import type { Interceptor } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { type HeaderRecord, recordOf } from "@user-group-service/transport";
 import { loadConfig } from "../../src/config/config.ts";
-import { callValues } from "../../src/rpc/observed-call.ts";
+import { CallContext } from "../../src/rpc/call-context.ts";
 import { open } from "../../src/server/run.ts";
 
 /**
@@ -18,13 +19,19 @@ await opened.start();
 const { authorize, interceptors = [], ...service } = app.service;
 /** Authorizes by the headers, like the transport. */
 const authorized: Interceptor = (next) => async (req) => {
-  await authorize?.({ ...req, protocolName: "connect", arrived: Date.now(), peerAddress: () => "" });
+  await authorize?.({
+    ...req,
+    headers: recordOf(req.header),
+    protocolName: "connect",
+    arrived: Date.now(),
+    peerAddress: () => "",
+  });
   return next(req);
 };
 const adapter = connectNodeAdapter({
   ...service,
   interceptors: [authorized, ...interceptors],
-  contextValues: () => callValues("connect"),
+  contextValues: ({ headers }) => new CallContext({ protocolName: "connect", headers: headers as HeaderRecord }),
 });
 const http1 = createServer(adapter as never);
 const http2 = createHttp2Server(adapter as never);

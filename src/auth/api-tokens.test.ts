@@ -32,20 +32,20 @@ function open(cacheMs = CACHE_MS) {
   /** What a call with the token gets, when the read that it begins, if any, is answered so. */
   const call = async (digest: string, found?: ValidApiToken) => {
     const before = reads.length;
-    const known = issued.cached(digest) ?? issued.look(keyOf(digest));
+    const known = issued.cached(digest) ?? issued.find(keyOf(digest));
     for (const read of reads.slice(before)) read.answer(found);
     return known;
   };
   return { issued, reads, note, call };
 }
 
-describe("issued tokens", () => {
+describe("IssuedTokens", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
   afterEach(() => void vi.useRealTimers());
 
-  it("are believed for so long after they were asked for, and no longer", async () => {
+  it("caches a token for cacheMs after it was read", async () => {
     const { issued, reads, call } = open();
-    const first = issued.look(keyOf("d"));
+    const first = issued.find(keyOf("d"));
     vi.advanceTimersByTime(1000);
     reads[0]?.answer(valid());
     expect(await first).toMatchObject({ id: "a", role: "manage", environment: ENVIRONMENT });
@@ -57,7 +57,7 @@ describe("issued tokens", () => {
     expect(reads).toHaveLength(2);
   });
 
-  it("are believed no longer than they last", async () => {
+  it("does not cache a token beyond its expiry", async () => {
     const { issued, call } = open();
     await call("d", valid({ expiresInMs: 700 }));
     vi.advanceTimersByTime(699);
@@ -66,29 +66,29 @@ describe("issued tokens", () => {
     expect(issued.cached("d")).toBeUndefined();
   });
 
-  it("share one read among calls at the same time, whatever its end", async () => {
+  it("shares one read among concurrent calls, also if it fails", async () => {
     const { issued, reads } = open();
-    const calls = [issued.look(keyOf("d")), issued.look(keyOf("d")), issued.look(keyOf("other"))];
+    const calls = [issued.find(keyOf("d")), issued.find(keyOf("d")), issued.find(keyOf("other"))];
     expect(reads.map(({ digest }) => digest)).toEqual(["d", "other"]);
     reads[0]?.fail(new Error("away"));
     reads[1]?.answer(valid());
     const [one, two, other] = await Promise.allSettled(calls);
     expect([one?.status, two?.status, other?.status]).toEqual(["rejected", "rejected", "fulfilled"]);
-    issued.look(keyOf("d"));
+    issued.find(keyOf("d"));
     expect(reads).toHaveLength(3);
   });
 
-  it("are read again when what was read is over and the store fails", async () => {
+  it("rejects when the cache has expired and the store fails", async () => {
     const { issued, reads, call } = open();
     await call("d", valid());
     vi.advanceTimersByTime(CACHE_MS);
-    const failing = issued.look(keyOf("d"));
+    const failing = issued.find(keyOf("d"));
     reads[1]?.fail(new Error("away"));
     await expect(failing).rejects.toThrow("away");
     expect(issued.cached("d")).toBeUndefined();
   });
 
-  it("that are unknown are not asked for again so soon, and push no known one out", async () => {
+  it("caches unknown tokens without evicting known ones", async () => {
     const { issued, reads, call } = open();
     await call("known", valid());
     for (let i = 0; i < 10_001; i++) await call(`guess${i}`, undefined);
@@ -104,14 +104,14 @@ describe("issued tokens", () => {
     expect(reads).toHaveLength(length + 2);
   });
 
-  it("that are known are no more than a bound", async () => {
+  it("caches a limited number of known tokens", async () => {
     const { issued, call } = open();
     for (let i = 0; i < 10_001; i++) await call(`known${i}`, valid());
     expect(issued.cached("known0")).toBeUndefined();
     expect(issued.cached("known1")).toBeDefined();
   });
 
-  it.each(["revoked", "missed", "deleted"] as const)("are forgotten when told that they are %s", async (how) => {
+  it.each(["revoked", "missed", "deleted"] as const)("forgets tokens when the feed reports: %s", async (how) => {
     const { issued, call } = open();
     await call("d", valid());
     await call("other", valid());
@@ -125,27 +125,30 @@ describe("issued tokens", () => {
     expect(await call("d", undefined)).toBeUndefined();
   });
 
-  it.each(["revoked", "missed"] as const)("that are read while told that they are %s are not kept", async (how) => {
-    const { issued, reads } = open();
-    const before = issued.look(keyOf("d"));
-    if (how === "revoked") issued.revoked("d");
-    else issued.missed();
-    // A call that comes later does not wait for the answer to the earlier question.
-    const after = issued.look(keyOf("d"));
-    expect(reads).toHaveLength(2);
-    reads[0]?.answer(valid());
-    await before;
-    expect(issued.cached("d")).toBeUndefined();
-    reads[1]?.answer(undefined);
-    expect(await after).toBeUndefined();
-    expect(issued.cached("d")).toBeUndefined();
-  });
+  it.each(["revoked", "missed"] as const)(
+    "does not cache a token whose read was in flight when the feed reports: %s",
+    async (how) => {
+      const { issued, reads } = open();
+      const before = issued.find(keyOf("d"));
+      if (how === "revoked") issued.revoked("d");
+      else issued.missed();
+      // A call that comes later does not wait for the answer to the earlier question.
+      const after = issued.find(keyOf("d"));
+      expect(reads).toHaveLength(2);
+      reads[0]?.answer(valid());
+      await before;
+      expect(issued.cached("d")).toBeUndefined();
+      reads[1]?.answer(undefined);
+      expect(await after).toBeUndefined();
+      expect(issued.cached("d")).toBeUndefined();
+    },
+  );
 
-  it("are read for every call where none may be cached", async () => {
+  it("reads the token for every call without a cache", async () => {
     const { issued, reads, call } = open(0);
     await call("d", valid());
     expect(issued.cached("d")).toBeUndefined();
-    const [one, two] = [issued.look(keyOf("d")), issued.look(keyOf("d"))];
+    const [one, two] = [issued.find(keyOf("d")), issued.find(keyOf("d"))];
     expect(reads).toHaveLength(3);
     reads[1]?.answer(valid());
     reads[2]?.answer(undefined);
@@ -156,7 +159,7 @@ describe("issued tokens", () => {
     expect(reads).toHaveLength(5);
   });
 
-  it("have their use noted at most once a minute", async () => {
+  it("records the use of a token at most once a minute", async () => {
     const { issued, note, call } = open(120_000);
     await call("d", valid());
     expect(note).toHaveBeenCalledTimes(1);
@@ -179,12 +182,12 @@ describe("issued tokens", () => {
   });
 });
 
-describe("API tokens", () => {
-  it("of the settings come first, and what cannot be an issued one is not asked for", async () => {
+describe("ApiTokens", () => {
+  it("checks tokens of the settings first, and reads no malformed token", async () => {
     const { issued, reads } = open();
     const own = newApiToken(1);
     const tokens = new ApiTokens(issued);
-    tokens.use([{ token: own, principal: ROOT, learn: async () => ROOT }]);
+    tokens.use([{ token: own, principal: ROOT, lookUp: async () => ROOT }]);
     expect(tokens.authenticate(own)).toBe(ROOT);
     const other = newApiToken(1);
     const malformed = [
@@ -213,11 +216,11 @@ function openUses() {
   return { uses: new TokenUses({ noteUse }), written, state };
 }
 
-describe("uses of API tokens", () => {
+describe("TokenUses", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it("writes each token's use once, a little later, and again when it is used again", async () => {
+  it("writes the use of each token once, and again after another use", async () => {
     const { uses, written } = openUses();
     for (const one of ["a", "a", "b", "a"]) uses.note(keyOf(one));
     expect(written).toEqual([]);
@@ -230,7 +233,7 @@ describe("uses of API tokens", () => {
     expect(written.slice(2)).toEqual(["a"]);
   });
 
-  it("writes what waits when it is told to, and nothing afterwards", async () => {
+  it("writes waiting uses on flush, and nothing afterwards", async () => {
     const { uses, written } = openUses();
     for (let i = 0; i < 120; i++) uses.note(keyOf(`t${i}`));
     await uses.flush();
@@ -239,7 +242,7 @@ describe("uses of API tokens", () => {
     expect(written).toHaveLength(120);
   });
 
-  it("loses what it cannot write, asks no more of a store that fails, and goes on later", async () => {
+  it("drops uses that it cannot write, and continues with later uses", async () => {
     const { uses, written, state } = openUses();
     state.isAway = true;
     for (let i = 0; i < 120; i++) uses.note(keyOf(`t${i}`));
@@ -252,7 +255,7 @@ describe("uses of API tokens", () => {
     expect(written).toEqual(["t0"]);
   });
 
-  it("holds no more than a bound", async () => {
+  it("keeps a limited number of waiting uses", async () => {
     const { uses, written } = openUses();
     for (let i = 0; i < 10_005; i++) uses.note(keyOf(`t${i}`));
     await uses.flush();

@@ -5,27 +5,27 @@ import { StoreUnavailable } from "../domain/errors.ts";
 import type { Role } from "../domain/role.ts";
 import { apiTokenDigest, environmentNumberOf, USER_GROUP_PREFIX } from "../domain/token.ts";
 
-/** Who an authenticated caller is, for logs and for what it creates. None of it is secret. */
+/** The identity of an authenticated caller, for logs and audit events. Not secret. */
 interface Identity {
-  /** The id of its API token; `static-NAME` for the entry of that name in `API_TOKENS`, `root` for `ADMIN_TOKEN`. */
+  /** The id of its API token; `static-NAME` for an entry of `API_TOKENS`; `root` for `ADMIN_TOKEN`. */
   readonly id: string;
   readonly displayName: string;
 }
 
-/** The bearer of an API token. A call acts on the environment that its token is bound to, and on no other. */
+/** The bearer of an API token. Its calls act only on the environment of the token. */
 export interface BoundPrincipal extends Identity {
   readonly role: Role;
   readonly environment: Environment;
-  /** When its API token ends, in milliseconds since 1970; undefined: it lasts until somebody ends it. */
+  /** The expiry time of its API token, in milliseconds since 1970; undefined if it does not expire. */
   readonly expireTime: number | undefined;
   /**
-   * Of a credential of the settings, which names its environment: looks for the environment again, after a call has found that
-   * it is gone. Undefined: there is no other one. Rejects as `StaticToken.learn`.
+   * Looks up the environment of a token of the settings again, after it was deleted. Resolves to undefined if no other
+   * environment has its name. Rejects like `StaticToken.lookUp`. Only tokens of the settings have it.
    */
-  readonly learnAgain?: () => Promise<BoundPrincipal | undefined>;
+  readonly lookUpAgain?: () => Promise<BoundPrincipal | undefined>;
 }
 
-/** The bearer of `ADMIN_TOKEN`, which is bound to no environment. */
+/** The bearer of `ADMIN_TOKEN`, which has no environment. */
 export const ROOT = {
   id: "root",
   displayName: "root",
@@ -37,24 +37,24 @@ export const ROOT = {
 /** The authenticated caller. */
 export type Principal = BoundPrincipal | typeof ROOT;
 
-/** The principal of an API token; undefined when the token is unknown. */
+/** The principal of an API token; undefined if the token is unknown. */
 export type Authenticated = Principal | undefined;
 
-/** A credential of the settings, and its owner. */
+/** A token of the settings, and its owner. */
 export interface StaticToken {
   readonly token: string;
-  /** Undefined while it is not known. */
+  /** Undefined until it is looked up. */
   principal: Principal | undefined;
-  /** Finds the owner. Rejects with StoreUnavailable, or EnvironmentNotFound when its environment is deleted. */
-  readonly learn: () => Promise<Principal>;
+  /** Finds the owner. Rejects with StoreUnavailable, or with EnvironmentNotFound if its environment is deleted. */
+  readonly lookUp: () => Promise<Principal>;
 }
 
 /**
- * Authenticates API tokens: first those of the settings, then issued ones. Tokens are stored and compared as SHA-256
- * digests, so that the timing of a lookup reveals nothing about a token.
+ * Authenticates API tokens: tokens of the settings first, then issued tokens. Tokens are compared by their SHA-256 digests, so
+ * that the time of a lookup reveals nothing about a token.
  */
 export class ApiTokens {
-  /** Undefined until the first `use`: nobody is authenticated before it. */
+  /** Undefined until the first `use`. Until then no token is valid. */
   #static: ReadonlyMap<string, StaticToken> | undefined;
   #staticLengths: ReadonlySet<number> = new Set();
   readonly #issued: IssuedTokens;
@@ -63,93 +63,92 @@ export class ApiTokens {
     this.#issued = issued;
   }
 
-  /** Replaces the tokens of the settings: those that are not among them end at once. */
+  /** Replaces the tokens of the settings. Removed tokens become invalid at once. */
   use(tokens: readonly StaticToken[]): void {
     this.#static = new Map(tokens.map((each) => [apiTokenDigest(each.token), each]));
     this.#staticLengths = new Set(tokens.map(({ token }) => token.length));
   }
 
-  /** Whether a text is a credential of the settings. Only a text of the length of one is hashed. */
+  /** Whether a string is a token of the settings. A string of another length is not hashed. */
   isOfSettings(text: string): boolean {
     return this.#staticLengths.has(text.length) && this.#static?.has(apiTokenDigest(text)) === true;
   }
 
-  /** The owner of a credential of the settings; undefined when the text is no such credential. */
+  /** The owner of a token of the settings; undefined for any other string. */
   ofSettings(token: string): Principal | undefined {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
-  /** Forgets the owners of the settings' API tokens for an environment, so that they are looked up again. */
+  /** Looks up the owners of an environment's tokens of the settings again at their next use. */
   forget(environmentNumber: number): void {
     for (const each of this.#static?.values() ?? []) {
       if (each.principal?.environment?.number === environmentNumber) each.principal = undefined;
     }
   }
 
-  /** Answers at once when it need not wait. Rejects with StoreUnavailable or RecordUnreadable. */
+  /** Returns a promise only if it must read the store. Rejects with StoreUnavailable or RecordUnreadable. */
   authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (!this.#static)
       return Promise.reject(new StoreUnavailable(new Error("not opened yet"), "not_made", "not_connected"));
     if (token.startsWith(USER_GROUP_PREFIX)) return undefined;
     const digest = apiTokenDigest(token);
     const fixed = this.#static.get(digest);
-    if (fixed !== undefined) return fixed.principal ?? learned(fixed);
+    if (fixed !== undefined) return fixed.principal ?? lookUpOwner(fixed);
     const known = this.#issued.cached(digest);
     if (known !== undefined) return known;
-    // Only a well-formed token can be an issued one, so any other text costs the store nothing.
+    // A malformed token cannot be an issued one, so it needs no read of the store.
     const number = environmentNumberOf(token);
-    return number === undefined ? undefined : this.#issued.look({ number, digest });
+    return number === undefined ? undefined : this.#issued.find({ number, digest });
   }
 }
 
-async function learned(fixed: StaticToken): Promise<Principal> {
-  fixed.principal = await fixed.learn();
+async function lookUpOwner(fixed: StaticToken): Promise<Principal> {
+  fixed.principal = await fixed.lookUp();
   return fixed.principal;
 }
 
-/** How many API tokens are cached, and how many digests of unknown ones. A worker serves far fewer of the former. */
+/** The maximum number of cached API tokens, and of cached digests of unknown tokens. */
 const MAX_CACHED = 10_000;
 
-/** How many API tokens `endingFirst` gives at most. */
-const MAX_ENDING = 100;
+/** The maximum number of API tokens that `expiringFirst` returns. */
+const MAX_EXPIRING = 100;
 
-/** A cached API token. Times are of `performance.now()`. */
+/** A cached API token. Times are by `performance.now()`. */
 interface Entry {
   readonly principal: BoundPrincipal;
-  /** When it must be read again. */
+  /** The time when the token must be read again. */
   readonly until: number;
-  /** When its use is to be noted next. */
+  /** The time when the next use is written. */
   noteAt: number;
 }
 
-/** What issued tokens are authenticated with. */
+/** The dependencies of `IssuedTokens`. */
 interface IssuedTokensDeps {
   readonly store: Pick<ApiTokenStore, "find">;
   readonly uses: Pick<TokenUses, "note">;
-  /** Called before a token counts as unknown. Rejects when the store may have lost it. Default: it never does. */
+  /** Called before a token counts as unknown. Rejects if the store may have lost data. Default: never rejects. */
   readonly confirmMissing?: () => Promise<void>;
-  /** How long an answer of the store is believed, in milliseconds; 0: it is asked for each call. */
+  /** The time for which results of the store are cached, in milliseconds. 0 disables the cache. */
   readonly cacheMs: number;
 }
 
 /**
- * Authenticates issued API tokens by their digests. What the store answers is believed for `cacheMs` from when it was
- * asked, unless a revocation comes first; unknown tokens are cached as well, apart from the known ones, so that guesses
- * push no known one out.
+ * Authenticates issued API tokens by their digests. Results of the store are cached for `cacheMs`, or until a revocation.
+ * Unknown tokens have a cache of their own, so that guesses evict no valid token.
  */
 export class IssuedTokens implements RevocationListener {
   readonly #deps: IssuedTokensDeps;
   readonly #known = new Map<string, Entry>();
-  /** Digests of unknown tokens, and until when they are not asked for again. */
+  /** Digests of unknown tokens, and the time until which they are not read again. */
   readonly #unknown = new Map<string, number>();
-  /** Reads of the store that are under way. A revocation takes out those that may be out of date. */
+  /** Reads in flight. A revocation removes reads that may be outdated. */
   readonly #readings = new Map<string, Promise<Authenticated>>();
 
   constructor(deps: IssuedTokensDeps) {
     this.#deps = deps;
   }
 
-  /** The principal of a cached API token; undefined when the store has to be asked. */
+  /** The principal of a cached API token; undefined if the store must be read. */
   cached(digest: string): BoundPrincipal | undefined {
     const entry = this.#known.get(digest);
     if (entry === undefined) return undefined;
@@ -159,27 +158,27 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
-  /** The principal of an API token that is not cached; concurrent calls share one read. Rejects as the store does. */
-  look(key: ApiTokenKey): Authenticated | Promise<Authenticated> {
+  /** Reads the principal of an API token that is not cached. Concurrent calls share one read. Rejects like the store. */
+  find(key: ApiTokenKey): Authenticated | Promise<Authenticated> {
     const { digest } = key;
     const until = this.#unknown.get(digest);
     if (until !== undefined && performance.now() < until) return undefined;
-    // With `cacheMs` 0 no call joins a read that began before it.
+    // With `cacheMs` 0, every call reads.
     const reading = this.#deps.cacheMs === 0 ? undefined : this.#readings.get(digest);
     return reading ?? this.#share(key);
   }
 
-  /** For each environment the API token that ends first, of those used here; at most the 100 that end soonest. */
-  endingFirst(): BoundPrincipal[] {
+  /** The cached API token that expires first, for each environment. At most 100, in the order of expiry. */
+  expiringFirst(): BoundPrincipal[] {
     const found = new Map<string, BoundPrincipal>();
     const now = Date.now();
     for (const { principal } of this.#known.values()) {
-      if (endOf(principal) <= now || endOf(principal) === Number.POSITIVE_INFINITY) continue;
+      if (expiryOf(principal) <= now || expiryOf(principal) === Number.POSITIVE_INFINITY) continue;
       const path = environmentPath(principal.environment);
       const before = found.get(path);
-      if (!before || endOf(principal) < endOf(before)) found.set(path, principal);
+      if (!before || expiryOf(principal) < expiryOf(before)) found.set(path, principal);
     }
-    return [...found.values()].sort((one, other) => endOf(one) - endOf(other)).slice(0, MAX_ENDING);
+    return [...found.values()].sort((one, other) => expiryOf(one) - expiryOf(other)).slice(0, MAX_EXPIRING);
   }
 
   revoked(digest: string): void {
@@ -208,12 +207,12 @@ export class IssuedTokens implements RevocationListener {
     return reading;
   }
 
-  /** @param isFresh whether no revocation came since the read began */
+  /** @param isFresh reports whether no revocation arrived since the read began */
   async #read(key: ApiTokenKey, isFresh: () => boolean): Promise<Authenticated> {
     const { digest } = key;
-    const asked = performance.now();
+    const started = performance.now();
     const found = await this.#deps.store.find(key);
-    const until = asked + this.#deps.cacheMs;
+    const until = started + this.#deps.cacheMs;
     if (!found) {
       await this.#deps.confirmMissing?.();
       this.#known.delete(digest);
@@ -223,10 +222,10 @@ export class IssuedTokens implements RevocationListener {
     const { id, displayName, role, expireTime } = found.apiToken;
     const entry: Entry = {
       principal: { id, displayName, role, environment: found.environment, expireTime },
-      until: Math.min(until, asked + found.expiresInMs),
-      noteAt: asked + USE_INTERVAL_MS - found.unusedForMs,
+      until: Math.min(until, started + found.expiresInMs),
+      noteAt: started + USE_INTERVAL_MS - found.unusedForMs,
     };
-    if (asked >= entry.noteAt) this.#note(digest, entry, asked);
+    if (started >= entry.noteAt) this.#note(digest, entry, started);
     if (isFresh()) setBounded(this.#known, digest, entry, MAX_CACHED);
     return entry.principal;
   }
@@ -237,21 +236,21 @@ export class IssuedTokens implements RevocationListener {
   }
 }
 
-/** When an API token ends, in milliseconds since 1970; Infinity: it lasts. */
-function endOf({ expireTime = Number.POSITIVE_INFINITY }: BoundPrincipal): number {
+/** The expiry time of an API token, in milliseconds since 1970; Infinity if it does not expire. */
+function expiryOf({ expireTime = Number.POSITIVE_INFINITY }: BoundPrincipal): number {
   return expireTime;
 }
 
-/** How long uses are collected before they are written, in milliseconds. */
+/** The time for which uses are collected before they are written, in milliseconds. */
 const COLLECT_MS = 1000;
 
-/** How many uses wait to be written; further ones are not noted. */
+/** The maximum number of uses that wait to be written. Further uses are dropped. */
 const MAX_WAITING = 10_000;
 
-/** How many uses are written at once. */
+/** The number of uses that are written concurrently. */
 const BATCH = 50;
 
-/** Writes when API tokens were used, a little later, so that no call waits for it. */
+/** Writes the last use of API tokens in the background. */
 export class TokenUses {
   readonly #store: Pick<ApiTokenStore, "noteUse">;
   /** By their digests. */
@@ -262,7 +261,7 @@ export class TokenUses {
     this.#store = store;
   }
 
-  /** Notes that an API token is in use. */
+  /** Records a use of an API token. */
   note(key: ApiTokenKey): void {
     if (this.#waiting.size >= MAX_WAITING) return;
     this.#waiting.set(key.digest, key);
@@ -271,7 +270,7 @@ export class TokenUses {
     this.#timer.unref();
   }
 
-  /** Writes what waits. When that fails, the rest is dropped: a later use will be noted. */
+  /** Writes the waiting uses. If a write fails, drops the rest, because a later use is recorded again. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;

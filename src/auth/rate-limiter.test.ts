@@ -29,11 +29,11 @@ function open(maxKeys?: number) {
 const takes = (limiter: RateLimiter, key: string, times: number) =>
   Array.from({ length: times }, () => limiter.take(key) === undefined);
 
-describe("a rate limiter", () => {
+describe("RateLimiter", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
   afterEach(() => void vi.useRealTimers());
 
-  it("let through as many as they allow before anything is known of the count, and not one more", () => {
+  it("allows exactly the limit before the counter has answered", () => {
     const { limiter, counts } = open();
     expect(takes(limiter, "a", 5)).toEqual([true, true, true, false, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
@@ -44,7 +44,7 @@ describe("a rate limiter", () => {
     ]);
   });
 
-  it("count what came meanwhile by one command", async () => {
+  it("sends uses during a round trip with the next command", async () => {
     const { limiter, counts } = open();
     takes(limiter, "a", 3);
     await counts[0]?.answer({ total: 1, resetMs: 10_000 });
@@ -53,7 +53,7 @@ describe("a rate limiter", () => {
     expect(counts).toHaveLength(2);
   });
 
-  it("refuse what other workers have used up, until the window of all ends", async () => {
+  it("refuses uses beyond the total of all workers until the window ends", async () => {
     const { limiter, counts } = open();
     expect(limiter.take("a")).toBeUndefined();
     await counts[0]?.answer({ total: 7, resetMs: 4000 });
@@ -67,7 +67,7 @@ describe("a rate limiter", () => {
     expect(counts).toHaveLength(2);
   });
 
-  it("hold while no count is answered", () => {
+  it("keeps the limit while the counter does not answer", () => {
     const { limiter, counts } = open();
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
     vi.advanceTimersByTime(9_999);
@@ -75,7 +75,7 @@ describe("a rate limiter", () => {
     expect(counts).toHaveLength(1);
   });
 
-  it("go on by themselves from what they were told last while nothing can be counted, and end with the window", async () => {
+  it("continues from the last total while the counter fails, until the window ends", async () => {
     const { limiter, counts } = open();
     limiter.take("a");
     await counts[0]?.answer({ total: 1, resetMs: 4000 });
@@ -92,7 +92,7 @@ describe("a rate limiter", () => {
     expect(takes(limiter, "a", 2)).toEqual([true, false]);
   });
 
-  it("count by themselves where there is nobody else, and end with the window", () => {
+  it("counts without a counter until the window ends", () => {
     const limiter = new RateLimiter({ limit: LIMIT, counter: undefined });
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
@@ -102,7 +102,7 @@ describe("a rate limiter", () => {
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
   });
 
-  it("keep no more keys than a bound, and forget first the one whose window began first", async () => {
+  it("replaces the key with the oldest window at the maximum number of keys", async () => {
     const { limiter, counts } = open(2);
     takes(limiter, "a", 3);
     limiter.take("b");
@@ -114,7 +114,7 @@ describe("a rate limiter", () => {
     expect(limiter.take("a")).toBeDefined();
   });
 
-  it("keep a key whose window begins anew behind the others", () => {
+  it("moves a key with a new window behind the others", () => {
     const { limiter } = open(2);
     takes(limiter, "a", 3);
     vi.advanceTimersByTime(5000);

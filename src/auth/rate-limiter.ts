@@ -1,26 +1,26 @@
 import { setBounded } from "../domain/bounded.ts";
 import type { Limited, RateCounter, RateLimit } from "../domain/store.ts";
 
-/** How many keys are kept; the one with the oldest window makes room for a new one. Redis still has its count. */
+/** The maximum number of keys. A new key replaces the key with the oldest window, whose count stays in Redis. */
 export const MAX_KEYS = 10_000;
 
-/** What this process knows of a key. While the counter cannot count, the process goes on from there by itself. */
+/** The count of one key in this process. While the counter fails, the process continues alone. */
 interface Usage {
   readonly key: string;
-  /** What all workers have counted, by the last answer of the counter, and what it has failed to count since. */
+  /** The last total of the counter, plus uses that the counter has failed to count. */
   counted: number;
-  /** What the counter has not answered yet: at most one count of a key is in flight. */
+  /** The uses of the request in flight to the counter. Each key has at most one such request. */
   sent: number;
-  /** What the next count will add. */
+  /** The uses that the next request adds. */
   waiting: number;
-  /** When the window ends, by `performance.now()`. */
+  /** The end of the window, by `performance.now()`. */
   resetAt: number;
 }
 
 /**
- * Limits how often something is done under a key. No call waits for Redis: it is decided by what this process knows,
- * and counted in Redis at the same time. One worker never exceeds the limit. Several together exceed it by what they do
- * while their counts are in flight; and while Redis cannot count, each goes on from what it was told last.
+ * Limits the uses of a key. A call does not wait for Redis: the process decides by its own count and adds to the count in
+ * Redis in the background. One worker never exceeds the limit. Several workers may exceed it by the uses during a round trip.
+ * While Redis fails, each worker continues from the last total.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;
@@ -28,7 +28,7 @@ export class RateLimiter {
   readonly #maxKeys: number;
   readonly #usages = new Map<string, Usage>();
 
-  /** @param options `counter`: counts for all workers; undefined: there is this process alone */
+  /** @param options `counter`: the counter of all workers; undefined for a single process */
   constructor(options: {
     readonly limit: RateLimit;
     readonly counter: RateCounter | undefined;
@@ -39,7 +39,7 @@ export class RateLimiter {
     this.#maxKeys = options.maxKeys ?? MAX_KEYS;
   }
 
-  /** Counts under a key, unless its limit is reached. What is refused is not counted, and costs Redis nothing. */
+  /** Counts one use of a key, unless its limit is reached. A refused use is not counted and not sent to Redis. */
   take(key: string): Limited | undefined {
     const now = performance.now();
     const usage = this.#usageOf(key, now);
@@ -60,19 +60,19 @@ export class RateLimiter {
     if (known && now < known.resetAt) return known;
     const { windowSeconds } = this.#limit;
     const usage = known ?? { key, counted: 0, sent: 0, waiting: 0, resetAt: 0 };
-    // Redis decides to which window a count that is still under way belongs, and says so in its answer.
+    // Redis decides the window of a count in flight, and returns the end of that window.
     usage.counted = 0;
     usage.resetAt = now + windowSeconds * 1000;
-    // It goes last, so that the first key is always the one with the oldest window.
+    // Insert it last, so that the first key has the oldest window.
     setBounded(this.#usages, key, usage, this.#maxKeys);
     return usage;
   }
 
-  /** Counts what waits. The command leaves in this turn of the event loop, beside those of the call. */
+  /** Sends the waiting uses in this turn of the event loop, together with the commands of the call. */
   #send(counter: RateCounter, usage: Usage): void {
     usage.sent = usage.waiting;
     usage.waiting = 0;
-    const goOn = () => {
+    const sendNext = () => {
       usage.sent = 0;
       if (usage.waiting > 0) this.#send(counter, usage);
     };
@@ -80,11 +80,11 @@ export class RateLimiter {
       ({ total, resetMs }) => {
         usage.counted = total;
         usage.resetAt = performance.now() + resetMs;
-        goOn();
+        sendNext();
       },
       () => {
         usage.counted += usage.sent;
-        goOn();
+        sendNext();
       },
     );
   }

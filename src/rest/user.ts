@@ -130,7 +130,7 @@ function getRequest({ body, query }: VerbRequest): Message {
       throw wrongQuery(name, "the query and the body differ; give it once");
   }
   if (query && query.size > known) refuseParts(query);
-  return plainGetRequest(fields) ?? messageOf(getUserGroup.input, fields);
+  return messageOf(getUserGroup.input, fields);
 }
 
 /** Refuses a part of a field, such as `properties[plan]=free`. Other names in the query are ignored. */
@@ -147,21 +147,6 @@ function refuseParts(query: URLSearchParams): void {
 
 function wrongQuery(field: string, description: string, cause?: unknown): ConnectError {
   return malformed(`${field}: ${description}`, [{ field, description }], cause);
-}
-
-/**
- * The request of a GET with an id and perhaps a name, as most are, without protobuf-es' decoder; undefined for all
- * others.
- */
-function plainGetRequest(fields: JsonObject): GetUserGroupRequest | undefined {
-  for (const field in fields) if (field !== "user_group_id" && field !== "name") return undefined;
-  const { user_group_id, name } = fields;
-  // protobuf-es takes no other text for a string field.
-  if (typeof user_group_id !== "string" || !user_group_id.isWellFormed()) return undefined;
-  const $typeName = "usergroup.v1.GetUserGroupRequest";
-  if (name === undefined) return { $typeName, userGroupId: user_group_id, mapping: {} };
-  if (typeof name !== "string" || !name.isWellFormed()) return undefined;
-  return { $typeName, userGroupId: user_group_id, name, mapping: {} };
 }
 
 function queryObject(name: string, text: string): JsonObject {

@@ -4,7 +4,7 @@ import { type Endpoint, type HttpRequest, recordOf } from "@user-group-service/t
 import { ViewerService, type ViewerSession } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
 import type { JsonObject } from "../domain/user-group.ts";
-import { callOf } from "../rpc/observed-call.ts";
+import { callOf } from "../rpc/call-context.ts";
 import {
   isForm,
   isNotActive,

@@ -8,12 +8,12 @@ import { type Authenticated, ROOT } from "../auth/api-tokens.ts";
 import { RateLimiter } from "../auth/rate-limiter.ts";
 import { parseNetwork } from "../domain/client-address.ts";
 import { ACCESS, authorization } from "./access.ts";
-import { ObservedCall } from "./observed-call.ts";
+import { CallContext } from "./call-context.ts";
 import { routes } from "./routes.ts";
 
 const HEADER = { authorization: "Token 0123456789abcdef" };
 
-it("every method that is served has a policy, and every policy a method", () => {
+it("every served method has an access policy, and every policy a method", () => {
   const router = createConnectRouter();
   // Handlers are made, not called.
   routes({ reflection: true } as never)(router);
@@ -22,22 +22,21 @@ it("every method that is served has a policy, and every policy a method", () => 
   expect(new Set(served)).toEqual(new Set(ACCESS.keys()));
 });
 
-it("nobody may call a method without a policy", () => {
+it("refuses calls of a method without a policy with PERMISSION_DENIED", () => {
   const method = { name: "Forgotten" } as DescMethod;
-  const header = new Headers(HEADER);
-  const contextValues = new ObservedCall("grpc");
+  const contextValues = new CallContext({ headers: HEADER });
   const authorize = authorization({
     authenticator: { authenticate: () => ROOT },
     rateLimiters: { tokens: undefined, failures: undefined, onLimited: () => {} },
     trustedProxies: [],
   });
-  expect(() => authorize({ method, header, contextValues })).toThrow(
+  expect(() => authorize({ method, headers: HEADER, contextValues })).toThrow(
     expect.objectContaining({ code: Code.PermissionDenied }),
   );
   expect(contextValues.principal).toBeUndefined();
 });
 
-/** Authentication of calls whose tokens have to be looked up, which the test answers for. */
+/** Authorization with an authenticator that the test resolves. */
 function open(max: number, proxies: readonly string[] = []) {
   const lookUps: { found(answer: Authenticated): void; fail(error: Error): void }[] = [];
   const { keys: counted, counter } = silentCounter();
@@ -55,9 +54,9 @@ function open(max: number, proxies: readonly string[] = []) {
   };
   const addresses: string[] = [];
   const authorize = authorization(authentication);
-  /** A call, and who makes it or what it fails with. */
-  const call = async (peer: string, header: { readonly [name: string]: string } = HEADER) => {
-    const contextValues = new ObservedCall("grpc");
+  /** Authorizes a call. Resolves to its principal or its error. */
+  const call = async (peer: string, headers: { [name: string]: string } = HEADER) => {
+    const contextValues = new CallContext({ headers });
     const peerAddress = () => {
       addresses.push(peer);
       return peer;
@@ -65,7 +64,7 @@ function open(max: number, proxies: readonly string[] = []) {
     try {
       await authorize({
         method: AdminService.method.listEnvironments,
-        header: new Headers(header),
+        headers,
         peerAddress,
         contextValues,
       });
@@ -90,11 +89,11 @@ function told(error: unknown) {
 
 const POLICY = (max: number) => `"address";q=${max};w=3600`;
 
-describe("authenticating", () => {
+describe("failed authentications", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
   afterEach(() => void vi.useRealTimers());
 
-  it("looks every token up, and refuses only those that turn out to be bad, past the limit with a time", async () => {
+  it("are limited, while valid tokens at the same address stay accepted", async () => {
     const { call, lookUps, counted, refused } = open(2);
     const calls = Array.from({ length: 6 }, () => call("192.0.2.1"));
     expect(lookUps).toHaveLength(6);
@@ -116,7 +115,7 @@ describe("authenticating", () => {
     expect(refused()).toBe(1);
   });
 
-  it("counts for the client that a trusted proxy names, and finds out once a call who it is", async () => {
+  it("count for the client address that a trusted proxy sends, which is read once a call", async () => {
     const { call, lookUps, counted, addresses } = open(9, ["10.0.0.0/8"]);
     for (const client of ["2001:db8::1", "2001:db8:0:1::1"]) {
       const failing = call("10.0.0.1", { ...HEADER, "x-forwarded-for": client });

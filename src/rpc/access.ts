@@ -1,6 +1,6 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { Code, type ConnectError } from "@connectrpc/connect";
-import type { CallHead } from "@user-group-service/transport";
+import { type CallHead, headerValue } from "@user-group-service/transport";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -15,23 +15,17 @@ import { environmentPath } from "../domain/environment.ts";
 import type { Role } from "../domain/role.ts";
 import type { Limited } from "../domain/store.ts";
 import type { RateLimitName } from "../observability/metrics.ts";
-import { callError, untraced } from "./errors.ts";
-import {
-  type Caller,
-  CREDENTIAL_HEADERS,
-  callOf,
-  type ObservedCall,
-  originOf,
-  tokenFromHeader,
-} from "./observed-call.ts";
+import { type CallContext, callOf, originOf } from "./call-context.ts";
+import { CREDENTIAL_HEADERS, tokenFromHeader } from "./credentials.ts";
+import { callError, withoutStackTrace } from "./errors.ts";
 
 /**
- * Who may call a method: anyone (`open`); whoever authenticates (`any`); the bearers of API tokens with this role or a
- * higher one; or the bearer of `ADMIN_TOKEN` alone (`root`).
+ * The callers of a method: everyone (`open`), every authenticated caller (`any`), API tokens with this role or a higher one,
+ * or only `ADMIN_TOKEN` (`root`).
  */
 export type Access = "open" | "any" | Role | "root";
 
-/** The access policy of a service; the type requires an entry for every method. */
+/** The access policy of a service. The type requires an entry for every method. */
 function policyOf<S extends DescService>(
   { method }: S,
   access: { readonly [name in keyof S["method"]]: Access },
@@ -40,8 +34,8 @@ function policyOf<S extends DescService>(
 }
 
 /**
- * Who may call each method of all services; a method that is not in the table may be called by nobody. Open methods
- * reveal nothing about any group. What a role may do within a method: `mayCreate`, `mayRead`.
+ * The callers of each method of all services. A method that is not in the table cannot be called. Open methods reveal nothing
+ * about groups. `hasRole` decides within a method.
  */
 export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
   ...policyOf(UserGroupService, {
@@ -88,7 +82,7 @@ export function isOpen(method: DescMethod): boolean {
   return ACCESS.get(method) === "open";
 }
 
-/** The order of the roles, and of what methods need. */
+/** The order of the access levels. */
 const RANK: { readonly [access in Access]: number } = {
   open: 0,
   any: 0,
@@ -99,45 +93,47 @@ const RANK: { readonly [access in Access]: number } = {
   root: 5,
 };
 
-/** How callers are authenticated. */
+/** The options of authorization. */
 export interface Authentication {
   readonly authenticator: Pick<ApiTokens, "authenticate">;
   readonly rateLimiters: RateLimiters;
-  /** Whose `X-Forwarded-For` is believed. */
+  /** The proxies whose `X-Forwarded-For` is trusted. */
   readonly trustedProxies: readonly Network[];
 }
 
-/** What limits how often callers call, and fail to authenticate. */
+/** The rate limits of calls and of failed authentications. */
 export interface RateLimiters {
-  /** Limits calls by the environment and id of their API token; undefined: they are not limited. */
+  /** Limits the calls of each API token. Omit to disable. */
   readonly tokens: RateLimiter | undefined;
   /**
-   * Limits failures of authentication by the client's address, which many callers may share: only calls that fail are
-   * refused. Undefined: they are not limited.
+   * Limits the failed authentications of each client address. Many callers may share an address, so only failing calls are
+   * refused. Omit to disable.
    */
   readonly failures: RateLimiter | undefined;
-  /** Called with every refusal. */
+  /** Called for every refusal. */
   readonly onLimited: (name: RateLimitName) => void;
 }
 
-/** The headers of a refusal by a limit (draft-ietf-httpapi-ratelimit-headers), beside `Retry-After`. */
+/** The headers of a rate-limited response in addition to `Retry-After` (draft-ietf-httpapi-ratelimit-headers). */
 export const LIMIT_HEADERS = ["ratelimit", "ratelimit-policy"] as const;
 
-const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; readonly what: string } } = {
-  "api-token": { reason: "RATE_LIMITED", what: "this API token has made too many calls" },
-  address: {
-    reason: "TOO_MANY_FAILURES",
-    what: "too many calls from this address had no valid API token",
-  },
+const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; readonly limited: string } } = {
+  "api-token": { reason: "RATE_LIMITED", limited: "calls with this API token" },
+  address: { reason: "TOO_MANY_FAILURES", limited: "calls without a valid API token from this address" },
 };
 
-/** What authorization needs of a call. */
-interface Head extends Caller, Pick<CallHead, "method" | "contextValues"> {}
+/** The parts of a call that authorization reads. */
+type Head = Pick<CallHead, "method" | "headers" | "contextValues"> & Partial<CallHead>;
+
+/** Whether the caller's API token has a role or a higher one. */
+export function hasRole({ role }: Pick<CallContext, "role">, needed: Role): boolean {
+  return RANK[role] >= RANK[needed];
+}
 
 /**
- * Makes the function that authorizes calls, and stores the principal in their context values: at once when the API token
- * need not be read. It throws ConnectError Unauthenticated, whose message says what to do, PermissionDenied or
- * ResourceExhausted; it rejects with these, or with the store's failure.
+ * Creates the function that authorizes calls and stores the caller in the call. It is synchronous if the API token is cached.
+ * It throws ConnectError Unauthenticated, PermissionDenied or ResourceExhausted. It rejects with these or with a failure of
+ * the store.
  */
 export function authorization({ authenticator, rateLimiters, trustedProxies }: Authentication) {
   const limited = (name: RateLimitName, by: Limited) => {
@@ -145,20 +141,20 @@ export function authorization({ authenticator, rateLimiters, trustedProxies }: A
     return limitedError(name, by);
   };
 
-  // Failures are counted once the token was looked up: one caller's guesses must not lock out others at its address.
-  const unauthenticated = (reason: keyof typeof FAULTS, caller: Caller) => {
-    const by = rateLimiters.failures?.take(clientKey(originOf(caller), trustedProxies));
+  // Failures are counted after the lookup, so that guesses of one caller do not lock out others at its address.
+  const unauthenticated = (reason: keyof typeof FAULTS, head: Head) => {
+    const by = rateLimiters.failures?.take(clientKey(originOf(head), trustedProxies));
     if (by) return limited("address", by);
     const error = callError(Code.Unauthenticated, FAULTS[reason], { reason });
     error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
     return error;
   };
 
-  const requireAllowed = (principal: Authenticated, call: ObservedCall, head: Head) => {
+  const requireAllowed = (principal: Authenticated, call: CallContext, head: Head) => {
     if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", head);
     call.bearer = principal;
     const { id, environment, role } = principal;
-    // Root is not limited: whoever repairs something must not have to wait.
+    // ADMIN_TOKEN is not limited, because an operator who repairs the service must not wait.
     const by = environment && rateLimiters.tokens?.take(`${environmentPath(environment)}/${id}`);
     if (by) throw limited("api-token", by);
     const needed = ACCESS.get(head.method);
@@ -167,21 +163,16 @@ export function authorization({ authenticator, rateLimiters, trustedProxies }: A
       (role === "root" ? needed === "any" || RANK[needed] >= RANK.admin : RANK[role] >= RANK[needed]);
     if (!isAllowed) throw denial(role, head.method, needed);
     call.isAuthorized = true;
-    call.principal = principal;
-    call.mayCreate = RANK[role] >= RANK.manage;
-    call.mayRead = RANK[role] >= RANK.read;
   };
 
   return (head: Head): void | Promise<void> => {
-    const { header, method, contextValues } = head;
+    const { headers, method, contextValues } = head;
     const call = callOf(contextValues);
     if (ACCESS.get(method) === "open") {
       call.isAuthorized = true;
       return undefined;
     }
-    call.origin = head;
-    call.trustedProxies = trustedProxies;
-    const value = header.get(CREDENTIAL_HEADERS[0]) ?? header.get(CREDENTIAL_HEADERS[1]);
+    const value = headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
     if (value === null) throw unauthenticated("API_TOKEN_MISSING", head);
     const token = tokenFromHeader(value);
     if (token === undefined) throw unauthenticated("API_TOKEN_MALFORMED", head);
@@ -192,24 +183,25 @@ export function authorization({ authenticator, rateLimiters, trustedProxies }: A
   };
 }
 
-/** What is wrong with the credentials of a call, by its reason. */
+/** The messages of failed authentications, by reason. */
 const FAULTS = {
-  API_TOKEN_MISSING: "the header is missing: Authorization: Token API_TOKEN",
-  API_TOKEN_MALFORMED: "the Authorization header must be: Token API_TOKEN",
-  API_TOKEN_UNKNOWN: "the API token is unknown, revoked or expired; check that it was copied whole",
+  API_TOKEN_MISSING: "the Authorization header is missing; send Authorization: Token API_TOKEN",
+  API_TOKEN_MALFORMED: "the Authorization header is malformed; send Authorization: Token API_TOKEN",
+  API_TOKEN_UNKNOWN: "the API token is unknown, revoked or expired; check that you copied all of it",
 };
 
-/** Why a caller of a role may not call a method, or a part of it. @param needed undefined: nobody may */
+/** The error for a role that is too low. @param needed undefined for a method without a policy */
 export function denial(
   role: Principal["role"],
   { name }: Pick<DescMethod, "name">,
   needed: Access | undefined,
 ): ConnectError {
   if (needed === undefined)
-    return callError(Code.PermissionDenied, `nobody may call ${name}`, { reason: "ROLE_TOO_LOW" });
+    return callError(Code.PermissionDenied, `${name} has no access policy, so nobody can call it`, {
+      reason: "ROLE_TOO_LOW",
+    });
   if (role === "root") {
-    // Nothing in such a request names an environment, and a guess would act on the wrong one.
-    const message = `ADMIN_TOKEN is bound to no environment, which ${name} acts on; use an API token of an environment, made with CreateApiToken`;
+    const message = `${name} needs an environment, and ADMIN_TOKEN has none; use an API token from CreateApiToken`;
     return callError(Code.PermissionDenied, message, { reason: "ENVIRONMENT_TOKEN_REQUIRED" });
   }
   const orHigher = needed === "admin" ? "" : " or higher";
@@ -219,14 +211,14 @@ export function denial(
   return callError(Code.PermissionDenied, message, { reason: "ROLE_TOO_LOW", metadata });
 }
 
-/** The error of a call that a limit refuses: when to try again, for programs and for proxies. */
+/** The error of a rate-limited call, with the time to retry for programs and proxies. */
 function limitedError(name: RateLimitName, limited: Limited): ConnectError {
   const { max, windowSeconds } = limited.limit;
-  // Whole seconds, because `Retry-After` has no others; later rather than too early.
+  // `Retry-After` has whole seconds. Round up, so that the caller does not retry too early.
   const seconds = Math.max(1, Math.ceil(limited.retryAfterMs / 1000));
-  const { reason, what } = TEXTS[name];
-  const message = `${what}: ${max} are let pass in ${windowSeconds} s; try again in ${seconds} s`;
-  const error = untraced(() => callError(Code.ResourceExhausted, message, { reason }));
+  const { reason, limited: what } = TEXTS[name];
+  const message = `too many ${what}: the limit is ${max} in ${windowSeconds} s; try again in ${seconds} s`;
+  const error = withoutStackTrace(() => callError(Code.ResourceExhausted, message, { reason }));
   error.details.push({ desc: RetryInfoSchema, value: { retryDelay: { seconds: BigInt(seconds), nanos: 0 } } });
   error.metadata.set("retry-after", String(seconds));
   error.metadata.set("ratelimit", `"${name}";r=0;t=${seconds}`);

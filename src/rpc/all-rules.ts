@@ -25,24 +25,21 @@ import { callError } from "./errors.ts";
 import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
 
 /**
- * Checks requests against all rules: protovalidate's; this service's own, `json`, `no_token` and `visible`; and the limits of
- * durations and times, which protobuf's binary format does not enforce.
+ * Checks requests against all rules: those of protovalidate; the rules `json`, `no_token` and `visible` of this service; and
+ * the limits of durations and times, which the binary format does not enforce.
  */
 export function allRulesInterceptor(isCredential: IsCredential): Interceptor {
   return createValidateInterceptor({ validator: withOwnRules(createValidator({ regexMatch }), isCredential) });
 }
 
-/**
- * Adds this service's own rules to a validator. It throws the caller's error instead of returning violations, of which the
- * interceptor would make an error of its own.
- */
+/** Adds the rules of this service to a validator, which then throws the error for the caller. */
 function withOwnRules(validator: Validator, isCredential: IsCredential): Validator {
   return {
     validate(desc, message) {
       const result = validator.validate(desc, message);
       const violations = result.kind === "invalid" ? [...result.violations] : [];
       addViolations({ violations, isCredential }, desc, message, []);
-      // protovalidate fails at times that are too large for it.
+      // protovalidate fails for times beyond its range.
       if (result.kind === "error" && violations.length === 0) return result;
       if (violations.length > 0) throw validationError(violations);
       return { kind: "valid", message: message as never, error: undefined, violations: undefined };
@@ -50,16 +47,16 @@ function withOwnRules(validator: Validator, isCredential: IsCredential): Validat
   };
 }
 
-/** The violations of a request so far, and what finds more. */
+/** The violations of a request so far. */
 interface Found {
   readonly violations: Violation[];
   readonly isCredential: IsCredential;
 }
 
-/** Adds the violations in a field's value. @param parent the path of the field's message */
+/** Adds the violations of a field. @param parent the path of the message */
 type AddViolations = (found: Found, value: unknown, parent: Path) => void;
 
-/** The fields that may break one of these rules, themselves or in their messages. */
+/** The fields with such a rule, or with a message that has one. */
 const fieldChecks = memoize((desc: DescMessage) =>
   desc.fields.flatMap((field) => {
     const add = checkOf(field);
@@ -74,9 +71,8 @@ function addViolations(found: Found, desc: DescMessage, message: Message, path: 
   }
 }
 
-/** It does not quote the credential. */
-const NO_TOKEN =
-  "must not be a credential: this is a whole token, viewer session or the like; send the id or the name that was meant";
+/** The message does not quote the credential. */
+const NO_TOKEN = "must not be a credential such as a token or a viewer session; send an id or a name";
 
 function checkOf(field: DescField): AddViolations | undefined {
   if (hasOption(field, jsonRulesOption)) {
@@ -113,7 +109,7 @@ function checkOf(field: DescField): AddViolations | undefined {
     const before = found.violations.length;
     for (const [index, message] of (messages as readonly Message[]).entries()) {
       addViolations(found, type, message, [...parent, field, { kind: "list_sub", index }]);
-      // No more are listed of a request.
+      // An error lists no more violations.
       if (found.violations.length - before > MAX_VIOLATIONS) break;
     }
   };
@@ -135,7 +131,7 @@ const MAX_DURATION = 315_576_000_000n;
 const MIN_TIME = -62_135_596_800n;
 const MAX_TIME = 253_402_300_799n;
 
-/** What the JSON format enforces for messages of protobuf, and the binary format does not. */
+/** Limits that the JSON format enforces, but the binary format does not. */
 const WELL_KNOWN: ReadonlyMap<
   string,
   { readonly id: string; readonly message: string; readonly isValid: (value: Duration | Timestamp) => boolean }
@@ -144,7 +140,7 @@ const WELL_KNOWN: ReadonlyMap<
     "google.protobuf.Duration",
     {
       id: "duration.valid",
-      message: "must be a valid duration: nanos between -10^9 and 10^9, of the same sign as seconds",
+      message: "must be a valid duration: nanos between -10^9 and 10^9, with the same sign as seconds",
       isValid: ({ seconds, nanos }) =>
         Math.abs(nanos) < NANOS &&
         !(seconds > 0n && nanos < 0) &&
@@ -157,40 +153,40 @@ const WELL_KNOWN: ReadonlyMap<
     "google.protobuf.Timestamp",
     {
       id: "timestamp.valid",
-      message: "must be a valid time of the years 1 to 9999, with nanos from 0 to 999999999",
+      message: "must be a valid time in the years 1 to 9999, with nanos from 0 to 999999999",
       isValid: ({ seconds, nanos }) => nanos >= 0 && nanos < NANOS && seconds >= MIN_TIME && seconds <= MAX_TIME,
     },
   ],
 ]);
 
-/** Why a JSON value is invalid. The id is stable; the message says what to do. */
+/** The fault of an invalid JSON value. The id is stable. The message says what to do. */
 type JsonFault = {
   readonly id: `json.${"finite" | "max_depth" | "max_bytes" | "number" | "text"}`;
   readonly message: string;
 };
 
-/** Checks a JSON object against its rules, and whether it can be stored exactly. Returns the first fault. */
+/** Checks a JSON object against its rules, and whether it can be stored without loss. Returns the first fault. */
 function jsonFault(value: JsonObject, rules: JsonRules): JsonFault | undefined {
   const fault = walk(value, rules.maxDepth, rules.maxDepth);
   if (fault) return fault;
   const bytes = Buffer.byteLength(JSON.stringify(value));
   if (bytes <= rules.maxBytes) return undefined;
-  return { id: "json.max_bytes", message: `must be at most ${rules.maxBytes} bytes of JSON, but has ${bytes}` };
+  return { id: "json.max_bytes", message: `must have at most ${rules.maxBytes} bytes of JSON; it has ${bytes}` };
 }
 
 function walk(value: Json, levelsLeft: number, maxDepth: number): JsonFault | undefined {
-  // A lone half of a surrogate pair cannot be stored as UTF-8. protobuf-es refuses it everywhere else.
+  // A lone surrogate cannot be stored as UTF-8. protobuf-es refuses it in all other fields.
   if (typeof value === "string" && !value.isWellFormed())
-    return { id: "json.text", message: "must be well-formed Unicode, but holds half of a surrogate pair" };
+    return { id: "json.text", message: "must be well-formed Unicode; it contains a lone surrogate" };
   if (typeof value === "number" && !Number.isFinite(value))
-    return { id: "json.finite", message: "must hold neither NaN nor infinite numbers, because JSON has none" };
+    return { id: "json.finite", message: "must not contain NaN or infinite numbers; JSON has none" };
   if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER)
     return {
       id: "json.number",
-      message: `must hold numbers from -${Number.MAX_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER} only, because larger ones are not stored exactly; send those as strings`,
+      message: `must contain only numbers from -${Number.MAX_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}; send larger numbers as strings`,
     };
   if (typeof value !== "object" || value === null) return undefined;
-  if (levelsLeft === 0) return { id: "json.max_depth", message: `must be at most ${maxDepth} levels deep` };
+  if (levelsLeft === 0) return { id: "json.max_depth", message: `must have at most ${maxDepth} levels` };
   for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
     const fault = walk(key, 0, maxDepth) ?? walk((value as JsonObject)[key] as Json, levelsLeft - 1, maxDepth);
     if (fault) return fault;
@@ -198,23 +194,20 @@ function walk(value: Json, levelsLeft: number, maxDepth: number): JsonFault | un
   return undefined;
 }
 
-/** How many violations of a request are listed. */
+/** The maximum number of violations in an error. */
 export const MAX_VIOLATIONS = 20;
 
-/** How much of a map key is quoted, in UTF-16 units. */
+/** The maximum length of a quoted map key, in UTF-16 units. */
 export const MAX_QUOTED = 64;
 
-/** The maximum length of a description, in UTF-16 units. Messages of proto rules may quote the request. */
+/** The maximum length of a description, in UTF-16 units. Descriptions may quote the request. */
 const MAX_DESCRIPTION = 256;
 
-/**
- * The maximum size of an error in gRPC's headers, in bytes. Many clients and proxies accept 8 KiB of headers in total.
- */
+/** The maximum size of an error in gRPC headers, in bytes. Many clients and proxies accept 8 KiB of headers. */
 export const MAX_ERROR_BYTES = 7 * 1024;
 
 /**
- * How many violations to list, and how many of them in protovalidate's own, longer detail. The first pair that fits is
- * used.
+ * Numbers of violations to list, and of violations in protovalidate's longer detail. The first pair that fits applies.
  */
 const LISTED = [
   [MAX_VIOLATIONS, MAX_VIOLATIONS],
@@ -225,9 +218,8 @@ const LISTED = [
 ] as const;
 
 /**
- * The error for a request with these violations: this service's descriptions, and protovalidate's own detail, of the
- * first of them. Quotes from the request are truncated, because gRPC sends errors in headers, and clients close
- * connections over large headers.
+ * The error for a request with violations. It contains the first violations, as BadRequest and in protovalidate's own detail.
+ * Quotes are truncated, because gRPC sends errors in headers, and clients close connections with large headers.
  */
 function validationError(violations: readonly Violation[]): ConnectError {
   const first = violations.slice(0, MAX_VIOLATIONS).map(shortened);
@@ -241,7 +233,7 @@ function validationError(violations: readonly Violation[]): ConnectError {
 
 function listing(listed: readonly Violation[], detailed: Violation[], total: number): ConnectError {
   const violations = listed.map((each) => ({ field: fieldPath(each.field), description: describe(each) }));
-  // A rule of the whole message names its fields itself.
+  // The description of a rule of the whole message contains the fields.
   const lines = violations.map(({ field, description }) => (field === "" ? description : `${field}: ${description}`));
   const more = total - violations.length;
   if (more > 0) lines.push(`and ${more} more`);
@@ -268,24 +260,27 @@ function shortened({ message, ruleId, field, rule, forKey }: Violation): Violati
   return new Violation(cut(message, MAX_DESCRIPTION), ruleId, path, rule, forKey);
 }
 
-/** Truncates a text, and replaces lone halves of surrogate pairs. */
+/** Truncates a text and replaces lone surrogates. */
 function cut(text: string, length: number): string {
   const kept = text.length <= length ? text : `${text.slice(0, length)}…`;
   return kept.toWellFormed();
 }
 
-/** What each pattern of the proto files requires. */
+/** The descriptions of the patterns of the proto files. */
 const PATTERN_TEXTS: readonly (readonly [pattern: string, text: string])[] = [
-  ["^[^\\x00-\\x1f\\x7f-\\x9f]*$", "must not hold control characters"],
-  ["^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$", "must be 1 to 64 letters, digits, ., _ or -, with no dot in front"],
+  ["^[^\\x00-\\x1f\\x7f-\\x9f]*$", "must not contain control characters"],
+  [
+    "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$",
+    "must have 1 to 64 letters, digits, dots, underscores or hyphens, and not start with a dot",
+  ],
   ["^https?://[A-Za-z0-9._:\\[\\]-]+$", "must be an origin such as https://app.example.com"],
-  ["^[\\x21-\\x7e]*$", "must hold visible ASCII characters only, and no spaces"],
+  ["^[\\x21-\\x7e]*$", "must contain only visible ASCII characters and no spaces"],
 ];
 
 function describe({ ruleId, message }: Violation): string {
   if (ruleId === "string.min_len" && message.includes(" 1 ")) return "must not be empty";
   if (ruleId !== "string.pattern") return message;
-  return PATTERN_TEXTS.find(([pattern]) => message.includes(pattern))?.[1] ?? "holds characters that it must not";
+  return PATTERN_TEXTS.find(([pattern]) => message.includes(pattern))?.[1] ?? "contains invalid characters";
 }
 
 /** The path of a field as the proto files name it, such as `mapping["a"]`. */

@@ -1,11 +1,33 @@
+import { type HeaderRecord, headerValue } from "@user-group-service/transport";
 import type { ApiTokens } from "../auth/api-tokens.ts";
 import { isIntactToken } from "../domain/token.ts";
+import { REDACTED, SESSION_IN_TEXT, TOKEN_IN_TEXT } from "../observability/log.ts";
 import { isSession } from "../sessions/session.ts";
 
-/** Whether a whole text is a credential, which must not be shown to those who may see ids and names. */
+/** Reports whether a string is a credential. Ids and names must not be, because more people may read them. */
 export type IsCredential = (text: string) => boolean;
 
-/** Recognizes tokens of this service, viewer sessions, and the credentials of the settings as they are at the time. */
+/** Recognizes tokens of this service, viewer sessions, and the current credentials of the settings. */
 export function credentialCheck(apiTokens: Pick<ApiTokens, "isOfSettings">): IsCredential {
   return (text) => isIntactToken(text) || isSession(text) || apiTokens.isOfSettings(text);
+}
+
+/** The headers that may carry the API token. The first one present is used. */
+export const CREDENTIAL_HEADERS = ["authorization", "explo-authorization"] as const;
+
+const SCHEME = /^(?:token|bearer) +([\x21-\x7e]+) *$/i;
+
+/** The API token of an `Authorization` header: `Token TOKEN` or `Bearer TOKEN`; undefined for any other form. */
+export function tokenFromHeader(value: string): string | undefined {
+  return SCHEME.exec(value)?.[1];
+}
+
+/** Redacts tokens of this service, and the API token of the headers in any form, from a string of the caller. */
+export function withoutTokens(text: string, headers: HeaderRecord): string {
+  const redacted = text.replace(TOKEN_IN_TEXT, REDACTED).replace(SESSION_IN_TEXT, REDACTED);
+  for (const name of CREDENTIAL_HEADERS) {
+    const token = tokenFromHeader(headerValue(headers, name) ?? "");
+    if (token !== undefined && redacted.includes(token)) return redacted.replaceAll(token, REDACTED);
+  }
+  return redacted;
 }

@@ -2,7 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { DomainError, StoreUnavailable } from "../domain/errors.ts";
 
-/** The namespace of this service's error reasons: `google.rpc.ErrorInfo.domain`. */
+/** The namespace of the error reasons: `google.rpc.ErrorInfo.domain`. */
 const ERROR_DOMAIN = "user-group-service";
 
 /** An invalid field of a request, by its name in the proto files. */
@@ -15,23 +15,20 @@ export interface FieldViolation {
 interface ErrorDetail {
   readonly reason: string;
   readonly violations?: readonly FieldViolation[];
-  /** What the error says to programs beside its reason: `google.rpc.ErrorInfo.metadata`. */
+  /** Further values for programs: `google.rpc.ErrorInfo.metadata`. */
   readonly metadata?: { readonly [name: string]: string };
   readonly cause?: unknown;
 }
 
-/** Makes an error with a reason and field violations as `google.rpc` details. */
+/** Creates an error with a reason and field violations as `google.rpc` details. */
 export function callError(code: Code, message: string, detail: ErrorDetail): ConnectError {
   const error = new ConnectError(message, code, undefined, undefined, detail.cause);
   addDetail(error, detail);
   return error;
 }
 
-/**
- * Makes an error without a stack trace: capturing one would add a fifth to the cost of a refusal, exactly when refusals
- * are many.
- */
-export function untraced<T>(make: () => T): T {
+/** Creates an error without a stack trace, which would take a fifth of the CPU of a refusal. */
+export function withoutStackTrace<T>(make: () => T): T {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
   try {
@@ -52,7 +49,7 @@ function addDetail(error: ConnectError, { reason, violations = [], metadata = {}
   }
 }
 
-/** Reasons for errors that the transport raises without one. */
+/** The reasons of transport errors, by code. */
 const REASONS: Partial<Record<Code, string>> = {
   [Code.Canceled]: "CANCELED",
   [Code.InvalidArgument]: "INVALID_REQUEST",
@@ -62,17 +59,17 @@ const REASONS: Partial<Record<Code, string>> = {
   [Code.Unavailable]: "UNAVAILABLE",
 };
 
-/** The error for a field that is invalid by a rule that the proto files cannot state. */
+/** The error for a field that breaks a rule which the proto files cannot express. */
 export function invalidField(field: string, description: string): ConnectError {
   const violations = [{ field, description }];
   return callError(Code.InvalidArgument, `${field}: ${description}`, { reason: "VALIDATION_FAILED", violations });
 }
 
 /**
- * Converts a failure to the error for the caller. An unexpected failure becomes Internal with a fixed text, and stays
- * as `cause`, which is never sent.
+ * Converts a failure to the error for the caller. An unexpected failure becomes Internal with a fixed message. Its `cause`
+ * is logged and never sent.
  *
- * @param options `isForOperator`: whether the caller may learn why the store is unavailable; default: no
+ * @param options `isForOperator`: whether the message contains the reason why the store is unavailable; default: no
  */
 export function toCallError(error: unknown, { isForOperator = false } = {}): ConnectError {
   if (error instanceof DomainError) {

@@ -17,7 +17,7 @@ function open(ready: readonly ReadyKind[] = ["reads", "changes"]) {
   return { health, shutdown, context: { signal: shutdown.signal } as HandlerContext };
 }
 
-it("reports reads by every service, and changes by a name of their own", async () => {
+it("reports the health of reads for every service, and of changes for the name changes", async () => {
   const { health } = open(["reads"]);
   for (const name of ["", "a.Service"]) expect(await health.check(of(name))).toEqual({ status: Status.SERVING });
   expect(await health.check(of("changes"))).toEqual({ status: Status.NOT_SERVING });
@@ -30,7 +30,7 @@ it("reports reads by every service, and changes by a name of their own", async (
   });
 });
 
-it("does not serve while the process closes", async () => {
+it("reports NOT_SERVING during a shutdown", async () => {
   const { health, shutdown } = open();
   expect(await health.check(of("a.Service"))).toEqual({ status: Status.SERVING });
   shutdown.abort();

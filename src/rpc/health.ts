@@ -4,25 +4,25 @@ import { type Health, HealthCheckResponse_ServingStatus as Status } from "../../
 import { callError } from "./errors.ts";
 import type { Readiness } from "./readiness.ts";
 
-/** What the health of the service depends on. */
+/** The dependencies of the health service. */
 export interface HealthDeps {
   readonly readiness: Pick<Readiness, "is">;
   /** Whether the service is shutting down. */
   readonly isClosing: () => boolean;
 }
 
-/** How often Watch checks the state, in milliseconds. */
+/** The interval at which Watch checks the state, in milliseconds. */
 const WATCH_INTERVAL_MS = 1000;
 
-/** The service name that has the health of changes. It is no RPC service. */
+/** The service name for the health of changes. It is not an RPC service. */
 const CHANGES = "changes";
 
 /**
- * grpc.health.v1.Health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md). All services serve while reads
- * work, because clients and proxies send no call to a service that does not serve. The name `changes` serves while changes
- * work. Nothing serves once the process shuts down.
+ * grpc.health.v1.Health (https://github.com/grpc/grpc/blob/master/doc/health-checking.md). A service is SERVING while reads
+ * work, because clients and proxies send no calls otherwise. The name `changes` is SERVING while changes work. During a
+ * shutdown all are NOT_SERVING.
  *
- * @param names of the services; the whole server, `""`, is one as well
+ * @param names the names of the services; `""`, the whole server, is added
  */
 export function healthService({ readiness, isClosing }: HealthDeps, names: readonly string[]) {
   const services = ["", ...names, CHANGES];
@@ -33,7 +33,7 @@ export function healthService({ readiness, isClosing }: HealthDeps, names: reado
   return {
     async check({ service }) {
       if (services.includes(service)) return { status: await statusOf(service) };
-      throw callError(Code.NotFound, "this server has no such service", { reason: "SERVICE_NOT_FOUND" });
+      throw callError(Code.NotFound, "this server does not have this service", { reason: "SERVICE_NOT_FOUND" });
     },
 
     async list() {
@@ -44,7 +44,7 @@ export function healthService({ readiness, isClosing }: HealthDeps, names: reado
     async *watch({ service }, { signal }) {
       let last: Status | undefined;
       for (let isLast = false; !isLast; ) {
-        // Read before the status, so that the last status of a shutdown is still sent.
+        // Read the signal before the status, so that the last status of a shutdown is sent.
         isLast = signal.aborted;
         const status = services.includes(service) ? await statusOf(service) : Status.SERVICE_UNKNOWN;
         if (status !== last) yield { status };

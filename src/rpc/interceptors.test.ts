@@ -5,8 +5,8 @@ import { BadRequestSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { Logger } from "../observability/log.ts";
 import { Metrics } from "../observability/metrics.ts";
+import { CallContext } from "./call-context.ts";
 import { callInterceptor } from "./interceptors.ts";
-import { callValues } from "./observed-call.ts";
 
 const { getUserGroup, rotateUserGroupToken } = UserGroupService.method;
 
@@ -19,10 +19,11 @@ const intercept = callInterceptor({
   confirmMissing: async () => {},
 });
 
-/** The error that a request is refused with; undefined when it is let pass. */
+/** The error of a refused request; undefined for an accepted one. */
 async function refusal(method: typeof getUserGroup | typeof rotateUserGroupToken, init: object, isAuthorized = true) {
   const message = create(method.input, init as never);
-  const contextValues = Object.assign(callValues("grpc"), { isAuthorized });
+  const contextValues = new CallContext({ headers: {} });
+  contextValues.isAuthorized = isAuthorized;
   const request = { stream: false, method, message, header: new Headers(), contextValues };
   try {
     await intercept(async () => ({ header: new Headers() }) as never)(request as unknown as UnaryRequest);
@@ -41,13 +42,13 @@ describe("a request that breaks a rule", () => {
       getUserGroup,
       { userGroupId: "a", properties: { x: [{ "\ud800": 1 }] } },
       "properties",
-      "must be well-formed Unicode, but holds half of a surrogate pair",
+      "must be well-formed Unicode; it contains a lone surrogate",
     ],
     [
       getUserGroup,
       { userGroupId: "a", properties: { n: 2 ** 53 } },
       "properties",
-      /^must hold numbers from -9007199254740991/,
+      /^must contain only numbers from -9007199254740991/,
     ],
     [
       getUserGroup,
@@ -59,9 +60,9 @@ describe("a request that breaks a rule", () => {
       rotateUserGroupToken,
       { group: { case: "userGroupId", value: "a" }, requestId: "a b" },
       "request_id",
-      "must hold visible ASCII characters only, and no spaces",
+      "must contain only visible ASCII characters and no spaces",
     ],
-  ] as const)("is told so in words: %#", async (method, init, field, description) => {
+  ] as const)("is refused with the field and a description: %#", async (method, init, field, description) => {
     const error = await refusal(method, init);
     expect(error).toBeInstanceOf(ConnectError);
     expect(error?.code).toBe(Code.InvalidArgument);
@@ -73,11 +74,11 @@ describe("a request that breaks a rule", () => {
   });
 });
 
-it("refuses a call that authorization has not let pass, and tells it nothing about the rules", async () => {
+it("refuses a call without authorization before it validates the request", async () => {
   const error = await refusal(getUserGroup, { userGroupId: "" }, false);
   expect([error?.code, error?.rawMessage]).toEqual([Code.Internal, "the call was not authorized"]);
 });
 
-it("lets a request pass that breaks none", async () => {
+it("accepts a valid request", async () => {
   expect(await refusal(getUserGroup, { userGroupId: "a", properties: { deep: [{ n: 1.5 }] } })).toBeUndefined();
 });

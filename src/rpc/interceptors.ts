@@ -11,17 +11,18 @@ import {
 } from "@connectrpc/connect";
 import { streamRefusal } from "@user-group-service/transport";
 import { DomainError, EnvironmentNotFound } from "../domain/errors.ts";
+import { type CallContext, callOf, REQUEST_ID_HEADER } from "./call-context.ts";
 import type { IsCredential } from "./credentials.ts";
 import { toCallError } from "./errors.ts";
-import { callOf, type ObservedCall, type Observers, REQUEST_ID_HEADER } from "./observed-call.ts";
+import { Observation, type Observers } from "./observation.ts";
 import { compilePlainTextCheck } from "./plain-text-rules.ts";
 import { refusedError } from "./refusal-errors.ts";
 
-/** What every call passes. */
+/** The dependencies of the interceptor. */
 interface InterceptorDeps extends Observers {
   /** Aborts when the service begins to shut down. */
   readonly shutdownSignal: AbortSignal;
-  /** Called before a caller learns that something is missing. Rejects when the store may have lost it. */
+  /** Called before a NotFound error is returned. Rejects if the store may have lost data. */
   readonly confirmMissing: () => Promise<void>;
   readonly isCredential: IsCredential;
 }
@@ -29,12 +30,12 @@ interface InterceptorDeps extends Observers {
 type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | StreamResponse>;
 
 /**
- * Takes every call from its headers and message to its RPC, and back: counts, times and logs it, adds the request id to
- * its response, and converts every failure to an error that the caller may see.
+ * Creates the interceptor of all calls. It observes and validates the call, ends it at its deadline, adds the request id to
+ * its response, and converts failures to errors for the caller.
  */
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const { shutdownSignal, isCredential } = deps;
-  /** Compiled at the first request of each type, because all would slow the start. */
+  /** Compiled at the first request of each type. Compiling all at the start would delay it. */
   const plainChecks = new Map<DescMessage, ReturnType<typeof compilePlainTextCheck>>();
   const addPlainCheck = (input: DescMessage) => {
     const isPlain = compilePlainTextCheck(input, isCredential);
@@ -45,41 +46,41 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const loadRules = async () => (allRules ??= (await loadAllRules()).allRulesInterceptor(isCredential));
   return (next) => async (req) => {
     const call = callOf(req.contextValues);
-    call.begin(deps, req);
+    const observation = new Observation(deps, call);
     if (!req.stream) call.input = req.message;
     let response: UnaryResponse | StreamResponse;
     try {
-      // By its headers, before it came here. Callers without a token learn nothing about the rules.
+      // The transport authorizes before it reads the body. Unauthenticated callers must not see validation errors.
       if (!call.isAuthorized) throw new ConnectError("the call was not authorized", Code.Internal);
       if (req.stream) {
         const rules = await loadRules();
-        response = await rules(next)({ ...req, message: readMessages(req, call) });
+        response = await rules(next)({ ...req, message: readMessages(req, observation) });
       } else {
         // Plain messages need no protovalidate.
         const { input } = req.method;
         const isPlain = plainChecks.get(input) ?? addPlainCheck(input);
         const run: Run = isPlain(req.message) ? next : (await loadRules())(next);
-        const hasDeadline = req.header.get("grpc-timeout") !== null || req.header.get("connect-timeout-ms") !== null;
-        const answer = () => (hasDeadline ? beforeDeadline(run, req) : run(req));
+        const answer = () => (call.hasDeadline ? beforeDeadline(run, req) : run(req));
         const { trace } = call;
         const attempt = trace ? () => trace.run(answer) : answer;
         try {
           response = await attempt();
         } catch (failure) {
-          if (!(failure instanceof EnvironmentNotFound && (await learnAgain(call)))) throw failure;
+          if (!(failure instanceof EnvironmentNotFound && (await lookUpAgain(call)))) throw failure;
           response = await attempt();
         }
       }
     } catch (caught) {
       const isMissing = caught instanceof DomainError && caught.kind === "NotFound";
       const failure = isMissing ? await deps.confirmMissing().then(() => caught, identity) : caught;
-      throw call.fail((req.stream && abortError(req.signal, failure)) || failure);
+      throw observation.fail((req.stream && abortError(req.signal, failure)) || failure);
     }
     response.header.set(REQUEST_ID_HEADER, call.id);
     // Most responses contain a token, and none should be cached.
     response.header.set("cache-control", "no-store");
-    if (response.stream) return { ...response, message: passOn(response.message, { call, req, shutdownSignal }) };
-    call.end(undefined, response.message);
+    if (response.stream)
+      return { ...response, message: passOn(response.message, { observation, req, shutdownSignal }) };
+    observation.end(undefined, response.message);
     return response;
   };
 }
@@ -87,21 +88,20 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
 const identity = (error: unknown) => error;
 
 /**
- * Learns again for which environment a credential of the settings is, after a call has found that the one that it was for is
- * gone. @returns whether it is for another one now
+ * Looks up the environment of a token of the settings again, because the environment was deleted.
+ *
+ * @returns whether there is a new environment of the same name
  */
-async function learnAgain(call: ObservedCall): Promise<boolean> {
+async function lookUpAgain(call: CallContext): Promise<boolean> {
   const { caller } = call;
-  const principal = caller.role === "root" ? undefined : await caller.learnAgain?.();
+  const principal = caller.role === "root" ? undefined : await caller.lookUpAgain?.();
   if (!principal) return false;
-  call.principal = principal;
   call.bearer = principal;
   return true;
 }
 
 /**
- * Answers as soon as the caller's deadline passes or the caller disconnects, instead of waiting for the handler. The
- * handler still finishes, and its response is dropped.
+ * Rejects when the deadline passes or the caller disconnects. The handler still finishes, and its response is dropped.
  */
 function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   const { signal } = req;
@@ -115,40 +115,40 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   });
 }
 
-/** Loads protovalidate, which takes a quarter of the start: a worker loads it once it listens. */
+/** Loads protovalidate, which takes a quarter of the start. So a worker loads it after it listens. */
 export function loadAllRules(): Promise<typeof import("./all-rules.ts")> {
   return import("./all-rules.ts");
 }
 
-/** Passes on the messages of a response. The call ends with the last of them. */
+/** Passes on the messages of a response, and ends the observation after the last one. */
 async function* passOn<T>(
   messages: AsyncIterable<T>,
   {
-    call,
+    observation,
     req,
     shutdownSignal,
-  }: { call: ObservedCall; req: Pick<StreamRequest, "signal">; shutdownSignal: AbortSignal },
+  }: { observation: Observation; req: Pick<StreamRequest, "signal">; shutdownSignal: AbortSignal },
 ): AsyncIterable<T> {
   const { signal } = req;
-  // If the reader stops early, it was because the client disconnected.
+  // The reader stops early only if the client has disconnected.
   let error: ConnectError | undefined = new ConnectError("the client disconnected", Code.Canceled);
   try {
     yield* messages;
-    // When a client resets a stream, the request may end one turn before the signal aborts.
+    // If a client resets a stream, the request may end one turn before the signal aborts.
     await setImmediate();
-    // A stream that ends because the service shuts down ends successfully.
+    // A shutdown ends streams with success.
     error = signal.reason === shutdownSignal.reason ? undefined : abortError(signal);
   } catch (failure) {
     error = abortError(signal, failure) ?? toCallError(failure);
     throw error;
   } finally {
-    call.end(error);
+    observation.end(error);
   }
 }
 
 /**
- * Why a stream was aborted: its deadline passed, or the client disconnected. Returns undefined when it was not aborted.
- * Failures that follow from an abort are not faults of the server.
+ * The error of an aborted stream: its deadline passed or the client disconnected. Undefined if the stream was not aborted.
+ * Failures after an abort are not faults of the server.
  */
 function abortError({ aborted, reason }: AbortSignal, failure?: unknown): ConnectError | undefined {
   const { code } =
@@ -158,23 +158,20 @@ function abortError({ aborted, reason }: AbortSignal, failure?: unknown): Connec
   return isOver ? reason : new ConnectError("the client disconnected", Code.Canceled);
 }
 
-/** Reads the messages of a request. A failure to read them is the fault of the request or of its connection. */
-async function* readMessages(request: StreamRequest, call: ObservedCall) {
+/** Reads the messages of a request. A failure is the fault of the request or of its connection. */
+async function* readMessages(request: StreamRequest, observation: Observation) {
   try {
     yield* request.message;
   } catch (failure) {
-    call.isRefused = true;
+    observation.isRequestFault = true;
     if (failure instanceof ConnectError)
       throw refusedError(streamRefusal(failure, request), { method: request.method, protocolName: undefined });
-    // An error of the runtime. Runtimes name a lost connection differently, and not all errors have a code.
+    // An error of the runtime means a lost connection. Not all such errors have a code.
     throw new ConnectError("the client disconnected", Code.Canceled, undefined, undefined, failure);
   }
 }
 
-/**
- * Error codes of the runtimes for a client that disconnected in the middle of a stream. Such an error may come before
- * the signal aborts.
- */
+/** Error codes of the runtimes for a lost connection. Such an error may occur before the signal aborts. */
 const CONNECTION_LOST: ReadonlySet<unknown> = new Set(
   (
     "ABORT_ERR ECONNRESET EPIPE ERR_HTTP2_INVALID_STREAM ERR_HTTP2_STREAM_CANCEL ERR_HTTP2_STREAM_ERROR " +

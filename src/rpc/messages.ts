@@ -7,8 +7,7 @@ import { InvalidUpdateMask } from "../domain/errors.ts";
 import type { GroupFields, NewUserGroup, UserGroup, UserGroupTarget } from "../domain/user-group.ts";
 
 /*
- * Messages are written as object literals, because `create` would look up every field of each. The types make sure that
- * no field is missing.
+ * Messages are object literals, because `create` would look up every field. The types guarantee that no field is missing.
  */
 
 /** The fields that an update can change. The other fields of its request name the group, the mask and the etag. */
@@ -49,29 +48,29 @@ export function userGroupMessage(group: UserGroup): UserGroupMessage {
   };
 }
 
-/** The enum values of environment tags, and of environments without one. */
+/** The enum values of environment tags. */
 export const TAG_MESSAGES: { readonly [tag in EnvironmentTag | "none"]: ApiEnvironmentTag } = {
   none: ApiEnvironmentTag.UNSPECIFIED,
   Customer: ApiEnvironmentTag.CUSTOMER,
   Testing: ApiEnvironmentTag.TESTING,
 };
 
-/** Converts an environment tag from its enum value; undefined for every other value. */
+/** Converts an enum value to an environment tag; undefined for every other value. */
 export function tagFromMessage(value: ApiEnvironmentTag): EnvironmentTag | undefined {
   return (["Customer", "Testing"] as const).find((tag) => TAG_MESSAGES[tag] === value);
 }
 
-/** Converts a time in milliseconds since 1970 to its message. */
+/** Converts milliseconds since 1970 to a Timestamp. */
 export function timestamp(ms: number): Timestamp {
   const seconds = Math.floor(ms / 1000);
   return { $typeName: "google.protobuf.Timestamp", seconds: BigInt(seconds), nanos: (ms - seconds * 1000) * 1_000_000 };
 }
 
 /**
- * Which fields an update is of (https://google.aip.dev/134): those of its mask, all for `*`, those that are populated
+ * Returns the fields of an update (https://google.aip.dev/134): the fields of its mask, all for `*`, or the populated fields
  * without a mask.
  *
- * @param fields those that can be updated, by their names in the proto files
+ * @param fields the names of the updatable fields in the proto files
  * @throws InvalidUpdateMask
  */
 export function maskedFields<Field extends string, Request extends { readonly updateMask?: FieldMask }>(
@@ -89,12 +88,12 @@ export function maskedFields<Field extends string, Request extends { readonly up
   });
 }
 
-/** Converts a time of a request to milliseconds since 1970, with its fraction; undefined when it is unset. */
+/** Converts a Timestamp to milliseconds since 1970, with fraction; undefined if it is unset. */
 export function timeOf(time: Timestamp | undefined): number | undefined {
   return time && Number(time.seconds) * 1000 + time.nanos / 1_000_000;
 }
 
-/** The group that a request names by its id or by a token. Validation requires one of both. */
+/** The group of a request, by its id or token. Validation requires one of them. */
 export function groupTarget({
   case: by,
   value = "",
@@ -105,7 +104,7 @@ export function groupTarget({
   return by === "userGroupId" ? { by: "id", providedId: value } : { by: "token", token: value };
 }
 
-/** Milliseconds of a grace, rounded down, so that it never lasts longer than requested. */
+/** Converts a grace period to milliseconds, rounded down, so that it never exceeds the requested one. */
 export function graceMsOf(ttl: Duration | undefined): number | undefined {
   return ttl && Math.floor(durationMs(ttl));
 }

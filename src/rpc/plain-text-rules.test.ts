@@ -104,7 +104,7 @@ const REQUESTS: readonly (readonly [DescMessage, fc.Arbitrary<object>])[] = [
 describe.each(REQUESTS)("the check of plain $typeName", (desc, arbitrary) => {
   const isPlain = compilePlainTextCheck(desc, isIntactToken);
 
-  it("accepts nothing that the check of all rules refuses", () => {
+  it("accepts no message that all rules refuse", () => {
     let plain = 0;
     fc.assert(
       fc.property(arbitrary, (init) => {
@@ -120,7 +120,7 @@ describe.each(REQUESTS)("the check of plain $typeName", (desc, arbitrary) => {
   });
 });
 
-it("recognizes what callers mostly send", () => {
+it("recognizes common requests", () => {
   const request = { userGroupId: "acme", name: "Acme" };
   const isPlain = compilePlainTextCheck(GetUserGroupRequestSchema, isIntactToken);
   expect(isPlain(create(GetUserGroupRequestSchema, request))).toBe(true);
@@ -236,7 +236,7 @@ function timesPlain(desc: DescMessage): number {
   return plain;
 }
 
-describe("the check of plain messages leaves to protovalidate what it does not know", () => {
+describe("the check of plain messages leaves unsupported rules to protovalidate", () => {
   it.each(RULE_CASES.map((rules, i) => [rules[0], rules, i] as const))("%s", (_name, rules, i) => {
     const times = timesPlain(messageType(`Case${i}`));
     if (NEVER_PLAIN.includes(rules)) expect(times).toBe(0);

@@ -16,7 +16,7 @@ function open(keptMs: number) {
   return { readiness, waiting, lines };
 }
 
-it("sends one check of each kind for probes at the same time", async () => {
+it("runs one check of each kind for concurrent probes", async () => {
   const { readiness, waiting } = open(0);
   const results = [readiness.is("reads"), readiness.is("reads"), readiness.is("changes"), readiness.is("changes")];
   expect(waiting.map(({ kind }) => kind)).toEqual(["reads", "changes"]);
@@ -25,7 +25,7 @@ it("sends one check of each kind for probes at the same time", async () => {
   expect(await Promise.all(results)).toEqual([true, true, false, false]);
 });
 
-it.each(["pass", "fail"] as const)("reuses the result of a check that %s(es) for a moment", async (end) => {
+it.each(["pass", "fail"] as const)("reuses the result of a check that %s(es) for keptMs", async (end) => {
   const { readiness, waiting } = open(60_000);
   const first = readiness.is("reads");
   waiting[0]?.[end]();
@@ -34,7 +34,7 @@ it.each(["pass", "fail"] as const)("reuses the result of a check that %s(es) for
   expect(waiting).toHaveLength(1);
 });
 
-it("checks again after that, and logs only what changes", async () => {
+it("checks again after keptMs, and logs only changes", async () => {
   const { readiness, waiting, lines } = open(0);
   for (const end of ["pass", "fail", "fail", "pass", "pass"] as const) {
     const result = readiness.is("changes");

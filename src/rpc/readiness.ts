@@ -2,22 +2,22 @@ import { sharedResult } from "../domain/shared-result.ts";
 import type { ReadyKind, StoreProbe } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 
-/** How long the result of a check is reused, in milliseconds: short enough to report an outage at once. */
+/** The time for which the result of a check is reused, in milliseconds. It is short, to report an outage at once. */
 export const PROBE_KEPT_MS = 100;
 
-/** What readiness depends on. */
+/** The dependencies of readiness. */
 interface ReadinessDeps {
   readonly probe: StoreProbe;
   readonly logger: Pick<Logger, "info" | "error">;
-  /** Whether the store is open. Nothing is ready before. Default: it is. */
+  /** Whether the store is open. Default: yes. */
   readonly isOpen?: () => boolean;
-  /** How long the result of a check is reused, in milliseconds. Default: `PROBE_KEPT_MS`. */
+  /** The time for which the result of a check is reused, in milliseconds. Default: `PROBE_KEPT_MS`. */
   readonly keptMs?: number;
 }
 
 /**
- * Whether reads and changes work now. Probes need no API token, so unauthenticated clients must not be able to load the
- * store through them: at most one check of each kind runs at a time, and probes within `keptMs` share its result.
+ * Reports whether reads and changes work. Probes need no API token and must not load the store: at most one check of each kind
+ * runs at a time, and probes within `keptMs` share its result.
  */
 export class Readiness {
   readonly #checks: { readonly [kind in ReadyKind]: () => Promise<boolean> };
@@ -44,7 +44,7 @@ export class Readiness {
     this.#checks = { reads: checkOf("reads"), changes: checkOf("changes") };
   }
 
-  /** Checks whether calls of a kind work now. */
+  /** Whether calls of a kind work. */
   async is(kind: ReadyKind): Promise<boolean> {
     return this.#isOpen() && this.#checks[kind]();
   }

@@ -26,7 +26,7 @@ async function bytesOf(question: Question): Promise<Uint8Array | undefined> {
   return answer.case === "fileDescriptorResponse" ? answer.value.fileDescriptorProto[0] : undefined;
 }
 
-it("serializes a file once, however often it is asked for", async () => {
+it("serializes each file once", async () => {
   const first = await bytesOf({ case: "fileContainingSymbol", value: "usergroup.v1.UserGroupService" });
   expect(first?.byteLength).toBeGreaterThan(100);
   expect(await bytesOf({ case: "fileContainingSymbol", value: "usergroup.v1.GetUserGroupRequest" })).toBe(first);
@@ -67,14 +67,14 @@ it.each([
   { case: "fileContainingSymbol", value: "nowhere" },
   { case: "fileContainingSymbol", value: "usergroup.v1.UserGroup.nothing" },
   { case: "allExtensionNumbersOfType", value: "no.Message" },
-] as const)("does not know %j", async (question) => {
+] as const)("returns NOT_FOUND for %j", async (question) => {
   expect(await ask(question)).toEqual({
     case: "errorResponse",
-    value: { errorCode: Code.NotFound, errorMessage: `this server does not know ${question.value}` },
+    value: { errorCode: Code.NotFound, errorMessage: `this server does not have ${question.value}` },
   });
 });
 
-it("answers so many questions of a stream, and with so many bytes", async () => {
+it("limits the requests and the file bytes of a stream", async () => {
   const askAgain = async (messageRequest: Question) => {
     let [answers, bytes, sent] = [0, 0, 0];
     const requests = (async function* () {

@@ -10,9 +10,9 @@ type Request = Pick<ServerReflectionRequest, "host" | "messageRequest">;
 type Answer = ServerReflectionResponse["messageResponse"];
 
 /**
- * Answers questions about the schema.
+ * Creates a function that answers requests for parts of the schema.
  *
- * @param further files, which error details use but no service imports; they take precedence over files of the same name
+ * @param further files of error details, which no service imports; they replace files of the same name
  */
 function answererOf(services: readonly DescService[], further: readonly DescFile[]) {
   const files = new Map(further.map((file) => [nameOf(file), file]));
@@ -79,35 +79,28 @@ function nameOf(file: DescFile): string {
 }
 
 function unknown(asked: string): Answer {
-  return failure(Code.NotFound, `this server does not know ${asked}`);
+  return failure(Code.NotFound, `this server does not have ${asked}`);
 }
 
 function failure(errorCode: Code, errorMessage: string): Answer {
   return { case: "errorResponse", value: { errorCode, errorMessage } } as Answer;
 }
 
-/**
- * How many questions a stream may ask. A client that asks for every file and every type of the schema by name needs a
- * fraction.
- */
+/** The maximum number of requests of a stream. Requests for all files and types of the schema are a fraction of it. */
 export const MAX_QUESTIONS = 1000;
 
-/**
- * How many bytes of files a stream gets. One that asks for the largest file again and again would get a hundred times what
- * it sends.
- */
+/** The maximum number of file bytes of a stream. The largest file is a hundred times longer than a request for it. */
 export const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
 function tooMuch() {
-  const message = `a reflection stream answers ${MAX_QUESTIONS} questions with ${MAX_FILE_BYTES / 2 ** 20} MiB of files; call again for more`;
+  const message = `a reflection stream returns at most ${MAX_QUESTIONS} responses and ${MAX_FILE_BYTES / 2 ** 20} MiB of files; open another stream`;
   return callError(Code.ResourceExhausted, message, { reason: "TOO_MANY_QUESTIONS" });
 }
 
 /**
  * grpc.reflection ServerReflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md).
  *
- * @param loadFiles loads what is served beside the files of the services, so that clients can read error details; called
- *   once, when a client first asks
+ * @param loadFiles loads the files of error details; called once, for the first client
  */
 export function reflection(services: readonly DescService[], loadFiles: () => Promise<readonly DescFile[]>) {
   let indexing: Promise<ReturnType<typeof answererOf>> | undefined;

@@ -26,7 +26,7 @@ function refusalOf(desc: DescMessage, json: string | JsonValue): ConnectError {
   throw new Error("protobuf-es accepts it");
 }
 
-describe("what protobuf-es says about JSON is understood:", () => {
+describe("JSON that protobuf-es refuses has an error with its field:", () => {
   const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
 
   it.each([
@@ -39,7 +39,7 @@ describe("what protobuf-es says about JSON is understood:", () => {
     expect(refusalOf(GetUserGroupRequestSchema, text).rawMessage).toMatch(expected);
   });
 
-  it("more levels than protobuf-es reads in a Struct of its own", () => {
+  it("more levels than protobuf-es reads in a Struct", () => {
     expect(refusalOf(StructSchema, nested(200)).rawMessage).toMatch(/nested too deeply/);
   });
 
@@ -76,7 +76,7 @@ describe("what protobuf-es says about JSON is understood:", () => {
     expect(refusalOf(desc, { [name]: value as JsonValue }).rawMessage).toBe(`${name}: ${expected}`);
   });
 
-  it("a tag of an environment that is no name, which protobuf-es refuses by the name of its type alone", () => {
+  it("an environment tag of the wrong type, for which protobuf-es reports only the type", () => {
     const { rawMessage } = refusalOf(CreateApiTokenRequestSchema, { environment: { tag: true } });
     expect(rawMessage).toMatch(/^tag: must be one of API_ENVIRONMENT_TAG_UNSPECIFIED, /);
   });

@@ -2,46 +2,44 @@ import { type DescField, type DescMessage, type DescMethod, type DescOneof, Scal
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type OnRefused, type Refusal, type RefusedRequest, SharedError } from "@user-group-service/transport";
-import { callError, type FieldViolation, toCallError, untraced } from "./errors.ts";
-import { callOf, callValues, type Observers, REQUEST_ID_HEADER } from "./observed-call.ts";
+import { CallContext, callOf, REQUEST_ID_HEADER } from "./call-context.ts";
+import { callError, type FieldViolation, toCallError, withoutStackTrace } from "./errors.ts";
+import { Observation, type Observers } from "./observation.ts";
 
-/** The maximum length of a transport error text that is passed on, in UTF-16 units. */
+/** The maximum length of a message of the transport, in UTF-16 units. */
 const MAX_TEXT = 256;
 
 /**
- * What protobuf-es says about JSON that it refuses, and what callers are told. Where it names no field it throws plain
- * Errors that differ in their texts alone, so these have to be matched; refusal-errors.test.ts compares them with the library.
+ * Messages of protobuf-es for refused JSON, and the messages for callers. These errors of protobuf-es differ only in their
+ * messages; refusal-errors.test.ts compares the patterns with the library.
  */
 const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
-  // Lower limits refuse the content of such messages anyway. The last limit is the call stack.
-  [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may be 32 levels deep"],
-  [/duplicate object key/, "a JSON object has a duplicate key; send every key once"],
+  // Validation has lower limits. The last limit is the call stack.
+  [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may have at most 32 levels"],
+  [/duplicate object key/, "a JSON object has a duplicate key; send each key once"],
 ];
 const NAMED_TYPE = /\bgoogle\.protobuf\.\w+|(?<=^cannot decode enum )[\w.]+/;
 
-/** When an overloaded server asks callers to retry, in seconds. The calls in flight are answered well within it. */
+/** The retry delay of an overloaded server, in seconds. Most calls in flight end in this time. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** Counts and logs every request that is refused before it becomes a call, and makes the error for its caller. */
+/** Counts and logs every request that is refused before it becomes a call, and creates the error for its caller. */
 export function observeRefusals(observers: Observers): OnRefused {
   return (refusal, request) => {
-    const { protocolName = "none", contextValues } = request;
-    const call = contextValues ? callOf(contextValues) : callValues(protocolName);
-    call.begin(observers, request);
-    if (request.arrived !== undefined) call.started -= Math.max(0, Date.now() - request.arrived);
-    // An unexpected error in authorization or an endpoint, and an invalid response, are faults of the server.
-    call.isRefused = !["unauthorized", "unencodable", "endpoint"].includes(refusal.kind);
+    const { contextValues, arrived = Date.now() } = request;
+    const call = contextValues ? callOf(contextValues) : new CallContext(request);
+    const started = performance.now() - Math.max(0, Date.now() - arrived);
+    const observation = new Observation(observers, call, started);
+    // An unexpected error of authorization or an endpoint, and an invalid response, are faults of the server.
+    observation.isRequestFault = !["unauthorized", "unencodable", "endpoint"].includes(refusal.kind);
     const error = refusedError(refusal, request);
-    if (error !== overloaded?.error) return call.fail(error);
-    call.end(error);
+    if (error !== overloaded?.error) return observation.fail(error);
+    observation.end(error);
     return { shared: overloaded, headers: { [REQUEST_ID_HEADER]: call.id } };
   };
 }
 
-/**
- * The error for the caller of a request that is refused before it becomes a call. The texts of libraries are not passed
- * on: they may quote the request.
- */
+/** The error for the caller of a refused request. Messages of libraries are replaced, because they may quote the request. */
 export function refusedError(
   refusal: Refusal,
   { method, protocolName }: Pick<RefusedRequest, "method" | "protocolName">,
@@ -53,28 +51,28 @@ export function refusedError(
       return callError(Code.Unimplemented, TRANSFER_CODING, { reason: "UNIMPLEMENTED" });
     case "request-timeout": {
       const [header, all] = [refusal.headerMs / 1000, refusal.requestMs / 1000];
-      const text = `the request took too long to arrive: its header may take ${header} seconds, and all of it ${all}`;
+      const text = `the request arrived too slowly: the limit is ${header} s for the header and ${all} s for the whole request`;
       return callError(Code.DeadlineExceeded, text, { reason: "REQUEST_TIMEOUT" });
     }
     case "expectation-failed":
       return callError(Code.InvalidArgument, EXPECTATION_FAILED, { reason: "EXPECTATION_FAILED" });
     case "header-too-large": {
-      const text = `the request line and the header fields are larger than ${refusal.maxBytes / 1024} KiB; send less, or the fields in a body`;
+      const text = `the request line and headers exceed ${refusal.maxBytes / 1024} KiB; send fewer headers, or send the fields in a body`;
       return callError(Code.ResourceExhausted, text, { reason: "HEADER_TOO_LARGE" });
     }
     case "too-many-streams":
-      return retryLater("too many streams are open; end some, or try again later", "TOO_MANY_STREAMS");
+      return retryLater("too many streams are open; close some or try again later", "TOO_MANY_STREAMS");
     case "too-many-bodies":
-      return retryLater("too many requests are waiting for their bodies; try again later", "OVERLOADED");
+      return retryLater("too many request bodies are incomplete; try again later", "OVERLOADED");
     case "too-many-calls":
       return sharedOverloaded().error;
     case "not-found":
       return protocolName === undefined || protocolName === "connect"
         ? callError(Code.NotFound, NOTHING_HERE, { reason: "PATH_NOT_FOUND" })
-        : callError(Code.Unimplemented, "this server has no such method", { reason: "UNIMPLEMENTED" });
+        : callError(Code.Unimplemented, "this server does not serve this method", { reason: "UNIMPLEMENTED" });
     case "http-method": {
       const list = [...new Set(refusal.allowed)].join(", ");
-      const text = `${refusal.httpMethod} is not a method of this path; it has ${list}`;
+      const text = `this path does not allow ${refusal.httpMethod}; use ${list}`;
       const error = callError(Code.Unimplemented, text, { reason: "METHOD_NOT_ALLOWED" });
       error.metadata.set("allow", list);
       return error;
@@ -84,7 +82,7 @@ export function refusedError(
     case "content-encoding":
       return unsupportedType(`the Content-Encoding must be one of ${refusal.accepted.join(", ")}`);
     case "message-too-large": {
-      const text = `the request is larger than ${refusal.maxBytes} bytes; send less`;
+      const text = `the request is larger than ${refusal.maxBytes} bytes; send a smaller one`;
       return callError(Code.ResourceExhausted, text, { reason: "MESSAGE_TOO_LARGE" });
     }
     case "malformed-compression":
@@ -92,7 +90,7 @@ export function refusedError(
     case "malformed-message":
       return malformedMessage(refusal, method);
     case "protocol": {
-      // Truncated, because Connect's own texts may quote whole headers.
+      // Connect's messages may quote whole headers.
       const { code, metadata, rawMessage } = refusal.error;
       return new ConnectError(rawMessage.slice(0, MAX_TEXT).toWellFormed(), code, metadata, undefined, refusal.error);
     }
@@ -105,13 +103,13 @@ export function refusedError(
 }
 
 const MALFORMED_HTTP =
-  "this is not well-formed HTTP: in the target, percent-encode # and what is not ASCII; over HTTP/1.1 send a request line, then fields, one of them a host such as Host: example.com, then an empty line";
-const TRANSFER_CODING =
-  "the header Transfer-Encoding may say chunked and nothing else; send other codings as Content-Encoding";
-const EXPECTATION_FAILED = "the header Expect may say 100-continue and nothing else";
-const NOTHING_HERE = "nothing is served at this path; the REST interface is at /api/user and /api/viewer";
-const REST_TYPE = "the Content-Type must be application/json; /api/viewer also takes application/x-www-form-urlencoded";
-const RPC_TYPES = "the Content-Type must be that of Connect, such as application/json, of gRPC or of gRPC-Web";
+  "the request is not well-formed HTTP: percent-encode # and non-ASCII characters in the URL; over HTTP/1.1, send one valid Host header";
+const TRANSFER_CODING = "the header Transfer-Encoding must be chunked; use Content-Encoding for compression";
+const EXPECTATION_FAILED = "the header Expect must be 100-continue; send no other value";
+const NOTHING_HERE = "this path does not exist; the REST API is at /api/user and /api/viewer";
+const REST_TYPE =
+  "the Content-Type must be application/json; /api/viewer also accepts application/x-www-form-urlencoded";
+const RPC_TYPES = "the Content-Type must be one of Connect, gRPC or gRPC-Web, such as application/json";
 
 function retryLater(message: string, reason: string): ConnectError {
   const error = callError(Code.ResourceExhausted, message, { reason });
@@ -122,12 +120,12 @@ function retryLater(message: string, reason: string): ConnectError {
 let overloaded: SharedError | undefined;
 
 /**
- * The one error of all calls for which a worker has no room. It is made once the service listens, because the first error
- * of a process loads the fetch API, for its headers: a tenth of the start.
+ * The error of all calls beyond the limit of a worker. It is created when the service listens, because the first error of a
+ * process loads the fetch API, which takes a tenth of the start.
  */
 export function sharedOverloaded(): SharedError {
   overloaded ??= new SharedError(
-    untraced(() => retryLater("the server is overloaded: too many calls are in flight; try again later", "OVERLOADED")),
+    withoutStackTrace(() => retryLater("the server is overloaded; try again later", "OVERLOADED")),
   );
   return overloaded;
 }
@@ -165,19 +163,19 @@ export function notJson(cause: unknown): ConnectError {
   return malformed("the body is not valid JSON in UTF-8", [], cause);
 }
 
-/** The error for a request that is not of the required form. */
+/** The error for a request of the wrong form. */
 export function malformed(message: string, violations: readonly FieldViolation[], cause?: unknown): ConnectError {
   return callError(Code.InvalidArgument, message, { reason: "MALFORMED_REQUEST", violations, cause });
 }
 
-/** The protobuf-es error that names the invalid field; it may be wrapped in another error as its cause. */
+/** The error of protobuf-es that contains the invalid field. It may be the cause of another error. */
 function fieldErrorOf(error: unknown) {
   if (isFieldError(error)) return error;
   return error instanceof Error && isFieldError(error.cause) ? error.cause : undefined;
 }
 
 function expectation(field: DescField | DescOneof): string {
-  if (field.kind === "oneof") return `give exactly one of ${field.fields.map(({ name }) => name).join(", ")}, once`;
+  if (field.kind === "oneof") return `send exactly one of ${field.fields.map(({ name }) => name).join(", ")}`;
   if (field.fieldKind === "map") return "must be a JSON object whose values are strings, given once";
   if (field.enum) return `must be one of ${field.enum.values.map(({ name }) => name).join(", ")}`;
   if (field.fieldKind === "list") return "must be a JSON array, its texts in well-formed Unicode, given once";

@@ -27,17 +27,14 @@ export type Stores = Omit<
   "acceptData" | "authenticator" | "sessions" | "signingKeys" | "logger" | "metrics" | "rotationGraceMs"
 >;
 
-/** What the RPCs depend on. */
+/** The dependencies of the RPCs. */
 export interface RouteDeps extends HealthDeps, Stores, AdminDeps {
   readonly sessions: ViewerSessions;
   /** Whether server reflection is served. */
   readonly reflection: boolean;
 }
 
-/**
- * The schemas of error details. protovalidate's own file is complete; the copy in `proto/` has only the rules that this
- * service uses.
- */
+/** The schemas of error details. `proto/` has only some rules of protovalidate, so its complete file is served. */
 async function loadErrorFiles(): Promise<readonly DescFile[]> {
   const { file_buf_validate_validate } = await import("@bufbuild/protovalidate/gen/buf/validate/validate_pb.js");
   return [file_google_rpc_error_details, file_buf_validate_validate];
@@ -45,7 +42,7 @@ async function loadErrorFiles(): Promise<readonly DescFile[]> {
 
 const OPEN_OPTIONS = { readMaxBytes: MAX_OPEN_MESSAGE_BYTES };
 
-/** Responses are not compressed: unauthenticated clients could otherwise keep several cores busy with compression. */
+/** Responses are not compressed, because unauthenticated clients could load several cores with compression. */
 const REFLECTION_OPTIONS = { ...OPEN_OPTIONS, compressMinBytes: Number.POSITIVE_INFINITY };
 
 /** Registers every RPC. */

@@ -3,24 +3,25 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import type { UpdateUserGroupRequest, UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { UserGroupStore } from "../domain/store.ts";
 import type { Rotation, UserGroupChange } from "../domain/user-group.ts";
+import { hasRole } from "./access.ts";
+import { callOf } from "./call-context.ts";
 import { CHANGEABLE, graceMsOf, groupFromMessage, groupTarget, maskedFields, userGroupMessage } from "./messages.ts";
-import { callOf } from "./observed-call.ts";
 
 const NAMES = CHANGEABLE.map(({ name }) => name);
 
 /**
  * UserGroupService.
  *
- * @param defaultGraceMs how long a rotated token stays valid when the request does not say, in milliseconds
+ * @param defaultGraceMs the default grace period of a rotated token, in milliseconds
  */
 export function userGroupService(store: UserGroupStore, defaultGraceMs: number) {
   return {
-    /** Returns the stored group, or creates it from the request where the caller's role allows that. */
+    /** Returns the stored group, or creates it from the request if the caller's role allows it. */
     async getUserGroup(request, { values }) {
       const call = callOf(values);
       const { userGroupId } = request;
       const wanted = groupFromMessage(userGroupId, request);
-      const { group, created } = call.mayCreate
+      const { group, created } = hasRole(call, "manage")
         ? await store.getOrCreate(call.environment, wanted, call)
         : { group: await store.get(call.environment, userGroupId), created: false };
       return {
@@ -38,10 +39,10 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
       return { $typeName: "usergroup.v1.UpdateUserGroupResponse", userGroup: userGroupMessage(group) };
     },
 
-    /** Gives a group a new token. */
+    /** Replaces the token of a group. */
     async rotateUserGroupToken({ group, previousTokenTtl, requestId }, { values }) {
       const call = callOf(values);
-      // Rounded down, so that a grace never lasts longer than requested.
+      // Rounded down, so that a grace period never exceeds the requested one.
       const askedGraceMs = graceMsOf(previousTokenTtl);
       const rotation: Rotation = {
         target: groupTarget(group),

@@ -9,12 +9,12 @@ import type { ViewerSessionStore } from "../domain/viewer-session.ts";
 import type { Metrics } from "../observability/metrics.ts";
 import { isSession } from "../sessions/session.ts";
 import type { ViewerSessionClaims, ViewerSessions } from "../sessions/viewer-sessions.ts";
-import { denial } from "./access.ts";
+import { denial, hasRole } from "./access.ts";
+import { callOf } from "./call-context.ts";
 import { invalidField } from "./errors.ts";
 import { groupFieldsMessage, groupTarget, TAG_MESSAGES, timestamp } from "./messages.ts";
-import { callOf } from "./observed-call.ts";
 
-/** What ViewerService depends on. */
+/** The dependencies of ViewerService. */
 interface ViewerDeps {
   readonly userGroups: UserGroupStore & ViewerSessionStore;
   readonly sessions: ViewerSessions;
@@ -48,15 +48,15 @@ export function viewerService({ userGroups, sessions, metrics }: ViewerDeps) {
       };
     },
 
-    /** Makes a viewer session, by the group's token or, where the caller's role allows that, by its id. */
+    /** Creates a viewer session for the token of a group or, if the caller's role allows it, for its id. */
     async createViewerSession(request, { values }) {
       const call = callOf(values);
       const { group, audience, ttl, viewerId, origin, propertyKeys, claims } = request;
-      if (group.case === "userGroupId" && !call.mayRead)
+      if (group.case === "userGroupId" && !hasRole(call, "read"))
         throw denial(call.role, { name: "CreateViewerSession by user_group_id" }, "read");
       const ttlMs = ttl && durationMs(ttl);
       if (ttlMs !== undefined && ttlMs > sessions.maxMs)
-        throw invalidField("ttl", `must be ${sessions.maxMs / 1000} s at most, as VIEWER_SESSION_MAX says`);
+        throw invalidField("ttl", `must be at most ${sessions.maxMs / 1000} s (VIEWER_SESSION_MAX)`);
       const session = await sessions.create(userGroups, call.environment, {
         target: groupTarget(group),
         ...{ audience, ttlMs, origin, propertyKeys, claims, viewerId: viewerId || undefined },
@@ -72,7 +72,7 @@ export function viewerService({ userGroups, sessions, metrics }: ViewerDeps) {
   } satisfies ServiceImpl<typeof ViewerService>;
 }
 
-/** The group of a token or of a session, and what the session says. */
+/** The group of a token or of a session, and the claims of the session. */
 interface ResolvedViewer {
   readonly viewer: Viewer;
   readonly claims?: ViewerSessionClaims;
@@ -81,8 +81,8 @@ interface ResolvedViewer {
 /**
  * Finds the group of a user group token or of a viewer session.
  *
- * @param presented `audience`: the audience that a session must have; empty: any
- * @throws as `ViewerSessions.resolve` and `UserGroupStore.resolve`
+ * @param presented `audience`: the required audience of a session; empty for any
+ * @throws the errors of `ViewerSessions.resolve` and `UserGroupStore.resolve`
  */
 export async function viewerOf(
   { userGroups, sessions }: Pick<ViewerDeps, "userGroups"> & { readonly sessions: Pick<ViewerSessions, "resolve"> },
@@ -93,7 +93,7 @@ export async function viewerOf(
   return { viewer: await userGroups.resolve(environment, token) };
 }
 
-/** Converts what a session says to its message. */
+/** Converts the claims of a session to a message. */
 export function sessionMessage({ jti, aud, vid = "", origin = "", ext, iat, exp }: ViewerSessionClaims): ViewerSession {
   return {
     $typeName: "usergroup.v1.ViewerSession",

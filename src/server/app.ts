@@ -26,9 +26,9 @@ import { userEndpoint } from "../rest/user.ts";
 import { viewerEndpoint, viewerSessionEndpoint } from "../rest/viewer.ts";
 import { wellKnownEndpoints } from "../rest/well-known.ts";
 import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS } from "../rpc/access.ts";
-import { credentialCheck } from "../rpc/credentials.ts";
+import { CallContext, REQUEST_ID_HEADER, type Received } from "../rpc/call-context.ts";
+import { CREDENTIAL_HEADERS, credentialCheck } from "../rpc/credentials.ts";
 import { callInterceptor } from "../rpc/interceptors.ts";
-import { CREDENTIAL_HEADERS, callValues, REQUEST_ID_HEADER } from "../rpc/observed-call.ts";
 import { observeRefusals } from "../rpc/refusal-errors.ts";
 import { type RouteDeps, routes } from "../rpc/routes.ts";
 
@@ -107,7 +107,7 @@ export function createApp(deps: AppDeps): App {
   const calls = {
     routes: routes(deps),
     authorize: authorization(deps),
-    contextValues: callValues,
+    contextValues: (head: Received) => new CallContext(head, deps.trustedProxies),
     interceptors: [callInterceptor({ ...deps, isCredential })],
     readMaxBytes: MAX_MESSAGE_BYTES,
     jsonOptions: JSON_OPTIONS,

@@ -20,7 +20,7 @@ interface GaugeSources {
   /** Undefined: the embedded store. */
   readonly identity: Pick<StoreIdentity, "refusal"> | undefined;
   readonly cipher: Pick<TokenCipher, "ring">;
-  readonly issued: Pick<IssuedTokens, "endingFirst">;
+  readonly issued: Pick<IssuedTokens, "expiringFirst">;
   readonly readiness: Pick<Readiness, "is">;
 }
 
@@ -39,7 +39,7 @@ export function addGauges(
     help: "When the API token ends that ends first in its environment, of those that were issued and used, since 1970",
     ofWorkers: "min",
     read() {
-      const ending = issued.endingFirst().map(({ id, environment, expireTime = 0 }) => ({
+      const ending = issued.expiringFirst().map(({ id, environment, expireTime = 0 }) => ({
         labels: { environment: formatEnvironmentName(environment), api_token_id: id },
         value: expireTime / 1000,
       }));

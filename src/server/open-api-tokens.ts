@@ -88,17 +88,17 @@ export async function staticTokens(
     const id = `static-${name ?? createHmac("sha256", key).update(token).digest("hex").slice(0, STATIC_ID_DIGITS)}`;
     const displayName = name ?? "an entry of API_TOKENS without a name";
     const principalOf = (environment: Environment): BoundPrincipal => {
-      const learnAgain = async () => {
+      const lookUpAgain = async () => {
         state.forget(environment);
         const next = await state.use(wanted);
         return next.number === environment.number ? undefined : principalOf(next);
       };
-      return { id, displayName, role: "manage", environment, expireTime: undefined, learnAgain };
+      return { id, displayName, role: "manage", environment, expireTime: undefined, lookUpAgain };
     };
     const known = await state.useIfThere(wanted);
-    const learn = async () => principalOf(await state.use(wanted));
-    return { token, principal: known && principalOf(known), learn };
+    const lookUp = async () => principalOf(await state.use(wanted));
+    return { token, principal: known && principalOf(known), lookUp };
   });
-  const root = adminTokens.map((token) => ({ token, principal: ROOT, learn: async () => ROOT }));
+  const root = adminTokens.map((token) => ({ token, principal: ROOT, lookUp: async () => ROOT }));
   return [...(await Promise.all(bound)), ...root];
 }

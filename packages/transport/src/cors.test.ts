@@ -44,7 +44,7 @@ describe("the response of a method that sets Vary itself", () => {
   });
   afterAll(() => port.destroy());
 
-  it.each(CALLS)("keeps it beside that of CORS over HTTP/1.1: %s", async (_what, method, type, body) => {
+  it.each(CALLS)("keeps its Vary and that of CORS over HTTP/1.1: %s", async (_what, method, type, body) => {
     const response = await fetch(`${port.url}/talk.v1.TalkService/${method}`, {
       method: "POST",
       headers: { "content-type": type, origin: ORIGIN },
@@ -60,7 +60,7 @@ describe("the response of a method that sets Vary itself", () => {
     ]);
   });
 
-  it.each(CALLS)("keeps it beside that of CORS over HTTP/2: %s", async (_what, method, type, body) => {
+  it.each(CALLS)("keeps its Vary and that of CORS over HTTP/2: %s", async (_what, method, type, body) => {
     const session = connect(port.url);
     const path = `/talk.v1.TalkService/${method}`;
     const stream = session.request({ ":method": "POST", ":path": path, "content-type": type, origin: ORIGIN });

@@ -4,13 +4,13 @@ import type { Compression } from "@connectrpc/connect/protocol";
 import { bodyBytes, type HeaderRecord, type HttpRequest, type HttpResponse, type Route } from "./http-types.ts";
 import type { Call } from "./protocol/call.ts";
 import { compress, inflate } from "./protocol/compression.ts";
-import { headerValue, RecordHeaders } from "./protocol/headers.ts";
+import { headerValue } from "./protocol/headers.ts";
 import type { UnaryMethod } from "./protocol/methods.ts";
 import { asConnectError, messageTooLarge, type Refusal, RefusalError, type Refused } from "./protocol/refusals.ts";
 
 /** An HTTP endpoint at a path, beside the RPCs. */
 export interface Endpoint {
-  /** The protocol name of its calls, such as `rest`; undefined when none of its methods is a call. */
+  /** The protocol name of its calls, such as `rest`; undefined if none of its methods is a call. */
   readonly protocolName?: string;
   /** The handler of each HTTP method. Other methods are refused. */
   readonly methods: ReadonlyMap<string, EndpointMethod>;
@@ -19,20 +19,20 @@ export interface Endpoint {
 /** The handler of one HTTP method of an endpoint. */
 export interface EndpointMethod {
   /**
-   * The RPC that a request is translated to. The request is authorized and limited like a call of it. Undefined: the
-   * request is not a call, and needs no authorization.
+   * The RPC of the request. The request is authorized and limited like a call of the RPC. Undefined if the request is not
+   * a call and needs no authorization.
    */
   readonly rpc?: DescMethodUnary;
   /**
-   * The maximum body size, in bytes, before and after decompression. Longer bodies are refused. Undefined: the body is
-   * not read.
+   * The maximum body size in bytes, before and after decompression. Longer bodies are refused. Omit it to leave the body
+   * unread.
    */
   readonly maxBytes?: number;
-  /** Responses of at least so many bytes are compressed, if the client accepts it. Default: none is. */
+  /** The minimum size of a response that is compressed, in bytes. Default: no response is compressed. */
   readonly compressMinBytes?: number;
   /**
-   * Serves a request, whose body is decompressed. The transport adds the content length. May throw RefusalError. Any
-   * other error is refused as `endpoint`, unless the call failed with it.
+   * Serves a request with a decompressed body. The transport adds the content length. May throw RefusalError. Any other
+   * error becomes the refusal `endpoint`, unless it is the error of the call.
    */
   serve(request: HttpRequest, call: EndpointCall): Promise<HttpResponse>;
 }
@@ -40,17 +40,17 @@ export interface EndpointMethod {
 /** The call of the endpoint's RPC. Call its methods on the object. */
 export interface EndpointCall {
   /**
-   * Passes a message through the interceptors to the RPC. May be called again once the call before has ended. Rejects
-   * with the error that the interceptors produce, or with a TypeError when the RPC is not served.
+   * Passes a message through the interceptors to the RPC. May be called again when the previous call has ended. Rejects
+   * with the error of the interceptors, or with a TypeError if the RPC is not served.
    */
   invoke(message: Message): Promise<Message>;
-  /** The headers of the RPC's response, once it is there. `recordOf` gives a record that may be changed and sent. */
+  /** The response headers of the RPC, after `invoke`. `recordOf` returns them as a record that may be modified. */
   readonly responseHeader: Headers;
-  /** What authorization and the interceptors stored for the call. */
+  /** The values that authorization and the interceptors stored. */
   readonly contextValues: ContextValues;
 }
 
-/** An endpoint that only reads: GET, and HEAD, which gets the same without a body. */
+/** An endpoint for GET and HEAD. */
 export function readEndpoint(serve: (request: HttpRequest) => Promise<HttpResponse>): Endpoint {
   return {
     methods: new Map([
@@ -60,20 +60,20 @@ export function readEndpoint(serve: (request: HttpRequest) => Promise<HttpRespon
   };
 }
 
-/** Whether a client has what it asks for already: `If-None-Match` names the entity tag, or any (RFC 9110, 13.1.2). */
+/** Whether `If-None-Match` contains the entity tag or `*`, so that the client needs no body (RFC 9110, 13.1.2). */
 export function isKnown(etag: string, request: HeaderRecord): boolean {
   const known = headerValue(request, "if-none-match")?.split(",") ?? [];
   return known.some((each) => ["*", etag, `W/${etag}`].includes(each.trim()));
 }
 
-/** Makes an error response outside of the RPC protocols. @param status the HTTP status for the error */
+/** Creates an error response outside of the RPC protocols. @param status the HTTP status of the error */
 export type HttpError = (error: ConnectError, status: number) => HttpResponse;
 
-/** What the routes of all endpoints share. */
+/** The options that all endpoint routes share. */
 export interface EndpointOptions {
-  /** Makes the error of a refused request that is not a call. */
+  /** Creates the error of a refused request that is not a call. */
   readonly refuse: (refusal: Refusal, request: HttpRequest) => Refused;
-  /** Makes the response to a refused request. */
+  /** Creates the response to a refused request. */
   readonly respond: (refused: Refused) => HttpResponse;
   readonly compressions: readonly Compression[];
 }
@@ -88,8 +88,8 @@ export class EndpointRoute implements Route {
   private readonly rpc: UnaryMethod | undefined;
 
   /**
-   * @param call the call that the request is, if it is one
-   * @param rpc the RPC that it calls, if that is served
+   * @param call the call of the request, if it is a call
+   * @param rpc the RPC of the call, if it is served
    */
   constructor(method: EndpointMethod, options: EndpointOptions, call?: Call, rpc?: UnaryMethod) {
     this.method = method;
@@ -113,11 +113,10 @@ export class EndpointRoute implements Route {
       const response = await method.serve(request, call ?? NO_CALL);
       const { status, headers } = response;
       const bytes = Buffer.byteLength(response.body);
-      // For a 304, `content-length` would be that of the response which the client has (RFC 9110, 8.6).
+      // In a 304, `content-length` would refer to the response that the client has (RFC 9110, 8.6).
       if (status !== 304) headers["content-length"] = String(bytes);
       const minBytes = method.compressMinBytes;
-      // A short response that no cache may keep is never compressed, so it need not name what it varies by (RFC 9110,
-      // 12.5.5).
+      // A short response that no cache stores needs no `vary`, because it is never compressed (RFC 9110, 12.5.5).
       if (minBytes === undefined || (bytes < minBytes && headers["cache-control"] === "no-store")) return response;
       headers["vary"] = headers["vary"] === undefined ? "accept-encoding" : `${headers["vary"]}, accept-encoding`;
       return bytes < minBytes ? response : await compressed(response, request.headers, compressions);
@@ -127,7 +126,7 @@ export class EndpointRoute implements Route {
   }
 
   private refused(failure: unknown, request: HttpRequest): Refused {
-    // Interceptors have already converted, counted and logged the failure of the call.
+    // The interceptors have already converted, counted and logged the failure of the call.
     const isOfCall = failure !== undefined && failure === this.call?.failure && !(failure instanceof RefusalError);
     if (isOfCall) return { error: asConnectError(failure), status: undefined };
     const refusal: Refusal = failure instanceof RefusalError ? failure.refusal : { kind: "endpoint", error: failure };
@@ -135,12 +134,12 @@ export class EndpointRoute implements Route {
   }
 }
 
-/** The call that is passed to an endpoint without an RPC. */
+/** The call of an endpoint without an RPC. */
 const NO_CALL: EndpointCall = {
   invoke: async () => {
     throw new TypeError("the endpoint names no RPC");
   },
-  responseHeader: new RecordHeaders({}),
+  responseHeader: new Headers(),
   contextValues: createContextValues(),
 };
 
@@ -148,7 +147,7 @@ const NO_CALL: EndpointCall = {
  * Content encodings of requests and responses that are not RPCs (RFC 9110, 8.4 and 12.5.3).
  */
 
-/** Whether a client accepts an encoding, by its name in `Accept-Encoding`. */
+/** Whether `Accept-Encoding` contains an encoding without `q=0`. */
 export function acceptsEncoding(request: HeaderRecord, encoding: string): boolean {
   return (headerValue(request, "accept-encoding") ?? "").split(",").some((item) => {
     const [name = "", ...parameters] = item.split(";");
@@ -156,10 +155,7 @@ export function acceptsEncoding(request: HeaderRecord, encoding: string): boolea
   });
 }
 
-/**
- * Decompresses the body of a request. Throws or rejects with RefusalError when it is too long, or not valid in its
- * declared encoding.
- */
+/** Decompresses the body of a request. Throws or rejects with RefusalError if the body is too long or invalid. */
 function decompressBody(
   { headers, body }: HttpRequest,
   maxBytes: number,
@@ -173,7 +169,7 @@ function decompressBody(
   throw new RefusalError({ kind: "content-encoding", accepted: compressions.map(({ name }) => name) });
 }
 
-/** Compresses a response with the first of our encodings that the client accepts. */
+/** Compresses a response with the first encoding of the server that the client accepts. */
 async function compressed(
   response: HttpResponse,
   request: HeaderRecord,

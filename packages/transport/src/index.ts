@@ -12,7 +12,8 @@ export {
 export { type ListenOptions, type NodeServer, type ServeOptions, serveNode } from "./http/port.ts";
 export type { HeaderRecord, HttpRequest, HttpResponse } from "./http-types.ts";
 export type { ClientOf } from "./limits.ts";
-export type { Authorize, CallHead } from "./protocol/admission.ts";
+export type { Authorize } from "./protocol/admission.ts";
+export type { CallHead } from "./protocol/call.ts";
 export { headerValue, recordOf } from "./protocol/headers.ts";
 export {
   type OnRefused,

@@ -11,7 +11,7 @@ import {
 
 const README = "packages/transport/README.md";
 
-it("the README has every limit that is an option, with its default", () => {
+it("the README lists every limit option with its default", () => {
   const rows = figuresByRow(README, "Options").map(([what, ...figures]) => [what.split(":")[0], ...figures]);
   const limits = Object.entries(DEFAULT_LIMITS).map(([name, value]) =>
     Number.isFinite(value) ? [name, value] : [name],
@@ -19,7 +19,7 @@ it("the README has every limit that is an option, with its default", () => {
   expect(rows.slice(-limits.length)).toEqual(limits);
 });
 
-it("the README has the limits that are fixed", () => {
+it("the README lists the fixed limits", () => {
   const [fixed = ""] = /^- Fixed: [^.]*/m.exec(textOf(README)) ?? [];
   const ofMemory = [BODY_BYTES, RESPONSE_BYTES.node, RESPONSE_BYTES.deno];
   expect(figuresOf(fixed)).toEqual([MAX_HEADER_BYTES, MAX_HTTP2_STREAMS, MAX_PIPELINED, ...ofMemory]);

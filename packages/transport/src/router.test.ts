@@ -14,8 +14,8 @@ const JSON_TYPE = { "content-type": "application/json" };
 
 /** Lets in whom a decision allows, and tells the call who it is. */
 function authorizeBy(decide: (name: string) => boolean, isAsync: boolean): Authorize {
-  return ({ header, contextValues }) => {
-    const name = header.get("x-caller") ?? "";
+  return ({ headers, contextValues }) => {
+    const name = String(headers["x-caller"] ?? "");
     const finish = (isIn: boolean) => {
       if (!isIn) throw new ConnectError("no", Code.PermissionDenied);
       contextValues.set(kCaller, name);

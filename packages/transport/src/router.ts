@@ -15,39 +15,36 @@ import { Admission, type AdmissionOptions } from "./protocol/admission.ts";
 import { Call } from "./protocol/call.ts";
 import { COMPRESSIONS } from "./protocol/compression.ts";
 import { errorResponse, httpStatusOf, withHeaders } from "./protocol/error-responses.ts";
-import { type CallFormat, formatOf, RecordHeaders } from "./protocol/headers.ts";
+import { type CallFormat, formatOf } from "./protocol/headers.ts";
 import { collectRpcs, type Rpc, type RpcOptions, type UnaryMethod } from "./protocol/methods.ts";
 import { bareRefusal, kReadMaxBytes, type Refusal, type Refuse, type RefusedRequest } from "./protocol/refusals.ts";
 import { UnaryRoute } from "./protocol/unary-route.ts";
 import { withWebText } from "./protocol/web-text.ts";
 
-/** Connect's routes and options, and those that the transport adds. */
+/** Connect's routes and options, and the options of the transport. */
 export interface RouterOptions extends RpcOptions, AdmissionOptions {
   /** The path prefix of all RPCs. Default: none. */
   readonly requestPathPrefix?: string;
   /** HTTP endpoints beside the RPCs, by path. Default: none. */
   readonly endpoints?: ReadonlyMap<string, Endpoint>;
-  /** Finds the endpoint of a path at which nothing else is served; undefined: nothing is. Default: none is found. */
+  /** Finds the endpoint of a path that is in neither `routes` nor `endpoints`. Default: finds none. */
   readonly endpointAt?: (path: string) => Endpoint | undefined;
-  /** What pages of other origins may do with the RPCs. Default: nothing. */
+  /** The access of pages of other origins to the RPCs. Default: none. */
   readonly cors?: CorsOptions;
-  /** Makes the error response of requests that are not RPCs. Default: as for Connect's unary calls. */
+  /** Creates the error response of requests that are not RPCs. Default: that of Connect's unary calls. */
   readonly httpError?: HttpError;
 }
 
 /**
- * A request target is visible ASCII without a fragment (RFC 9112, 3.2). Servers and proxies interpret other bytes, and
- * what follows a `#`, differently.
+ * A request target of visible ASCII without a fragment (RFC 9112, 3.2). Servers and proxies disagree on other bytes and on
+ * fragments.
  */
 const PLAIN_TARGET = /^[\x21\x22\x24-\x7e]+$/;
 
-/** The form of an RPC path. CORS applies to it whether or not such an RPC exists. */
+/** The form of an RPC path. CORS applies to such a path even if the RPC does not exist. */
 const RPC_PATH = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
 
-/**
- * Finds the route of each request: a unary call of this transport, a streaming call of Connect's handler, or an
- * endpoint.
- */
+/** Finds the route of each request: a unary call, a streaming call of Connect's handler, or an endpoint. */
 export class Router {
   readonly #options: RouterOptions;
   readonly #admission: Admission;
@@ -67,7 +64,7 @@ export class Router {
         if (shared) shared.http = response;
         return withHeaders(response, headers);
       },
-      refuse: (refusal, { headers }) => this.#admission.refuse(refusal, { header: new RecordHeaders(headers) }),
+      refuse: (refusal, { headers }) => this.#admission.refuse(refusal, { headers }),
       compressions: options.acceptCompression ?? COMPRESSIONS,
     };
     for (const { handler, unary, readMaxBytes } of collectRpcs(options)) {
@@ -87,7 +84,7 @@ export class Router {
     const endpoint = rpc ? undefined : (this.#options.endpoints?.get(path) ?? this.#options.endpointAt?.(path));
     if (endpoint) return this.#endpoint(endpoint, request);
     if (!rpc && !RPC_PATH.test(path)) return this.#missing(headers, false);
-    // Pages of other origins ask by OPTIONS first, and name their origin in other requests.
+    // Pages of other origins send OPTIONS first, and an Origin header with every other request.
     const cors = httpMethod === "OPTIONS" || headers["origin"] !== undefined ? this.#cors : undefined;
     const preflight = cors?.preflight(httpMethod, headers);
     if (preflight) return respondWith({ status: 204, headers: preflight, body: "" });
@@ -95,18 +92,16 @@ export class Router {
     return cors ? cors.allowOf(found, headers) : found;
   };
 
-  /** Routes a valid unary call to this transport, a streaming call to Connect's own handler, and refuses any other. */
+  /** Routes a valid unary call to this transport and a streaming call to Connect's handler. Refuses other requests. */
   #call({ handler, unary, readMaxBytes }: Rpc, request: RequestHead): Found {
     const { httpMethod, headers } = request;
     const { method } = handler;
     const format = formatOf(headers["content-type"]);
     const { protocol } = format;
-    const refused = (refusal: Refusal) =>
-      this.#refused(refusal, { header: new RecordHeaders(headers), method, protocolName: protocol }, format);
+    const refused = (refusal: Refusal) => this.#refused(refusal, { headers, method, protocolName: protocol }, format);
     if (httpMethod !== "POST") return refused({ kind: "http-method", httpMethod, allowed: ["POST"] });
     const served = unary && format.isKnown && !format.isStream && unary.protocols[protocol] ? unary : undefined;
     const admitted = this.#admission.admit(method, protocol, request);
-    // Most are, without a promise.
     if (served && admitted instanceof Call) return new UnaryRoute(served, format, admitted);
     return whenKnown(admitted, (call) => {
       if (!(call instanceof Call)) return respondWith(errorResponse(format, call));
@@ -122,7 +117,7 @@ export class Router {
     const method = methods.get(httpMethod);
     if (!method) {
       const refusal: Refusal = { kind: "http-method", httpMethod, allowed: [...methods.keys()] };
-      return this.#refused(refusal, { header: new RecordHeaders(headers), protocolName });
+      return this.#refused(refusal, { headers, protocolName });
     }
     const { rpc } = method;
     if (!rpc) return new EndpointRoute(method, this.#endpoints);
@@ -136,20 +131,20 @@ export class Router {
     );
   }
 
-  /** Refuses a request for a path at which nothing is served. */
+  /** Refuses a request for an unknown path. */
   #missing(headers: HeaderRecord, isRpcPath: boolean): Route {
     const format = formatOf(headers["content-type"]);
     const isConnect = format.protocol === "connect";
     const protocolName = isRpcPath || !isConnect ? format.protocol : undefined;
-    // Connect's clients know a missing RPC by the HTTP status.
+    // Connect's clients recognize a missing RPC by the HTTP status.
     const answered = isConnect ? undefined : format;
-    return this.#refused({ kind: "not-found" }, { header: new RecordHeaders(headers), protocolName }, answered);
+    return this.#refused({ kind: "not-found" }, { headers, protocolName }, answered);
   }
 
-  /** The response to a request that is refused before it is routed. Pages of other origins may read it, too. */
+  /** The response to a request that is refused before it is routed. Pages of other origins may read it. */
   readonly refuse: Refuse = (refusal, headers, method) => {
     const format = formatOf(headers["content-type"]);
-    const request = { header: new RecordHeaders(headers), method, protocolName: method && format.protocol };
+    const request = { headers, method, protocolName: method && format.protocol };
     // Endpoints share the content types of Connect's unary calls.
     const isRpc = method !== undefined || format.protocol !== "connect" || format.isStream;
     const response = this.#refusalResponse(refusal, request, isRpc ? format : undefined);
@@ -160,10 +155,7 @@ export class Router {
     return respondWith(this.#refusalResponse(refusal, request, format));
   }
 
-  /**
-   * The response to a refused request, in the format of the RPC if it is one. Without `onRefused`, a request that is
-   * not an RPC gets a bare status, as from Connect.
-   */
+  /** The response to a refused request. Without `onRefused` it is a bare status, as from Connect. */
   #refusalResponse(refusal: Refusal, request: RefusedRequest, format?: CallFormat): HttpResponse {
     if (!this.#options.onRefused) return bareRefusal(refusal);
     const refused = this.#admission.refuse(refusal, request);

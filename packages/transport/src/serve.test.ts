@@ -10,7 +10,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { TalkService } from "../test/gen/talk/v1/talk_pb.ts";
 import { type Endpoint, type NodeServer, type ServeOptions, serveNode } from "./index.ts";
 
-it("counts a call whose client is gone until it has ended", async () => {
+it("counts a call in flight until it ends, also if its client has disconnected", async () => {
   let begun = 0;
   let finish = () => {};
   const finished = new Promise<void>((resolve) => (finish = resolve));
@@ -47,7 +47,7 @@ it("counts a call whose client is gone until it has ended", async () => {
   server.destroy();
 });
 
-it("keeps no request without a body once it is answered, however long its connection stays idle", async () => {
+it("frees an answered request without a body while its connection is idle", async () => {
   const server = await serveNode(
     { routes: ({ service }) => service(TalkService, { watch: async function* () {} }) },
     { host: "127.0.0.1", port: 0, tls: undefined },
@@ -112,7 +112,7 @@ describe("the body of a request to an endpoint", () => {
     };
   }
 
-  it("has little time to arrive where anyone may make the request, and more where a call is authorized", async () => {
+  it("has less time to arrive for an open method than for an authorized call", async () => {
     const call = await sendHalf("/call");
     // Begun later, they are over sooner.
     const short = [await sendHalf("/no-call"), await sendHalf("/open-call")];
@@ -122,7 +122,7 @@ describe("the body of a request to an endpoint", () => {
   });
 });
 
-describe("an error that no response can tell", () => {
+describe("an error that cannot be sent", () => {
   const failed = { status: 200, headers: { upgrade: "not in HTTP/2", "x-bad": "a\r\nb" }, body: "" };
   const endpoints = new Map<string, Endpoint>([
     ["/header", { methods: new Map([["POST", { serve: async () => failed }]]) }],
@@ -180,7 +180,7 @@ describe("an error that no response can tell", () => {
     expect([socket.bytesRead, errors]).toEqual([0, ["no error response"]]);
   });
 
-  it("does not matter when onError fails too", async () => {
+  it("does not end the process if onError throws", async () => {
     const failing = vi.spyOn(errors, "push").mockImplementation(() => {
       throw new Error("no log");
     });

@@ -9,15 +9,15 @@ import { type EnvironmentName, environmentPath } from "../../domain/environment.
 import { ApiTokenNotFound } from "../../domain/errors.ts";
 import type { Role } from "../../domain/role.ts";
 import { apiTokenDigest, environmentNumberOf, USER_GROUP_PREFIX } from "../../domain/token.ts";
+import { callOf } from "../call-context.ts";
 import { invalidField } from "../errors.ts";
 import { graceMsOf, maskedFields, timeOf, timestamp } from "../messages.ts";
-import { callOf } from "../observed-call.ts";
 import { apiTokenMessage, environmentNameMessage, roleFromMessage, settingsTokenMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
 
 const UPDATED_FIELDS = ["display_name", "expire_time"] as const;
 
-/** The RPCs on API tokens. The answers of CreateApiToken and RotateApiToken are the only ones that show a token. */
+/** The RPCs for API tokens. Only the responses of CreateApiToken and RotateApiToken contain a token. */
 export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationGraceMs }: AdminDeps) {
   return {
     async getCaller(_request, { values }) {
@@ -38,9 +38,9 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
       const { caller } = call;
       const created = {
         displayName: request.displayName,
-        // Validation requires one that is defined.
+        // Validation requires a role.
         role: roleFromMessage(request.role) as Role,
-        expireTime: request.expireTime ? endOf(request.expireTime, caller) : caller.expireTime,
+        expireTime: request.expireTime ? expiryOf(request.expireTime, caller) : caller.expireTime,
         creator: caller.id,
       };
       const { apiToken, token } = await apiTokens.create(environment, created, call);
@@ -62,7 +62,7 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
 
     async lookupApiToken({ token }, { values }) {
       if (token.startsWith(USER_GROUP_PREFIX)) {
-        const description = "must be an API token: this is a user group token; LookupUserGroupToken returns its group";
+        const description = "must be an API token; use LookupUserGroupToken for a user group token";
         throw invalidField("token", description);
       }
       const { environment: own } = callOf(values).caller;
@@ -115,7 +115,7 @@ function changeOf(request: UpdateApiTokenRequest, caller: Principal): ApiTokenCh
   if (fields.includes("display_name") && displayName === "") throw invalidField("display_name", "must not be empty");
   return {
     ...(fields.includes("display_name") && { displayName }),
-    ...(fields.includes("expire_time") && { expireTime: endOf(expireTime, caller) ?? null }),
+    ...(fields.includes("expire_time") && { expireTime: expiryOf(expireTime, caller) ?? null }),
   };
 }
 
@@ -124,16 +124,15 @@ function isPopulated(request: UpdateApiTokenRequest, field: (typeof UPDATED_FIEL
 }
 
 /**
- * When an API token is to end, in whole milliseconds since 1970: no later than the caller's own. A credential for a while
- * must not make one that lasts.
+ * The expiry time of an API token, in whole milliseconds since 1970. It must not be later than that of the caller's token.
  *
  * @throws ConnectError InvalidArgument
  */
-function endOf(time: Timestamp | undefined, { expireTime }: Principal): number | undefined {
+function expiryOf(time: Timestamp | undefined, { expireTime }: Principal): number | undefined {
   const end = timeOf(time);
   if (expireTime !== undefined && (end ?? Number.POSITIVE_INFINITY) > expireTime) {
     const latest = new Date(expireTime).toISOString();
-    throw invalidField("expire_time", `must not be later than ${latest}, when the API token of the caller ends`);
+    throw invalidField("expire_time", `must not be later than ${latest}, when the API token of the caller expires`);
   }
   return end === undefined ? undefined : Math.floor(end);
 }

@@ -3,12 +3,12 @@ import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/use
 import { MAX_API_TOKENS } from "../../domain/api-token.ts";
 import { type AuditFilter, isAuditEventKey } from "../../domain/audit.ts";
 import { environmentPath, isEnvironmentKey } from "../../domain/environment.ts";
+import { callOf } from "../call-context.ts";
 import { timeOf } from "../messages.ts";
-import { callOf } from "../observed-call.ts";
 import { auditEventMessage, environmentMessage, environmentNameFromMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetName } from "./requests.ts";
 
-/** The RPCs on environments and their audit trails. */
+/** The RPCs for environments and their audit trails. */
 export function environmentRpcs({ environments, environmentDeletion, apiTokens, auditTrail }: AdminDeps) {
   return {
     async createEnvironment({ environment }, { values }) {
@@ -46,7 +46,7 @@ export function environmentRpcs({ environments, environmentDeletion, apiTokens, 
       const filter = filterOf(request);
       const name = targetName(values, request.environment);
       const { environment: own } = callOf(values).caller;
-      // Who deleted an environment is of interest when it is gone, but not to those who have another one of its name.
+      // ADMIN_TOKEN also sees the events of deleted environments. An API token sees only its own environment.
       const all = await environments.findAll(name);
       const shown = own ? all.filter(({ number }) => number === own.number) : all;
       const scope = ["ListAuditEvents", environmentPath(name), JSON.stringify(filter)];
@@ -68,7 +68,7 @@ function filterOf(request: ListAuditEventsRequest): AuditFilter {
   };
 }
 
-/** Rounds a time up to whole milliseconds, as the times of events are. */
+/** Rounds a time up to whole milliseconds, like the times of events. */
 function wholeMs(time: number | undefined): number | undefined {
   return time === undefined ? undefined : Math.ceil(time);
 }

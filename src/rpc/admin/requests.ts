@@ -20,11 +20,11 @@ import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
 import type { SigningKeys } from "../../sessions/signing-keys.ts";
 import type { ViewerSessions } from "../../sessions/viewer-sessions.ts";
+import { callOf } from "../call-context.ts";
 import { callError, invalidField } from "../errors.ts";
-import { callOf } from "../observed-call.ts";
 import { environmentNameFromMessage } from "./messages.ts";
 
-/** What AdminService depends on. */
+/** The dependencies of AdminService. */
 export interface AdminDeps {
   readonly environments: EnvironmentStore;
   readonly environmentDeletion: EnvironmentDeletion;
@@ -36,11 +36,11 @@ export interface AdminDeps {
   readonly tokenKeys: TokenKeyStore;
   readonly sessions: Pick<ViewerSessions, "resolve">;
   readonly signingKeys: Pick<SigningKeys, "list" | "rotate" | "forget">;
-  /** Accepts what Redis holds. */
+  /** Accepts the data in Redis. */
   readonly acceptData: () => Promise<void>;
   readonly logger: Pick<Logger, "info" | "warn">;
   readonly metrics: Pick<Metrics, "imported" | "viewer">;
-  /** How long a rotated user group token stays valid by default, in milliseconds. */
+  /** The default grace period of a rotated user group token, in milliseconds. */
   readonly rotationGraceMs: number;
 }
 
@@ -48,10 +48,9 @@ export interface AdminDeps {
 export type AdminRpcs = ServiceImpl<typeof AdminService>;
 
 /**
- * The environment that a call of AdminService acts on: that of the caller's API token, which the request need not name.
- * The bearer of `ADMIN_TOKEN` has to name one.
+ * The environment of a call of AdminService: the environment of the API token or, for `ADMIN_TOKEN`, of the request.
  *
- * @throws ConnectError InvalidArgument or PermissionDenied; EnvironmentNotFound, or as the store does
+ * @throws ConnectError InvalidArgument or PermissionDenied; EnvironmentNotFound; errors of the store
  */
 export async function targetOf(
   environments: Pick<EnvironmentStore, "find">,
@@ -70,35 +69,35 @@ export function targetName(values: ContextValues, named: EnvironmentNameMessage 
     if (name && environmentPath(name) !== environmentPath(own)) throw otherEnvironment(environmentPath(own));
     return own;
   }
-  if (!name) throw invalidField("environment", "must be set: ADMIN_TOKEN is bound to no environment");
+  if (!name) throw invalidField("environment", "is required, because ADMIN_TOKEN has no environment");
   return name;
 }
 
 function otherEnvironment(own: string) {
-  const message = `this API token may act on its own environment alone, ${own}; leave environment out, or use ADMIN_TOKEN`;
+  const message = `this API token has access only to its environment ${own}; omit environment or use ADMIN_TOKEN`;
   return callError(Code.PermissionDenied, message, { reason: "OTHER_ENVIRONMENT" });
 }
 
-/** How many items a page has when the request does not say. */
+/** The default number of items of a page. */
 const DEFAULT_PAGE_SIZE = 100;
 
-/** How many characters of the digest of its list's scope a page token has. */
+/** The length of the scope digest in a page token, in characters. */
 const SCOPE_LENGTH = 12;
 
-/** Which page of a list a request asks for. */
+/** The page fields of a list request. */
 export interface PageOf {
   readonly pageSize: number;
   readonly pageToken: string;
 }
 
-/** What tells a list from others with the same keys: its method, its environment, its filter. */
+/** The identity of a list: its method, its environment and its filter. */
 export type Scope = readonly string[];
 
 /**
- * Reads which page is asked for (https://google.aip.dev/158). A page token is the key of the last item before the page,
- * behind a digest of the scope of the list where it has one.
+ * Reads the page fields of a request (https://google.aip.dev/158). A page token consists of the digest of the scope, if there
+ * is a scope, and the key of the last item before the page.
  *
- * @param isKey whether a text may be a key of the list
+ * @param isKey whether a string may be a key of the list
  * @throws InvalidPageToken
  */
 export function pageRequest(
@@ -113,7 +112,7 @@ export function pageRequest(
   return { after, size };
 }
 
-/** The page token of what follows a key; empty when nothing does. */
+/** The page token of the page after a key; empty after the last page. */
 export function nextPageToken(next: string | undefined, scope?: Scope): string {
   return next === undefined ? "" : Buffer.from(digestOf(scope) + next).toString("base64url");
 }

@@ -4,12 +4,12 @@ import {
   SigningKey_State as State,
 } from "../../../gen/usergroup/admin/v1/signing_key_pb.ts";
 import type { SigningKeyAt, SigningKeys } from "../../sessions/signing-keys.ts";
+import { callOf } from "../call-context.ts";
 import { timestamp } from "../messages.ts";
-import { callOf } from "../observed-call.ts";
 import { environmentNameFromMessage } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
-/** The RPCs on the keys that sign viewer sessions. None shows a private key. */
+/** The RPCs for the keys that sign viewer sessions. No response contains a private key. */
 export function signingKeyRpcs({ environments, signingKeys }: AdminDeps) {
   return {
     async listSigningKeys(request, { values }) {

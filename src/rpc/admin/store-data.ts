@@ -1,13 +1,12 @@
-import { callOf } from "../observed-call.ts";
+import { callOf } from "../call-context.ts";
 import type { AdminDeps, AdminRpcs } from "./requests.ts";
 
-/** The RPC on the data in Redis as a whole. */
+/** The RPC that accepts the data in Redis. */
 export function storeDataRpcs({ acceptData, logger }: AdminDeps) {
   return {
     async acceptStoreData(_, { values }) {
       await acceptData();
-      const call = callOf(values);
-      logger.info({ request_id: call.id, ...call.callerFields() }, "the data in Redis is accepted");
+      logger.info(callOf(values).logFields(), "the data in Redis is accepted");
       return {};
     },
   } satisfies Partial<AdminRpcs>;

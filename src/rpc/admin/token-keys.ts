@@ -1,10 +1,10 @@
 import { environmentPath } from "../../domain/environment.ts";
 import { MAX_ID_LENGTH } from "../../domain/user-group.ts";
+import { callOf } from "../call-context.ts";
 import { timeOf, timestamp } from "../messages.ts";
-import { callOf } from "../observed-call.ts";
 import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
 
-/** The RPCs on the keys that tokens are encrypted under. */
+/** The RPCs for the keys that encrypt tokens. */
 export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
   return {
     async listTokenKeys() {
@@ -19,7 +19,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
       };
     },
 
-    /** The first page writes the one audit event of the whole pass. */
+    /** The first page writes the only audit event of a whole re-encryption. */
     async reencryptUserGroupTokens(request, { values }) {
       const environment = await targetOf(environments, values, request.environment);
       const scope = ["ReencryptUserGroupTokens", environmentPath(environment)];
@@ -44,8 +44,7 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
     async retireTokenKey({ tokenKeyId, reencryptStartTime }, { values }) {
       // Validation requires the time.
       await tokenKeys.retire(tokenKeyId, Math.floor(timeOf(reencryptStartTime) ?? 0));
-      const call = callOf(values);
-      const fields = { request_id: call.id, ...call.callerFields(), keys: [tokenKeyId] };
+      const fields = { ...callOf(values).logFields(), keys: [tokenKeyId] };
       logger.info(fields, "a key of TOKEN_KEYS is retired");
       return {};
     },

@@ -15,10 +15,10 @@ import { type DomainError, TokenNotImportable } from "../../domain/errors.ts";
 import type { ImportOutcome, UserGroupRange } from "../../domain/store.ts";
 import { USER_GROUP_PREFIX } from "../../domain/token.ts";
 import { type ImportOptions, MAX_ID_LENGTH, type UserGroupTarget } from "../../domain/user-group.ts";
+import { callOf } from "../call-context.ts";
 import { credentialCheck } from "../credentials.ts";
 import { invalidField, toCallError } from "../errors.ts";
 import { graceMsOf, groupFromMessage, timeOf, timestamp, userGroupMessage } from "../messages.ts";
-import { callOf } from "../observed-call.ts";
 import { sessionMessage, viewerOf } from "../viewers.ts";
 import { environmentNameMessage, userGroupInfoMessage } from "./messages.ts";
 import {
@@ -31,7 +31,7 @@ import {
   targetOf,
 } from "./requests.ts";
 
-/** The RPCs on user groups. */
+/** The RPCs for user groups. */
 export function userGroupRpcs(deps: AdminDeps) {
   const { environments, userGroups, sessions, userGroupAdmin, auditTrail, logger, metrics } = deps;
   const isCredential = credentialCheck(deps.authenticator);
@@ -80,7 +80,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       return {};
     },
 
-    /** Tokens are shown only once the audit trail has recorded it. */
+    /** Returns tokens only after the audit trail has recorded the export. */
     async exportUserGroups(request, { values }) {
       const { includeTokens } = request;
       const environment = await targetOf(environments, values, request.environment);
@@ -97,7 +97,7 @@ export function userGroupRpcs(deps: AdminDeps) {
       };
     },
 
-    /** The call succeeds even if single groups fail, so these are counted and logged by themselves. */
+    /** The call succeeds even if single groups fail, so their failures are counted and logged here. */
     async importUserGroups(request, { values }) {
       requireDifferent(request.userGroups);
       const environment = await targetOf(environments, values, request.environment);
@@ -106,7 +106,7 @@ export function userGroupRpcs(deps: AdminDeps) {
         token: group.token,
       }));
       const call = callOf(values);
-      // The store refuses the others: those that look like tokens of this service and are none.
+      // The store refuses strings that look like tokens of this service but are not.
       const refused = new Set(
         given.filter(({ token = "" }) => !token.startsWith(USER_GROUP_PREFIX) && isCredential(token)),
       );
@@ -121,22 +121,22 @@ export function userGroupRpcs(deps: AdminDeps) {
         if (reason !== undefined) failures[reason] = (failures[reason] ?? 0) + 1;
       }
       if (Object.keys(failures).length > 0) {
-        logger.warn({ request_id: call.id, ...call.callerFields(), failures }, "user groups were not imported");
+        logger.warn({ ...call.logFields(), failures }, "user groups were not imported");
       }
       return { results: outcomes.map((outcome, i) => resultMessage(given[i]?.providedId ?? "", outcome)) };
     },
   } satisfies Partial<AdminRpcs>;
 }
 
-/** Validation requires one of both. */
+/** Validation requires one of them. */
 function deletionTarget({ userGroupId: providedId, currentToken: token }: DeleteUserGroupRequest): UserGroupTarget {
   return token === "" ? { by: "id", providedId } : { by: "token", token };
 }
 
 /**
- * Reads which page of an environment's user groups is asked for.
+ * Reads the page of a list of user groups.
  *
- * @param method that gives the pages
+ * @param method the method of the list
  * @throws InvalidPageToken, also for a token of another environment, prefix, search or method
  */
 function userGroupPage(
@@ -159,7 +159,7 @@ const OUTCOMES: { readonly [outcome in ImportOutcome["outcome"]]: Outcome } = {
   failed: Outcome.FAILED,
 };
 
-/** How far a time may be ahead of this process' clock: those of other machines need not agree with it. */
+/** The tolerated difference to the clocks of callers, in milliseconds. */
 const CLOCK_SLACK_MS = 5000;
 
 /** @throws ConnectError InvalidArgument */
@@ -167,7 +167,7 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
   const { mode, userGroups, replaceNewerTokens, previousTokenTtl, validateOnly } = request;
   const time = timeOf(request.snapshotTime);
   if (time === undefined && userGroups.some(({ token }) => token !== undefined)) {
-    throw invalidField("snapshot_time", "must say of when the groups are, where tokens are given");
+    throw invalidField("snapshot_time", "is required with tokens: the time when the groups were exported");
   }
   if (time !== undefined && time > Date.now() + CLOCK_SLACK_MS) {
     throw invalidField("snapshot_time", "must not be in the future");
@@ -182,7 +182,7 @@ function optionsOf(request: ImportUserGroupsRequest): ImportOptions {
 }
 
 /**
- * Refuses two groups with the same id or token, and a group whose id or name is a token of this import.
+ * Refuses groups with the same id or token, and groups whose id or name is a token of this import.
  *
  * @throws ConnectError InvalidArgument
  */
@@ -190,9 +190,9 @@ function requireDifferent(groups: readonly ImportedMessage[]): void {
   const ids = new Set<string>();
   const tokens = new Set<string>();
   for (const [i, { providedId, token }] of groups.entries()) {
-    if (ids.has(providedId)) throw invalidField(`user_groups[${i}].provided_id`, "must not be given twice");
+    if (ids.has(providedId)) throw invalidField(`user_groups[${i}].provided_id`, "must be unique in a request");
     if (token !== undefined && tokens.has(token))
-      throw invalidField(`user_groups[${i}].token`, "must not be given twice");
+      throw invalidField(`user_groups[${i}].token`, "must be unique in a request");
     ids.add(providedId);
     if (token !== undefined) tokens.add(token);
   }
@@ -214,7 +214,7 @@ function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult
   };
 }
 
-/** The failure of one group, as a call for that group alone would report it. */
+/** The failure of one group, as in the error of a call for that group. */
 function failureMessage(failure: DomainError): ImportResult_Failure {
   // Only operators import.
   const error = toCallError(failure, { isForOperator: true });

@@ -16,7 +16,7 @@ const FAULT_OF_FORM = /VALIDATION_FAILED|MALFORMED_REQUEST/;
 
 /** Requests that are rejected although each field is valid, as the descriptions of the fields say. */
 const BEYOND_FIELDS = [
-  "snapshot_time: must say of when the groups are, where tokens are given",
+  "snapshot_time: is required with tokens: the time when the groups were exported",
   "snapshot_time: must not be in the future",
   "display_name: must not be empty",
   /^token: must be an API token: this is a user group token/,

@@ -104,10 +104,10 @@ function outcome(encode: () => string): string {
   }
 }
 
-describe.each(FORMATS)("the fast encoder of $format", ({ format, compile, reference }) => {
+describe.each(FORMATS)("the compiled encoder of $format", ({ format, compile, reference }) => {
   const known = FIELDS.filter((field) => compile(withOnly(field)) !== undefined);
 
-  it("knows these kinds of fields, and leaves the others to protobuf-es", () => {
+  it("supports these fields, and leaves others to protobuf-es", () => {
     for (const [message, names] of Object.entries(KNOWN[format] ?? {})) {
       expect(namesOf(known.filter(({ parent }) => parent.name === message))).toEqual(names);
     }
@@ -117,7 +117,7 @@ describe.each(FORMATS)("the fast encoder of $format", ({ format, compile, refere
     for (const desc of [StructSchema, ValueSchema]) expect(compile(desc)).toBeUndefined();
   });
 
-  it("writes what protobuf-es writes of each of them, every time", () => {
+  it("encodes each field like protobuf-es", () => {
     for (const field of known) {
       const desc = withOnly(field);
       const encode = compile(desc) as Encode;
@@ -131,7 +131,7 @@ describe.each(FORMATS)("the fast encoder of $format", ({ format, compile, refere
     }
   });
 
-  it("writes what protobuf-es writes of whole messages, every time", () => {
+  it("encodes whole messages like protobuf-es", () => {
     const encode = compile(PlainSchema) as Encode;
     const check = (message: Message) => {
       expect(encode(message)).toBe(reference(PlainSchema, message));
@@ -142,7 +142,7 @@ describe.each(FORMATS)("the fast encoder of $format", ({ format, compile, refere
     });
   });
 
-  it("writes nothing else than protobuf-es, whatever a field holds", () => {
+  it("encodes any field value like protobuf-es, or throws", () => {
     let [written, failed] = [0, 0];
     for (const field of known) {
       const desc = withOnly(field);
@@ -164,7 +164,7 @@ describe.each(FORMATS)("the fast encoder of $format", ({ format, compile, refere
     expect([written > 200, failed > 500]).toEqual([true, true]);
   });
 
-  it("fails where a message is not what its type says", () => {
+  it("throws for a message with a value of the wrong type", () => {
     const encode = compile(PlainSchema) as Encode;
     expect(() => encode(create(TimestampSchema))).toThrow();
     expect(() => encode({ ...create(PlainSchema), text: undefined } as never)).toThrow();

@@ -5,20 +5,17 @@ import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 /** A message as a record, by the local names of its fields. */
 export type Fields = { readonly [localName: string]: unknown };
 
-/** Whether the type is a well-known type, which may have a JSON format of its own. */
+/** Whether the type is a well-known type, which may have a special JSON format. */
 export function isWellKnown({ typeName }: DescMessage): boolean {
   return typeName.startsWith("google.protobuf.");
 }
 
-/** Whether messages of the field's type are plain JSON objects in it. They are so everywhere but inside of a Value. */
+/** Whether the field contains plain JSON objects: it is a Struct, but not the Struct of a Value. */
 export function holdsJsonObject({ message, parent }: DescField): boolean {
   return message?.typeName === "google.protobuf.Struct" && parent.typeName !== "google.protobuf.Value";
 }
 
-/**
- * Makes a function that returns the fields of a type which satisfy `isSuch`, or whose messages may have such fields
- * anywhere inside. It looks at each type once.
- */
+/** Creates a function that returns the fields of a type that satisfy `isSuch` or may contain such a field at any depth. */
 export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: DescMessage) => readonly DescField[] {
   const leads = (field: DescField, seen: Set<DescMessage>): boolean => {
     if (isSuch(field)) return true;
@@ -34,17 +31,17 @@ export function fieldsLeadingTo(isSuch: (field: DescField) => boolean): (desc: D
   };
 }
 
-/** When a field counts as set, by protobuf's presence rules. */
+/** The presence rule of a field: when it counts as set. */
 export interface Presence {
   readonly name: string;
   /** The name of its oneof. */
   readonly oneof: string | undefined;
   readonly kind: "in-oneof" | "explicit" | "list" | "map" | "float" | "implicit";
-  /** The value that counts as not set, for a field with implicit presence. */
+  /** The unset value of a field with implicit presence. */
   readonly zero: unknown;
 }
 
-/** How to tell whether a field is set. Undefined for required fields: protobuf-es refuses a message without them. */
+/** The presence rule of a field. Undefined for required fields, which the encoders leave to protobuf-es. */
 export function presenceOf(field: DescField): Presence | undefined {
   if (field.presence === FeatureSet_FieldPresence.LEGACY_REQUIRED) return undefined;
   const { fieldKind } = field;
@@ -59,9 +56,9 @@ export function presenceOf(field: DescField): Presence | undefined {
 }
 
 /**
- * The value of a field, undefined when it is not set.
+ * The value of a field; undefined if it is not set.
  *
- * @throws TypeError where protobuf-es counts an undefined value as set
+ * @throws TypeError if protobuf-es counts an undefined value as set
  */
 export function presentValue(message: Fields, { name, oneof, kind, zero }: Presence): unknown {
   let value = message[name];
@@ -73,7 +70,7 @@ export function presentValue(message: Fields, { name, oneof, kind, zero }: Prese
       break;
     }
     case "explicit":
-      // A field that is not set may have a default value on the prototype.
+      // An unset field may have a default value on the prototype.
       return Object.hasOwn(message, name) ? value : undefined;
     case "list":
       return (value as unknown[]).length > 0 ? value : undefined;
@@ -90,10 +87,7 @@ export function presentValue(message: Fields, { name, oneof, kind, zero }: Prese
   return value;
 }
 
-/**
- * Whether a value is an object such as JSON.parse makes: not an array, and not an instance of a class, which may have
- * its own `toJSON`.
- */
+/** Whether a value is a plain object, not an array or an instance of a class, which may have its own `toJSON`. */
 export function isPlainObject(value: unknown): value is Fields {
   if (typeof value !== "object" || value === null) return false;
   const prototype = Object.getPrototypeOf(value);

@@ -60,7 +60,7 @@ const bytes = fc.oneof(
   ),
 );
 
-/** Requires that a decoder produces the message of protobuf-es, or none. @returns how often it produced one */
+/** Requires that a decoder returns the message of protobuf-es or undefined. @returns the number of messages */
 function compare<T>(
   arbitrary: fc.Arbitrary<T>,
   decoder: (desc: DescMessage) => (input: T) => Message | undefined,
@@ -83,8 +83,8 @@ function compare<T>(
   return decoded;
 }
 
-describe("the decoders of plain requests read what protobuf-es reads", () => {
-  it("of JSON", () => {
+describe("the decoders of plain requests return the messages of protobuf-es", () => {
+  it("for JSON", () => {
     const onText = (decode: PlainDecoder) => (input: string) => decode(Buffer.from(input));
     const decoded = compare(
       jsonText,
@@ -94,14 +94,14 @@ describe("the decoders of plain requests read what protobuf-es reads", () => {
     expect(decoded).toBeGreaterThan(500);
   });
 
-  it("of the binary format", () => {
+  it("for the binary format", () => {
     const decoded = compare(bytes.map(Buffer.from), compilePlainBinaryDecoder, (desc, input) =>
       fromBinary(desc, input),
     );
     expect(decoded).toBeGreaterThan(500);
   });
 
-  it("and know plain requests", () => {
+  it("and recognize plain requests", () => {
     const plain = { text: "acme-4711", title: "Acme Incorporated" };
     const message = create(PlainSchema, plain);
     expect(compilePlainJsonDecoder(PlainSchema)(Buffer.from(JSON.stringify(plain)))).toEqual(message);
@@ -109,7 +109,7 @@ describe("the decoders of plain requests read what protobuf-es reads", () => {
   });
 });
 
-it("decodes bytes to what Connect's adapter decodes them to, not to a Buffer that is cut out of the body", () => {
+it("decodes bytes fields to a Uint8Array of their own, not to a view of the body", () => {
   const rpcs = collectRpcs({ routes: (router) => router.rpc(TalkService.method.say, (message) => message) });
   const body = Buffer.from(toBinary(TalkSchema, create(TalkSchema, { data: new Uint8Array([1, 2]) })));
   const [talk] = rpcs.map(({ unary }) => unary && (binarySerialization(unary.desc, unary.options).parse(body) as Talk));

@@ -42,7 +42,7 @@ const KNOWN_MOODS = [...["MOOD_UNSPECIFIED", "MOOD_FINE", "MOOD_WORST"].flatMap(
 const UNKNOWN_MOODS = moods("MOOD_OTHER");
 
 describe.each(HELD)("strict JSON in %s", (_name, held) => {
-  it.each(["1s", "0s", "-3.5s", "300.123456789s"])("takes the duration %s", (duration) => {
+  it.each(["1s", "0s", "-3.5s", "300.123456789s"])("accepts the duration %s", (duration) => {
     requireStrictJson(TalkSchema, held(duration));
     fromJson(TalkSchema, held(duration) as never);
   });
@@ -51,38 +51,38 @@ describe.each(HELD)("strict JSON in %s", (_name, held) => {
     expect(() => requireStrictJson(TalkSchema, held(duration))).toThrow(/Duration/);
   });
 
-  it("leaves to the decoder what is no text", () => {
+  it("leaves values that are not strings to the decoder", () => {
     for (const duration of [5, null, true, {}, []]) requireStrictJson(TalkSchema, held(duration));
   });
 });
 
 describe("strict JSON", () => {
-  it.each(TIMES)("takes the time %s", (time) => {
+  it.each(TIMES)("accepts the time %s", (time) => {
     for (const json of [{ time }, { times: [time] }]) {
       requireStrictJson(TalkSchema, json);
       fromJson(TalkSchema, json as never);
     }
   });
 
-  it.each(OTHER_DAYS)("refuses the time %s, which protobuf-es takes for one of another day", (time) => {
+  it.each(OTHER_DAYS)("refuses the time %s, which protobuf-es reads as another day", (time) => {
     fromJson(TalkSchema, { time });
     for (const json of [{ time }, { times: [TIMES[0], time] }, { nested: { time } }])
       expect(() => requireStrictJson(TalkSchema, json)).toThrow(/Timestamp/);
   });
 
-  it.each(UNKNOWN_MOODS)("refuses %j, which protobuf-es leaves out", (json) => {
+  it.each(UNKNOWN_MOODS)("refuses %j, which protobuf-es ignores", (json) => {
     fromJson(TalkSchema, json as never, { ignoreUnknownFields: true });
     expect(() => requireStrictJson(TalkSchema, json)).toThrow(
       'cannot decode enum talk.v1.Mood from JSON: "MOOD_OTHER"',
     );
   });
 
-  it.each(KNOWN_MOODS)("takes %j", (json) => {
+  it.each(KNOWN_MOODS)("accepts %j", (json) => {
     requireStrictJson(TalkSchema, json);
     fromJson(TalkSchema, json as never);
   });
 
-  it("leaves the null of JSON, and all that a Struct holds, to the decoder", () => {
+  it("leaves null and the content of a Struct to the decoder", () => {
     for (const json of [
       { nullValue: null },
       { nullValue: "NULL_VALUE" },
@@ -93,7 +93,7 @@ describe("strict JSON", () => {
     }
   });
 
-  it("names the field", () => {
+  it("reports the field", () => {
     const { time, durations } = TalkSchema.field;
     for (const [field, json] of [
       [time, { nested: { time: OTHER_DAYS[0] } }],
@@ -104,7 +104,7 @@ describe("strict JSON", () => {
     }
   });
 
-  it("leaves to the decoder what else is wrong, and types without durations, times and enums", () => {
+  it("leaves other errors, and types without durations, times and enums, to the decoder", () => {
     for (const json of [null, 1, [], "1s x", { duration: 5 }, { durations: "1s x" }, { other: "1s x" }]) {
       requireStrictJson(TalkSchema, json);
     }
@@ -114,7 +114,7 @@ describe("strict JSON", () => {
     expect(hasLenientJson(TalkSchema)).toBe(true);
   });
 
-  it("knows a duration or a time that is the whole message", () => {
+  it("checks a message that is a duration or a time", () => {
     const lenient = [DurationSchema, TimestampSchema, StructSchema].map(hasLenientJson);
     expect(lenient).toEqual([true, true, false]);
     requireStrictJson(DurationSchema, "1s");
@@ -122,7 +122,7 @@ describe("strict JSON", () => {
     expect(() => requireStrictJson(TimestampSchema, OTHER_DAYS[0])).toThrow(/Timestamp/);
   });
 
-  it("looks at each value once, however deep it is", () => {
+  it("checks each value once at any depth", () => {
     let looks = 0;
     let json: object = {
       get duration() {

@@ -2,17 +2,14 @@ import { type DescField, type DescMessage, isEnumJson } from "@bufbuild/protobuf
 import { FieldError } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo } from "./fields.ts";
 
-/** Whether a text is valid JSON of a well-known type, for the types of which protobuf-es accepts invalid texts, too. */
+/** Checks for the well-known types of which protobuf-es accepts invalid JSON. */
 const CHECKS: ReadonlyMap<string, (text: string) => boolean> = new Map([
   // protobuf-es only checks the beginning.
   ["google.protobuf.Duration", (text) => /^-?[0-9]+(?:\.[0-9]{1,9})?s$/.test(text)],
   ["google.protobuf.Timestamp", isTimeOfDay],
 ]);
 
-/**
- * Whether the day exists and the hour is below 24. Date.parse takes 24 hours and 31 days in every month, and counts
- * what is too much to the next day or month.
- */
+/** Whether the day exists and the hour is below 24. Date.parse accepts hour 24, and 31 days in every month. */
 function isTimeOfDay(text: string): boolean {
   const [, date, day] = /^(\d{4}-\d{2}-(\d{2}))T(?!24)/.exec(text) ?? [];
   return new Date(`${date}T00:00:00Z`).getUTCDate() === Number(day);
@@ -20,17 +17,17 @@ function isTimeOfDay(text: string): boolean {
 
 const fieldsToCheck = fieldsLeadingTo(
   ({ enum: values, message }) =>
-    // Every Struct has the enum NullValue, but its JSON does not have the names of its fields.
+    // Every Struct has the enum NullValue, but its JSON does not contain the names of its fields.
     (values !== undefined && values.typeName !== "google.protobuf.NullValue") ||
     (message !== undefined && CHECKS.has(message.typeName)),
 );
 
 /**
- * Refuses JSON that protobuf-es accepts although it is invalid: a duration such as `300s of grace`, a time such as
- * `2026-02-30T00:00:00Z`, and an unknown name of an enum value, which protobuf-es leaves out like an unknown field, so
- * that the call would mean the default value. All other errors are left to protobuf-es.
+ * Refuses invalid JSON that protobuf-es accepts: a duration such as `300s of grace`, a time such as `2026-02-30T00:00:00Z`,
+ * and an unknown name of an enum value, which protobuf-es ignores so that the default value applies. protobuf-es refuses
+ * all other errors.
  *
- * @throws Error with the text of protobuf-es; a FieldError, unless the whole message is of such a type
+ * @throws Error with the message of protobuf-es; FieldError unless the whole message has such a type
  */
 export function requireStrictJson(desc: DescMessage, json: unknown): void {
   check(desc, json);
@@ -51,7 +48,7 @@ function check(desc: DescMessage, json: unknown, holder?: DescField): void {
   }
   if (!isObject(json)) return;
   for (const field of fieldsToCheck(desc)) {
-    // The two names are mostly the same. To look at a value once for each would be exponential in its depth.
+    // The two names are often equal. Checking a value twice would take exponential time in its depth.
     for (const name of new Set([field.jsonName, field.name]))
       if (Object.hasOwn(json, name)) checkField(field, json[name]);
   }

@@ -48,8 +48,8 @@ function decodeByDetour(desc: DescMessage, bytes: Uint8Array): Message {
   return message;
 }
 
-describe("the detour by messages in place of JSON objects", () => {
-  it("leads to what protobuf-es decodes, or fails as it does", () => {
+describe("decoding Struct fields as messages", () => {
+  it("returns the message or the error of protobuf-es", () => {
     let decoded = 0;
     let failed = 0;
     const anyBytes = fc.oneof(
@@ -75,7 +75,7 @@ describe("the detour by messages in place of JSON objects", () => {
     expect([decoded > 400, failed > 40]).toEqual([true, true]);
   });
 
-  it("rests on the name of the type, by which protobuf-es knows a JSON object", () => {
+  it("relies on protobuf-es, which recognizes JSON objects by the type name", () => {
     const desc = structDetour(EditionSchema)?.desc ?? EditionSchema;
     const bytes = toBinary(EditionSchema, create(EditionSchema, { plain: { a: 1 } }));
     const plainBy = (of: DescMessage) => (fromBinary(of, bytes) as unknown as { readonly plain: object }).plain;
@@ -83,7 +83,7 @@ describe("the detour by messages in place of JSON objects", () => {
     expect(plainBy(desc)).toMatchObject({ fields: { a: { kind: { case: "numberValue", value: 1 } } } });
   });
 
-  it("is taken where a field holds a JSON object alone", () => {
+  it("applies only to types with a Struct field", () => {
     for (const desc of [EditionSchema, TalkSchema, PlainSchema]) expect(structDetour(desc)).toBeDefined();
     for (const desc of [FreeSchema, RequiredSchema, StructSchema]) expect(structDetour(desc)).toBeUndefined();
   });
@@ -107,7 +107,7 @@ function entriesIn(work: () => void): number {
   return count;
 }
 
-describe("a request that repeats a field which holds a large object", () => {
+describe("a request that repeats a large Struct field", () => {
   const { say, tell } = TalkService.method;
   const rpcs = collectRpcs({ routes: (router) => void router.service(TalkService, {}) });
 

@@ -2,7 +2,7 @@ import type { DescField, DescMessage, DescOneof, Message } from "@bufbuild/proto
 import { reflect } from "@bufbuild/protobuf/reflect";
 import { type Fields, fieldsLeadingTo, holdsJsonObject } from "./fields.ts";
 
-/** A variant of a message type to decode in place of it, and the conversion back. */
+/** A variant of a message type for decoding, and the conversion to the type itself. */
 interface StructDetour {
   readonly desc: DescMessage;
   /** Converts a message of `desc` to the type itself, in place. */
@@ -12,24 +12,24 @@ interface StructDetour {
 const STRUCT = "google.protobuf.Struct";
 
 /**
- * Makes a variant of a message type whose fields of type google.protobuf.Struct hold messages. In the type itself they
- * hold JSON objects. protobuf-es converts such an object to a message and back whenever its field occurs again: a
- * request of 52 KB that repeats one field takes half a minute. Decoding the variant and restoring the message converts
- * each field once. Returns undefined for types without such a field.
+ * Creates a variant of a message type in which google.protobuf.Struct fields contain messages instead of JSON objects.
+ * Decoding the variant and restoring the message converts each field once. protobuf-es alone converts the object to a
+ * message and back at each occurrence of the field: a 52 KB request that repeats one field takes 30 seconds. Returns
+ * undefined for a type without such a field.
  */
 export function structDetour(desc: DescMessage): StructDetour | undefined {
   if (fieldsWithStructs(desc).length === 0) return undefined;
   return { desc: variantOf(desc, new Map()), restore: (message) => restore(desc, message) };
 }
 
-/** Whether a field holds a JSON object into which protobuf-es merges further occurrences of the field. */
+/** Whether protobuf-es merges repeated occurrences of the field into one JSON object. */
 function isMergedStruct(field: DescField): boolean {
   return field.fieldKind === "message" && holdsJsonObject(field);
 }
 
 const fieldsWithStructs = fieldsLeadingTo(isMergedStruct);
 
-/** Makes the variant of a type. @param known the variants that are made already */
+/** Creates the variant of a type. @param known the variants that exist already */
 function variantOf(desc: DescMessage, known: Map<DescMessage, DescMessage>): DescMessage {
   const made = known.get(desc);
   if (made) return made;

@@ -1,17 +1,13 @@
 import type { Readable } from "node:stream";
 import { MAX_DISCARDED_BYTES } from "../limits.ts";
 
-/*
- * Bodies that are not a single chunk of the connection, as most are.
- */
-
 /** The smallest buffer that collects several chunks, in bytes. */
 const MIN_BUFFER_BYTES = 4096;
 
 /**
- * Appends a chunk to what has arrived of a body, in one buffer: chunk by chunk each would keep a buffer of its own.
+ * Appends a chunk to the received part of a body, in one buffer.
  *
- * @param isCopy whether `body` is a copy already, whose buffer may have room for more
+ * @param isCopy whether `body` is already a copy, whose buffer may have room
  */
 export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Buffer {
   const length = body.byteLength + chunk.byteLength;
@@ -22,7 +18,7 @@ export function append(body: Uint8Array, chunk: Uint8Array, isCopy: boolean): Bu
   return longer;
 }
 
-/** A copy of a body in a buffer of its own, of a capacity in bytes. */
+/** Copies a body to a buffer with a capacity in bytes. */
 export function copyOf(body: Uint8Array, capacity: number): Buffer {
   const buffer = Buffer.allocUnsafeSlow(Math.max(capacity, MIN_BUFFER_BYTES));
   buffer.set(body);
@@ -30,10 +26,9 @@ export function copyOf(body: Uint8Array, capacity: number): Buffer {
 }
 
 /**
- * Reads and discards what arrives, up to 16 MiB, in place of the reader before, which could pause the source or buffer
- * what it reads.
+ * Reads and discards up to 16 MiB. Replaces the previous reader, which could pause the source or buffer the data.
  *
- * @param onTooMuch called with each chunk after that
+ * @param onTooMuch called for each chunk beyond the limit
  */
 export function discard(source: Readable, onTooMuch: () => void): void {
   if (source.destroyed) return;

@@ -22,8 +22,8 @@ function open(max: number, isIdle?: (name: string) => boolean) {
   return { budget, evicted, over, charge, fill };
 }
 
-describe("a budget of clients", () => {
-  it("has whoever holds the most give way, the oldest first, until all hold the same", () => {
+describe("ClientBudget", () => {
+  it("evicts the oldest holdings of the largest client until all clients hold the same", () => {
     const { evicted, charge, fill } = open(10);
     fill("a", 10);
     const admitted = ["b", "b", "b", "b", "b", "b", "c"].map(
@@ -35,7 +35,7 @@ describe("a budget of clients", () => {
     expect(evicted.slice(0, 5)).toEqual(["a0", "a1", "a2", "a3", "a4"]);
   });
 
-  it("refuses a newcomer that would hold the most, and takes nothing from those who hold less", () => {
+  it("refuses a client that would hold the most, and evicts nothing from smaller clients", () => {
     const { evicted, charge, fill } = open(10);
     fill("a", 6);
     fill("b", 4);
@@ -47,7 +47,7 @@ describe("a budget of clients", () => {
     expect([charge("b", "b5"), charge("a", "a6")]).toEqual([undefined, undefined]);
   });
 
-  it("has idle holdings give way first, and looks at some of many only", () => {
+  it("evicts idle holdings first, and checks a limited number of holdings", () => {
     const idle = new Set<string>();
     const { evicted, charge, fill } = open(100, (name) => idle.has(name));
     fill("a", 100);
@@ -63,7 +63,7 @@ describe("a budget of clients", () => {
     expect(evicted.slice(before)).toContain("a99");
   });
 
-  it("has a client's own idle holdings make room for it", () => {
+  it("evicts idle holdings of a client for a new holding of the same client", () => {
     const idle = new Set<string>();
     const { evicted, charge, fill } = open(4, (name) => idle.has(name));
     fill("a", 4);
@@ -73,7 +73,7 @@ describe("a budget of clients", () => {
     expect(evicted).toEqual(["a2"]);
   });
 
-  it("lets proxies give way to nobody, except for idle ones of their own", () => {
+  it("evicts holdings of proxies only if they are idle and the proxy needs room", () => {
     const idle = new Set<string>();
     const { evicted, charge, fill } = open(10, (name) => idle.has(name));
     fill(undefined, 8);
@@ -89,29 +89,29 @@ describe("a budget of clients", () => {
     expect(evicted.at(-1)).toBe("p9");
   });
 
-  it("counts bytes, and evicts what grows beyond the room of its client alone", () => {
-    const { budget, evicted, charge } = open(100);
+  it("counts bytes, and evicts a holding that grows beyond the budget", () => {
+    const { evicted, charge } = open(100);
     const large = charge("a", "large", { bytes: 60 * UNIT_BYTES });
     const small = charge("b", "small", { bytes: 10 * UNIT_BYTES });
     if (!large || !small) return expect.unreachable();
-    budget.resize(small, 40 * UNIT_BYTES);
+    small.resize(40 * UNIT_BYTES);
     expect(evicted).toEqual([]);
     // It holds less, even so.
-    budget.resize(small, 50 * UNIT_BYTES);
+    small.resize(50 * UNIT_BYTES);
     expect(evicted).toEqual(["large"]);
     const other = charge("a", "other", { bytes: 20 * UNIT_BYTES });
     if (!other) return expect.unreachable();
-    budget.resize(small, 90 * UNIT_BYTES);
+    small.resize(90 * UNIT_BYTES);
     expect(evicted).toEqual(["large", "small"]);
     // What is released counts no more, and is not released twice.
-    expect([budget.release(small), budget.release(other), budget.release(other)]).toEqual([false, true, false]);
-    budget.resize(other, 1000 * UNIT_BYTES);
+    expect([small.release(), other.release(), other.release()]).toEqual([false, true, false]);
+    other.resize(1000 * UNIT_BYTES);
     expect(charge("c", "all", { bytes: 100 * UNIT_BYTES })).toBeDefined();
     expect(charge("d", "too large", { bytes: 101 * UNIT_BYTES })).toBeUndefined();
     expect(evicted).toEqual(["large", "small"]);
   });
 
-  it("ends what takes too long, and forgets what is over", async () => {
+  it("evicts holdings at their timeout, and releases finished ones", async () => {
     const { evicted, over, charge } = open(4);
     charge("a", "long", { timeoutMs: 60_000 });
     charge("a", "short", { timeoutMs: 100 });
@@ -125,7 +125,7 @@ describe("a budget of clients", () => {
     expect(evicted).toEqual(["short late"]);
   });
 
-  it("evicts nothing that is over", () => {
+  it("evicts no finished holding", () => {
     const { evicted, over, charge, fill } = open(4);
     fill("a", 4);
     over.add("a0").add("a1");
@@ -135,7 +135,7 @@ describe("a budget of clients", () => {
     expect(evicted).toEqual(["a2"]);
   });
 
-  it("takes no longer for many clients than for few", () => {
+  it("takes constant time for any number of clients", () => {
     const { evicted, charge } = open(20_000);
     for (let i = 0; i < 20_000; i++) charge(`client ${i}`, "only");
     const before = process.cpuUsage();

@@ -1,83 +1,86 @@
 import { clearInterval, setInterval } from "node:timers";
 
-/** Why a holding has to end: it took too long, or its client holds the most and the room is needed. */
+/** The reason of an eviction: the holding took too long, or its client holds too much. */
 export type EvictionReason = "timeout" | "over-budget";
 
-/** Something that a client holds for a while: a body that is arriving, an unread response, a stream, a connection. */
+/** A resource that a client holds: an arriving body, an unread response, a stream or a connection. */
 export interface Holding {
-  /** Ends it. It is no longer charged by then. */
+  /** Ends the holding. Its charge is already released. */
   evict(reason: EvictionReason): void;
-  /** Whether it can end without harm. Such holdings of a client give way first. Default: the oldest does. */
+  /** Whether it can end without harm. Idle holdings are evicted first. Default: the oldest holding is. */
   isIdle?(): boolean;
-  /** Whether it is over though nobody has released it; asked now and then, and before it is evicted. Default: no. */
+  /** Whether it is finished, although its charge is not released. Checked at intervals and before an eviction. Default: no. */
   isOver?(): boolean;
 }
 
-/** What a client is charged for a holding. */
+/** The charge to a client for one holding. The owner of the holding releases it. */
 export interface Charge {
-  readonly budget: ClientBudget;
+  /** Changes the number of bytes, unless the charge is released. May evict this holding, or holdings of others. */
+  resize(bytes: number): void;
+  /** Ends the charge. Returns false if it has ended before. */
+  release(): boolean;
+}
+
+interface OpenCharge extends Charge {
   readonly client: Client;
   readonly holding: Holding;
   units: number;
-  /** When it times out, by `performance.now()`. */
+  /** The time of its timeout, by `performance.now()`. */
   readonly until: number;
 }
 
-/** A client, and what it holds. */
+/** A client and its charges. */
 interface Client {
-  /** Undefined: a proxy, whose connections carry the requests of many clients. */
+  /** Undefined for a proxy, whose connections carry requests of many clients. */
   readonly key: string | undefined;
-  /** The oldest first. */
-  readonly charges: Set<Charge>;
+  /** In order of age, oldest first. */
+  readonly charges: Set<OpenCharge>;
   units: number;
 }
 
-/**
- * What a unit stands for, in bytes. Anything that is held is charged one at least: for the connection, stream and objects
- * around it.
- */
+/** The bytes of one unit. Each holding is charged at least one unit, for its connection, stream and objects. */
 export const UNIT_BYTES = 16 * 1024;
 
 function unitsOf(bytes: number): number {
   return Math.max(1, Math.ceil(bytes / UNIT_BYTES));
 }
 
-/** How often timeouts are checked, in milliseconds. */
+/** The interval between checks of timeouts, in milliseconds. */
 const CHECK_MS = 250;
 
-/** How many holdings of a client one search for an idle one looks at. */
+/** The maximum number of holdings that one search for an idle holding checks. */
 const SEARCHED = 32;
 
 /**
- * A bound that all clients share. What a client holds is charged to it.
+ * A budget that all clients share. Each client is charged for its holdings.
  *
- * When there is no room for more, the client that holds the most loses something: what is idle, else its oldest. But it
- * loses nothing to a client that would then hold as much as itself. Such a client gets room only by what is idle of its own,
- * and is refused otherwise. So a client that holds little is never refused because of what others hold.
+ * If the budget is exhausted, the client that holds the most loses a holding: an idle one, otherwise its oldest. It loses
+ * nothing to a client that would then hold as much itself. Such a client loses an idle holding of its own or is refused. So
+ * a client that holds little is never refused because of other clients.
  *
- * What is over within its turn of the event loop is not charged at all: see `Turn`.
+ * Holdings that end within their turn of the event loop are not charged: see `Turn`.
  */
 export class ClientBudget {
   readonly #max: number;
   readonly #clients = new Map<string | undefined, Client>();
-  /** The clients by the units that they hold. Proxies are not among them: they give way to nobody. */
+  /** The clients by their units. Proxies are not included, because their holdings are not evicted. */
   readonly #byUnits = new Map<number, Set<Client>>();
-  /** No client holds more units than this. It may be too high: `#largest` counts it down. */
+  /** An upper limit of the units of any client. `#largest` lowers it. */
   #mostUnits = 0;
   #total = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param max how many units all clients may hold together. Default: no limit */
+  /** @param max the maximum number of units of all clients. Default: no limit */
   constructor(max = Infinity) {
     this.#max = max;
   }
 
   /**
-   * Charges a client for a holding. This may evict holdings of others; undefined when there is no room.
+   * Charges a client for a holding. This may evict holdings of other clients. Returns undefined if there is no room.
    *
-   * @param key the client; undefined: a proxy
-   * @param options `bytes`: how many it has; up to `UNIT_BYTES`, and by default, it is charged one unit. `timeoutMs`: how
-   * long it may last, in milliseconds; by default for ever
+   * @param key the client; undefined for a proxy
+   * @param options `bytes`: the size of the holding, default one unit. `timeoutMs`: its maximum duration in milliseconds,
+   *   default unlimited
    */
   charge(
     key: string | undefined,
@@ -88,15 +91,21 @@ export class ClientBudget {
     const units = unitsOf(bytes);
     if (!this.#makeRoom(client, units)) return undefined;
     this.#clients.set(key, client);
-    const charge = { budget: this, client, holding, units, until: performance.now() + timeoutMs };
+    const charge: OpenCharge = {
+      client,
+      holding,
+      units,
+      until: performance.now() + timeoutMs,
+      resize: (size) => this.#resize(charge, size),
+      release: () => this.#release(charge),
+    };
     client.charges.add(charge);
     this.#addTo(client, units);
     if (timeoutMs !== Infinity) this.#timer ??= setInterval(() => this.#endTimedOut(), CHECK_MS).unref();
     return charge;
   }
 
-  /** Sets how many bytes a holding has, if it is not released. This may evict it, or those of others. */
-  resize(charge: Charge, bytes: number): void {
+  #resize(charge: OpenCharge, bytes: number): void {
     const more = unitsOf(bytes) - charge.units;
     if (more === 0 || !charge.client.charges.has(charge)) return;
     if (more > 0 && !this.#makeRoom(charge.client, more)) {
@@ -107,8 +116,7 @@ export class ClientBudget {
     this.#addTo(charge.client, more);
   }
 
-  /** Ends a charge; false when it had ended before. */
-  release(charge: Charge): boolean {
+  #release(charge: OpenCharge): boolean {
     const { client, units } = charge;
     if (!client.charges.delete(charge)) return false;
     this.#addTo(client, -units);
@@ -116,7 +124,7 @@ export class ClientBudget {
     return true;
   }
 
-  /** Makes room for more of a client; false when it has to be refused. */
+  /** Evicts holdings until a client has room for more units. Returns false if it must be refused. */
   #makeRoom(client: Client, more: number): boolean {
     while (this.#total + more > this.#max) {
       const largest = this.#largest();
@@ -128,14 +136,11 @@ export class ClientBudget {
     return true;
   }
 
-  #evict(charge: Charge, reason: EvictionReason): void {
-    if (this.release(charge) && !charge.holding.isOver?.()) charge.holding.evict(reason);
+  #evict(charge: OpenCharge, reason: EvictionReason): void {
+    if (this.#release(charge) && !charge.holding.isOver?.()) charge.holding.evict(reason);
   }
 
-  /**
-   * One of the clients that hold the most. The search counts `#mostUnits` down to what one holds. It was counted up by as
-   * much before, so the search is cheap on average.
-   */
+  /** A client that holds the most units. Lowers `#mostUnits`, at most as often as `#addTo` has raised it. */
   #largest(): Client | undefined {
     while (this.#mostUnits > 0) {
       const clients = this.#byUnits.get(this.#mostUnits);
@@ -165,7 +170,7 @@ export class ClientBudget {
     let isTimed = false;
     for (const { charges } of this.#clients.values()) {
       for (const charge of charges) {
-        if (charge.holding.isOver?.()) this.release(charge);
+        if (charge.holding.isOver?.()) this.#release(charge);
         else if (now >= charge.until) this.#evict(charge, "timeout");
         else isTimed ||= charge.until !== Infinity;
       }
@@ -176,10 +181,8 @@ export class ClientBudget {
   }
 }
 
-/**
- * An idle holding of a client. Holdings found busy are moved to the end, so that the next search begins with others.
- */
-function idleOf({ charges }: Client): Charge | undefined {
+/** An idle holding of a client. Moves busy holdings to the end, so that the next search begins with others. */
+function idleOf({ charges }: Client): OpenCharge | undefined {
   let left = SEARCHED;
   for (const charge of charges) {
     const { holding } = charge;

@@ -10,23 +10,23 @@ import { ClientBudget, type Holding } from "./client-budget.ts";
 import { endConnection } from "./http2-sessions.ts";
 import { plainAddress, type RequestContext } from "./server-request.ts";
 
-/** How long a connection has to be silent to be idle, in milliseconds. */
+/** The time without data after which a connection is idle, in milliseconds. */
 const IDLE_MS = 1000;
 
-/** How long the calls of an HTTP/2 connection that gives way may go on, in milliseconds. */
+/** The time that calls of an evicted HTTP/2 connection may continue, in milliseconds. */
 const LAST_CALLS_MS = 1000;
 
-/** How often connections that are to close are looked at, in milliseconds. */
-const LOOK_MS = 50;
+/** The interval between checks of draining connections, in milliseconds. */
+const CHECK_MS = 50;
 
 /** An open connection. */
 class Connection implements Holding {
-  /** The accepted TCP socket. Over TLS, the TLS socket is another object on top of it. */
+  /** The accepted TCP socket. The TLS socket is a different object. */
   readonly socket: Socket;
-  /** The socket that HTTP/1.1 is read from; undefined for HTTP/2, and until the protocol is known. */
+  /** The socket of HTTP/1.1; undefined for HTTP/2, and until the protocol is known. */
   http1: Socket | undefined;
   session: Http2Session | undefined;
-  /** How many bytes had arrived at the last call of `isIdle`, and when a call first saw so many. */
+  /** The received bytes at the last call of `isIdle`, and the time when a call first saw that number. */
   #bytesRead = -1;
   #silentSince = 0;
 
@@ -35,8 +35,8 @@ class Connection implements Holding {
   }
 
   /**
-   * Whether no HTTP/1.1 request is being answered and nothing has arrived for so many milliseconds. It counts them from the
-   * call of this method that first saw so many bytes.
+   * Whether no HTTP/1.1 request is in flight, and no byte has arrived for this time. The time counts from the first call of
+   * this method after the last byte.
    */
   isIdle(forMs = IDLE_MS): boolean {
     const { bytesRead } = this.socket;
@@ -54,28 +54,25 @@ class Connection implements Holding {
       socket.destroy();
       return;
     }
-    // Without streams it closes at once. GOAWAY tells the client which of its calls were not begun.
+    // A session without streams closes at once. GOAWAY tells the client which calls it may repeat.
     session.close();
     setTimeout(() => endConnection(session), LAST_CALLS_MS).unref();
   }
 
-  /** Closes once the calls under way are answered. With HTTP/1.1 and none under way, it closes after the next one. */
+  /** Closes after the calls in flight. An HTTP/1.1 connection without a call in flight closes after the next one. */
   announceEnd(): void {
-    // GOAWAY tells the client which of its calls were not begun.
+    // GOAWAY tells the client which calls it may repeat.
     if (this.session) this.session.close();
     else if (this.http1) Http1Connection.of(this.http1).closeAfterNext();
   }
 }
 
-/**
- * The connections of a port, whose room clients share as `ClientBudget` says. A connection for which there is no
- * room is closed before anything is read from it.
- */
+/** The connections of a port, within a `ClientBudget`. A connection without room is closed before it is read. */
 export class Connections {
   readonly #budget: ClientBudget;
   readonly #clientOf: ClientOf;
   readonly #open = new Map<Socket, Connection>();
-  /** By remote address and port. node:tls does not tell which TCP socket a TLS socket uses. */
+  /** By remote address and port, because node:tls does not expose the TCP socket of a TLS socket. */
   readonly #byPeer = new Map<string, Connection>();
   #isDraining = false;
 
@@ -84,7 +81,7 @@ export class Connections {
     this.#clientOf = clientOf;
   }
 
-  /** Registers an accepted connection. Closes it and returns false when there is no room. */
+  /** Registers an accepted connection. Closes it and returns false if there is no room. */
   accept(socket: Socket): boolean {
     socket.on("error", () => {});
     const connection = new Connection(socket);
@@ -97,14 +94,14 @@ export class Connections {
     this.#open.set(socket, connection);
     this.#byPeer.set(peer, connection);
     socket.once("close", () => {
-      this.#budget.release(charge);
+      charge.release();
       this.#open.delete(socket);
       if (this.#byPeer.get(peer) === connection) this.#byPeer.delete(peer);
     });
     return true;
   }
 
-  /** Records what a connection speaks: HTTP/2 in a session, else HTTP/1.1. */
+  /** Records the protocol of a connection: HTTP/2 with a session, otherwise HTTP/1.1. */
   identify(socket: Socket, session?: Http2Session): void {
     const connection = this.#open.get(socket) ?? this.#byPeer.get(peerOf(socket));
     if (connection) {
@@ -115,12 +112,11 @@ export class Connections {
   }
 
   /**
-   * Closes every connection without losing a request that is on its way. HTTP/2 announces the end by GOAWAY. HTTP/1.1
-   * can announce it only in a response, so the next one is the last.
+   * Closes every connection without losing a request in transit. HTTP/2 announces the end by GOAWAY. HTTP/1.1 announces it in
+   * the next response.
    *
-   * @param quietMs how long a connection of HTTP/1.1 is silent before it is closed without a last response, in
-   * milliseconds
-   * @returns stops the search for silent connections; call it once all are closed
+   * @param quietMs an HTTP/1.1 connection that is silent for this time is closed without a last response, in milliseconds
+   * @returns a function that stops the checks; call it when all connections are closed
    */
   drain(quietMs: number): () => void {
     this.#isDraining = true;
@@ -131,8 +127,8 @@ export class Connections {
       }
     };
     closeSilent();
-    // When the process has stood still, timers run before anything is read. So it waits for what has arrived to be read.
-    const timer = setInterval(() => setImmediate(closeSilent), LOOK_MS);
+    // After a pause of the process, timers run before sockets are read. `setImmediate` lets the sockets be read first.
+    const timer = setInterval(() => setImmediate(closeSilent), CHECK_MS);
     return () => clearInterval(timer);
   }
 
@@ -149,25 +145,25 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-/** node:http keeps the parser on the socket. The parser passes every request to this callback. */
+/** node:http stores the parser on the socket. The parser passes every request to this callback. */
 interface ParsedSocket extends Socket {
   readonly parser?: { onIncoming: (() => number) | null } | null;
 }
 
 const http1Connections = new WeakMap<Socket, Http1Connection>();
 
-/** An HTTP/1.1 connection: which requests it serves, and what becomes of those that node:http itself refuses. */
+/** An HTTP/1.1 connection. Decides which request is the last, and responds to requests that node:http refuses. */
 export class Http1Connection {
   readonly #socket: ParsedSocket;
   /** The response to the latest request, until it is written and the request is complete. */
   #latest: ServerResponse | undefined;
-  /** How many responses are queued behind another. */
+  /** The number of responses that wait behind another. */
   #waiting = 0;
-  /** Whether it serves no further requests. */
+  /** Whether it serves no more requests. */
   #isOver = false;
   /** Whether the next request is the last. */
   #isClosing = false;
-  /** Whether the parser has failed, and would fail again. */
+  /** Whether the parser has failed. */
   #isBroken = false;
 
   private constructor(socket: Socket) {
@@ -183,21 +179,21 @@ export class Http1Connection {
     return connection;
   }
 
-  /** Whether a request is being served, or its response has not been sent. */
+  /** Whether a request is in flight or its response is not sent. */
   get isBusy(): boolean {
     return this.#latest?.writableFinished === false || this.#socket.writableLength > 0;
   }
 
   /**
-   * Whether to serve a request. Two kinds of request are the last that their connection serves: the last pipelined one
-   * that may wait, and one that asks for another protocol, because the parser then drops the rest of the packet. Later
-   * requests are ignored, and the client has to send them again on a new connection (RFC 9112, 9.3.2).
+   * Whether to serve a request. The connection closes after the last pipelined request that may wait, and after a request for
+   * another protocol, because the parser drops the rest of its packet. The client repeats ignored requests on a new
+   * connection (RFC 9112, 9.3.2).
    */
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;
     this.#latest = res;
     if (res.req.headers.upgrade !== undefined || this.#isClosing) this.closeAfter(res);
-    // Only a response that is queued behind another has no socket yet.
+    // A response that waits behind another has no socket yet.
     if (res.socket !== null) return true;
     this.#waiting++;
     res.once("close", () => {
@@ -210,7 +206,7 @@ export class Http1Connection {
 
   /** Call when a whole response is written. */
   writesWhole(res: ServerResponse): void {
-    // A queued response stays the latest until it is sent: whatever is sent later has to come behind it.
+    // A waiting response stays the latest until it is sent, because later responses follow it.
     if (res.socket !== null && res.req.complete && this.#latest === res) this.#latest = undefined;
   }
 
@@ -221,50 +217,50 @@ export class Http1Connection {
     });
   }
 
-  /** Closes after the response that is being made, or else after the one to the next request. */
+  /** Closes after the response in progress, otherwise after the next response. */
   closeAfterNext(): void {
     this.#isClosing = true;
-    // Once headers are sent, the client has been told that the connection stays open.
+    // Sent headers have announced that the connection stays open.
     if (this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
-  /** Makes a response the last, after which the connection closes. */
+  /** Closes the connection after a response. */
   closeAfter(res: ServerResponse): void {
     const socket = this.#socket;
     this.#isOver = true;
-    // The parser still parses the rest of the packet; its requests must not be kept.
+    // The parser still parses the rest of the packet. Its requests must not use memory.
     if (socket.parser) socket.parser.onIncoming = () => 0;
     if (res.writableFinished) endSocket(socket);
     else if (res.headersSent) res.once("finish", () => endSocket(socket));
     else {
       res.setHeader("connection", "close");
-      // node:http would close the socket at once, and what is still arriving would lose the response on its way.
+      // node:http would close the socket at once. If more bytes arrived then, the client would lose the response.
       socket.destroySoon = () => endSocket(socket);
     }
   }
 
-  /** Responds to what node:http refuses, which would send a bare status ahead of responses to earlier requests. */
+  /** Responds to a request that node:http refuses. node:http would send a bare status before earlier responses. */
   onClientError(error: NodeJS.ErrnoException, { refuse, limits }: Pick<RequestContext, "refuse" | "limits">): void {
     const [socket, res] = [this.#socket, this.#latest];
     if (!socket.writable) {
       socket.destroy();
       return;
     }
-    // After a parse error, the rest of the data fails to parse as well.
+    // After a parse error, the parser fails again for the rest of the data.
     if (this.#isBroken) {
-      // For each piece of it Deno adds the same listener once more.
+      // Deno adds the same listener again for each chunk.
       const [before, last] = socket.listeners("error").slice(-2) as (() => void)[];
       if (last && last === before) socket.off("error", last);
       return;
     }
     this.#isBroken = true;
     if (res && (res.req.complete || res.writableEnded)) {
-      // Clients repeat requests that got no response before the connection closed.
+      // Clients repeat requests without a response on a new connection.
       this.closeAfter(res);
     } else if (res?.headersSent) {
       socket.destroy();
     } else if (!res && (this.#isOver || error.code === "HPE_CLOSED_CONNECTION")) {
-      // The last response is written, though the socket may not have ended yet. What follows it gets no response.
+      // The last response is written. Later requests get no response.
       endSocket(socket);
     } else {
       const { status, headers, body } = refuse(parserRefusal(error, limits), {});
@@ -293,11 +289,11 @@ function encodeResponse({ status, headers, body }: HttpResponse): Uint8Array {
   return Buffer.concat([Buffer.from(head, "latin1"), bodyBytes(body)]);
 }
 
-/** How long a closing connection is still read, in milliseconds. */
+/** The time that a closing connection is still read, in milliseconds. */
 const LINGER_MS = 5000;
 
 /**
- * Closes a connection. Discards up to 16 MiB of what still arrives, because closing at once could lose the response.
+ * Closes a connection. First discards up to 16 MiB of arriving data, because closing at once could lose the response.
  *
  * @param last bytes to write before closing
  */

@@ -3,19 +3,19 @@ import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/conne
 import { type Found, type HeaderRecord, type HttpResponse, type Route, whenKnown } from "../http-types.ts";
 import { headersOf, recordOf } from "../protocol/headers.ts";
 
-/** What pages of other origins may do (https://fetch.spec.whatwg.org/#http-cors-protocol). */
+/** The access of pages of other origins (https://fetch.spec.whatwg.org/#http-cors-protocol). */
 export interface CorsOptions {
   /** The allowed origins; `*` allows every origin. */
   readonly origins: "*" | readonly string[];
-  /** Request and response headers that the service uses beside those of Connect's protocols. */
+  /** Request and response headers of the service, in addition to those of Connect's protocols. */
   readonly requestHeaders: readonly string[];
   readonly responseHeaders: readonly string[];
 }
 
-/** How long a browser may cache a preflight response, in seconds. This is Chromium's limit. */
+/** The maximum age of a cached preflight response, in seconds. Chromium has this limit. */
 const MAX_AGE_SECONDS = 7200;
 
-/** Makes the CORS headers of responses, for listed origins. */
+/** Adds CORS headers to responses for the allowed origins. */
 export class Cors {
   readonly #options: CorsOptions;
   readonly #allowHeaders: string;
@@ -27,13 +27,13 @@ export class Cors {
     this.#exposeHeaders = [...cors.exposedHeaders, ...options.responseHeaders].join(", ");
   }
 
-  /** Adds the headers that let a listed origin read the response to its request. */
+  /** Adds the headers that let an allowed origin read the response. */
   allow(response: HttpResponse, request: HeaderRecord): HttpResponse {
     const allowed = this.#headersFor(request);
     return allowed ? { ...response, headers: merge(response.headers, allowed) } : response;
   }
 
-  /** Adds these headers to the response of a route. */
+  /** Adds the same headers to the responses of a route. */
   allowOf(found: Found, request: HeaderRecord): Found {
     const allowed = this.#headersFor(request);
     if (!allowed) return found;
@@ -42,7 +42,7 @@ export class Cors {
     );
   }
 
-  /** The headers of the response to a preflight request; undefined for any other request. */
+  /** The response headers of a preflight request; undefined for any other request. */
   preflight(httpMethod: string, request: HeaderRecord): HeaderRecord | undefined {
     if (httpMethod !== "OPTIONS" || request["access-control-request-method"] === undefined) return undefined;
     const allowed = this.#headersFor(request);
@@ -55,11 +55,11 @@ export class Cors {
     };
   }
 
-  /** The headers for a response to the origin of a request; undefined without an origin. */
+  /** The CORS headers for the origin of a request; undefined without an origin. */
   #headersFor({ origin }: HeaderRecord): HeaderRecord | undefined {
     if (typeof origin !== "string") return undefined;
     const { origins } = this.#options;
-    // A cache must not reuse this response for an origin that is listed.
+    // A cache must not reuse this response for an allowed origin.
     if (origins !== "*" && !origins.includes(origin)) return { vary: "origin" };
     return {
       "access-control-allow-origin": origins === "*" ? "*" : origin,
@@ -69,7 +69,7 @@ export class Cors {
   }
 }
 
-/** A route that adds headers to the responses of another. */
+/** Wraps a route to add headers to its responses. */
 function routeWith(route: Route, added: HeaderRecord): Route {
   return {
     isOpen: route.isOpen === true,
@@ -83,7 +83,7 @@ function routeWith(route: Route, added: HeaderRecord): Route {
   };
 }
 
-/** Connect's handler of a stream, with headers added to its responses. */
+/** Wraps Connect's handler of a stream to add headers to its responses. */
 function handlerWith(handler: UniversalHandler, added: HeaderRecord): UniversalHandler {
   const serve = async (request: UniversalServerRequest) => {
     const response = await handler(request);
@@ -92,7 +92,7 @@ function handlerWith(handler: UniversalHandler, added: HeaderRecord): UniversalH
   return Object.assign(serve, handler);
 }
 
-/** Joins headers; a `vary` of the response itself stays. */
+/** Merges headers, and joins `vary`. */
 function merge(headers: HeaderRecord, added: HeaderRecord): HeaderRecord {
   return { ...headers, ...added, vary: [headers["vary"] ?? [], added["vary"] ?? []].flat().join(", ") };
 }

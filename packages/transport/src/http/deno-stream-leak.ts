@@ -1,6 +1,6 @@
 import type { ServerHttp2Stream } from "node:http2";
 
-/** The request of node:http2 to shut down the writing side of a stream. */
+/** node:http2's request to shut down the writable side of a stream. */
 interface ShutdownRequest {
   oncomplete(status: number): void;
 }
@@ -8,7 +8,7 @@ interface ShutdownRequest {
 /** The native handle of an HTTP/2 stream. */
 interface StreamHandle {
   shutdown(request: ShutdownRequest): number;
-  /** Keeps the request alive for as long as the handle. */
+  /** Keeps the request in memory as long as the handle. */
   [kRequest]?: ShutdownRequest;
 }
 
@@ -17,13 +17,14 @@ const kRequest = Symbol("shutdown request");
 let isDone = !("Deno" in globalThis);
 
 /**
- * Works around a memory leak of Deno 2.9.3: it never frees an HTTP/2 stream that is closed before its response is
- * written, nor the response, even after the connection has closed. The runtime holds the shutdown request, the request
- * holds the stream, and the stream holds its native handle. A client that reads no responses could fill the memory. This
- * makes the request hold the stream weakly; while the stream is open, its connection holds it. Does nothing on other
- * runtimes. `kHandle` is private: a case of test/runtime-internals.test.ts fails when it is gone.
+ * Works around a memory leak of Deno 2.9.3. Deno never frees an HTTP/2 stream, nor its response, if the stream closes before
+ * the response is written. A client that reads no responses could fill the memory.
  *
- * @param stream any stream; all streams of the process are patched through its prototype
+ * The cause: the runtime references the shutdown request, the request references the stream, and the stream references its
+ * native handle. The patch makes the second reference weak. `kHandle` is private; test/runtime-internals.test.ts reports if
+ * it disappears. Does nothing on other runtimes.
+ *
+ * @param stream any stream; the patch applies to its prototype
  */
 export function patchDenoStreamLeak(stream: ServerHttp2Stream): void {
   if (isDone) return;
@@ -31,7 +32,7 @@ export function patchDenoStreamLeak(stream: ServerHttp2Stream): void {
   const symbol = Object.getOwnPropertySymbols(stream).find(({ description }) => description === "kHandle");
   const handle = symbol && (stream as unknown as { [symbol: symbol]: StreamHandle })[symbol];
   const handles = handle && (Object.getPrototypeOf(handle) as StreamHandle);
-  // This is another version of Deno.
+  // Another version of Deno has other internals.
   if (typeof handles?.shutdown !== "function") return;
   const { shutdown } = handles;
   handles.shutdown = function (this: StreamHandle, request: ShutdownRequest): number {

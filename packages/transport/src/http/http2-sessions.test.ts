@@ -19,7 +19,7 @@ it.each([
   expect(plainAddress(address)).toBe(plain);
 });
 
-it("a session that has ended still tells whose it was", async () => {
+it("returns the peer address of an ended session", async () => {
   const server = createServer();
   const client = connect(`http://127.0.0.1:${await listen(server)}`);
   const [[socket], [session]] = (await Promise.all([once(server, "connection"), once(server, "session")])) as [

@@ -1,25 +1,25 @@
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { clearInterval, setInterval } from "node:timers";
-import { type Limits, UNANSWERED_LOOKS } from "../limits.ts";
+import { type Limits, UNANSWERED_CHECKS } from "../limits.ts";
 import { plainAddress } from "./server-request.ts";
 
-/** The address of a session's client, and the session's socket while that is open. */
+/** The address of a session's client, and the socket while it is open. */
 interface Peer {
   readonly address: string;
   socket: Socket | undefined;
 }
 
 /**
- * node:http2 exposes only a proxy of the socket, which cannot be destroyed, and that only until the session has ended.
+ * The sockets of sessions. node:http2 exposes only a proxy of the socket, which cannot be destroyed.
  *
- * Nothing may lead from a session to a closed socket, no listener or timer either. Node keeps a session whose SETTINGS were
- * never acknowledged for as long as its handle, and the socket may hold that handle: by the error that ended the session,
- * whose unread stack trace lists it. That would be a cycle through native memory, which is never collected.
+ * A session must not reference its closed socket, not even by a listener or a timer. Node keeps a session whose SETTINGS were
+ * never acknowledged while its handle exists. The socket may reference that handle, by the stack trace of the error that
+ * ended the session. That cycle through native memory would never be collected.
  */
 const peers = new WeakMap<Http2Session, Peer>();
 
-/** Records the socket of a new session, and ends the session when it is idle, dead, or has no request. */
+/** Records the socket of a new session. Ends the session if it is idle, dead, or sends no request. */
 export function superviseSession(session: Http2Session, socket: Socket, limits: Limits): void {
   const peer: Peer = { address: plainAddress(socket.remoteAddress), socket };
   peers.set(session, peer);
@@ -31,24 +31,21 @@ export function superviseSession(session: Http2Session, socket: Socket, limits: 
   endWhenDead(session, limits);
 }
 
-/** The address of the client of a session; empty when it is not known. */
+/** The address of the client of a session; empty if it is not known. */
 export function peerOfSession(session: Http2Session | undefined): string {
   return (session && peers.get(session)?.address) ?? "";
 }
 
-/**
- * Closes an HTTP/2 connection whose peer does not read. Otherwise node:http2 would wait until all pending data is
- * written.
- */
+/** Closes an HTTP/2 connection at once. node:http2 alone would wait until all pending data is written. */
 export function endConnection(session: Http2Session): void {
   session.destroy();
   peers.get(session)?.socket?.destroy();
 }
 
-/** Whether HTTP/2 streams end before the kernel has taken their bytes. Node's wait for it. */
+/** Whether HTTP/2 streams end before the kernel has taken their bytes. Streams of Node wait for the kernel. */
 export const STREAMS_END_EARLY = "Deno" in globalThis;
 
-/** How many bytes an HTTP/2 connection has received and written, and how many of these the kernel has taken. */
+/** The bytes that an HTTP/2 connection has read and written, and the written bytes that the kernel has taken. */
 export function bytesOf(session: Http2Session): {
   readonly read: number;
   readonly written: number;
@@ -59,27 +56,26 @@ export function bytesOf(session: Http2Session): {
 }
 
 /**
- * Looks at a session at intervals until it ends. The timeout of node:http2 itself is not cleared when a session is
- * destroyed, and so keeps the memory of each connection until it fires.
+ * Checks a session at intervals until it ends. node:http2 does not clear its own timeout when a session is destroyed, which
+ * keeps the memory of the connection until it fires.
  *
- * @returns what stops it
+ * @returns a function that stops the checks
  */
-function watch(session: Http2Session, intervalMs: number, look: () => void): () => void {
+function watch(session: Http2Session, intervalMs: number, check: () => void): () => void {
   const stop = () => clearInterval(timer);
-  // A session that was destroyed need not have said so.
-  const timer = setInterval(() => (session.destroyed ? stop() : look()), intervalMs).unref();
+  // A destroyed session may have emitted no event.
+  const timer = setInterval(() => (session.destroyed ? stop() : check()), intervalMs).unref();
   session.once("close", stop);
   return stop;
 }
 
 /**
- * Closes an HTTP/2 connection on which nothing is sent or received, not even a PING, for `idleTimeoutMs`; it may take up
- * to twice as long. Its streams may end, but if they stall for another `stallTimeoutMs`, the connection is ended: they
- * would keep it, and the memory they hold, for as long as the client likes.
+ * Closes an HTTP/2 connection without any bytes for `idleTimeoutMs`, not even a PING. It may take twice as long. Open streams
+ * may finish. If they stall for another `stallTimeoutMs`, the connection is ended to free their memory.
  */
 function closeWhenIdle(session: Http2Session, { idleTimeoutMs, stallTimeoutMs }: Limits): void {
   let seen = bytesOf(session);
-  /** Whether nothing was sent or received since the last look. */
+  /** Whether no byte was sent or received since the last check. */
   const isSilent = () => {
     const { read, written } = seen;
     seen = bytesOf(session);
@@ -95,23 +91,23 @@ function closeWhenIdle(session: Http2Session, { idleTimeoutMs, stallTimeoutMs }:
   });
 }
 
-/** How many looks in a row have to find parts of a request. */
-const PARTIAL_LOOKS = 2;
+/** The number of consecutive checks that must find parts of a request. */
+const PARTIAL_CHECKS = 2;
 
 /**
- * Ends an HTTP/2 connection that sends the bytes of its first request so slowly that it does not arrive in time: they could
- * come one by one, without end. A client that has only connected early is left alone: it sends nothing, or PINGs, which
- * cannot stand within the headers of a request, or one acknowledgement of our PING, which is seen by one look alone.
+ * Ends an HTTP/2 connection whose first request arrives too slowly, such as one byte at a time. A client that only connects
+ * early is not affected. It sends nothing, or PINGs, which cannot occur within the headers of a request, or one
+ * acknowledgement of a PING, which only one check sees.
  */
 function endWithoutRequest(session: Http2Session, { headerTimeoutMs }: Limits): void {
-  // The bytes that a client sends as it connects do not count: the first look only notes how many they were.
+  // The first check ignores the bytes that a client sends when it connects.
   let seenBytes = Number.POSITIVE_INFINITY;
   let isPinged = false;
-  let partialLooks = 0;
-  const stop = watch(session, headerTimeoutMs / (PARTIAL_LOOKS + 1), () => {
+  let partialChecks = 0;
+  const stop = watch(session, headerTimeoutMs / (PARTIAL_CHECKS + 1), () => {
     const { read } = bytesOf(session);
-    partialLooks = read > seenBytes && !isPinged ? partialLooks + 1 : 0;
-    if (partialLooks >= PARTIAL_LOOKS) endConnection(session);
+    partialChecks = read > seenBytes && !isPinged ? partialChecks + 1 : 0;
+    if (partialChecks >= PARTIAL_CHECKS) endConnection(session);
     seenBytes = read;
     isPinged = false;
   });
@@ -125,32 +121,32 @@ function endWithoutRequest(session: Http2Session, { headerTimeoutMs }: Limits): 
 const PONG_BYTES = 17;
 
 /**
- * Ends an HTTP/2 session that does not answer a PING within a minute. Then its client is gone, or does not read, whatever it
- * sends to look alive; or the session is broken. Node 20 breaks it at a protocol error, and when streams are reset too fast:
- * it stops reading and emits no event, and the connection stays open even if the client closes it.
+ * Ends an HTTP/2 session that does not answer a PING within a minute. Its client is gone or does not read, or the session is
+ * broken. On Node 20 a protocol error, or many fast resets, break a session: it stops reading, emits no event, and stays
+ * open even if the client closes the connection.
  *
- * A session gets a PING when it has received data and sent nothing since the last look. One that has answered is left alone
- * until more data arrives.
+ * The server sends a PING if the session has received data and sent none since the last check. After an answer it sends no
+ * further PING until more data arrives.
  */
 function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): void {
-  /** How many bytes the kernel had taken at the last look. On Deno, those that count as written may still wait for it. */
+  /** The bytes that the kernel had taken at the last check. On Deno, written bytes may still wait for the kernel. */
   let takenBefore = 0;
-  /** How many bytes had arrived when the session last proved alive. Only later bytes can have broken it. */
+  /** The bytes that had arrived when the session last answered. Only later bytes can break it. */
   let aliveBytes = -1;
-  /** For how many looks a PING has been unanswered; undefined when there is none. */
+  /** The number of checks since an unanswered PING; undefined without one. */
   let unanswered: number | undefined;
   watch(session, deadSessionCheckMs, () => {
     const { read, taken } = bytesOf(session);
     const hasSent = taken !== takenBefore;
     takenBefore = taken;
     if (unanswered !== undefined) {
-      if (++unanswered >= UNANSWERED_LOOKS) endConnection(session);
+      if (++unanswered >= UNANSWERED_CHECKS) endConnection(session);
     } else if (!hasSent && read !== aliveBytes) {
       unanswered = 0;
       session.ping((error) => {
         if (error !== null) return;
         unanswered = undefined;
-        // Bytes that came with the acknowledgement may have broken the session.
+        // Bytes that arrived with the acknowledgement may have broken the session.
         if (bytesOf(session).read === read + PONG_BYTES) aliveBytes = read + PONG_BYTES;
       });
     }

@@ -26,16 +26,16 @@ import {
 const WAIT_FOR_TRAILERS = { waitForTrailers: true };
 const END_STREAM = { endStream: true };
 
-/** How long a closing connection may take for its last write, in milliseconds. */
+/** The maximum time for the last write of a closing connection, in milliseconds. */
 const LAST_WRITE_MS = 5000;
 
-/** A listener that serves the streams of a port's HTTP/2 connections. */
+/** Creates a listener for HTTP/2 streams. */
 export function http2Listener(context: RequestContext) {
   return (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, _flags: number, rawHeaders: string[]) => {
     if (Object.keys(headers).length < rawHeaders.length / 2) Object.assign(headers, joinFields(rawHeaders));
     if (!isHost(headers[":authority"] ?? headers.host ?? "")) headers[":authority"] = "localhost";
     const request = new Http2Request(stream, headers, context);
-    // A stream that was reset in the packet that opened it is closed before this event.
+    // A stream that was opened and reset in one packet is closed before this event.
     if (request.isDisconnected) return;
     // node:http2 enforces its own limit only after the client has acknowledged the settings.
     let bytes = 0;
@@ -48,8 +48,8 @@ export function http2Listener(context: RequestContext) {
 }
 
 /**
- * Joins fields that are repeated (RFC 9110, 5.3), as node:http does for HTTP/1.1. Of some, `Authorization` and `If-Match`
- * among them, node:http2 keeps the first and drops the others.
+ * Joins repeated fields (RFC 9110, 5.3), as node:http does for HTTP/1.1. node:http2 drops repeated fields of some names, such
+ * as `Authorization` and `If-Match`.
  */
 function joinFields(rawHeaders: readonly string[]): HeaderRecord {
   const joined: HeaderRecord = Object.create(null);
@@ -61,23 +61,23 @@ function joinFields(rawHeaders: readonly string[]): HeaderRecord {
   return joined;
 }
 
-/** The client waits to be asked for the body. The value is case-insensitive (RFC 9110, 10.1.1). */
+/** The only supported `Expect` value, which is case-insensitive (RFC 9110, 10.1.1). */
 const CONTINUE = "100-continue";
 
-/** A request over HTTP/2, and the stream that its response goes to. */
+/** A request over HTTP/2 and its stream. */
 class Http2Request extends ServerRequest<ServerHttp2Stream> {
   readonly httpMethod: string;
   readonly target: string;
   readonly headers: HeaderRecord;
   protected readonly hasBody = true;
-  /** A stream that has ended has no session any more. */
+  /** Kept here, because an ended stream has no session. */
   private readonly session: Http2Session | undefined;
-  /** Whether the body of the response is written. Bytes of a stream that was reset may still wait for the kernel. */
+  /** Whether the response body is written. The kernel may not have taken the bytes of a reset stream. */
   private isBodyWritten = true;
-  /** How many bytes the connection had written when the body was; set if `STREAMS_END_EARLY`. */
+  /** The bytes that the connection had written when the body was written. Set if `STREAMS_END_EARLY`. */
   private writtenBytes = 0;
-  /** Whether the stream is about to be reset. */
-  private isGivenUp = false;
+  /** Whether the stream will be reset. */
+  private isResetting = false;
 
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, context: RequestContext) {
     super(stream, context);
@@ -88,7 +88,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   }
 
   get isDisconnected(): boolean {
-    return this.isGivenUp || this.response.destroyed || this.response.closed;
+    return this.isResetting || this.response.destroyed || this.response.closed;
   }
 
   peerAddress(): string {
@@ -133,7 +133,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
         try {
           stream.sendTrailers(trailers);
         } catch (error) {
-          // HTTP/2 forbids one of the trailers. An exception that escapes from here would end the process.
+          // HTTP/2 forbids one of the trailers. An exception in a listener would end the process.
           this.fail(error);
         }
       });
@@ -156,7 +156,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
   }
 
   protected reset(code: number): void {
-    this.isGivenUp = true;
+    this.isResetting = true;
     afterReading(() => this.response.close(code));
   }
 
@@ -173,8 +173,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 
   protected abandon(reason: EvictionReason): void {
     const [stream, session] = [this.response, this.session];
-    // A stream that is not destroyed waits for the client's flow-control window. A destroyed one waits for the
-    // connection.
+    // An open stream waits for the flow-control window of the client. A destroyed stream waits for the connection.
     if (stream.destroyed) {
       if (session) afterReading(() => endConnection(session));
     } else if (this.isWritten) {
@@ -190,9 +189,8 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 }
 
 /**
- * Acts on a stream or its session: at once on Deno, at the end of the turn on Node. Node serves requests while a
- * session is still reading, and Node 20.20 corrupts its memory when the session closes meanwhile, or a stream with
- * unsent bytes.
+ * Closes a stream or its session in the next turn of the event loop on Node, and at once on Deno. Node 20.20 corrupts its
+ * memory if a session, or a stream with unsent bytes, closes while the session is reading.
  */
 function afterReading(act: () => void): void {
   if (STREAMS_END_EARLY) act();
@@ -200,10 +198,9 @@ function afterReading(act: () => void): void {
 }
 
 /**
- * Ends a connection that is closing and still not closed after a while. By itself node:http2 would wait until its client
- * has taken all bytes.
+ * Ends a closing connection that does not close in time. Otherwise node:http2 waits until the client has read all bytes.
  *
- * @param stream held weakly, so that the timer does not keep its unsent bytes once the session has let it go
+ * @param stream a weak reference, so that the timer does not keep unsent bytes in memory
  */
 function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Stream>): void {
   const endStuck = () => {
@@ -213,9 +210,9 @@ function endLaterIfStuck(session: Http2Session, stream: WeakRef<ServerHttp2Strea
 }
 
 /**
- * Reads and discards the rest of a request that is already answered. Left unread, the stream would never be destroyed, and
- * its bytes would stay counted against the connection's flow-control window. Reset at once, some clients would not see the
- * response: so the stream is reset only when too many bytes arrive. How long it may take is bounded by `lingering`.
+ * Reads and discards the rest of an answered request. If it were left unread, node:http2 would never destroy the stream or
+ * return its flow-control window. If it were reset at once, some clients would lose the response. So the stream is reset
+ * when too many bytes arrive, or when its charge to `streams` times out.
  */
 function discardRest(stream: ServerHttp2Stream): void {
   discard(stream, () => afterReading(() => stream.close(constants.NGHTTP2_NO_ERROR)));

@@ -20,30 +20,31 @@ import { patchDenoStreamLeak } from "./deno-stream-leak.ts";
 import { http1Listener } from "./http1.ts";
 import { http2Listener } from "./http2.ts";
 import { superviseSession } from "./http2-sessions.ts";
-import { type RequestContext, type RequestHandlers, Turn } from "./server-request.ts";
+import type { RequestContext, RequestHandlers } from "./server-request.ts";
+import { Turn } from "./turn.ts";
 
-/** The certificate of a port and its key, in PEM. */
+/** The certificate and the private key of a port, in PEM. */
 export interface Certificates {
   readonly cert: string;
   readonly key: string;
-  /** The CAs of client certificates; undefined: clients need no certificate. */
+  /** The CA certificates for client certificates. Undefined if clients need no certificate. */
   readonly clientCa: string | undefined;
 }
 
-/** Where a port listens. */
+/** The address of a port. */
 export interface ListenOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
-  /** Whether other processes of the user may listen on the port as well, where the runtime can. Default: no. */
+  /** Whether other processes of the user may listen on the same port, if the runtime supports it. Default: no. */
   readonly reusePort?: boolean | undefined;
-  /** Certificates in PEM; undefined: HTTP/1.1 and HTTP/2 in cleartext. */
+  /** Omit for cleartext. */
   readonly tls?: Certificates | undefined;
-  /** Called when the system cannot accept a connection. */
+  /** Called if the system cannot accept a connection. */
   readonly onConnectionError?: ((error: Error) => void) | undefined;
 }
 
-/** What a port serves, where it listens, and its limits. */
+/** The options of a port. */
 export interface PortOptions extends RequestHandlers, ListenOptions {
   readonly limits?: Partial<Limits> | undefined;
 }
@@ -52,19 +53,19 @@ export interface PortOptions extends RequestHandlers, ListenOptions {
 export interface NodeServer {
   readonly url: string;
   /**
-   * Stops accepting connections. Resolves when the requests in flight are answered and all connections are closed.
+   * Stops accepting connections. Resolves when all requests in flight are answered and all connections are closed.
    *
-   * @param quietMs how long an HTTP/1.1 connection is silent before it is closed without a response that announces it,
-   * in milliseconds. Closed too early, it may lose a request that is on its way. Default 1000
+   * @param quietMs an HTTP/1.1 connection that is silent for this time is closed, in milliseconds. If it is too short, a
+   *   request in transit may be lost. Default 1000
    */
   drain(quietMs?: number): Promise<void>;
   /** Destroys all connections. */
   destroy(): void;
   /**
-   * Has connections that begin from now on use other certificates; those that are open stay as they are. Whether clients need
-   * a certificate does not change.
+   * Sets the certificates of new connections. Open connections keep theirs. Whether clients need a certificate does not
+   * change.
    *
-   * @throws TypeError on a port without TLS; the error of node:tls, and nothing has changed
+   * @throws TypeError on a port without TLS; the error of node:tls for invalid certificates, which then have no effect
    */
   setCertificates(tls: Certificates): void;
 }
@@ -73,37 +74,37 @@ export interface NodeServer {
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
 /**
- * How many connections may wait to be accepted; the system may allow fewer. With Node's 511, the system resets some of
- * those that a proxy opens at once, one for each call.
+ * The maximum number of connections that wait to be accepted. The system may allow fewer. With Node's default of 511 the
+ * system resets some connections of a proxy that opens one for each call.
  */
 const BACKLOG = 4096;
 
-/** How long an HTTP/1.1 connection is silent before `drain` closes it, in milliseconds. */
+/** The silence after which `drain` closes an HTTP/1.1 connection, in milliseconds. */
 const QUIET_MS = 1000;
 
-/** What one connection may use. */
+/** The limits of one connection. */
 const HTTP2_OPTIONS = {
   settings: { maxConcurrentStreams: MAX_HTTP2_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   maxSettings: 16,
   maxSessionMemory: SESSION_MEMORY_MB,
-  // By default node:http2 ends a connection, with all of its calls, once it has refused 100 streams.
+  // By default node:http2 ends a connection and all of its calls after it has refused 100 streams.
   maxSessionRejectedStreams: 2 ** 31 - 1,
 };
 const HTTP1_OPTIONS = {
   maxHeaderSize: MAX_HEADER_BYTES,
   keepAliveTimeout: 75_000,
-  /** How often node:http checks the timeouts, in milliseconds. */
+  /** The interval at which node:http checks timeouts, in milliseconds. */
   connectionsCheckingInterval: 5000,
-  // `http1Listener` checks it. Of two, node:http would drop the second.
+  // `http1Listener` checks the header. node:http would ignore a second one.
   requireHostHeader: false,
   joinDuplicateHeaders: true,
 };
 
-/** What a server serves. */
+/** The options of a server. */
 export interface ServeOptions extends RouterOptions {
-  /** What clients may use, and for how long. */
+  /** Limits that replace the defaults. */
   readonly limits?: Partial<Limits>;
-  /** Called with unexpected errors. The client is told nothing about them. */
+  /** Called with unexpected errors. The client does not receive them. */
   readonly onError?: (error: unknown) => void;
 }
 
@@ -119,19 +120,18 @@ export function serveNode({ limits, onError, ...options }: ServeOptions, listen:
     try {
       onError?.(error);
     } catch {
-      // Errors are reported in event listeners, where an exception would end the process.
+      // An exception in an event listener would end the process.
     }
   };
   return openPort({ ...listen, find, refuse, onError: report, limits });
 }
 
 /**
- * Listens on one port for HTTP/1.1 and HTTP/2, over TLS when there is a certificate.
+ * Listens on one port for HTTP/1.1 and HTTP/2, over TLS if there is a certificate.
  *
- * An HTTP/1.1 server listens. It hands HTTP/2 connections to an HTTP/2 server: those that begin with the HTTP/2 preface
- * or, over TLS, those that negotiated `h2` by ALPN. It has to be the HTTP/1.1 server that listens, because on Deno such
- * a server drops connections of another listener after one request. And node:http2's own `allowHTTP1` ignores the
- * limits of HTTP/1.1.
+ * The HTTP/1.1 server listens. It passes connections with the HTTP/2 preface, or with `h2` by ALPN, to an HTTP/2 server. On
+ * Deno the HTTP/1.1 server must be the listener, because it drops connections of other listeners after one request. The
+ * option `allowHTTP1` of node:http2 ignores the limits of HTTP/1.1.
  */
 export async function openPort(options: PortOptions): Promise<NodeServer> {
   const isSet = ([, value]: [name: string, value: unknown]) => value !== undefined;
@@ -147,7 +147,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     limits,
     bodies: new ClientBudget(BODY_BYTES / UNIT_BYTES),
     responses: new ClientBudget(RESPONSE_BYTES["Deno" in globalThis ? "deno" : "node"] / UNIT_BYTES),
-    lingering: new ClientBudget(limits.streams.max),
+    streams: new ClientBudget(limits.streams.max),
     turn: new Turn(),
   };
   const connections = new Connections(limits);
@@ -155,7 +155,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
   server.on("request", http1Listener(context, "none"));
   server.on("checkContinue", http1Listener(context, "continue"));
   server.on("checkExpectation", http1Listener(context, "unknown"));
-  // What node:http itself refuses.
+  // A request that node:http refuses.
   server.on("clientError", (error, socket: Socket) => {
     try {
       Http1Connection.of(socket).onClientError(error, context);
@@ -164,7 +164,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
       onError?.(failure);
     }
   });
-  // It does not listen, but is handed connections.
+  // This server does not listen. It gets its connections from the HTTP/1.1 server.
   const http2 = createHttp2Server(HTTP2_OPTIONS);
   http2.once("stream", patchDenoStreamLeak);
   http2.on("stream", http2Listener(context));
@@ -183,7 +183,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
       if (options.tls) readAsStream(socket);
       return;
     }
-    // Sockets of an HTTP/1.1 server allow half-open connections, which would make an HTTP/2 session outlive its client.
+    // Sockets of an HTTP/1.1 server may be half-open. A half-open HTTP/2 session would outlive its client.
     socket.allowHalfOpen = false;
     opened = undefined;
     http2.emit("connection", socket);
@@ -205,7 +205,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     // The types of Node 20 do not have `reusePort`.
     server.listen({ host, port, reusePort, backlog: BACKLOG } as NetListenOptions, () => {
       server.off("error", reject);
-      // A connection that cannot be accepted, for lack of file descriptors, must not end the process.
+      // A connection that cannot be accepted, for example without free file descriptors, must not end the process.
       server.on("error", (error) => options.onConnectionError?.(error));
       resolve();
     });
@@ -214,13 +214,13 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     url: urlOf(server.address() as AddressInfo, options.tls !== undefined),
     drain: (quietMs = QUIET_MS) =>
       new Promise((resolve) => {
-        // It would close connections that are idle for the moment, whose next request may be on its way.
+        // node:http would close idle connections, whose next request may be in transit.
         server.closeIdleConnections = () => {};
         server.close(() => {
-          stopLooking();
+          stopChecks();
           resolve();
         });
-        const stopLooking = connections.drain(quietMs);
+        const stopChecks = connections.drain(quietMs);
       }),
     destroy: () => connections.destroy(),
     setCertificates(tls) {
@@ -243,9 +243,9 @@ function listener(tls: ListenOptions["tls"], limits: Limits): HttpServer {
         ...(tls.clientCa !== undefined && { requestCert: true, rejectUnauthorized: true }),
       })
     : createServer(options);
-  // By default node:http answers a failed handshake like a malformed request.
+  // By default node:http responds to a failed handshake as to a malformed request.
   server.removeAllListeners("tlsClientError").on("tlsClientError", (_error, socket: Socket) => socket.destroy());
-  // The bytes of a header are limited. By default, node:http would drop fields above a number without a word.
+  // `maxHeaderSize` is the limit. By default, node:http silently drops fields beyond a number.
   server.maxHeadersCount = 0;
   return server;
 }
@@ -254,7 +254,7 @@ function secureContextOf({ cert, key, clientCa }: Certificates) {
   return { cert, key, ...(clientCa !== undefined && { ca: clientCa }) };
 }
 
-/** Removes the listeners of an event, and returns a function that calls them. */
+/** Removes the listeners of an event. Returns a function that calls them. */
 function detachListeners(server: HttpServer, event: "connection" | "secureConnection"): (socket: Socket) => void {
   const taken = server.listeners(event) as ((socket: Socket) => void)[];
   server.removeAllListeners(event);
@@ -264,16 +264,16 @@ function detachListeners(server: HttpServer, event: "connection" | "secureConnec
 }
 
 /**
- * Makes node:http read a TLS connection as a stream. By default its parser takes decrypted bytes directly from the
- * socket's handle. Then a request that arrives behind a response that is still being written pauses the parser, but not
- * the handle, and the request's further TLS records break the connection with "Parse Error: Paused".
+ * Lets node:http read a TLS connection as a stream. By default its parser reads directly from the handle of the socket. A
+ * request that arrives while a response is being written then pauses the parser but not the handle, and the next TLS record
+ * breaks the connection with "Parse Error: Paused".
  */
 function readAsStream(socket: Socket): void {
-  // With another listener, node:http stops reading from the handle.
+  // If there is another listener, node:http does not read from the handle.
   socket.on("data", () => {});
 }
 
-/** Tells HTTP/2 from HTTP/1.1 by the first bytes of a connection, and puts the bytes back. */
+/** Detects HTTP/2 by the first bytes of a connection, and puts the bytes back. */
 function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: boolean) => void): void {
   let seen: Buffer = Buffer.alloc(0);
   const giveUp = () => socket.destroy();
@@ -301,7 +301,7 @@ function sniffProtocol(socket: Socket, timeoutMs: number, decide: (isHttp2: bool
   socket.once("end", giveUp);
 }
 
-/** The URL of a listening address. */
+/** Formats a listening address as a URL. */
 function urlOf({ address, port }: Pick<AddressInfo, "address" | "port">, secure: boolean): string {
   const host = address.includes(":") ? `[${address}]` : address;
   return `${secure ? "https" : "http"}://${host}:${port}`;

@@ -7,7 +7,8 @@ import { expect, it, vi } from "vitest";
 import type { HttpResponse } from "../http-types.ts";
 import { DEFAULT_LIMITS } from "../limits.ts";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
-import { type RequestContext, ServerRequest, Turn } from "./server-request.ts";
+import { type RequestContext, ServerRequest } from "./server-request.ts";
+import { Turn } from "./turn.ts";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = runInNewContext("gc");
@@ -15,9 +16,9 @@ const collectGarbage: () => void = runInNewContext("gc");
 const MIB = 1024 * 1024;
 const REQUESTS = 48;
 
-/** What the process has in buffers, in MiB. */
+/** The memory of the process in buffers, in MiB. */
 async function buffersMib(): Promise<number> {
-  // Buffers are freed in the turn after the one that finds them unused.
+  // Buffers are freed one turn after the garbage collection.
   for (let i = 0; i < 3; i++) {
     collectGarbage();
     await new Promise((resolve) => setImmediate(resolve));
@@ -25,7 +26,7 @@ async function buffersMib(): Promise<number> {
   return process.memoryUsage().arrayBuffers / MIB;
 }
 
-/** A request whose body comes from a source, and whose response goes nowhere. */
+/** A request whose body comes from a stream, and whose response is dropped. */
 class SourceRequest extends ServerRequest {
   readonly httpMethod = "POST";
   readonly target = "/";
@@ -55,7 +56,7 @@ class SourceRequest extends ServerRequest {
   protected abandon(): void {}
 }
 
-/** A request with a response of so many bytes. */
+/** A request with a response of a given length. */
 class AnsweredRequest extends SourceRequest {
   protected override readonly hasBody = false;
   isAbandoned = false;
@@ -78,7 +79,7 @@ class AnsweredRequest extends SourceRequest {
   }
 }
 
-/** Collects bodies of one client; `ends` tells how they ended. */
+/** Receives bodies of one client. `ends` has the result of each. */
 function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budgets: Partial<RequestContext> = {}) {
   const ends: string[] = [];
   const response: HttpResponse = { status: 200, headers: {}, body: "" };
@@ -100,7 +101,7 @@ function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budg
     turn: new Turn(),
     bodies,
     responses: new ClientBudget(),
-    lingering: new ClientBudget(),
+    streams: new ClientBudget(),
     ...budgets,
   };
   return { ends, bodies, context, receive: (source: Readable) => new SourceRequest(source, context).serve() };
@@ -108,7 +109,7 @@ function receiver(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY, budg
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Sends a MiB of each of many requests, whose rest never comes; gives how they ended, and the sources, still open. */
+/** Sends 1 MiB of each of many requests without their rest. Returns their results and the open sources. */
 async function sendHalf(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY) {
   const { ends, receive } = receiver(maxBytes, wantedBytes);
   const sources: PassThrough[] = [];
@@ -117,14 +118,14 @@ async function sendHalf(maxBytes: number, wantedBytes = Number.POSITIVE_INFINITY
     receive(source);
     source.write(Buffer.alloc(MIB));
     for (let turns = 0; turns < 3; turns++) await nextTurn();
-    // What still comes is dropped.
+    // The rest is dropped.
     source.resume();
     sources.push(source);
   }
   return { ends, sources };
 }
 
-it("takes an empty body that ended before it was known what serves its request", async () => {
+it("serves a request whose empty body ended before its route was found", async () => {
   const source = new Readable({ read() {} });
   source.push(null);
   await once(source.resume(), "end");
@@ -133,7 +134,7 @@ it("takes an empty body that ended before it was known what serves its request",
   expect(ends).toEqual(["0 bytes"]);
 });
 
-it("charges nothing for a body that arrives in a turn of the event loop", async () => {
+it("does not charge for a body that arrives within a turn of the event loop", async () => {
   const source = new PassThrough();
   const { ends, bodies, receive } = receiver(UNIT_BYTES);
   const charge = vi.spyOn(bodies, "charge");
@@ -144,7 +145,7 @@ it("charges nothing for a body that arrives in a turn of the event loop", async 
   expect(ends).toEqual([`${4 * UNIT_BYTES} bytes`]);
 });
 
-it("keeps nothing of bodies that are given up, while their rest is coming", async () => {
+it("frees the memory of abandoned bodies while their rest arrives", async () => {
   const before = await buffersMib();
   const { ends, sources } = await sendHalf(4 * MIB);
   expect(ends).toEqual(Array(REQUESTS - 4).fill("too-many-bodies"));
@@ -152,7 +153,7 @@ it("keeps nothing of bodies that are given up, while their rest is coming", asyn
   for (const source of sources) source.destroy();
 });
 
-it("keeps nothing of bodies that are too long once they are handed over, while their rest is coming", async () => {
+it("frees the memory of bodies that are too long while their rest arrives", async () => {
   const before = await buffersMib();
   const { ends, sources } = await sendHalf(1024 * MIB, 0);
   expect(ends).toEqual(Array(REQUESTS).fill(`${MIB} bytes`));
@@ -160,9 +161,9 @@ it("keeps nothing of bodies that are too long once they are handed over, while t
   for (const source of sources) source.destroy();
 });
 
-it("abandons a response for which there is no room, but a short one only if the kernel does not take it soon after", async () => {
-  const { context } = receiver(MIB, MIB, { responses: new ClientBudget(0), lingering: new ClientBudget(4) });
-  const charge = vi.spyOn(context.lingering, "charge");
+it("abandons a response beyond the budget, but a short one only if the kernel does not take it in time", async () => {
+  const { context } = receiver(MIB, MIB, { responses: new ClientBudget(0), streams: new ClientBudget(4) });
+  const charge = vi.spyOn(context.streams, "charge");
   const [long, taken, ...unread] = [UNIT_BYTES + 1, ...Array(10).fill(1)].map(
     (bytes) => new AnsweredRequest(bytes, context),
   );
@@ -170,13 +171,13 @@ it("abandons a response for which there is no room, but a short one only if the 
   await waitFor("they have outlived their turn", () => charge.mock.calls.length === 10);
   taken?.take();
   const abandoned = () => unread.filter(({ isAbandoned }) => isAbandoned).length;
-  // Few may wait.
+  // The budget of streams allows four.
   expect(abandoned()).toBe(6);
   await waitFor("the unread ones are abandoned", () => abandoned() === 9);
   expect([taken, long].map((each) => each?.isAbandoned)).toEqual([false, true]);
 });
 
-it("tells what began in a turn once, when the next turn is over", async () => {
+it("calls outliveTurn once, at the end of the next turn", async () => {
   const turn = new Turn();
   const asked: number[] = [];
   const begin = (i: number, then = () => {}) =>

@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { createContextValues, type HandlerContext, type Interceptor } from "@connectrpc/connect";
+import type { HandlerContext, Interceptor } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { TalkSchema, TalkService } from "../../test/gen/talk/v1/talk_pb.ts";
 import type { RequestHead } from "../http-types.ts";
@@ -19,7 +19,7 @@ const REQUEST: RequestHead = {
   requestSignal: () => new AbortController().signal,
 };
 
-/** The only method of some routes. */
+/** The only method of the routes. */
 function methodOf(options: RpcOptions): UnaryMethod {
   return collectRpcs(options)[0]?.unary as UnaryMethod;
 }
@@ -30,16 +30,15 @@ function callOf(method: UnaryMethod, timeoutMs?: number): Call {
     method: method.desc,
     protocolName: "grpc",
     request: REQUEST,
-    contextValues: createContextValues(),
     isOpen: false,
-    admission: new Admission({}),
+    gate: new Admission({}),
   });
   call.enter(method);
   if (timeoutMs !== undefined) call.expireAfter(timeoutMs);
   return call;
 }
 
-/** Calls through the interceptors; what the implementation saw. */
+/** Makes a call through interceptors. Returns the context of the implementation. */
 async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
   let seen: HandlerContext | undefined;
   const method = methodOf({
@@ -58,7 +57,7 @@ async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
 }
 
 describe("a call", () => {
-  it("tells the implementation all that Connect's context has", async () => {
+  it("passes a complete HandlerContext to the implementation", async () => {
     const context = await call([]);
     expect(context).toMatchObject({ url: URL_OF_CALL, requestMethod: "POST", protocolName: "grpc" });
     expect(context.service).toBe(TalkService);
@@ -67,23 +66,26 @@ describe("a call", () => {
     expect(context.signal.aborted).toBe(true);
   });
 
-  it.each([0.75, 1500.5, 20_000.001])("has whole milliseconds left of %d, as with Connect", async (timeoutMs) => {
-    const left: (number | undefined)[] = [];
-    const method = methodOf({
-      routes: (router) =>
-        router.rpc(TalkService.method.say, (_request, context) => {
-          left.push(context.timeoutMs());
-          return {};
-        }),
-    });
-    const call = callOf(method, timeoutMs);
-    await call.invoke(create(TalkSchema));
-    call.leave();
-    expect(left).toEqual([expect.toSatisfy(Number.isInteger)]);
-    expect(left[0]).toBeLessThanOrEqual(timeoutMs);
-  });
+  it.each([0.75, 1500.5, 20_000.001])(
+    "reports the time left of %d ms in whole milliseconds, like Connect",
+    async (timeoutMs) => {
+      const left: (number | undefined)[] = [];
+      const method = methodOf({
+        routes: (router) =>
+          router.rpc(TalkService.method.say, (_request, context) => {
+            left.push(context.timeoutMs());
+            return {};
+          }),
+      });
+      const call = callOf(method, timeoutMs);
+      await call.invoke(create(TalkSchema));
+      call.leave();
+      expect(left).toEqual([expect.toSatisfy(Number.isInteger)]);
+      expect(left[0]).toBeLessThanOrEqual(timeoutMs);
+    },
+  );
 
-  it("stays whole when an interceptor passes on a copy", async () => {
+  it("passes url and signal on when an interceptor passes on a spread copy", async () => {
     const seen: unknown[] = [];
     const copying: Interceptor = (next) => (req) => next({ ...req, header: new Headers({ "x-copy": "1" }) } as never);
     const looking: Interceptor = (next) => (req) => {
@@ -96,7 +98,7 @@ describe("a call", () => {
     expect(context.url).toBe(URL_OF_CALL);
   });
 
-  it("knows its call where an interceptor passes on a copy while others are under way", async () => {
+  it("keeps the response headers of concurrent calls apart when interceptors pass on copies", async () => {
     const method = methodOf({
       routes: (router) =>
         router.rpc(TalkService.method.say, ({ text }, { responseHeader }) => {
@@ -115,17 +117,17 @@ describe("a call", () => {
     expect(calls.map(({ call }) => call.responseHeader.get("x-text"))).toEqual(["a", "b"]);
   });
 
-  it("leaves a signal that an interceptor replaced as it is", async () => {
+  it("keeps a signal that an interceptor replaced", async () => {
     const controller = new AbortController();
     const replacing: Interceptor = (next) => (req) => next({ ...req, signal: controller.signal } as never);
     const context = await call([replacing]);
     expect(context.signal).toBe(controller.signal);
   });
 
-  it("passes interceptors that are made once for all calls of a method", async () => {
-    let made = 0;
+  it("creates the interceptors once for all calls of a method", async () => {
+    let created = 0;
     const counted: Interceptor = (next) => {
-      made++;
+      created++;
       return (req) => next(req);
     };
     const method = methodOf({
@@ -133,14 +135,12 @@ describe("a call", () => {
       interceptors: [counted],
     });
     for (const text of ["a", "b"]) {
-      const answer = await callOf(method).invoke(create(TalkSchema, { text }));
-      expect(answer).toMatchObject({ text });
+      expect(await callOf(method).invoke(create(TalkSchema, { text }))).toMatchObject({ text });
     }
-    // Once for the calls of this transport, and never for those of Connect's handler, of which there are none.
-    expect(made).toBe(1);
+    expect(created).toBe(1);
   });
 
-  it("fails when an interceptor passes on what is no request of a call", async () => {
+  it("fails with a TypeError when an interceptor passes on another object", async () => {
     const inventing: Interceptor = (next) => () => next({ stream: false } as never);
     await expect(call([inventing])).rejects.toThrow(TypeError);
   });

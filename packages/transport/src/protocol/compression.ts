@@ -6,15 +6,12 @@ import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { bodyBytes } from "../http-types.ts";
 import { asConnectError, RefusalError } from "./refusals.ts";
 
-/**
- * Brotli's effort, from 0 to 11. At 11, the default, a 10 KB response takes tens of milliseconds. At 4 Brotli takes as
- * long as gzip.
- */
+/** The quality of Brotli, from 0 to 11. At 4 Brotli is as fast as gzip. At the default, 11, 10 KB take 10 ms and more. */
 const BROTLI_QUALITY = 4;
 
 const compressBrotli = promisify(brotliCompress);
 
-/** Connect's Brotli with less effort, for live traffic. Decompression stops at the size limit. */
+/** Connect's Brotli with a lower quality. Decompression stops at the size limit. */
 const brotli: Compression = {
   ...compressionBrotli,
   compress: (bytes) =>
@@ -26,13 +23,10 @@ const brotli: Compression = {
     }) as Promise<Uint8Array<ArrayBuffer>>,
 };
 
-/** gzip and Brotli, in order of preference: the default, as in Connect's adapter. */
+/** gzip and Brotli in order of preference, as in Connect's adapter. */
 export const COMPRESSIONS: readonly Compression[] = [compressionGzip, brotli];
 
-/**
- * Decompresses request data. Rejects with RefusalError when the data is malformed, or longer than `maxBytes`
- * decompressed.
- */
+/** Decompresses request data. Rejects with RefusalError if the data is malformed or longer than `maxBytes`. */
 export function inflate(bytes: Uint8Array, { name, decompress }: Compression, maxBytes: number): Promise<Buffer> {
   return decompress(bytes as Uint8Array<ArrayBuffer>, maxBytes).then(bodyBytes, (reason: unknown) => {
     const error = asConnectError(reason);

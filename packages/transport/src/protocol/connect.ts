@@ -8,7 +8,7 @@ import { bodyBytes, type HeaderRecord, type HttpResponse } from "../http-types.t
 import { compress, inflate } from "./compression.ts";
 import { recordOf } from "./headers.ts";
 import { messageTooLarge, type RefusalError } from "./refusals.ts";
-import type { UnaryProtocol, UnaryRoute } from "./unary-route.ts";
+import type { UnaryExchange, UnaryProtocol } from "./unary-protocol.ts";
 
 const ENCODING = "content-encoding";
 
@@ -22,35 +22,43 @@ export const connectProtocol: UnaryProtocol = {
   trailers: {},
   alwaysNamesEncoding: false,
 
-  decode({ headers, body }, route) {
-    const { maxMessageBytes, requestCompression: compression } = route;
+  decode({ headers, body }, exchange) {
+    const { maxMessageBytes, requestCompression: compression } = exchange;
     if (body.byteLength > maxMessageBytes) throw tooLarge(headers, maxMessageBytes);
-    if (compression === null) return route.parse(body);
-    return inflate(body, compression, maxMessageBytes).then((message) => route.parse(message));
+    if (compression === null) return exchange.parse(body);
+    return inflate(body, compression, maxMessageBytes).then((message) => exchange.parse(message));
   },
 
   headroom: 0,
   respond,
 
-  respondError(error, route) {
-    const { responseHeader } = route.call;
+  respondError(error, exchange) {
+    const { responseHeader } = exchange.call;
     responseHeader.set("content-type", contentTypeUnaryJson);
     error.metadata.forEach((value, name) => {
       responseHeader.set(name, value);
     });
-    return respond(errorToJsonBytes(error, route.method.options.jsonOptions), route, codeToHttpStatus(error.code));
+    return respond(
+      errorToJsonBytes(error, exchange.method.options.jsonOptions),
+      exchange,
+      codeToHttpStatus(error.code),
+    );
   },
 };
 
-function respond(body: HttpResponse["body"], route: UnaryRoute, status = 200): HttpResponse | Promise<HttpResponse> {
-  const { responseHeader, responseTrailer } = route.call;
-  const { responseCompression: compression } = route;
+function respond(
+  body: HttpResponse["body"],
+  exchange: UnaryExchange,
+  status = 200,
+): HttpResponse | Promise<HttpResponse> {
+  const { responseHeader, responseTrailer } = exchange.call;
+  const { responseCompression: compression } = exchange;
   const bytes = Buffer.byteLength(body);
-  if (compression && bytes >= route.method.options.compressMinBytes) {
+  if (compression && bytes >= exchange.method.options.compressMinBytes) {
     return compress(bodyBytes(body), compression).then((compressed) => {
       responseHeader.set(ENCODING, compression.name);
-      route.responseCompression = null;
-      return respond(compressed, route, status);
+      exchange.responseCompression = null;
+      return respond(compressed, exchange, status);
     });
   }
   const headers = recordOf(responseHeader);
@@ -64,7 +72,7 @@ function respond(body: HttpResponse["body"], route: UnaryRoute, status = 200): H
   return { status, headers, body };
 }
 
-/** Refuses a body that was not read to its end, so the error reports the declared size, if there is one. */
+/** Refuses a body that was not read to its end. The error contains the declared size, if there is one. */
 function tooLarge(headers: HeaderRecord, maxBytes: number): RefusalError {
   const declared = Number(headers["content-length"]);
   const size = Number.isSafeInteger(declared) ? `message size ${declared}` : "message size";

@@ -12,10 +12,9 @@ import { type CallFormat, headersOf, recordOf } from "./headers.ts";
 import type { Refused } from "./refusals.ts";
 
 /**
- * Makes the error response in the protocol of the request. A shared error is encoded once for each protocol.
+ * Creates the error response in the protocol of the request. A shared error is encoded once for each protocol.
  *
- * @param status the HTTP status, for protocols that leave the choice to the server; default: the status of the error's
- *   code
+ * @param status the HTTP status of Connect's unary calls; default: the status of the error code
  */
 export function errorResponse(
   format: CallFormat,
@@ -33,7 +32,7 @@ export function errorResponse(
   return withHeaders(response, headers);
 }
 
-/** Adds headers to a response that other requests may share. */
+/** Adds headers to a copy of a response. */
 export function withHeaders(response: HttpResponse, headers: HeaderRecord | undefined): HttpResponse {
   return headers ? { ...response, headers: { ...response.headers, ...headers } } : response;
 }
@@ -45,7 +44,7 @@ function connectError(error: ConnectError, status: number): HttpResponse {
   return { status, headers: { ...headers, ...recordOf(error.metadata) }, body };
 }
 
-/** The error response of a Connect stream: an end-stream message alone. */
+/** The error response of a Connect stream: one end-stream message. */
 function connectStreamError(format: CallFormat, error: ConnectError, added: HeaderRecord = {}): HttpResponse {
   const end = Buffer.from(JSON.stringify(endStreamToJson(headersOf(added), error, undefined)));
   const headers = { "content-type": format.responseType, ...recordOf(error.metadata), ...added };

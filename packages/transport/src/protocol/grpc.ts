@@ -5,16 +5,16 @@ import * as grpc from "@connectrpc/connect/protocol-grpc";
 import * as grpcWeb from "@connectrpc/connect/protocol-grpc-web";
 import { bodyBytes, type HeaderRecord, type HttpResponse, whenKnown } from "../http-types.ts";
 import { compress, inflate } from "./compression.ts";
-import { type CallFormat, headersOf, RecordHeaders, recordOf } from "./headers.ts";
+import { type CallFormat, headersOf, recordOf } from "./headers.ts";
 import { messageTooLarge, type RefusalError } from "./refusals.ts";
-import type { UnaryProtocol, UnaryRoute } from "./unary-route.ts";
+import type { UnaryExchange, UnaryProtocol } from "./unary-protocol.ts";
 import { decodeWebText } from "./web-text.ts";
 
-/** An envelope begins with one byte of flags and four bytes of length. The message follows. */
+/** The length of the flags and the length field before the message of an envelope. */
 const PREFIX_BYTES = 5;
 const LENGTH_AT = 1;
 
-/** How much longer than one message a body may be: room for the header of a trailer or of a second message. */
+/** The bytes that a body may exceed one message: the prefixes of the message and of a trailer or a second message. */
 const MORE_BYTES = 2 * PREFIX_BYTES;
 
 const EMPTY = Buffer.alloc(0);
@@ -32,37 +32,36 @@ export const grpcProtocol: UnaryProtocol = {
   trailers: { "grpc-status": grpc.grpcStatusOk },
   alwaysNamesEncoding: true,
 
-  isTooLong(received) {
-    return received.byteLength >= PREFIX_BYTES && received.readUInt32BE(LENGTH_AT) > this.maxMessageBytes;
+  isTooLong(received, maxMessageBytes) {
+    return received.byteLength >= PREFIX_BYTES && received.readUInt32BE(LENGTH_AT) > maxMessageBytes;
   },
 
-  decode({ body }, route) {
-    const { format, maxMessageBytes } = route;
-    // A text that is too long was not read to its end, and may not decode.
-    if (format.isText && body.byteLength > route.maxBytes) throw messageTooLong(maxMessageBytes);
+  decode({ body }, exchange) {
+    const { format, maxMessageBytes } = exchange;
+    // A text that is too long was not read to its end, so it may not decode.
+    if (format.isText && body.byteLength > exchange.maxBytes) throw messageTooLong(maxMessageBytes);
     const bytes = format.isText ? decodeWebText(body) : body;
     const length = bytes.byteLength - PREFIX_BYTES;
-    // Most bodies are one envelope that is not compressed.
+    // Most bodies are one uncompressed envelope.
     const isPlain =
       length >= 0 && length <= maxMessageBytes && bytes[0] === 0 && bytes.readUInt32BE(LENGTH_AT) === length;
-    return isPlain ? route.parse(bytes.subarray(PREFIX_BYTES)) : onlyMessage(bytes, route);
+    return isPlain ? exchange.parse(bytes.subarray(PREFIX_BYTES)) : onlyMessage(bytes, exchange);
   },
 
   headroom: PREFIX_BYTES,
   seal,
   respond,
 
-  respondError(error, route) {
-    grpc.setTrailerStatus(route.call.responseTrailer, wellFormed(error));
-    return respond(EMPTY, route);
+  respondError(error, exchange) {
+    grpc.setTrailerStatus(exchange.call.responseTrailer, wellFormed(error));
+    return respond(EMPTY, exchange);
   },
 };
 
 /** The only message of a unary request. Rejects with RefusalError or ConnectError. */
-async function onlyMessage(body: Buffer, route: UnaryRoute): Promise<Message> {
-  const { format, maxMessageBytes, requestCompression } = route;
-  // Of a body that is too long, more bytes than these may have been read. They are cut off, so that the outcome does not
-  // depend on how many.
+async function onlyMessage(body: Buffer, exchange: UnaryExchange): Promise<Message> {
+  const { format, maxMessageBytes, requestCompression } = exchange;
+  // If a body is too long, the number of bytes that were read varies. Truncate it, so that the result does not vary.
   const isTruncated = body.byteLength > maxMessageBytes + MORE_BYTES;
   let rest = body.subarray(0, maxMessageBytes + MORE_BYTES);
   let only: Message | undefined;
@@ -88,7 +87,7 @@ async function onlyMessage(body: Buffer, route: UnaryRoute): Promise<Message> {
       data = await inflate(data, requestCompression, maxMessageBytes);
     }
     if (format.protocol === "grpc-web" && flags & grpcWeb.trailerFlag) continue;
-    const message = route.parse(data);
+    const message = exchange.parse(data);
     if (only) {
       throw new ConnectError("protocol error: received extra input message for unary method", Code.Unimplemented);
     }
@@ -98,9 +97,9 @@ async function onlyMessage(body: Buffer, route: UnaryRoute): Promise<Message> {
   throw new ConnectError("protocol error: missing input message for unary method", Code.Unimplemented);
 }
 
-/** Completes an envelope whose first five bytes are free. What it holds is compressed if it is large enough. */
-function seal(envelope: Buffer, route: UnaryRoute, flags = 0): Buffer | Promise<Buffer> {
-  const { responseCompression, method } = route;
+/** Writes the prefix of an envelope to its first five bytes. Compresses the message if it is large enough. */
+function seal(envelope: Buffer, exchange: UnaryExchange, flags = 0): Buffer | Promise<Buffer> {
+  const { responseCompression, method } = exchange;
   const length = envelope.byteLength - PREFIX_BYTES;
   if (responseCompression && length >= method.options.compressMinBytes) {
     const data = compress(envelope.subarray(PREFIX_BYTES), responseCompression);
@@ -111,7 +110,7 @@ function seal(envelope: Buffer, route: UnaryRoute, flags = 0): Buffer | Promise<
   return envelope;
 }
 
-/** Wraps data in an envelope. Connect's streams use them as well. */
+/** Wraps data in an envelope, also for Connect's streams. */
 export function envelopeOf(flags: number, data: Uint8Array): Buffer {
   const envelope = Buffer.concat([Buffer.alloc(PREFIX_BYTES), data]);
   envelope[0] = flags;
@@ -119,7 +118,7 @@ export function envelopeOf(flags: number, data: Uint8Array): Buffer {
   return envelope;
 }
 
-/** The refusal of a body that is longer than one message of the allowed size. */
+/** The refusal of a body that is longer than the largest message. */
 function messageTooLong(maxMessageBytes: number): RefusalError {
   return messageTooLarge(
     maxMessageBytes,
@@ -127,15 +126,15 @@ function messageTooLong(maxMessageBytes: number): RefusalError {
   );
 }
 
-function respond(body: HttpResponse["body"], route: UnaryRoute): HttpResponse | Promise<HttpResponse> {
-  const { call, format } = route;
+function respond(body: HttpResponse["body"], exchange: UnaryExchange): HttpResponse | Promise<HttpResponse> {
+  const { call, format } = exchange;
   const headers = recordOf(call.responseHeader);
   if (format.protocol === "grpc") return { status: 200, headers, body, trailers: recordOf(call.responseTrailer) };
   // gRPC-Web sends its trailers in the body.
   const trailer = Buffer.concat([Buffer.alloc(PREFIX_BYTES), grpcWeb.trailerSerialize(call.responseTrailer)]);
-  return whenKnown(seal(trailer, route, grpcWeb.trailerFlag), (last) => {
+  return whenKnown(seal(trailer, exchange, grpcWeb.trailerFlag), (last) => {
     const envelopes = [bodyBytes(body), last];
-    // Each envelope is encoded by itself.
+    // Each envelope is encoded separately.
     const text = () => Buffer.from(envelopes.map((envelope) => envelope.toString("base64")).join(""));
     return { status: 200, headers, body: format.isText ? text() : Buffer.concat(envelopes) };
   });
@@ -143,7 +142,7 @@ function respond(body: HttpResponse["body"], route: UnaryRoute): HttpResponse | 
 
 /** The trailers of an error. */
 export function errorTrailers(error: ConnectError): HeaderRecord {
-  return recordOf(grpc.setTrailerStatus(new RecordHeaders({}, true), wellFormed(error)));
+  return recordOf(grpc.setTrailerStatus(new Headers(), wellFormed(error)));
 }
 
 /** The response for an error alone. gRPC sends its trailers as headers; gRPC-Web puts them in the body. */
@@ -155,10 +154,7 @@ export function trailersOnly(format: CallFormat, trailers: HeaderRecord): HttpRe
   return { status: 200, headers: { ...headers, "content-length": String(body.byteLength) }, body };
 }
 
-/**
- * Makes the message well-formed Unicode, which percent-encoding requires. A message may quote client input that was
- * truncated inside a surrogate pair.
- */
+/** Replaces lone surrogates in the message, which percent-encoding refuses. Truncated quotes of input may contain one. */
 function wellFormed(error: ConnectError): ConnectError {
   const { rawMessage, code, metadata, details } = error;
   if (rawMessage.isWellFormed()) return error;

@@ -73,7 +73,7 @@ function realOf(fields: HeaderRecord): Headers {
 }
 
 describe.each([true, false])("RecordHeaders, writable: %s", (writable) => {
-  it("behaves as Headers do", () => {
+  it("behaves like Headers", () => {
     fc.assert(
       fc.property(record, fc.array(operation, { maxLength: 12 }), (fields, operations) => {
         const [lean, real] = [new RecordHeaders({ ...fields }, writable), realOf(fields)];
@@ -87,7 +87,7 @@ describe.each([true, false])("RecordHeaders, writable: %s", (writable) => {
 });
 
 describe("the record of RecordHeaders", () => {
-  it("makes the same Headers again", () => {
+  it("converts to the same Headers", () => {
     fc.assert(
       fc.property(record, fc.array(operation, { maxLength: 12 }), (fields, operations) => {
         const lean = new RecordHeaders({ ...fields }, true);
@@ -100,7 +100,7 @@ describe("the record of RecordHeaders", () => {
     );
   });
 
-  it("is not written to unless it may be", () => {
+  it("is not modified if it is not writable", () => {
     const fields = { a: "1" };
     const lean = new RecordHeaders(fields);
     lean.set("a", "2");

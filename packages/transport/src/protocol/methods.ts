@@ -5,6 +5,7 @@ import {
   createConnectRouter,
   createMethodImplSpec,
   createServiceImplSpec,
+  type Interceptor,
   type MethodImplSpec,
 } from "@connectrpc/connect";
 import {
@@ -13,7 +14,6 @@ import {
   validateUniversalHandlerOptions,
 } from "@connectrpc/connect/protocol";
 import type { Serialization } from "../codec/serialization.ts";
-import { type CallHandler, intercepted } from "./call.ts";
 import { COMPRESSIONS } from "./compression.ts";
 import type { RpcProtocol } from "./headers.ts";
 
@@ -21,10 +21,10 @@ import type { RpcProtocol } from "./headers.ts";
 export interface UnaryMethod {
   readonly desc: DescMethodUnary;
   readonly impl: (request: never, context: never) => unknown;
-  /** The interceptors around the implementation. */
-  readonly handler: CallHandler;
   readonly options: UniversalHandlerOptions;
-  /** Compiled at the first call in the format: compiling all of them would slow the start. */
+  /** The interceptors around the implementation. Set at the first call. */
+  handler?: ReturnType<Interceptor>;
+  /** Compiled at the first call in the format. Compiling all at the start would delay it. */
   binary: Serialization | undefined;
   json: Serialization | undefined;
   readonly protocols: { readonly [protocol in RpcProtocol]: boolean };
@@ -34,28 +34,28 @@ export interface UnaryMethod {
 export interface Rpc {
   /** Connect's own handler. */
   readonly handler: UniversalHandler;
-  /** What serves unary calls in its place; undefined for a streaming method. */
+  /** The unary method; undefined for a streaming method. */
   readonly unary: UnaryMethod | undefined;
   /** The size limit of a request message, in bytes. */
   readonly readMaxBytes: number;
 }
 
-/** Routes, and Connect's options for them. */
+/** Routes and Connect's options for them. */
 export interface RpcOptions extends ConnectRouterOptions {
   readonly routes: (router: ConnectRouter) => void;
-  /** Aborts when streams have to end; unary calls continue. Default: `shutdownSignal`, which ends both. */
+  /** Ends streaming calls when it aborts, but not unary calls. Default: `shutdownSignal`, which ends both. */
   readonly streamsSignal?: AbortSignal;
 }
 
 /**
- * Collects the methods that routes register, with the options that Connect's Node adapter would apply.
+ * Collects the methods of routes, with the options that Connect's Node adapter would apply.
  *
- * @throws TypeError for the option `requireConnectProtocolHeader`, which is not supported
+ * @throws TypeError for the unsupported option `requireConnectProtocolHeader`
  */
 export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rpc[] {
-  // This default belongs to the adapter, not the router. `validateUniversalHandlerOptions` supplies all others.
+  // Connect's adapter sets this default. `validateUniversalHandlerOptions` sets all others.
   const base = { ...given, acceptCompression: given.acceptCompression ?? [...COMPRESSIONS] };
-  // Makes the handlers of streams, and rejects invalid routes.
+  // Creates the handlers of streams, and rejects invalid routes.
   const connectRouter = createConnectRouter(streamsSignal ? { ...base, shutdownSignal: streamsSignal } : base);
   const rpcs: Rpc[] = [];
   const add = ({ kind, method, impl }: MethodImplSpec, own: ConnectRouterOptions | undefined) => {
@@ -64,7 +64,8 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
     if (options.requireConnectProtocolHeader) throw new TypeError("requireConnectProtocolHeader is not supported");
     const { grpc, grpcWeb, connect } = merged;
     const protocols = { grpc: grpc !== false, "grpc-web": grpcWeb !== false, connect: connect !== false };
-    const unary = kind === "unary" ? unaryMethod(method, { impl, options, protocols }) : undefined;
+    const unary: UnaryMethod | undefined =
+      kind === "unary" ? { desc: method, impl, options, protocols, binary: undefined, json: undefined } : undefined;
     const handler = connectRouter.rpc(method, impl as never, own).handlers.at(-1) as UniversalHandler;
     rpcs.push({ handler, unary, readMaxBytes: options.readMaxBytes });
   };
@@ -81,12 +82,4 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
   } as ConnectRouter;
   routes(router);
   return rpcs;
-}
-
-function unaryMethod(
-  desc: DescMethodUnary,
-  registered: Pick<UnaryMethod, "impl" | "options" | "protocols">,
-): UnaryMethod {
-  const handler = intercepted(registered.impl, registered.options.interceptors);
-  return { ...registered, desc, handler, binary: undefined, json: undefined };
 }

@@ -3,7 +3,7 @@ import { Code, ConnectError, type ContextValues, createContextKey, type StreamRe
 import type { HeaderRecord, HttpResponse } from "../http-types.ts";
 import { formatOf } from "./headers.ts";
 
-/** Why a request is refused before it becomes a call. `error` is Connect's error, if it has one. */
+/** The reason for the refusal of a request. `error` is Connect's error, if there is one. */
 export type Refusal =
   | { readonly kind: "malformed-http" }
   /** A `Transfer-Encoding` other than `chunked`. */
@@ -15,14 +15,14 @@ export type Refusal =
   /** The headers are larger than `maxBytes`. */
   | { readonly kind: "header-too-large"; readonly maxBytes: number }
   | { readonly kind: "too-many-streams" }
-  /** Incomplete bodies use up their memory budget. */
+  /** Incomplete bodies exceed their memory budget. */
   | { readonly kind: "too-many-bodies" }
   | { readonly kind: "too-many-calls"; readonly maxCalls: number }
-  /** Nothing is served at this path. */
+  /** The path is unknown. */
   | { readonly kind: "not-found" }
   | { readonly kind: "http-method"; readonly httpMethod: string; readonly allowed: readonly string[] }
   | { readonly kind: "content-type" }
-  /** The encoding of an endpoint's request is none of those accepted. */
+  /** An endpoint does not accept the encoding of the request. */
   | { readonly kind: "content-encoding"; readonly accepted: readonly string[] }
   /** `authorize` threw this error. */
   | { readonly kind: "unauthorized"; readonly error: unknown }
@@ -32,38 +32,37 @@ export type Refusal =
   | { readonly kind: "malformed-message"; readonly isBinary: boolean; readonly error: ConnectError }
   /** Another protocol error, such as an unknown encoding, a malformed deadline, or a second message. */
   | { readonly kind: "protocol"; readonly error: ConnectError }
-  /** The message of the response cannot be encoded. */
+  /** The response message cannot be encoded. */
   | { readonly kind: "unencodable"; readonly error: ConnectError }
   /** An endpoint threw this error. */
   | { readonly kind: "endpoint"; readonly error: unknown };
 
 /** A refused request. */
 export interface RefusedRequest {
-  /** The RPC that the request is for, if there is one. */
+  /** The RPC of the request, if there is one. */
   readonly method?: DescMethod | undefined;
-  /**
-   * `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint; undefined when the request cannot be a call.
-   */
+  /** `grpc`, `grpc-web`, `connect`, or the protocol name of an endpoint; undefined if the request is not a call. */
   readonly protocolName?: string | undefined;
-  readonly header: Headers;
-  /** The context values of the call; undefined when the request did not become one. */
+  /** The headers of the request by lower-case name, as far as they are known. */
+  readonly headers: HeaderRecord;
+  /** The context values of the call; undefined if the request did not become a call. */
   readonly contextValues?: ContextValues;
-  /** When the request arrived, in milliseconds of Unix time; undefined: now. */
+  /** When the request arrived, in milliseconds of Unix time. Default: now. */
   readonly arrived?: number;
 }
 
 /**
- * Makes the response to a request that is refused before a route serves it.
+ * Creates the response to a request that is refused before a route serves it.
  *
- * @param headers the request's headers, as far as they are known
- * @param method the RPC that the request is for, if it is known
+ * @param headers the request headers that are known
+ * @param method the RPC of the request, if it is known
  */
 export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
-/** Makes the error for the client of a refused request. Called once per refused request. */
+/** Creates the error for the client of a refused request. Called once per refused request. */
 export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError | SharedRefusal;
 
-/** An error that many requests are refused with. It is encoded once for each protocol, so that refusals cost little. */
+/** An error for many refused requests. It is encoded once for each protocol, so that refusals use little CPU. */
 export class SharedError {
   readonly error: ConnectError;
   /** The encoded error: trailers for gRPC and gRPC-Web, responses for Connect and for endpoints. */
@@ -76,14 +75,14 @@ export class SharedError {
   }
 }
 
-/** A shared error, and the headers that one response adds to it. */
+/** A shared error and the additional headers of one response. */
 export interface SharedRefusal {
   readonly shared: SharedError;
-  /** Sent like the error's metadata. */
+  /** Sent like the metadata of the error. */
   readonly headers: HeaderRecord;
 }
 
-/** The HTTP status of a refusal outside of the RPC protocols, where it differs from that of the error's code. */
+/** The HTTP status of a refusal outside of the RPC protocols, if it differs from the status of the error code. */
 export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   "malformed-http": 400,
   "malformed-compression": 400,
@@ -101,12 +100,12 @@ export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   "too-many-calls": 503,
 };
 
-/** The response to a refused request that is not a call, if `onRefused` provides no error: a bare status. */
+/** The response to a refused request without `onRefused`: a bare status. */
 export function bareRefusal({ kind }: Refusal): HttpResponse {
   return { status: REFUSAL_STATUS[kind] ?? 400, headers: {}, body: "" };
 }
 
-/** A refused request's error for the client, and its HTTP status; undefined: that of the error's code. */
+/** The error for the client of a refused request, and its HTTP status. Default: the status of the error code. */
 export interface Refused extends Partial<SharedRefusal> {
   readonly error: ConnectError;
   readonly status: number | undefined;
@@ -114,25 +113,25 @@ export interface Refused extends Partial<SharedRefusal> {
 
 /** Refuses a request. */
 export function refuse(refusal: Refusal, request: RefusedRequest, onRefused: OnRefused | undefined): Refused {
-  const told = onRefused?.(refusal, request) ?? defaultError(refusal);
+  const refused = onRefused?.(refusal, request) ?? defaultError(refusal);
   const status = REFUSAL_STATUS[refusal.kind];
-  return "shared" in told ? { ...told, error: told.shared.error, status } : { error: told, status };
+  return "shared" in refused ? { ...refused, error: refused.shared.error, status } : { error: refused, status };
 }
 
-/** The error for the client, if `onRefused` does not provide one. */
+/** The error for the client without `onRefused`. */
 function defaultError(refusal: Refusal): ConnectError {
   if ("error" in refusal) return asConnectError(refusal.error);
   const code = refusal.kind === "too-many-calls" ? Code.ResourceExhausted : Code.Unknown;
   return new ConnectError(`request refused: ${refusal.kind}`, code);
 }
 
-/** Converts anything thrown to an error for the client. The details of errors other than ConnectError are hidden. */
+/** Converts a thrown value to an error for the client. Hides the details of errors other than ConnectError. */
 export function asConnectError(reason: unknown): ConnectError {
   if (reason instanceof ConnectError) return reason;
   return new ConnectError("internal error", Code.Internal, undefined, undefined, reason);
 }
 
-/** Thrown to refuse a request: when its bytes cannot be decoded to its message, and by endpoints. */
+/** Thrown by decoders and by endpoints to refuse a request. */
 export class RefusalError extends Error {
   readonly refusal: Refusal;
 
@@ -143,21 +142,21 @@ export class RefusalError extends Error {
   }
 }
 
-/** Refuses a message that is longer than `maxBytes`. @param text the text of Connect's error */
+/** Creates the error for a message longer than `maxBytes`. @param text the message of Connect's error */
 export function messageTooLarge(maxBytes: number, text: string): RefusalError {
   const error = new ConnectError(text, Code.ResourceExhausted);
   return new RefusalError({ kind: "message-too-large", maxBytes, error });
 }
 
-/** The refusal for an error that reading a request threw. */
+/** The refusal for an error of a decoder. */
 export function refusalOf(reason: unknown): Refusal {
   return reason instanceof RefusalError ? reason.refusal : { kind: "protocol", error: asConnectError(reason) };
 }
 
-/** How long the request messages of a stream may be, in bytes; set by the transport. */
+/** The maximum size of the request messages of a stream, in bytes. Set by the transport. */
 export const kReadMaxBytes = createContextKey(Number.POSITIVE_INFINITY, { description: "maximum size of messages" });
 
-/** The refusal for an error that Connect's own handler threw while it read the messages of a stream. */
+/** The refusal for an error of Connect's handler that occurred while it read the messages of a stream. */
 export function streamRefusal(error: ConnectError, { header, contextValues }: StreamRequest): Refusal {
   if (error.code === Code.ResourceExhausted) {
     return { kind: "message-too-large", maxBytes: contextValues.get(kReadMaxBytes), error };

@@ -4,13 +4,10 @@ import { connectProtocol } from "./connect.ts";
 import { grpcProtocol } from "./grpc.ts";
 import { formatOf, headerValue } from "./headers.ts";
 
-/** The number of milliseconds that no longer fits the eight digits of `grpc-timeout`. */
+/** The first number of milliseconds that exceeds the eight digits of `grpc-timeout`. */
 const TOO_LONG_FOR_GRPC_MS = 100_000_000;
 
-/**
- * Headers that Connect echoes in full, percent-encoded in a response header, when it refuses them. The echo of a 24 KiB
- * header would be too large to send.
- */
+/** Headers that Connect repeats in a response header if it refuses them. A repeated header of 24 KiB could not be sent. */
 const ECHOED = [
   "connect-content-encoding",
   "connect-protocol-version",
@@ -20,15 +17,15 @@ const ECHOED = [
   "grpc-timeout",
 ] as const;
 
-/** No valid value is longer. A truncated value is refused as well. */
+/** The maximum length of valid values. Connect refuses a truncated value too. */
 const MAX_ECHOED_LENGTH = 64;
 
 /**
- * Prepares the headers of a request for Connect's own handler: truncates those that it would echo, and limits the
- * deadline, so that the stream ends with an error of its own protocol.
+ * Prepares request headers for Connect's own handler. Truncates the headers that Connect repeats, and limits the deadline,
+ * so that the stream ends with an error of its protocol.
  *
  * @param headers modified in place
- * @param lifetimeMs how long the stream may last, in milliseconds; Infinity: without limit
+ * @param lifetimeMs the maximum duration of the stream in milliseconds; Infinity for no limit
  */
 export function prepareStreamHeaders(headers: HeaderRecord, lifetimeMs: number): void {
   for (const name of ECHOED) {
@@ -41,7 +38,7 @@ export function prepareStreamHeaders(headers: HeaderRecord, lifetimeMs: number):
   const { timeoutMs = lifetimeMs, error } = parseTimeout(headerValue(headers, name), Infinity);
   // Connect refuses a malformed deadline.
   if (error !== undefined || timeoutMs === Infinity) return;
-  // Connect passes the deadline to setTimeout, which fires at once when the delay is too long.
+  // Connect passes the deadline to setTimeout, which fires at once if the delay is too long.
   const ms = Math.min(timeoutMs, lifetimeMs, MAX_TIMER_MS);
   if (headers[name] !== undefined && ms === timeoutMs) return;
   headers[name] = !isGrpc ? String(ms) : ms < TOO_LONG_FOR_GRPC_MS ? `${ms}m` : `${Math.trunc(ms / 1000)}S`;

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { decodeWebText, WebTextDecoder } from "./web-text.ts";
 
 describe("gRPC-Web text", () => {
-  it("is decoded as protobuf-es does it, whatever it holds and wherever it is cut", () => {
+  it("is decoded like in protobuf-es, wherever it is split", () => {
     const characters = fc.constantFrom(..."ABCDxyz019+/-_= \n\t!é");
     fc.assert(
       fc.property(fc.array(characters, { maxLength: 40 }), fc.nat(40), (letters, cut) => {
@@ -25,7 +25,7 @@ describe("gRPC-Web text", () => {
     );
   });
 
-  it("of very many pieces is decoded", () => {
+  it("with many pieces is decoded", () => {
     expect(decodeWebText(Buffer.from("AA==".repeat(350_000))).byteLength).toBe(350_000);
   });
 });

@@ -4,16 +4,16 @@ import { bodyBytes } from "../http-types.ts";
 import { formatOf } from "./headers.ts";
 
 /*
- * gRPC-Web text: gRPC-Web with base64 bodies, which may be several padded pieces in a row
+ * gRPC-Web text is gRPC-Web with base64 bodies, which may consist of several padded pieces
  * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md). Connect does not support it.
  */
 
 const SPACES = /[\t\n\r ]+/g;
 const TEXT = /^[A-Za-z0-9+/_=-]*$/;
 
-/** Decodes base64 that may be split anywhere. The work is linear in the length, however many pieces there are. */
+/** Decodes base64 that may be split at any character, in linear time for any number of pieces. */
 export class WebTextDecoder {
-  /** The characters of a group of four that is not complete. */
+  /** The characters of an incomplete group of four. */
   #rest = "";
 
   /** @throws ConnectError InvalidArgument */
@@ -31,7 +31,7 @@ export class WebTextDecoder {
     return decoded.subarray(0, end);
   }
 
-  /** The bytes of a last group without padding. @throws ConnectError InvalidArgument */
+  /** Decodes a last group without padding. @throws ConnectError InvalidArgument */
   end(): Uint8Array {
     if (this.#rest.length === 1) throw invalidText();
     return Buffer.from(this.#rest, "base64");
@@ -46,7 +46,7 @@ export function decodeWebText(text: Uint8Array): Buffer {
   return rest.byteLength === 0 ? bytes : Buffer.concat([bytes, rest]);
 }
 
-/** Wraps a handler that serves gRPC-Web, so that it serves gRPC-Web text too. */
+/** Adds gRPC-Web text to a handler of gRPC-Web. */
 export function withWebText(handler: UniversalHandler): UniversalHandler {
   if (!handler.protocolNames.includes("grpc-web")) return handler;
   const serve = async (request: UniversalServerRequest) => {

@@ -52,8 +52,8 @@ const server = await serveNode(
       }),
     readMaxBytes: MAX_BYTES,
     maxCalls: 4096,
-    authorize: ({ header, method }) => {
-      if (isOpen(method) || header.get("authorization") === authorization) return;
+    authorize: ({ headers, method }) => {
+      if (isOpen(method) || headers["authorization"] === authorization) return;
       throw new ConnectError("who is calling?", Code.Unauthenticated);
     },
     isOpen,

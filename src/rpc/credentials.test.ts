@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
 import { newApiToken, newUserGroupToken } from "../domain/token.ts";
-import { withoutTokens } from "./observed-call.ts";
+import { withoutTokens } from "./credentials.ts";
 
 const OWN = "static-token-0123456789";
 
-it.each(["authorization", "explo-authorization"])("a text is kept without tokens, nor the one in %s", (name) => {
-  const header = new Headers({ [name]: `Token ${OWN}` });
+it.each(["authorization", "explo-authorization"])("redacts tokens of this service, and the API token in %s", (name) => {
+  const header = { [name]: `Token ${OWN}` };
   const group = newUserGroupToken();
   expect(withoutTokens("request-1", header)).toBe("request-1");
   expect(withoutTokens("", header)).toBe("");
@@ -14,5 +14,5 @@ it.each(["authorization", "explo-authorization"])("a text is kept without tokens
   expect(withoutTokens(`${group}/${newApiToken()}`, header)).toBe("[redacted]/[redacted]");
   // Cut or mistyped it is still most of a token.
   expect(withoutTokens(group.slice(0, 20), header)).toBe("[redacted]");
-  expect(withoutTokens(`x${OWN}y${group}`, new Headers())).toBe(`x${OWN}y[redacted]`);
+  expect(withoutTokens(`x${OWN}y${group}`, {})).toBe(`x${OWN}y[redacted]`);
 });

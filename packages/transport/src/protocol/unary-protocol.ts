@@ -1,0 +1,51 @@
+import type { Message } from "@bufbuild/protobuf";
+import type { ConnectError } from "@connectrpc/connect";
+import type { Compression } from "@connectrpc/connect/protocol";
+import type { HeaderRecord, HttpRequest, HttpResponse } from "../http-types.ts";
+import type { Call } from "./call.ts";
+import type { CallFormat } from "./headers.ts";
+import type { UnaryMethod } from "./methods.ts";
+
+export type Body = HttpResponse["body"];
+
+/** A unary call, as its protocol sees it. */
+export interface UnaryExchange {
+  readonly method: UnaryMethod;
+  readonly format: CallFormat;
+  readonly call: Call;
+  /** The size limit of the body, in bytes. */
+  readonly maxBytes: number;
+  /** The size limit of the request message, in bytes. */
+  readonly maxMessageBytes: number;
+  /** The compression of the request; null if it is not compressed. */
+  readonly requestCompression: Compression | null;
+  /** The compression that the client accepts; null if the response is not to be compressed. */
+  responseCompression: Compression | null;
+  /** Decodes the request message. @throws RefusalError */
+  parse(bytes: Buffer): Message;
+}
+
+/** A protocol of unary calls. */
+export interface UnaryProtocol {
+  readonly timeoutHeader: string;
+  readonly encodingHeader: string;
+  readonly acceptHeader: string;
+  parseTimeout(header: string | null, maxMs: number): { readonly timeoutMs?: number; readonly error?: ConnectError };
+  /** The number of bytes that a body may be longer than its message. */
+  readonly moreBytes: number;
+  /** Whether the first bytes of a body announce a message that is too long. Undefined if bodies do not begin so. */
+  readonly isTooLong?: (received: Buffer, maxMessageBytes: number) => boolean;
+  /** The trailers of a success. */
+  readonly trailers: HeaderRecord;
+  /** Whether a response names its compression even if it is too short to be compressed. */
+  readonly alwaysNamesEncoding: boolean;
+  /** Decodes the only message of a request. */
+  decode(request: HttpRequest, exchange: UnaryExchange): Message | Promise<Message>;
+  /** The number of bytes to leave free before the response message. */
+  readonly headroom: number;
+  /** Completes an encoded message, for example by its envelope. Default: adds nothing. */
+  readonly seal?: (encoded: Buffer, exchange: UnaryExchange) => Body | Promise<Body>;
+  /** The response with an encoded message. */
+  respond(body: Body, exchange: UnaryExchange): HttpResponse | Promise<HttpResponse>;
+  respondError(error: ConnectError, exchange: UnaryExchange): HttpResponse | Promise<HttpResponse>;
+}

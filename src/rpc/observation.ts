@@ -1,0 +1,121 @@
+import type { Message } from "@bufbuild/protobuf";
+import { Code, type ConnectError } from "@connectrpc/connect";
+import { codeToString } from "@connectrpc/connect/protocol-connect";
+import { headerValue } from "@user-group-service/transport";
+import { formatEnvironmentName } from "../domain/environment.ts";
+import { MAX_ID_LENGTH } from "../domain/user-group.ts";
+import { errorFields, type Logger } from "../observability/log.ts";
+import { type CallSeries, CODE_OK, type Metrics } from "../observability/metrics.ts";
+import type { CallTrace, Traces } from "../observability/traces/traces.ts";
+import type { UnknownCallers } from "../observability/unknown-callers.ts";
+import { type CallContext, REQUEST_ID_HEADER } from "./call-context.ts";
+import { withoutTokens } from "./credentials.ts";
+import { toCallError } from "./errors.ts";
+
+/** Codes of server faults. */
+const SERVER_FAULTS: ReadonlySet<Code> = new Set([Code.Unknown, Code.Internal, Code.DataLoss, Code.Unavailable]);
+
+/** The logger, metrics and traces that record calls. */
+export interface Observers {
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, "calls">;
+  /** Omit to disable tracing. */
+  readonly traces?: Pick<Traces, "begin"> | undefined;
+  /** Counts failed calls of unauthenticated callers. */
+  readonly unknownCallers: Pick<UnknownCallers, "count">;
+}
+
+/** Counts, times, logs and traces one call from its start to its end. */
+export class Observation {
+  /** Whether a failure is the fault of the request, whatever its code. */
+  isRequestFault = false;
+  readonly #observers: Observers;
+  readonly #call: CallContext;
+  readonly #started: number;
+  readonly #series: CallSeries;
+
+  /** Counts the start of a call. @param started by `performance.now()` */
+  constructor(observers: Observers, call: CallContext, started = performance.now()) {
+    this.#observers = observers;
+    this.#call = call;
+    this.#started = started;
+    this.#series = observers.metrics.calls.begin(call.received.method, call.protocol);
+    if (observers.traces) call.trace = beginTrace(observers.traces, call);
+  }
+
+  /** Ends the call with a failure. @returns the error for the caller */
+  fail(failure: unknown): ConnectError {
+    const role = this.#call.principal?.role;
+    const error = toCallError(failure, { isForOperator: role === "admin" || role === "root" });
+    error.metadata.set(REQUEST_ID_HEADER, this.#call.id);
+    this.end(error);
+    return error;
+  }
+
+  /** Counts and logs the end of the call. @param output the response message of a unary call */
+  end(error: ConnectError | undefined, output?: Message): void {
+    const call = this.#call;
+    const { logger, unknownCallers } = this.#observers;
+    const seconds = (performance.now() - this.#started) / 1000;
+    this.#series.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
+    call.trace?.end(error && { code: error.code, codeName: codeToString(error.code) });
+    const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRequestFault;
+    // Log lines for all unauthenticated calls would let anyone fill the log.
+    const hasLine = isFault && (call.bearer !== undefined || unknownCallers.count(codeToString(error.code)));
+    if (!(hasLine || logger.isLevelEnabled("debug"))) return;
+    const { method } = call.received;
+    const peer = error && call.peer;
+    const fields = {
+      method: method ? `${method.parent.typeName}/${method.name}` : "none",
+      protocol: call.protocol,
+      code: error ? codeToString(error.code) : "ok",
+      seconds,
+      ...(call.trace && { trace_id: call.trace.traceId, span_id: call.trace.spanId }),
+      ...call.logFields(),
+      ...groupFields(call, output),
+      ...(error && { ...(peer && { peer }), ...errorFields(error.cause ?? error) }),
+    };
+    if (!hasLine) logger.debug(fields, isFault ? "call failed" : error ? "call refused" : "call");
+    // Most outages of Redis end without an operator. Every other fault needs one.
+    else if (error.code === Code.Unavailable) logger.warn(fields, "call failed");
+    else logger.error(fields, "call failed");
+  }
+}
+
+/** Starts the trace of a call. Calls of health checks and reflection have none. */
+function beginTrace(traces: Pick<Traces, "begin">, { bearer, protocol, received }: CallContext): CallTrace | undefined {
+  const { method, headers, arrived } = received;
+  if (!method || method.parent.typeName.startsWith("grpc.")) return undefined;
+  const { id, environment } = bearer ?? {};
+  const tracestate = headerValue(headers, "tracestate");
+  return traces.begin({
+    service: method.parent.typeName,
+    method: method.name,
+    protocol,
+    apiTokenId: id,
+    environment: environment && formatEnvironmentName(environment),
+    started: arrived,
+    traceparent: headerValue(headers, "traceparent"),
+    // The collector receives the value unchanged, so a value that contains a token is dropped.
+    tracestate: tracestate !== null && withoutTokens(tracestate, headers) === tracestate ? tracestate : null,
+  });
+}
+
+/** Fields that identify a group in a message. All other fields may contain a token. */
+interface NamesGroup {
+  readonly userGroupId?: unknown;
+  readonly providedId?: unknown;
+  readonly group?: { readonly case?: unknown; readonly value?: unknown };
+  readonly userGroup?: { readonly providedId?: unknown };
+}
+
+/** The log field of the group. Only for authorized callers, because an unauthenticated client could send any id. */
+function groupFields({ principal, input }: CallContext, output: Message | undefined) {
+  if (!principal) return {};
+  const request = input as NamesGroup | undefined;
+  const response = output as NamesGroup | undefined;
+  const byId = request?.group?.case === "userGroupId" ? request.group.value : undefined;
+  const id = request?.userGroupId ?? byId ?? response?.userGroup?.providedId ?? response?.providedId;
+  // Validation has refused a longer id.
+  return typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH ? { user_group_id: id } : {};
+}
