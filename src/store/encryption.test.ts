@@ -22,20 +22,19 @@ describe("a derived key", () => {
     expect(deriveKey(new Uint8Array(22).fill(0x0b), "").toString("hex")).toBe(okm);
   });
 
-  it("is another for each secret and each purpose", () => {
+  it("differs for each secret and each purpose", () => {
     const keys = [OLD, NEW].flatMap(({ secret }) => ["a", "b"].map((purpose) => deriveKey(secret, purpose)));
     expect(new Set(keys.map((key) => key.toString("hex"))).size).toBe(4);
   });
 });
 
 describe("a token's digest", () => {
-  it("is the beginning of SHA-256, the first byte in hexadecimal and 15 more in base64url", () => {
+  it("has the first 16 bytes of SHA-256: one in hexadecimal, 15 in base64url", () => {
     // FIPS 180-2, B.1: ba7816bf 8f01cfea 414140de 5dae2223
     expect(tokenDigest("abc")).toBe(`ba${Buffer.from("7816bf8f01cfea414140de5dae2223", "hex").toString("base64url")}`);
   });
 });
 
-/** A token encrypted and decrypted as the store does it. */
 const encrypt = (cipher: TokenCipher, token: string, environment = HOME) =>
   cipher.encrypt(environment, token, tokenDigest(token));
 const decrypt = (cipher: TokenCipher, encrypted: EncryptedToken, token: string, environment = HOME) =>
@@ -55,25 +54,25 @@ describe("the cipher", () => {
     "x".repeat(10_000),
   ];
 
-  it.each([...ours.slice(0, 3), ...foreign])("gives back what it encrypted: %.20j", (text) => {
+  it.each([...ours.slice(0, 3), ...foreign])("decrypts what it encrypted: %.20j", (text) => {
     expect(decrypt(cipher, encrypt(cipher, text), text)).toBe(text);
-    // By what the environment is, not by the object that says so.
+    // The number of the environment decides, not the identity of the object.
     expect(decrypt(cipher, encrypt(cipher, text), text, { ...HOME })).toBe(text);
   });
 
-  it("keeps tokens of ours short, and only these", () => {
+  it("packs tokens in the format of this service, and no others", () => {
     for (const each of ours) expect(encrypt(cipher, each)).toMatchObject({ isPacked: true });
     for (const each of ours) expect(encrypt(cipher, each).text).toMatch(/^[\w-]{54}$/);
     for (const each of foreign) expect(encrypt(cipher, each).isPacked).toBe(false);
   });
 
-  it("names its key, shows nothing of the text, and gives no two tokens a text that begins alike", () => {
+  it("names its key, reveals no part of the token, and encrypts two tokens to different beginnings", () => {
     const texts = ours.map((each) => encrypt(cipher, each).text);
     expect(new Set(texts.map((text) => text.slice(0, 12))).size).toBe(ours.length);
     const { keyId, text } = encrypt(cipher, "ugt_secret");
     expect(keyId).toBe("new");
     expect(Buffer.from(text, "base64url").includes("secret")).toBe(false);
-    // One nonce has one text: the same token again, or one of another environment, which has another key.
+    // A nonce encrypts one token only, because each environment has its own key.
     expect(encrypt(cipher, token)).toEqual(encrypt(cipher, token));
     expect(encrypt(cipher, token, { number: 8 }).text).not.toBe(encrypt(cipher, token).text);
   });
@@ -88,20 +87,23 @@ describe("the cipher", () => {
     expect(() => decrypt(cipher, encrypted, token, { number: 8 })).toThrow(RecordUnreadable);
   });
 
-  it.each([token, "imported-0001"])("refuses the text of %.4s with any byte changed, and any that is cut", (each) => {
-    const encrypted = encrypt(cipher, each);
-    const bytes = Buffer.from(encrypted.text, "base64url");
-    const refuse = (text: string, what: string) =>
-      expect(() => decrypt(cipher, { ...encrypted, text }, each), what).toThrow(RecordUnreadable);
-    for (let i = 0; i < bytes.length; i++) {
-      const changed = Buffer.from(bytes);
-      changed[i] = (changed[i] ?? 0) ^ 1;
-      refuse(changed.toString("base64url"), `byte ${i}`);
-      refuse(bytes.subarray(0, i).toString("base64url"), `cut to ${i}`);
-    }
-  });
+  it.each([token, "imported-0001"])(
+    "rejects an encrypted token (%.4s) with a changed byte or a missing end",
+    (each) => {
+      const encrypted = encrypt(cipher, each);
+      const bytes = Buffer.from(encrypted.text, "base64url");
+      const refuse = (text: string, what: string) =>
+        expect(() => decrypt(cipher, { ...encrypted, text }, each), what).toThrow(RecordUnreadable);
+      for (let i = 0; i < bytes.length; i++) {
+        const changed = Buffer.from(bytes);
+        changed[i] = (changed[i] ?? 0) ^ 1;
+        refuse(changed.toString("base64url"), `byte ${i}`);
+        refuse(bytes.subarray(0, i).toString("base64url"), `cut to ${i}`);
+      }
+    },
+  );
 
-  it.each(["", "other", "__proto__"])("refuses a key %j", (keyId) =>
+  it.each(["", "other", "__proto__"])("rejects the unknown key %j", (keyId) =>
     expect(() => decrypt(cipher, { ...encrypt(cipher, token), keyId }, token)).toThrow(RecordUnreadable),
   );
 });
@@ -111,7 +113,7 @@ describe("the key ring", () => {
   const before = encrypt(new TokenCipher([OLD]), token);
   const read = (ring: readonly RingKey[]) => decrypt(new TokenCipher(ring), before, token);
 
-  it("decrypts under every key and encrypts under the first", () => {
+  it("decrypts with each key and encrypts with the first one", () => {
     expect(read([NEW, OLD])).toBe(token);
     expect(encrypt(new TokenCipher([NEW, OLD]), token).keyId).toBe("new");
   });
@@ -127,11 +129,11 @@ describe("the key ring", () => {
     expect(String((thrown() as Error).cause)).toContain(`under the key "old", which TOKEN_KEYS lacks`);
   });
 
-  it("refuses what is encrypted under a key that it does not hold, or holds under another name", () => {
+  it("rejects a token whose key it lacks, or has under another id", () => {
     for (const ring of [[NEW], [{ ...NEW, id: "old" }], [{ ...OLD, id: "renamed" }]]) {
       expect(() => read(ring)).toThrow(RecordUnreadable);
     }
   });
 
-  it("is never empty", () => expect(() => new TokenCipher([])).toThrow(TypeError));
+  it("must not be empty", () => expect(() => new TokenCipher([])).toThrow(TypeError));
 });

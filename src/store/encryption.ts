@@ -58,8 +58,8 @@ export function digest(text: string): string {
 
 /**
  * The first 128 bits of SHA-256 of a user group token. Redis stores no other part of the token in the clear. An attacker with a
- * million digests needs 2^108 tries to find one of the tokens. The full digest would make a group's record 6 % larger. The first two
- * characters, one byte in hexadecimal, select one of the 256 hashes of the index.
+ * million digests needs 2^108 tries to find one of the tokens. The full digest would make a group's record 6 % larger. The first
+ * two characters, one byte in hexadecimal, select one of the 256 hashes of the index.
  */
 export function tokenDigest(token: string): string {
   const bytes = hash("sha256", token, "buffer");

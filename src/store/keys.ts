@@ -19,7 +19,7 @@ export const groupKey = (number: number, providedId: string) => `ug:{${number}}:
 /** Sorted set, all scores 0: the ids of the groups. */
 export const idsKey = (number: number) => `ug:{${number}}:ids`;
 
-/** 256 hashes, by the first two characters of a token digest: the rest of the digest, and the id of the token's group. */
+/** 256 hashes: the digests of user group tokens without their first two characters, and the ids of their groups. */
 export const tokensKey = (number: number, digest: string) => `ug:{${number}}:tokens:${digest.slice(0, 2)}`;
 
 /** Hash that expires: the result of a rotation. @param digest of its request id */

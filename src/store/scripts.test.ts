@@ -10,7 +10,7 @@ const files = readdirSync(folder).filter((name) => name.endsWith(".lua"));
 
 const scripts: [name: string, script: Script][] = Object.entries({ ...table, PROBE_CHANGE });
 
-/** The globals that Redis gives to scripts and that ours use. */
+/** Globals of Redis that scripts may use. */
 const GLOBALS = ["KEYS", "ARGV", "redis", "math", "string", "table", "tonumber", "type", "ipairs", "pairs", "unpack"];
 
 it.each(files)("scripts/%s is the text of a script", (file) => {
@@ -28,7 +28,7 @@ it.each(scripts)("%s parses as Lua 5.1 and sets no global", (_, { lua }) => {
 it.each(scripts.filter(([, { singleKey }]) => singleKey))("%s touches one key alone", (name, { lua, keys }) => {
   expect(keys).toHaveLength(1);
   for (const [call, , key] of lua.matchAll(/call\('(\w+)', ([^,)]+)/g)) {
-    // A list does not read names: only SEARCH_IDS does.
+    // LIST_IDS reads no names: its argument `contains` is empty.
     if (name !== "LIST_IDS" || key !== "groups .. id") expect(key, call).toBe(keys[0]);
   }
 });

@@ -65,7 +65,7 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
       await node.reads.redis.publish(REVOKED_CHANNEL, "");
       isRefused = false;
       listener.missed();
-      await keep(redis, node, client.nodes);
+      await waitForLoss(redis, node, client.nodes);
       return false;
     } catch (error) {
       if (!isRefusal(error)) return false;
@@ -93,7 +93,7 @@ export function followRevocations(client: StoreClient, listener: FeedListener): 
 }
 
 /** Returns when a connection is closed or its node is no longer a primary. Rejects if a check fails. */
-async function keep(redis: Redis, node: StoreNode, nodes: StoreNodes): Promise<void> {
+async function waitForLoss(redis: Redis, node: StoreNode, nodes: StoreNodes): Promise<void> {
   const over = new AbortController();
   redis.once("close", () => over.abort());
   if (redis.status !== "ready") return;

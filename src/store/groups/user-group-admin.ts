@@ -38,8 +38,7 @@ const SEARCH_MS = 1000;
 /**
  * Reads a page of ids. A search by name ends after `SEARCH_MS`, and its page may then be empty.
  *
- * @returns the ids; `now`, Redis' clock, which is earlier than any later read of the groups; and `next`, the last id of the page,
- *   undefined on the last page
+ * @returns `now`: Redis' clock before any read of the groups; `next`: the last id of the page, undefined on the last page
  */
 export async function listIds(
   client: StoreClient,

@@ -30,8 +30,11 @@ import {
 } from "./group-record.ts";
 import { rotate } from "./rotations.ts";
 
-/** Time for which Redis stores revocations of a viewer, in milliseconds: until all sessions and calls of then have expired. Clocks differ by up to 60 s. */
-const KEPT_NOTES_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + 60_000;
+/**
+ * Time for which Redis stores the revocation of a viewer's sessions, in milliseconds. It covers the longest session, the longest
+ * call, and a difference of 60 s between clocks.
+ */
+const NOTES_TTL_MS = MAX_SESSION_MS + MAX_STORE_CALL_MS + 60_000;
 
 /** Stored length of a viewer's digest. It must be unique in a group. */
 const VIEWER_CHARACTERS = 16;
@@ -83,8 +86,15 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
     fields.names.push("token");
     setToken(fields, cipher.encrypt(environment, token, digest));
     const answer = await changeEnvironment({ client, audit, environment, by }, "create", WRITE_GROUP, {
-      ...{ group: groupKey(number, providedId), ids: idsKey(number), tokens: tokensKey(number, digest) },
-      ...{ id: providedId, expectedVersion: "", digest, graceMs: 0, ...teamIdArgs(number), ...changeArgs(fields) },
+      group: groupKey(number, providedId),
+      ids: idsKey(number),
+      tokens: tokensKey(number, digest),
+      id: providedId,
+      expectedVersion: "",
+      digest,
+      graceMs: 0,
+      ...teamIdArgs(number),
+      ...changeArgs(fields),
     });
     const [outcome, , version = "", teamText] = answer;
     if (outcome === "changed") {
@@ -112,7 +122,10 @@ export function redisUserGroups(deps: GroupDeps): UserGroupStore & ViewerSession
 
     async update(environment, providedId, change, etag, by) {
       const answer = await changeEnvironment({ client, audit, environment, by }, "update", UPDATE_GROUP, {
-        ...{ group: groupKey(environment.number, providedId), id: providedId, etag, keyIds: cipher.keyIdList },
+        group: groupKey(environment.number, providedId),
+        id: providedId,
+        etag,
+        keyIds: cipher.keyIdList,
         ...changeArgs(changedFields(change)),
       });
       const dropped = Number(answer[2]);
@@ -175,8 +188,11 @@ export async function endSessions(
   by: ChangeBy,
 ): Promise<void> {
   await changeEnvironment({ client, audit, environment, by }, "end-sessions", END_SESSIONS, {
-    ...{ group: groupKey(environment.number, providedId), id: providedId, viewer: viewerDigest(viewerId) },
-    ...{ maxViewers: MAX_ENDED_VIEWERS, notesTtlMs: KEPT_NOTES_MS },
+    group: groupKey(environment.number, providedId),
+    id: providedId,
+    viewer: viewerDigest(viewerId),
+    maxViewers: MAX_ENDED_VIEWERS,
+    notesTtlMs: NOTES_TTL_MS,
   });
 }
 

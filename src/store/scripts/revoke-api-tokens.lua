@@ -1,7 +1,7 @@
--- Revokes an API token with all its secrets. If `issued` is set, also all API tokens that it created or rotated, that these created
--- or rotated, and so on. One call revokes at most `count` API tokens, and those that were issued last come first. So the next call
--- finds the others, and the ones that were issued in the meantime. The last call removes expired secrets from the list.
--- Returns `done`, or `none` if it revoked none; the number that it revoked; the number that remain; and the digests of the secrets.
+-- Revokes an API token with all its secrets. If `issued` is set, it also revokes all API tokens that this one created or rotated,
+-- and so on. One call revokes at most `count` API tokens, in reverse order of their issue. So the next call finds the others, and
+-- the ones that were issued in the meantime. The last call removes expired secrets from the list.
+-- Returns `done` (or `none` if it revoked none), the numbers of revoked and of remaining API tokens, and the revoked digests.
 -- include: api-tokens
 local members = issued == '' and membersOf(id) or redis.call('ZRANGEBYLEX', apiTokens, '-', '+')
 local membersById, issuedBy = {}, {}

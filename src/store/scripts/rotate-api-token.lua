@@ -1,6 +1,7 @@
--- Gives an API token a new secret with the key `apiToken`. The current secret gets a grace period of `graceMs`. At most `maxReplaced`
--- secrets are in their grace period, and none expires later than before. `issuer` as in create-api-token.
--- Returns `issuer-revoked`; `no-api-token`; `unreadable`; `outlives` if it expires later than `notBeyond`; or `done` and the secrets.
+-- Gives an API token a new secret with the key `apiToken`. The current secret gets a grace period of `graceMs`. At most
+-- `maxReplaced` secrets are in their grace period, and none expires later than before. `issuer` as in create-api-token.
+-- Returns `issuer-revoked`; `no-api-token`; `unreadable`; `outlives` if it expires later than `notBeyond`; or `done` and the
+-- secrets.
 -- include: api-tokens
 if issuer ~= '' and #membersOf(issuer) == 0 then return {'issuer-revoked', nowText} end
 local members, secrets, current = membersOf(id), secretsOf(id)

@@ -1,6 +1,8 @@
 -- Gives a group a new token. The key `request` stores the result under a request id, and the digest of its parameters.
--- Returns `no-group`; `no-token`; `unreadable`; `reused` if the request id had other parameters; or `done`, the digest of the token
--- that this rotation created, or the first rotation with this request id, the id of the group, and its record.
+-- Returns one of
+--   `no-group`, `no-token`, `unreadable`
+--   `reused`: the request id had other parameters
+--   `done`, the digest of the new token, the id of the group, and its record. A retry gets the digest of the first call.
 -- include: tokens
 local first = redis.call('HMGET', request, 'parameters', 'id', 'team', 'digest')
 if first[2] then

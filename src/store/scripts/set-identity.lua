@@ -1,5 +1,6 @@
--- Gives Redis the identity `id`, unless it has one. If `accepted` is not empty, an operator accepts the data: stores a count, one more
--- than `accepted` (which the caller read) and than the stored count, and `id`, which the data replaces. The data keeps its own id.
+-- Gives Redis the identity `id`, unless it has one. If `accepted` is not empty, an operator accepts the data of this Redis in place
+-- of the data with `id`. The data keeps its own identity. The script stores `id` behind it, and a count of acceptances, which is
+-- greater than the stored count and than `accepted`, the count that the caller read.
 -- Returns `done` and the stored string.
 local text = redis.call('GET', key)
 if accepted == '' and text then return {'done', nowText, text} end

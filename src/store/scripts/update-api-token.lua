@@ -1,5 +1,5 @@
--- Changes an API token with all its secrets. No grace period becomes longer. An empty `displayName` and the `expireTime` `same` keep
--- the values. An empty `expireTime` means that the API token does not expire.
+-- Changes an API token with all its secrets. No grace period becomes longer. An empty `displayName` keeps the name, and the
+-- `expireTime` `same` keeps the expiry. An empty `expireTime` means that the API token does not expire.
 -- Returns `no-api-token`; `unreadable`; or `same` or `done`, and the secrets.
 -- include: api-tokens
 local secrets, current = secretsOf(id)

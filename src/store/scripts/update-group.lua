@@ -1,7 +1,9 @@
--- Changes a group: sets the extra arguments, and deletes the fields with the letters in `removed`. If `etag` is not empty, the group
--- must have it. The caller decrypts the token in the answer, so `keyIds` must contain its key.
--- Returns `no-group`; `unreadable`; `stale`; `locked` and the id of the missing key; or `same` or `done`, the number of old events
--- that were trimmed, and the record.
+-- Changes a group: sets the extra arguments, and deletes the fields with the letters in `removed`. If `etag` is not empty, the
+-- group must have it. The caller decrypts the token in the answer, so `keyIds` must contain its key.
+-- Returns one of
+--   `no-group`, `unreadable`, `stale`
+--   `locked` and the id of the missing key
+--   `same` or `done`, the number of trimmed events, and the record
 local found = redis.call('HMGET', group, 'd', 'k', 'g', 'u', 'c')
 if not found[1] or not found[5] then
   return {redis.call('EXISTS', group) == 1 and 'unreadable' or 'no-group', nowText}

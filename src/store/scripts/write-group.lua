@@ -1,7 +1,10 @@
 -- Writes a group, if the version of its last change is `expectedVersion` (empty: it must not exist). An empty `digest` keeps its
 -- token. The extra arguments are fields and values to set.
--- Returns `changed` (and the record, if it must not exist); `unreadable`; `taken` if another group has the token; `full`; or `done`,
--- and the version and team id of a new group.
+-- Returns one of
+--   `changed`, and the record of a group that must not exist
+--   `unreadable`, `full`
+--   `taken`: another group has the token
+--   `done`, and the version and team id of a new group
 -- include: tokens
 local found = redis.call('HMGET', group, 'd', 'x', 's', 'u', 'c')
 local last = found[4] or found[5] or ''

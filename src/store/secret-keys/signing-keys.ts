@@ -71,8 +71,11 @@ export function redisSigningKeys({
   ) => {
     const { number } = environment;
     const answer = await changeEnvironment({ client, audit, environment, by }, "signing-keys", SET_SIGNING_KEYS, {
-      ...{ signingKeys: signingKeysKey(number), expectedVersion: was, changedFields: names },
-      ...{ channel: REVOKED_CHANNEL, message: newsMessage("signing-keys", environment) },
+      signingKeys: signingKeysKey(number),
+      expectedVersion: was,
+      changedFields: names,
+      channel: REVOKED_CHANNEL,
+      message: newsMessage("signing-keys", environment),
       extraArgs: keys.flatMap((key) => [key.kid, textOf(environment, key)]),
     });
     return { ...setOf(environment, answer), isMade: answer[0] === "done" };
@@ -101,7 +104,7 @@ export function redisSigningKeys({
      * Encrypts the private keys of an environment with the first key of the ring.
      *
      * @param isDryRun whether it only reads
-     * @returns `uses`: for each private key, the id of the key that encrypted it; `failed`: ids of keys that it cannot decrypt
+     * @returns `uses`: ids of the keys that encrypted the private keys; `failed`: ids of private keys that it cannot decrypt
      * @throws SigningKeysChanged if concurrent calls changed them in each attempt; EnvironmentNotFound
      */
     async reencrypt(environment: Environment, isDryRun: boolean) {
