@@ -5,7 +5,7 @@ import type { PublicKey } from "./signing.ts";
 /** How long published documents may be cached, in seconds. */
 export const DOCUMENT_MAX_AGE_S = 600;
 
-/** A document that is published. */
+/** A published document. */
 export interface PublishedDocument {
   readonly text: string;
   /** The etag of its text, with the quotes (RFC 9110, 8.8.3). */
@@ -13,24 +13,24 @@ export interface PublishedDocument {
 }
 
 /**
- * The issuer of an environment's sessions.
+ * Returns the issuer of the sessions of an environment.
  *
- * @param base where the service is reached, without a slash at its end
- * @param environment its name and, behind a slash, its tag
+ * @param base public URL of the service, without a slash at its end
+ * @param environment `NAME/TAG`, or `NAME` without a tag
  */
 export function issuerOf(base: string, environment: string): string {
   return `${base}/e/${environment}`;
 }
 
-/** The keys by which sessions are verified (RFC 7517). */
+/** Returns the keys that verify sessions (RFC 7517). */
 export function jwksDocument(keys: readonly (PublicKey & { readonly kid: string })[]): PublishedDocument {
   const members = keys.map(({ kid, x, y }) => ({ kty: "EC", crv: "P-256", x, y, kid, use: "sig", alg: ALGORITHM }));
   return documentOf({ keys: members });
 }
 
 /**
- * The URL of an issuer's keys, as a document of OpenID Connect Discovery 1.0. The issuer offers no flow of OAuth. Some readers
- * refuse a document without response types; `id_token` is the one for issuers that only sign tokens, such as Kubernetes.
+ * Returns the URL of the keys as an OpenID Connect Discovery 1.0 document. The issuer has no OAuth flow. Some clients refuse
+ * a document without response types, so it contains `id_token`, like other issuers that only sign tokens (Kubernetes).
  */
 export function discoveryDocument(issuer: string): PublishedDocument {
   return documentOf({

@@ -11,7 +11,7 @@ const key = (kid: string, activeTime: number, createTime = NOW - 10 * LIFETIME_M
 
 const shown = (keys: readonly KeyTimes[], now = NOW) => statesOf(keys, now).map(({ key, state }) => [key.kid, state]);
 
-it("the last key that has begun signs, those before it are retired, and those behind it stand by", () => {
+it("the newest key whose time has come is active, older ones are retired, and later ones are standby", () => {
   const keys = [key("c", NOW + 1), key("a", NOW - 2000), key("b", NOW)];
   expect(shown(keys)).toEqual([
     ["a", "retired"],
@@ -22,15 +22,15 @@ it("the last key that has begun signs, those before it are retired, and those be
   expect(statesOf(keys, NOW)[2]).toMatchObject({ retireTime: undefined, goneTime: undefined });
 });
 
-it("a retired key is published until the last session that it signed has ended, and no longer", () => {
+it("a retired key is published until its last session has expired", () => {
   const keys = [key("a", NOW - LIFETIME_MS), key("b", NOW)];
   expect(shown(keys, NOW + KEPT_MS - 1)).toHaveLength(2);
   expect(shown(keys, NOW + KEPT_MS)).toEqual([["b", "active"]]);
-  // An hour, by which the longest session ends, and some time for clocks.
+  // One hour for the longest session, and some time for clock differences.
   expect(KEPT_MS).toBeGreaterThanOrEqual(3_600_000 + 300_000);
 });
 
-it("the first key signs though a clock is behind, and there are none without keys", () => {
+it("the first key signs even if the clock is behind", () => {
   expect(shown([key("a", NOW + 5000), key("b", NOW + LIFETIME_MS)])).toEqual([
     ["a", "active"],
     ["b", "standby"],
@@ -38,17 +38,17 @@ it("the first key signs though a clock is behind, and there are none without key
   expect(statesOf([], NOW)).toEqual([]);
 });
 
-it("an environment without keys gets one that signs and one that takes over", () => {
+it("an environment without keys gets an active key and a standby key", () => {
   expect(nextKeySet([], NOW)).toEqual({ kept: [], made: [NOW, NOW + LIFETIME_MS] });
 });
 
-it("keys that are as they should be are left alone", () => {
+it("correct keys stay unchanged", () => {
   const keys = [key("a", NOW - 1), key("b", NOW + LIFETIME_MS - 1)];
   expect(nextKeySet(keys, NOW)).toBeUndefined();
   expect(nextKeySet(keys, NOW + LIFETIME_MS - 2)).toBeUndefined();
 });
 
-it("once the standby signs, another one is published, and what is gone is dropped later", () => {
+it("when the standby key becomes active, a new key is published, and expired keys are removed", () => {
   const keys = [key("a", NOW - LIFETIME_MS), key("b", NOW)];
   expect(nextKeySet(keys, NOW)).toEqual({ kept: keys, made: [NOW + LIFETIME_MS] });
   const grown = [...keys, key("c", NOW + LIFETIME_MS, NOW)];
@@ -56,19 +56,19 @@ it("once the standby signs, another one is published, and what is gone is droppe
   expect(nextKeySet(grown, NOW + KEPT_MS)).toEqual({ kept: grown.slice(1), made: [] });
 });
 
-it("after a long silence no key signs that was not published for as long as caches may keep the keys before", () => {
+it("after a long pause, no key signs before it has been published for the cache time", () => {
   const keys = [key("a", NOW - 9 * LIFETIME_MS), key("b", NOW - 8 * LIFETIME_MS)];
   expect(nextKeySet(keys, NOW)).toEqual({ kept: [keys[1]], made: [NOW + PUBLISHED_MS] });
   expect(PUBLISHED_MS).toBeGreaterThan(600_000);
 });
 
-it("a rotation has the standby sign at once, and another one stand by", () => {
+it("a rotation activates the standby key and publishes a new one", () => {
   const keys = [key("a", NOW - 1000), key("b", NOW + LIFETIME_MS)];
   const next = nextKeySet(keys, NOW, "rotate");
   expect(next).toEqual({ kept: [keys[0], { ...keys[1], activeTime: NOW }], made: [NOW + LIFETIME_MS] });
 });
 
-it("a rotation waits for a standby that is too young, however often it is asked for", () => {
+it("a rotation waits until the standby key has been published for long enough, even if repeated", () => {
   const keys = [key("a", NOW - 1000, NOW - 1000), key("b", NOW + LIFETIME_MS, NOW - 1000)];
   const next = nextKeySet(keys, NOW, "rotate");
   const waiting = { ...keys[1], activeTime: NOW - 1000 + PUBLISHED_MS };
@@ -76,17 +76,17 @@ it("a rotation waits for a standby that is too young, however often it is asked 
   expect(nextKeySet([keys[0] as KeyTimes, waiting as KeyTimes], NOW + 1, "rotate")).toBeUndefined();
 });
 
-it("a rotation without a standby publishes one, which signs as soon as it may", () => {
+it("a rotation without a standby key publishes one, which signs as soon as allowed", () => {
   const [only] = [key("a", NOW - 1000)];
   expect(nextKeySet([only as KeyTimes], NOW, "rotate")).toEqual({ kept: [only], made: [NOW + PUBLISHED_MS] });
 });
 
-it("a replacement keeps none", () => {
+it("a replacement keeps no old key", () => {
   const keys = [key("a", NOW - 1000), key("b", NOW + LIFETIME_MS)];
   expect(nextKeySet(keys, NOW, "replace")).toEqual({ kept: [], made: [NOW, NOW + LIFETIME_MS] });
 });
 
-it("over years of looks, one key always signs, each was published before it did, and there are few", () => {
+it("over years, exactly one key is active, each key is published before it signs, and few keys exist", () => {
   let keys: KeyTimes[] = [];
   const published = new Map<string, number>();
   let count = 0;

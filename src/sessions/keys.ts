@@ -1,9 +1,9 @@
 /**
- * The life of the keys that sign sessions. The state of a key at any time follows from its stored times, so that every
- * process agrees on it without a message, and nothing has to run for a key to take over.
+ * The lifecycle of the keys that sign sessions. The state of a key depends only on its stored times. So all processes agree
+ * on it without messages, and no job must run for a key to take over.
  */
 
-/** When a key was made, and when it begins to sign. Times are in milliseconds since 1970. */
+/** Times of a key, in milliseconds since 1970. */
 export interface KeyTimes {
   readonly kid: string;
   readonly createTime: number;
@@ -11,16 +11,16 @@ export interface KeyTimes {
   readonly activeTime: number;
 }
 
-/** `standby`: published, does not sign yet. `retired`: published until the last session that it signed has ended. */
+/** `standby`: published, but does not sign yet. `retired`: published until its last session has expired. */
 export type KeyState = "standby" | "active" | "retired";
 
 /** A key and its state at a time. */
 interface KeyAt<Key extends KeyTimes> {
   readonly key: Key;
   readonly state: KeyState;
-  /** When the next key takes over; undefined while there is none. */
+  /** Time at which the next key takes over. Undefined if no next key exists. */
   readonly retireTime: number | undefined;
-  /** When the key is no longer published; undefined while no next key is there. */
+  /** Time at which the key is not published any more. Undefined if no next key exists. */
   readonly goneTime: number | undefined;
 }
 
@@ -28,18 +28,17 @@ interface KeyAt<Key extends KeyTimes> {
 export const LIFETIME_MS = 30 * 86_400_000;
 
 /**
- * How long a key is published before it signs, in milliseconds: for as long as published keys may be cached, and five minutes
- * more.
+ * How long a key is published before it signs, in milliseconds: the cache time of published keys, plus five minutes.
  */
 export const PUBLISHED_MS = 15 * 60_000;
 
-/** How long a key stays published once it does not sign any more, in milliseconds: the longest session, and ten minutes more. */
+/** How long a retired key stays published, in milliseconds: the longest session, plus ten minutes. */
 export const KEPT_MS = 70 * 60_000;
 
-/** The states of the keys that are published at a time, in the order in which they sign. */
+/** Returns the states of the published keys at a time, in the order in which they sign. */
 export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number): KeyAt<Key>[] {
   const sorted = [...keys].sort((one, other) => one.activeTime - other.activeTime || (one.kid < other.kid ? -1 : 1));
-  // The first key of all signs at once, whatever the clock of this process says.
+  // The first key signs even if the clock of this process is behind.
   const active = Math.max(
     0,
     sorted.findLastIndex(({ activeTime }) => activeTime <= now),
@@ -56,15 +55,15 @@ export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number
 export interface KeySetChange {
   /** The keys that stay, perhaps with another `activeTime`. */
   readonly kept: readonly KeyTimes[];
-  /** The `activeTime` of each key that has to be made. */
+  /** The `activeTime` of each key to create. */
   readonly made: readonly number[];
 }
 
 /**
- * The change that is needed for one key to sign, and another to take over in time; undefined when none is.
+ * Returns the change that keeps one key active and another one ready to take over. Undefined if no change is needed.
  *
- * @param how `rotate`: the standby key is to sign now or, if it has not been published for long enough, as soon as it
- * has been. `replace`: none of the keys may be used any more
+ * @param how `rotate`: the standby key signs now, or as soon as it has been published for long enough. `replace`: none of
+ * the keys may be used any more
  */
 export function nextKeySet(
   keys: readonly KeyTimes[],

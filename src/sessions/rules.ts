@@ -1,34 +1,34 @@
-// The rules for viewer sessions, which the service and the clients in Node, on the edge and in browsers share. So this file
-// uses no API of a platform. test/fixtures/viewer-sessions.json has a case for each rule.
+// The rules for viewer sessions. The service and the TypeScript client share them, so this file uses no platform API.
+// test/fixtures/viewer-sessions.json has a case for each rule.
 
-/** The maximum length of a session: it has to fit into headers, of which servers take 8 KiB at the least. */
+/** Maximum length of a session. It must fit into a header, and all servers accept 8 KiB. */
 export const MAX_SESSION_LENGTH = 8192;
 
-/** How far the `iat` of a session may lie in the future, in seconds: the clocks of two machines may differ by this much. */
+/** How far `iat` may lie in the future, in seconds, because the clocks of two machines can differ. */
 export const CLOCK_TOLERANCE_S = 5;
 
-/** The longest that any session lasts, in seconds. */
+/** Maximum lifetime of a session, in seconds. */
 export const MAX_LIFE_S = 3600;
 
-/** The one algorithm that signs sessions (RFC 7518, 3.4). */
+/** The only algorithm for sessions (RFC 7518, 3.4). */
 export const ALGORITHM = "ES256";
 
-/** The `typ` that the header of a session has. */
+/** The `typ` in the header of a session. */
 export const TYPE = "viewer+jwt";
 
-/** The header has three short members. */
+/** Maximum length of the header. It has three short members. */
 export const MAX_HEADER_LENGTH = 256;
 
-/** The claims that are signed (RFC 7519, and some of this service's own). Times are in seconds since 1970. */
+/** The signed claims: those of RFC 7519, and some of this service. Times are in seconds since 1970. */
 export interface SessionClaims {
-  /** The environment. */
+  /** The issuer, one per environment. */
   readonly iss: string;
   readonly aud: string;
   /** The id of the user group. */
   readonly sub: string;
   /** The internal id of the user group. */
   readonly tid: number;
-  /** The generation of the group's sessions to which this one belongs. */
+  /** The generation of sessions of the group. A revocation starts a new generation. */
   readonly gen: number;
   readonly jti: string;
   readonly iat: number;
@@ -39,7 +39,7 @@ export interface SessionClaims {
   readonly origin?: string;
   /** Properties of the group. */
   readonly properties?: JsonObject;
-  /** What the maker of the session added. */
+  /** Additional claims of the caller. */
   readonly ext?: JsonObject;
 }
 
@@ -47,7 +47,7 @@ interface JsonObject {
   readonly [name: string]: unknown;
 }
 
-/** The parts of a session that a signature makes true. */
+/** The signed parts of a session, before its signature is verified. */
 export interface UnverifiedSession {
   readonly kid: string;
   /** Claims of any types, for `claimsOf`. */
@@ -55,20 +55,19 @@ export interface UnverifiedSession {
 }
 
 /**
- * 64 bytes in base64url, as ES256 makes them. The unused bits of the last character are zero: one signature has one text.
- * One session can have two signatures, because ECDSA accepts (r, n - s) wherever it accepts (r, s). Nothing may rely on the
- * text of a session to recognize it; `jti` identifies it.
+ * An ES256 signature: 64 bytes in base64url, with zero in the unused bits of the last character. A session can have two
+ * valid signatures, because ECDSA accepts (r, n - s) if it accepts (r, s). So identify a session by `jti`, not by its string.
  */
 const SIGNATURE = /^[\w-]{85}[AQgw]$/;
 
-/** The deepest nesting of objects and arrays in a claim. The service accepts no deeper ones from callers. */
+/** Maximum nesting depth of objects and arrays in a claim. The service accepts no deeper claims. */
 const MAX_CLAIM_DEPTH = 32;
 
 /**
- * Reads a session, whose signature is still to be verified. The header may have nothing but the id of a key, the type and
- * the one algorithm: no key, no address of keys, and no extension that would have to be understood (RFC 8725).
+ * Parses a session without verifying its signature. The header must contain exactly the key id, the type and the algorithm:
+ * no key, no URL of keys and no extension (RFC 8725).
  *
- * @returns undefined if it is no session
+ * @returns undefined if it is not a session
  */
 export function readSession(session: string): UnverifiedSession | undefined {
   const [head = "", claims = "", signature = "", ...more] =
@@ -82,9 +81,9 @@ export function readSession(session: string): UnverifiedSession | undefined {
 }
 
 /**
- * The claims of a session whose signature is right. The key may be stolen, so the types of all claims are checked.
+ * Returns the claims of a session with a valid signature. Checks the types of all claims, because the key may be stolen.
  *
- * @returns undefined if the service would not make such claims
+ * @returns undefined if the service never issues such claims
  */
 export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   const { iss, aud, sub, tid, gen, jti, iat, exp, vid, origin, properties, ext, nbf } = payload;
@@ -98,17 +97,17 @@ export function claimsOf(payload: JsonObject): SessionClaims | undefined {
   return isWhole && claims.exp - claims.iat <= MAX_LIFE_S ? claims : undefined;
 }
 
-/** The JSON object in a part of a session; undefined when there is none, or one that can be read in two ways. */
+/** Returns the JSON object in a part of a session. Undefined if there is none, or if it is ambiguous. */
 export function objectIn(part: string): JsonObject | undefined {
   try {
     const base64 = part.replaceAll("-", "+").replaceAll("_", "/");
     const bytes = atob(base64);
-    // Neither padding nor white space nor unused bits that are set.
+    // Reject padding, white space and unused bits that are set.
     if (/[+/]/.test(part) || btoa(bytes).replace(/=+$/, "") !== base64) return undefined;
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     const text = decoder.decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
     const value: unknown = JSON.parse(text);
-    // Each member has one colon outside of texts: of two members with one name, only one was parsed.
+    // Each member has one colon outside of strings. If names are duplicate, fewer members than colons were parsed.
     const colons = text.replace(/"(?:[^"\\]|\\.)*"/g, "").split(":").length - 1;
     return isObject(value) && membersIn(value) === colons ? value : undefined;
   } catch {
@@ -117,8 +116,8 @@ export function objectIn(part: string): JsonObject | undefined {
 }
 
 /**
- * The number of members of all objects in a parsed value; NaN if no answer can carry it: `JSON.parse` reads 1e999 as
- * Infinity, and takes half of a surrogate pair.
+ * Returns the number of members of all objects in a parsed value. NaN for values that JSON cannot represent: `JSON.parse`
+ * accepts 1e999 as Infinity, and unpaired surrogates.
  */
 function membersIn(value: unknown, depth = 0): number {
   if (typeof value === "string") return value.isWellFormed() ? 0 : Number.NaN;

@@ -10,10 +10,10 @@ import {
   type UnverifiedSession,
 } from "./rules.ts";
 
-/** Why a session is refused. */
+/** Reason why a session is rejected. */
 export type SessionRefusal = "malformed" | "other-environment" | "unknown-key" | "signature" | "expired" | "too-early";
 
-/** A text that looks like a session is refused. */
+/** A session is rejected. */
 export class SessionRefused extends Error {
   override readonly name = "SessionRefused";
   readonly refusal: SessionRefusal;
@@ -26,20 +26,20 @@ export class SessionRefused extends Error {
   }
 }
 
-/** How the header of every session begins, and no other token does: `{"` in base64url. */
+/** The start of every session, and of no other token: `{"` in base64url. */
 const PREFIX = "eyJ";
 
 const KEY_ID = /^[\w-]{22}$/;
 
-/** A new id of a key: 128 random bits. */
+/** Returns a new key id: 128 random bits. */
 export function newKeyId(): string {
   return randomBytes(16).toString("base64url");
 }
 
-/** The header of the session that was last seen, and the dot behind it. Sessions by one key have the same. */
+/** The header of the last session, with the dot after it. All sessions of a key have the same header. */
 let lastHeader = PREFIX;
 
-/** Whether a text is treated as a session, valid or not, and as nothing else: its header says so. */
+/** Returns whether a token is a session, valid or not, by its header. */
 export function isSession(text: string): boolean {
   if (!text.startsWith(PREFIX)) return false;
   if (lastHeader !== PREFIX && text.startsWith(lastHeader)) return true;
@@ -49,14 +49,14 @@ export function isSession(text: string): boolean {
   return isOne;
 }
 
-/** The id of the key and the claims of a session, before its signature is checked. @throws SessionRefused */
+/** Returns the key id and the claims of a session without verifying its signature. @throws SessionRefused */
 export function unverified(session: string): UnverifiedSession {
   const read = readSession(session);
   if (!read || !KEY_ID.test(read.kid) || typeof read.payload["iss"] !== "string") throw new SessionRefused("malformed");
   return read;
 }
 
-/** The claims of a session whose signature is right. @throws SessionRefused if this service would not make such claims */
+/** Returns the claims of a session with a valid signature. @throws SessionRefused if the service never issues such claims */
 export function claimsOf(payload: UnverifiedSession["payload"]): SessionClaims {
   const claims = claimsIn(payload);
   if (!claims) throw new SessionRefused("malformed");
@@ -64,8 +64,8 @@ export function claimsOf(payload: UnverifiedSession["payload"]): SessionClaims {
 }
 
 /**
- * Refuses a session that is not valid at a time, in milliseconds since 1970. There is no tolerance at its end, because a
- * session must not outlast the grace period of its token.
+ * Rejects a session that is not valid at a time, in milliseconds since 1970. Its expiry has no tolerance, because a session
+ * must not outlast the grace period of its token.
  *
  * @throws SessionRefused
  */

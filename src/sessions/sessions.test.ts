@@ -36,7 +36,7 @@ beforeAll(async () => {
   key = await importKey(pair);
 });
 
-/** Verifies as the environment of the issuer, at a time that is so many seconds from when sessions are made. */
+/** Verifies a session for the issuer, at a time in seconds after the creation of sessions. */
 function verify(session: string, { at = 0, verifier = new SessionVerifier(1_000_000), keys = [KID] } = {}) {
   const keyOf = (kid: string) => (keys.includes(kid) ? importKey({ x: pair.x, y: pair.y }) : undefined);
   return verifier.verify(session, { issuer: ISSUER, keyOf }, NOW + at * 1000);
@@ -48,20 +48,20 @@ async function refusalOf(session: Promise<unknown>): Promise<string> {
     (reason: unknown) => reason,
   );
   expect(error).toBeInstanceOf(SessionRefused);
-  // Neither a session nor what it says gets into a log by this.
+  // Errors must not contain the session or its claims.
   expect((error as SessionRefused).cause).toBeUndefined();
   return (error as SessionRefused).refusal;
 }
 
-/** The order of the group of P-256. */
+/** The order of the P-256 group. */
 const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
 
 const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-it("says what was signed", async () => {
+it("returns the signed claims", async () => {
   const session = await sign();
   expect(isSession(session)).toBe(true);
-  // The header of the one before is known.
+  // The second session uses the cached header.
   expect(isSession(session)).toBe(true);
   expect(isSession(`${base64url({ alg: "ES256", typ: "JWT", kid: KID })}.e30.x`)).toBe(false);
   expect(isSession(`${base64url({ alg: "ES256", typ: "viewer+jwt", kid: "another" })}.e30.x`)).toBe(true);
@@ -85,7 +85,7 @@ describe("time", () => {
   it.each([
     [0, undefined],
     [599.9, undefined],
-    // No tolerance: it would outlast the grace period of its token.
+    // No tolerance, because a session must not outlast the grace period of its token.
     [600, "expired"],
     [-5, undefined],
     [-5.1, "too-early"],
@@ -93,7 +93,7 @@ describe("time", () => {
   ])("a session of ten minutes, seen %d s after it was made: %s", async (at, refusal) => {
     const session = await sign();
     const verifier = new SessionVerifier(1_000_000);
-    // Whether its signature is remembered or not.
+    // With and without a cached signature.
     await verify(session, { verifier });
     for (const how of [{ at }, { at, verifier }]) {
       if (refusal === undefined) expect(await verify(session, how)).toEqual(CLAIMS);
@@ -101,17 +101,17 @@ describe("time", () => {
     }
   });
 
-  it("no session lasts longer than an hour, whoever signed it", async () => {
+  it("rejects a session of more than an hour", async () => {
     expect(await verify(await sign({ exp: SECONDS + 3600 }))).toBeDefined();
     expect(await refusalOf(verify(await sign({ exp: SECONDS + 3601 })))).toBe("malformed");
   });
 });
 
-describe("what somebody else made", () => {
+describe("a forged session", () => {
   const header = () => ({ alg: "ES256", typ: "viewer+jwt", kid: KID });
   const signature = "A".repeat(86);
 
-  it("is refused: no algorithm, another one, or the public key taken for a secret", async () => {
+  it("is rejected with no algorithm, another algorithm, or the public key as a secret", async () => {
     const { publicKey } = await generateKeyPair("ES256", { extractable: true });
     const spki = await exportSPKI(publicKey);
     const none = { ...header(), alg: "none" };
@@ -129,7 +129,7 @@ describe("what somebody else made", () => {
     }
   });
 
-  it("is refused: a key that is unknown, another key's signature, and a changed claim", async () => {
+  it("is rejected with an unknown key, the signature of another key, or a changed claim", async () => {
     const other = await importKey(await newKeyPair());
     expect(await refusalOf(verify(await signSession(CLAIMS, { kid: newKeyId(), key: other })))).toBe("unknown-key");
     expect(await refusalOf(verify(await signSession(CLAIMS, { kid: KID, key: other })))).toBe("signature");
@@ -138,7 +138,7 @@ describe("what somebody else made", () => {
     expect(await refusalOf(verify(changed))).toBe("signature");
   });
 
-  it("is refused: another environment's, before its signature is looked at", async () => {
+  it("is rejected for another environment before its signature is verified", async () => {
     const iss = issuerOf("https://groups.example.com", "acme/Testing");
     let isAsked = false;
     const keyOf = () => {
@@ -151,8 +151,8 @@ describe("what somebody else made", () => {
   });
 });
 
-describe("the other signature that ECDSA accepts of the same session", () => {
-  it("is of the same session, which its jti identifies", async () => {
+describe("the second valid ECDSA signature of a session", () => {
+  it("is accepted, with the same jti", async () => {
     const session = await sign();
     const [head, payload, signature = ""] = session.split(".");
     const bytes = Buffer.from(signature, "base64url");
@@ -164,8 +164,8 @@ describe("the other signature that ECDSA accepts of the same session", () => {
   });
 });
 
-describe("what is remembered", () => {
-  it("is taken without its signature, as long as its key is there", async () => {
+describe("the cache of verified sessions", () => {
+  it("accepts a session without verification while its key exists", async () => {
     const verifier = new SessionVerifier(1_000_000);
     const session = await sign();
     await verify(session, { verifier });
@@ -174,7 +174,7 @@ describe("what is remembered", () => {
     expect(await refusalOf(verify(session, { verifier, keys: [] }))).toBe("unknown-key");
   });
 
-  it("is of this text alone", async () => {
+  it("applies only to the same string", async () => {
     const verifier = new SessionVerifier(1_000_000);
     const session = await sign();
     await verify(session, { verifier });
@@ -183,7 +183,7 @@ describe("what is remembered", () => {
     expect(verifier.size).toBe(1);
   });
 
-  it("is bounded, and what has ended makes room", async () => {
+  it("has a size limit, and removes expired sessions", async () => {
     const verifier = new SessionVerifier(10_000);
     for (let i = 0; i < 20; i++) await verify(await sign({ jti: randomBytes(9).toString("hex") }), { verifier });
     expect(verifier.size).toBeGreaterThan(1);
@@ -194,8 +194,8 @@ describe("what is remembered", () => {
   });
 });
 
-describe("what is published", () => {
-  it("holds the public keys, and nothing of the private ones", async () => {
+describe("the published documents", () => {
+  it("contain the public keys, and no private keys", async () => {
     const { text, etag } = jwksDocument([{ kid: KID, ...pair }]);
     const { x, y } = pair;
     expect(JSON.parse(text)).toEqual({
@@ -206,12 +206,12 @@ describe("what is published", () => {
     expect(jwksDocument([]).etag).not.toBe(etag);
   });
 
-  it("says where the keys of an issuer are", () => {
+  it("contain the URL of the keys of an issuer", () => {
     const { text } = discoveryDocument(ISSUER);
     expect(JSON.parse(text)).toMatchObject({
       issuer: "https://groups.example.com/e/acme/Customer",
       jwks_uri: "https://groups.example.com/e/acme/Customer/.well-known/jwks.json",
-      // OpenID Connect Discovery requires it, and some readers refuse an empty list.
+      // OpenID Connect Discovery requires it, and some clients refuse an empty list.
       response_types_supported: ["id_token"],
     });
   });

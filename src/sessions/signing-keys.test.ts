@@ -7,12 +7,12 @@ import { SigningKeys } from "./signing-keys.ts";
 
 const ENVIRONMENT: Environment = { name: "acme", tag: undefined, number: 1 };
 
-/** A store of one environment's keys, which counts how often it is read. */
+/** A store with the keys of one environment. It counts reads. */
 class OneEnvironment implements SigningKeyStore {
   set: SigningKeySet = { keys: [], version: "", now: Date.now() };
   reads = 0;
   paths: string[] = [];
-  /** What happens in the store after a change and before its answer is heard. */
+  /** Runs after a change in the store, before its response arrives. */
   afterChange = async () => {};
 
   async read() {
@@ -54,20 +54,20 @@ async function newKey(): Promise<SigningKey> {
   return { kid: newKeyId(), createTime: now, activeTime: now, ...(await newKeyPair()), sealed: undefined };
 }
 
-/** A key that signs, and the next one. */
+/** An active key and a standby key. */
 async function newKeys(): Promise<SigningKey[]> {
   const [active, standby] = [await newKey(), await newKey()];
   return [active, { ...standby, activeTime: active.activeTime + 86_400_000 }];
 }
 
-it("reads the keys once for many sessions of keys that nobody has", async () => {
+it("reads the keys once for many sessions with unknown keys", async () => {
   await keys.signing(ENVIRONMENT);
   const before = store.reads;
   await Promise.all(Array.from({ length: 50 }, () => keys.checking(ENVIRONMENT, newKeyId())));
   expect(store.reads - before).toBe(1);
 });
 
-it("knows a key that another has made a moment ago, though nobody told of it", async () => {
+it("finds a key that another worker has just created", async () => {
   await keys.signing(ENVIRONMENT);
   const made = await newKeys();
   store.set = { ...store.set, keys: made };
@@ -76,7 +76,7 @@ it("knows a key that another has made a moment ago, though nobody told of it", a
   expect((await keys.checking(ENVIRONMENT, kid)).keyOf(kid)).toBeDefined();
 });
 
-it("signs by the keys that others made while it was told of its own", async () => {
+it("signs with the keys of another worker that changed them at the same time", async () => {
   const others = await newKeys();
   store.afterChange = async () => {
     store.set = { ...store.set, keys: others };
@@ -85,7 +85,7 @@ it("signs by the keys that others made while it was told of its own", async () =
   expect((await keys.signing(ENVIRONMENT)).kid).toBe(others[0]?.kid);
 });
 
-it("publishes keys of an environment that is not listed, and reads few such environments in ten seconds", async () => {
+it("publishes keys of an unlisted environment, and limits such reads to a few in ten seconds", async () => {
   const guess = (i: number) => keys.published({ name: `guess${i}`, tag: undefined }, () => {});
   for (let i = 0; i < 300; i++) expect(await guess(i)).toEqual([]);
   expect(store.reads).toBe(100);
@@ -97,7 +97,7 @@ it("publishes keys of an environment that is not listed, and reads few such envi
   expect(await keys.published(ENVIRONMENT, () => {})).toHaveLength(2);
 });
 
-it("publishes keys of a listed environment after any number of guesses, and of a new one at once", async () => {
+it("publishes keys of a listed environment after any number of guesses, and of a new environment at once", async () => {
   store.paths = [environmentPath(ENVIRONMENT)];
   for (let i = 0; i < 300; i++) await keys.published({ name: `guess${i}`, tag: undefined }, () => {});
   store.set = { ...store.set, keys: await newKeys() };
@@ -109,7 +109,7 @@ it("publishes keys of a listed environment after any number of guesses, and of a
   expect(await keys.published(late, () => {})).toHaveLength(2);
 });
 
-it("reads keys once for all who wait to publish them, and not for those whom it refuses", async () => {
+it("reads keys once for all waiting callers, and not for refused callers", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   const refuse = () => {
     throw new RangeError("too many");
@@ -119,12 +119,12 @@ it("reads keys once for all who wait to publish them, and not for those whom it 
   const waiting = Array.from({ length: 50 }, () => keys.published(ENVIRONMENT, () => {}));
   for (const found of await Promise.all(waiting)) expect(found).toHaveLength(2);
   expect(store.reads).toBe(1);
-  // Nobody has to wait for what is in memory.
+  // No caller waits for cached keys.
   time += 100_000;
   expect(await keys.published(ENVIRONMENT, refuse)).toHaveLength(2);
 });
 
-it("publishes that there are no keys for ten seconds", async () => {
+it("caches the absence of keys for ten seconds", async () => {
   expect(await keys.published(ENVIRONMENT, () => {})).toEqual([]);
   store.set = { ...store.set, keys: await newKeys() };
   expect(await keys.published(ENVIRONMENT, () => {})).toEqual([]);
@@ -132,7 +132,7 @@ it("publishes that there are no keys for ten seconds", async () => {
   expect(await keys.published(ENVIRONMENT, () => {})).toHaveLength(2);
 });
 
-it("reads the keys again after API_TOKEN_CACHE while it is not subscribed, and keeps them longer while it is", async () => {
+it("caches keys for API_TOKEN_CACHE without a subscription, and longer with one", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   await keys.signing(ENVIRONMENT);
   const readsAt = async (ms: number) => {
@@ -151,7 +151,7 @@ it("reads the keys again after API_TOKEN_CACHE while it is not subscribed, and k
   expect(await readsAt(100_000)).toBe(0);
 });
 
-it("publishes keys that are no older than API_TOKEN_CACHE while it is not subscribed", async () => {
+it("publishes keys that are no older than API_TOKEN_CACHE without a subscription", async () => {
   store.set = { ...store.set, keys: await newKeys() };
   keys.setSubscribed(false);
   const [first] = await keys.published(ENVIRONMENT, () => {});

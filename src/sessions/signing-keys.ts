@@ -7,36 +7,36 @@ import { nextKeySet, statesOf } from "./keys.ts";
 import { newKeyId } from "./session.ts";
 import { importKey, newKeyPair } from "./signing.ts";
 
-/** How old what is known of an environment's keys may be when it is used, in milliseconds. */
+/** Maximum age of cached keys at use, in milliseconds. */
 const FRESH_MS = 120_000;
 
-/** How often the keys of environments in use are read again, in milliseconds: often enough that no call has to. */
+/** Interval for refreshing the keys of environments in use, in milliseconds. Short enough that no call must read them. */
 const REFRESH_MS = 45_000;
 
 /** How long an environment counts as in use, in milliseconds. */
 const IN_USE_MS = 900_000;
 
-/** How many environments' keys are kept. */
+/** Maximum number of environments in the cache. */
 const MAX_KNOWN = 10_000;
 
-/** How long it is remembered that an environment has no keys, and which environments there are, in milliseconds. */
+/** How long the list of environments, and the absence of keys, is cached, in milliseconds. */
 const ABSENT_MS = 10_000;
 
 /**
- * How many environments that are not listed are read in this time. The list is a hint: a failover may lose an entry. Guesses
- * beyond this number are not read.
+ * Maximum number of reads of unlisted environments in this time, because a failover can lose an entry of the list. Further
+ * names are not read.
  */
 const MAX_UNLISTED = 100;
 
-/** How often a change of keys is tried while other workers change them. */
+/** Maximum number of attempts to change keys if other workers change them at the same time. */
 const TRIES = 5;
 
-/** A key at a time, and what becomes of it. */
+/** A key with its state at a time. */
 export type SigningKeyAt = ReturnType<typeof statesOf<SigningKey>>[number];
 
 type ImportedKey = ReturnType<typeof importKey>;
 
-/** The keys of an environment as a worker knows them. Times are of `performance.now()`. */
+/** The cached keys of an environment. Times are of `performance.now()`. */
 class KnownKeys {
   readonly environment: Environment;
   readonly set: SigningKeySet;
@@ -50,9 +50,9 @@ class KnownKeys {
     this.set = set;
   }
 
-  /** The key that signs now. @throws RecordUnreadable when it cannot be decrypted */
+  /** Returns the active key. @throws RecordUnreadable if it cannot be decrypted */
   signing() {
-    // By the store's clock, as those who change the keys see it.
+    // Use the clock of the store, like the code that changes keys.
     const now = this.set.now + (performance.now() - this.readAt);
     const { key } = statesOf(this.set.keys, now).find(({ state }) => state === "active") ?? {};
     if (!key) throw new TypeError("an environment has no signing key");
@@ -61,7 +61,7 @@ class KnownKeys {
     return { kid, key: imported(this.#privateKeys, kid, { x, y, d }) };
   }
 
-  /** The key with an id that may have signed a session; undefined: there is none. */
+  /** Returns the key with an id. Undefined if it does not exist. */
   readonly keyOf = (kid: string): ImportedKey | undefined => {
     const key = this.set.keys.find((each) => each.kid === kid);
     return key && imported(this.#publicKeys, kid, { x: key.x, y: key.y });
@@ -74,42 +74,42 @@ function imported(known: Map<string, ImportedKey>, kid: string, key: Parameters<
   return found;
 }
 
-/** The keys of an environment that were read to be published. */
+/** Keys of an environment that were read for publishing. */
 interface Published {
-  /** Undefined: they were not read, because there are too many guesses. */
+  /** Undefined if they were not read, because too many unlisted names were requested. */
   readonly reading: Promise<SigningKeySet | undefined>;
-  /** Undefined while they are read. */
+  /** Undefined during the read. */
   set: SigningKeySet | undefined;
   readAt: number;
 }
 
-/** The environments that there are. */
+/** The existing environments. */
 interface Listed {
   readonly paths: Promise<ReadonlySet<string>>;
   readonly readAt: number;
-  /** How many others may still be read. */
+  /** Number of unlisted environments that may still be read. */
   unlistedLeft: number;
 }
 
-/** What signing keys are used with. */
+/** Dependencies of `SigningKeys`. */
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
   /** The maximum age of cached keys while this process is not subscribed to the changes of other workers, in milliseconds. */
   readonly unsubscribedMs: number;
-  /** Told when keys could not be changed though it was time; it is tried again within a minute. */
+  /** Called if a due change of keys failed. The next attempt follows within a minute. */
   readonly onOverdue: (error: unknown) => void;
 }
 
 /**
- * The signing keys of environments: those in use are kept in memory, read again every now and then, and changed when it is
- * time, by whichever worker is first.
+ * The signing keys of environments. It caches and refreshes the keys of environments in use. When a change is due, the first
+ * worker makes it.
  */
 export class SigningKeys {
   readonly #deps: SigningKeysDeps;
   readonly #known = new Map<string, KnownKeys>();
-  /** Reads that are under way. A change of the keys takes out those that may be out of date. */
+  /** Reads in flight. A change of keys removes them, because their result may be outdated. */
   readonly #readings = new Map<string, Promise<KnownKeys>>();
-  /** Keys that were read to be published, of environments that are not in use here. */
+  /** Keys that were read for publishing, of environments that are not in use here. */
   readonly #published = new Map<string, Published>();
   #listed: Listed | undefined;
   readonly #refreshing: ReturnType<typeof setInterval>;
@@ -130,21 +130,21 @@ export class SigningKeys {
     this.#freshMs = isSubscribed ? FRESH_MS : Math.min(FRESH_MS, this.#deps.unsubscribedMs);
   }
 
-  /** Drops what is known of an environment's keys, by its path, or of all. */
+  /** Removes the cached keys of an environment, by its path, or of all environments. */
   forget(path?: string): void {
     for (const map of [this.#known, this.#readings, this.#published]) {
       if (path === undefined) map.clear();
       else map.delete(path);
     }
-    // The environment may be new.
+    // The environment may be missing in the list.
     this.#listed = undefined;
   }
 
   /**
-   * The keys that check sessions of an environment. Rejects as the store does.
+   * Returns the keys that verify sessions of an environment. Rejects as the store does.
    *
-   * @param kid a key that has to be among them. If it is not, the keys are read again, once for all callers who wait. So an
-   *   unknown key costs Redis no more than an unknown token
+   * @param kid a required key. If it is missing, the keys are read again, once for all waiting callers. So an unknown key
+   *   costs Redis no more than an unknown token
    */
   async checking(environment: Environment, kid?: string): Promise<Pick<KnownKeys, "keyOf">> {
     const known = await this.#find(environment);
@@ -152,24 +152,24 @@ export class SigningKeys {
     return this.#readings.get(environmentPath(environment)) ?? this.#read(environment);
   }
 
-  /** The key that signs sessions of an environment, which is made if there is none. Rejects as the store does. */
+  /** Returns the active key of an environment. Creates keys if none exist. Rejects as the store does. */
   async signing(environment: Environment): Promise<ReturnType<KnownKeys["signing"]>> {
     let known = await this.#find(environment);
     if (known.set.keys.length === 0) {
       await this.#change(environment, known.set, "maintain", IN_TIME);
-      // Another worker may have changed them again before this answer came.
+      // Another worker may have changed the keys again in the meantime.
       known = await this.#read(environment);
     }
     return known.signing();
   }
 
   /**
-   * The keys that are published of an environment; there may be none. They may be as old as those in memory.
+   * Returns the published keys of an environment, from the cache if possible. Can be empty.
    *
-   * Unauthenticated clients may ask for any name. Keys that exist are never refused, so the number of reads is bounded
-   * instead: one for each environment, one for the list of environments, and a few for names that are not listed.
+   * Unauthenticated clients can request any name. Existing keys are never refused. Instead, the number of reads is limited:
+   * one per environment, one for the list of environments, and a few for unlisted names.
    *
-   * @param onWait called before the caller has to wait for the store. If it throws, the store is not read for this caller
+   * @param onWait called before the caller waits for the store. If it throws, the store is not read for this caller
    * @throws as `onWait`; rejects as the store does
    */
   async published(environment: EnvironmentName, onWait: () => void): Promise<readonly SigningKey[]> {
@@ -186,7 +186,7 @@ export class SigningKeys {
     return set ? publishedOf(set) : [];
   }
 
-  /** Reads keys to publish them, once for all callers who wait. */
+  /** Reads keys for publishing, once for all waiting callers. */
   #readPublished(environment: EnvironmentName, hadKeys: boolean): Promise<SigningKeySet | undefined> {
     const path = environmentPath(environment);
     const read = async () =>
@@ -224,9 +224,9 @@ export class SigningKeys {
   }
 
   /**
-   * Has another key sign, at once or as soon as it has been published for long enough; keys are made if there are none.
+   * Activates the next key, at once or as soon as it has been published for long enough. Creates keys if none exist.
    *
-   * @param how `replace`: the keys before may not be used any more
+   * @param how `replace`: the old keys may not be used any more
    * @returns as `list`
    */
   async rotate(environment: Environment, how: "rotate" | "replace", by: ChangeBy) {
@@ -259,20 +259,20 @@ export class SigningKeys {
     return reading;
   }
 
-  /** Reads the keys, and changes them if it is time. Those of an environment without keys are made with its first session. */
+  /** Reads the keys, and changes them if it is due. The first session of an environment creates its keys. */
   async #readSet(environment: Environment): Promise<SigningKeySet> {
     const set = await this.#deps.store.read(environment);
     if (set.keys.length === 0 || !nextKeySet(set.keys, set.now)) return set;
     try {
       return await this.#change(environment, set, "maintain", IN_TIME);
     } catch (error) {
-      // The key that signs goes on to do so.
+      // The active key continues to sign.
       this.#deps.onOverdue(error);
       return set;
     }
   }
 
-  /** @throws SigningKeysChanged when others change them all the time */
+  /** @throws SigningKeysChanged if other workers change the keys at each attempt */
   async #change(
     environment: Environment,
     found: SigningKeySet,
@@ -305,7 +305,7 @@ export class SigningKeys {
     const now = performance.now();
     for (const [path, { environment, usedAt, readAt }] of this.#known) {
       if (now - usedAt > IN_USE_MS) this.#known.delete(path);
-      // When it fails, the next use reads them.
+      // If it fails, the next use reads the keys.
       else if (now - readAt > REFRESH_MS / 2)
         this.#read(environment).then(
           (known) => {
@@ -321,7 +321,7 @@ function publishedOf({ keys, now }: SigningKeySet): SigningKey[] {
   return statesOf(keys, now).map(({ key }) => key);
 }
 
-/** Drops the private keys of those that sign no more: nobody needs them, and they could leak. */
+/** Removes the private keys of retired keys, because they are not needed and could leak. */
 function withoutRetired(keys: readonly SigningKey[], now: number): SigningKey[] {
   return statesOf(keys, now).map(({ key, state }) =>
     state === "retired" ? { ...key, d: undefined, sealed: undefined } : key,

@@ -7,17 +7,17 @@ export interface PublicKey {
   readonly y: string;
 }
 
-/** A key pair, whose private key is a number in base64url. */
+/** A key pair. The private key is a number in base64url. */
 export interface SigningPair extends PublicKey {
   readonly d: string;
 }
 
-/** Loads `jose` when the first session is made or checked: nothing else needs it. */
+/** Loads `jose` for the first session. Nothing else needs it. */
 export function loadJose() {
   return import("jose");
 }
 
-/** Makes a key pair. */
+/** Creates a key pair. */
 export async function newKeyPair(): Promise<SigningPair> {
   const { exportJWK, generateKeyPair } = await loadJose();
   const { privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });
@@ -25,13 +25,13 @@ export async function newKeyPair(): Promise<SigningPair> {
   return { x, y, d } as SigningPair;
 }
 
-/** Prepares a key for signing, where it has a private key, or for checking signatures. @throws when it is no point of the curve */
+/** Imports a key for signing if it has a private key, otherwise for verification. @throws if it is not a point of the curve */
 export async function importKey(key: PublicKey | SigningPair): Promise<CryptoKey> {
   const { importJWK } = await loadJose();
   return (await importJWK({ kty: "EC", crv: "P-256", ...key }, ALGORITHM)) as CryptoKey;
 }
 
-/** Signs a session. @param key its id, and the result of `importKey` */
+/** Signs a session. @param key the key id, and the result of `importKey` */
 export async function signSession(
   claims: SessionClaims,
   { kid, key }: { readonly kid: string; readonly key: CryptoKey },

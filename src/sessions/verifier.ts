@@ -4,44 +4,44 @@ import { ALGORITHM, type SessionClaims } from "./rules.ts";
 import { claimsOf, requireTime, SessionRefused, unverified } from "./session.ts";
 import { loadJose } from "./signing.ts";
 
-/** The issuer and keys that a session is checked against. */
+/** The expected issuer, and its keys. */
 interface Expected {
   readonly issuer: string;
-  /** The key with an id, among those that may have signed a session of the issuer; undefined when there is none. */
+  /** Returns the key of the issuer with an id. Undefined if the issuer has no such key. */
   readonly keyOf: (kid: string) => Promise<CryptoKey> | undefined;
 }
 
-/** A session whose signature was right. */
+/** A session with a valid signature. */
 interface Verified {
   readonly kid: string;
   readonly claims: SessionClaims;
   readonly bytes: number;
 }
 
-/** The memory of an entry beside the text of its claims, roughly, in bytes. */
+/** Approximate memory of an entry without its claims, in bytes. */
 const ENTRY_BYTES = 600;
 
 /**
- * Checks sessions. A signature is checked once, and remembered by the session's digest, because a page sends the same
- * session again and again. Time and key are checked each time.
+ * Verifies sessions. Each signature is verified once and cached by the digest of the session, because a page sends the same
+ * session many times. Time and key are checked each time.
  */
 export class SessionVerifier {
   readonly #maxBytes: number;
   readonly #verified = new Map<string, Verified>();
   #bytes = 0;
 
-  /** @param maxBytes how much memory the remembered sessions may take, roughly */
+  /** @param maxBytes approximate maximum memory of the cache, in bytes */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
 
-  /** How many sessions are remembered. */
+  /** Number of cached sessions. */
   get size(): number {
     return this.#verified.size;
   }
 
   /**
-   * The claims of a session.
+   * Returns the claims of a session.
    *
    * @param now in milliseconds since 1970
    * @throws SessionRefused
@@ -68,7 +68,7 @@ export class SessionVerifier {
     this.#forget(digest);
     this.#verified.set(digest, entry);
     this.#bytes += entry.bytes;
-    // The first entries are the oldest; expired ones among them are removed even while there is room.
+    // The first entries are the oldest. Remove expired ones even if the cache is not full.
     for (const [first, { claims }] of this.#verified) {
       if (this.#bytes <= this.#maxBytes && claims.exp > now / 1000) break;
       this.#forget(first);

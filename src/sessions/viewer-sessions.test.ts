@@ -11,7 +11,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** An environment and its keys in a store, which has those alone. */
+/** An environment, and a store with only its keys. */
 function keysOf(
   pairs: readonly { readonly kid: string; readonly x: string; readonly y: string; readonly d: string }[],
 ) {
@@ -32,7 +32,7 @@ function keysOf(
   return { environment, keys };
 }
 
-it("a session's life begins before its group is read, however long that takes: an ending after that outlasts it", async () => {
+it("the lifetime of a session starts before its group is read, so that a later revocation covers it", async () => {
   const { environment, keys } = keysOf([{ kid: "k", ...(await newKeyPair()) }]);
   vi.useFakeTimers({ toFake: ["Date"], now: 1_000_000_000 });
   const viewer = { teamId: 1, name: "A", providedId: "a", mapping: {}, properties: undefined };
@@ -51,7 +51,7 @@ it("a session's life begins before its group is read, however long that takes: a
   expect(made.expireTime).toBe(1_003_600_000);
 });
 
-/** What every verifier of viewer sessions has to take and to refuse. */
+/** The cases that every verifier of viewer sessions must accept or reject. */
 const suite: {
   readonly now: number;
   readonly issuer: string;
@@ -65,7 +65,7 @@ const suite: {
   }[];
 } = JSON.parse(readFileSync("test/fixtures/viewer-sessions.json", "utf8"));
 
-describe("a session that the service did not make, or no more takes", () => {
+describe("a case of viewer-sessions.json", () => {
   const viewer = { teamId: 1, name: "A", providedId: "a", mapping: {}, properties: undefined };
   const store = { resolveSession: async () => viewer } as unknown as ViewerSessionStore;
 

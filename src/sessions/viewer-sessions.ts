@@ -15,41 +15,41 @@ import { signSession } from "./signing.ts";
 import type { SigningKeys } from "./signing-keys.ts";
 import { SessionVerifier } from "./verifier.ts";
 
-/** How long a session lasts if its maker does not say, in milliseconds. */
+/** Default lifetime of a session, in milliseconds. */
 const DEFAULT_TTL_MS = 600_000;
 
-/** After which part of its life a session should be replaced by the next one. */
+/** Part of the lifetime after which a session should be renewed. */
 const REFRESH_AT = 0.8;
 
-/** How much is remembered of sessions whose signatures were right, in bytes. */
+/** Memory for the cache of verified sessions, in bytes. */
 const VERIFIED_BYTES = 16 * 1024 * 1024;
 
-/** A session to make. */
+/** A session to create. */
 export interface NewViewerSession {
   readonly target: UserGroupTarget;
   readonly audience: string;
-  /** In milliseconds; undefined: the default. */
+  /** Lifetime in milliseconds. Undefined for the default. */
   readonly ttlMs: number | undefined;
   readonly viewerId: string | undefined;
   readonly origin: string | undefined;
-  /** The keys of the properties that it shows. */
+  /** Keys of the properties to include. */
   readonly propertyKeys: readonly string[];
   readonly claims: JsonObject | undefined;
 }
 
-/** What a session says beside its group. */
+/** The claims of a session, except those of its group. */
 export type ViewerSessionClaims = Pick<SessionClaims, "jti" | "iss" | "aud" | "vid" | "origin" | "ext" | "iat" | "exp">;
 
-/** What sessions are made and checked with. */
+/** Dependencies of `ViewerSessions`. */
 export interface ViewerSessionsDeps {
   readonly keys: SigningKeys;
-  /** How long a session may last, in milliseconds. */
+  /** Maximum lifetime of a session, in milliseconds. */
   readonly maxMs: number;
-  /** Where the service is reached, without a slash at its end; undefined: that is not known. */
+  /** Returns the public URL of the service, without a slash at its end. Undefined if it is unknown. */
   readonly publicUrl: () => string | undefined;
 }
 
-/** Makes and checks viewer sessions. What is stored of their groups is asked of the store of the call. */
+/** Creates and resolves viewer sessions. Reads their groups from the store of the call. */
 export class ViewerSessions {
   readonly #deps: ViewerSessionsDeps;
   readonly #verifier = new SessionVerifier(VERIFIED_BYTES);
@@ -58,15 +58,15 @@ export class ViewerSessions {
     this.#deps = deps;
   }
 
-  /** How long a session may last, in milliseconds. */
+  /** Maximum lifetime of a session, in milliseconds. */
   get maxMs(): number {
     return this.#deps.maxMs;
   }
 
   /**
-   * Makes a session. Its group and, where it is not known, the key are read at the same time.
+   * Creates a session. Reads its group and its key at the same time.
    *
-   * @returns the session itself and what it says of its times, in milliseconds since 1970
+   * @returns the session and its times, in milliseconds since 1970
    * @throws PublicUrlMissing, ViewerSessionTooLarge; as `ViewerSessionStore.sessionSubject`, and as the store does
    */
   async create(
@@ -76,9 +76,12 @@ export class ViewerSessions {
   ) {
     const { keys, maxMs } = this.#deps;
     const iss = this.#issuerOf(environment);
-    // From before its group is read: what ends sessions after that is noted for as long as this one may live.
+    // Take the time before reading the group. A revocation after the read is stored until this session expires.
     const iat = Math.floor(Date.now() / 1000);
-    const [subject, { kid, key }] = await bothOf(store.sessionSubject(environment, target), keys.signing(environment));
+    const [subject, { kid, key }] = await settleBoth(
+      store.sessionSubject(environment, target),
+      keys.signing(environment),
+    );
     const { viewer, generation } = subject;
     const ends = iat + Math.floor(Math.min(ttlMs, maxMs) / 1000);
     const exp = Math.min(ends, Math.floor((viewer.tokenExpireTime ?? Number.POSITIVE_INFINITY) / 1000));
@@ -97,9 +100,9 @@ export class ViewerSessions {
   }
 
   /**
-   * The group of a session, and what the session says.
+   * Returns the current group of a session, and its claims.
    *
-   * @param audience that it must have; empty: any
+   * @param audience the expected audience; empty for any
    * @throws ViewerSessionInvalid, ViewerSessionExpired; as `ViewerSessionStore.resolveSession`, and as the store does
    */
   async resolve(
@@ -115,7 +118,7 @@ export class ViewerSessions {
   }
 
   /**
-   * What is published of an environment; undefined: nothing, for no session was made in it.
+   * Returns the published documents of an environment. Undefined if it has never had a session.
    *
    * @param onWait as `SigningKeys.published`
    * @throws PublicUrlMissing; as `onWait`, and as the store does
@@ -137,7 +140,7 @@ export class ViewerSessions {
     };
     try {
       return await verify().catch((error: unknown) => {
-        // Another worker may have made its key a moment ago.
+        // Another worker may have created the key a moment ago.
         if (error instanceof SessionRefused && error.refusal === "unknown-key") return verify(error.kid);
         throw error;
       });
@@ -158,23 +161,23 @@ export class ViewerSessions {
 /** The documents of an issuer, by their names below `/.well-known/`. */
 export type WellKnown = "openid-configuration" | "jwks.json";
 
-/** Why a session is not taken, and what to do. */
+/** Why a session is rejected. */
 const FAULTS: { readonly [refusal in Exclude<SessionRefused["refusal"], "expired"> | "other-audience"]: string } = {
-  malformed: "this is not a whole viewer session of this service: it was cut or changed, or is another kind of JWT",
+  malformed: "this is not a complete viewer session of this service: it was cut or changed, or is another kind of JWT",
   "other-environment":
-    "the viewer session is of another environment than the API token, or was made while PUBLIC_URL was another",
-  "unknown-key": "the viewer session is signed by a key that the environment does not have, or has no more",
-  signature: "the signature of the viewer session is not that of the environment's key: the session was changed",
-  "too-early": "the viewer session is of the future: the clocks of machines differ by more than 5 seconds",
-  "other-audience": "the viewer session was made for another audience than the one that the request names",
+    "the viewer session belongs to another environment than the API token, or was created with another PUBLIC_URL",
+  "unknown-key": "the key of the viewer session is unknown in this environment, or was removed",
+  signature: "the signature of the viewer session is invalid: the session was changed",
+  "too-early": "the viewer session was created in the future: the clocks of two machines differ by more than 5 seconds",
+  "other-audience": "the viewer session has another audience than the request",
 };
 
 function pickedFrom(properties: JsonObject = {}, keys: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(properties).filter(([key]) => keys.includes(key)));
 }
 
-/** Waits for both, so that none fails unheard. */
-async function bothOf<A, B>(one: Promise<A>, other: Promise<B>): Promise<[A, B]> {
+/** Waits for both, so that no rejection is unhandled. */
+async function settleBoth<A, B>(one: Promise<A>, other: Promise<B>): Promise<[A, B]> {
   await Promise.allSettled([one, other]);
   return Promise.all([one, other]);
 }
