@@ -97,7 +97,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
 
     // Without a grace period the secret in use is revoked, so the console asks first.
     await enter("Grace period", "0s");
-    await enter(`To go on, type ${id}`, id);
+    await enter(`To continue, type ${id}`, id);
     await says(`Rotated the API token ${id}.`);
     await expectAccepted(rotated, false);
     await press("button", "I have stored it: forget it here");
@@ -105,9 +105,9 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("button", "Revoke the API token …");
     await look("revoke an API token");
     await page.getByRole("dialog").getByText("ugs group revoke --all").waitFor();
-    await enter(`To go on, type ${id}`, "all of them");
+    await enter(`To continue, type ${id}`, "all of them");
     await page.getByText("nothing was done").waitFor();
-    await enter(`To go on, type ${id}`, id);
+    await enter(`To continue, type ${id}`, id);
     await says("Revoked 1 API token.");
     for (const each of [token, rotated]) await expectAccepted(each, false);
     await page.getByRole("table", { name: "All API tokens" }).waitFor();
@@ -116,7 +116,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("link", `the console ${signedIn.id}`);
     await page.getByText("You are signed in with this API token").waitFor();
     await press("button", "Revoke the API token …");
-    await enter(`To go on, type ${signedIn.id}`, signedIn.id);
+    await enter(`To continue, type ${signedIn.id}`, signedIn.id);
     await page.getByText(`You were signed in with ${signedIn.id}`).waitFor();
     await leave();
   });
@@ -262,7 +262,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
       adminOf(server.url).revokeApiToken({ environment: customerOf(server), apiTokenId });
     await revoke(first);
     await press("button", "Revoke its tokens …");
-    await enter("To go on, type globex", "globex");
+    await enter("To continue, type globex", "globex");
     const ended = "The token you signed in with is no longer valid.";
     await page.getByRole("dialog").getByRole("alert").filter({ hasText: ended }).waitFor();
     await press("button", "Sign in again …");
@@ -281,7 +281,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
       isReadAnew = true;
       await route.fulfill({ response });
     });
-    await enter("To go on, type globex", "globex");
+    await enter("To continue, type globex", "globex");
     await says("Revoked the tokens of the user group globex.");
     expect(isReadAnew).toBe(true);
     await page.unroute("**/LookupUserGroup");
@@ -364,7 +364,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("button", "Revoke them …");
     await alerts("Give the id of the user group.");
     await enter("User group", "nobody's");
-    await enter("To go on, type nobody's", "nobody's");
+    await enter("To continue, type nobody's", "nobody's");
     await alerts("USER_GROUP_NOT_FOUND");
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "hidden" });
@@ -373,7 +373,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await page.getByText(`ugs viewer session revoke --viewer ann '${userGroupId}'`).waitFor();
     await page.keyboard.press("Enter");
     await look("end viewer sessions");
-    await enter("To go on, type ann", "ann");
+    await enter("To continue, type ann", "ann");
     await says(`Revoked the viewer sessions of the viewer ann of ${userGroupId}.`);
     await expectAlive(ofAnn, false);
     await expectAlive(ofBob, true);
@@ -392,7 +392,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await picture("viewer sessions");
     await press("button", "Replace all keys, and revoke every session …");
     await page.getByText(`ugs signing-key rotate --end-sessions --env ${env()}`).waitFor();
-    await enter(`To go on, type ${env()}`, env());
+    await enter(`To continue, type ${env()}`, env());
     await says(`Revoked the viewer sessions of ${env()}.`);
     await expectAlive(ofBob, false);
     await waitFor("the new keys are shown", async () => {

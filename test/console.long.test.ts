@@ -127,7 +127,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     };
     await press("button", "Delete globex/Testing …");
     await look("delete an environment");
-    await enter("To go on, type globex/Testing", "globex");
+    await enter("To continue, type globex/Testing", "globex");
     await page.getByText("This is not globex/Testing: nothing was done.").waitFor();
     // While a dialog is open, messages appear in it.
     await press("button", "Copy the command");
@@ -140,7 +140,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     const opener = page.getByRole("button", { name: "Delete globex/Testing …" });
     await expectFocus(opener, "what opened the dialog");
     await page.keyboard.press("Enter");
-    await enter("To go on, type globex/Testing", "globex/Testing");
+    await enter("To continue, type globex/Testing", "globex/Testing");
     await says("Deleted the environment globex/Testing.");
     expect(await isThere()).toBe(false);
     await opener.waitFor({ state: "detached" });
@@ -232,7 +232,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await page.getByRole("dialog").waitFor({ state: "hidden" });
     expect(await page.getByLabel("Token", { exact: true }).inputValue()).toBe(rotated);
     await press("button", "Rotate …");
-    await enter("To go on, type it's acme", "it's acme");
+    await enter("To continue, type it's acme", "it's acme");
     await says("Rotated the token of the user group it's acme.");
     expect(await page.getByLabel("Token", { exact: true }).inputValue()).not.toBe(rotated);
     await page.getByRole("term").filter({ hasText: "Old token valid until" }).waitFor({ state: "detached" });
@@ -256,10 +256,10 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await expectNowhere(page, rotated);
 
     await press("button", "Revoke its tokens …");
-    await enter("To go on, type it's acme", "it's acme");
+    await enter("To continue, type it's acme", "it's acme");
     await says("Revoked the tokens of the user group it's acme.");
     await press("button", "Delete the user group …");
-    await enter("To go on, type it's acme", "it's acme");
+    await enter("To continue, type it's acme", "it's acme");
     await says("Deleted the user group it's acme.");
     await page.getByText("There are no user groups yet.").waitFor();
     await leave();

@@ -3,15 +3,14 @@ import { Output } from "./output/output.ts";
 import { Profiles } from "./profiles.ts";
 import type { Shell } from "./shell.ts";
 
-/** A word that can stand at the cursor, and its description; empty: none. */
+/** A completion and its description, which may be empty. */
 type Candidate = readonly [word: string, description: string];
 
 /**
- * Answers the script of `ugs completion`: writes the words that can stand at the cursor to standard output. A word and
- * its description are one line, with a tab between them.
+ * Writes the completions of the last word to standard output: one per line, a tab between word and description.
  *
- * @param program with all of its commands loaded
- * @param words of the command line behind `ugs`, not expanded; the last one is completed, and may be empty
+ * @param program with all commands loaded
+ * @param words the unexpanded words after `ugs`; the last one may be empty
  */
 export async function complete(program: Command, words: readonly string[], shell: Shell): Promise<void> {
   const profiles = await new Profiles(shell.env).names();
@@ -39,13 +38,13 @@ function candidatesFor(program: Command, words: readonly string[], profiles: rea
   return [...command.commands.map((child): Candidate => [child.name(), child.description()]), ...choices(argument)];
 }
 
-/** Whether the value of an option or argument is the name of a profile. */
+/** Whether an option or argument takes the name of a profile. */
 function isProfile(of: Option | Argument | undefined, command: Command): boolean {
   if (!of) return false;
   return of.name() === "profile" || (command.name() === "use" && command.registeredArguments.includes(of as Argument));
 }
 
-/** The place behind some words: the command, the number of its arguments so far, and the option that lacks its value. */
+/** The context after some words: the command, the number of its arguments so far, and an option without its value. */
 function placeOf(program: Command, words: readonly string[]) {
   let command = program;
   let position = 0;
@@ -69,7 +68,7 @@ function optionOf(program: Command, command: Command, flag: string): Option | un
   return optionsOf(program, command).find(({ long, short }) => flag === long || flag === short);
 }
 
-/** The options that are accepted behind a command: its own, and those of all commands. */
+/** The options of a command, and the global options. */
 function optionsOf(program: Command, command: Command): readonly Option[] {
   const help = command.createHelp();
   const own = help.visibleOptions(command);

@@ -1,13 +1,12 @@
 /**
- * The scripts of `ugs completion`, by shell. Each passes the words of the command line to `ugs complete` as arguments,
- * exactly as the user typed them. No script may pass a word to `eval`, to `compgen -W` or to anything else that expands
- * it, because that would run commands such as `$(…)` at the press of Tab.
+ * The scripts of `ugs completion`, by shell. Each passes the typed words unexpanded to `ugs complete`. A script must not pass
+ * a word to `eval` or `compgen -W`: they expand it, so pressing Tab would run commands such as `$(…)`.
  */
 export const COMPLETION_SCRIPTS = {
   bash: `# bash completion for ugs
 
 _ugs() {
-  # Bash splits words at "=" and ":" as well. The text between two words tells whether they are one.
+  # Bash also splits words at "=" and ":". Two words without a space between them are one word.
   local line=\${COMP_LINE:0:COMP_POINT} space word i
   local -a words=()
   for ((i = 0; i < COMP_CWORD; i++)); do
@@ -21,7 +20,7 @@ _ugs() {
     fi
   done
   word+=$line
-  # Readline replaces the text behind the last character of COMP_WORDBREAKS, not the whole word.
+  # Readline replaces only the text after the last character of COMP_WORDBREAKS.
   local kept=
   if [[ $COMP_WORDBREAKS == *=* ]]; then kept=\${word%"\${word##*=}"}; fi
   local found
@@ -32,7 +31,7 @@ _ugs() {
   done < <(ugs complete -- "\${words[@]:1}" "$word" 2>/dev/null)
 }
 
-# File names are completed where ugs has no candidate.
+# Without a completion from ugs, bash completes file names.
 complete -o default -F _ugs ugs
 `,
   zsh: `#compdef ugs
@@ -41,7 +40,7 @@ complete -o default -F _ugs ugs
 _ugs() {
   local line
   local -a lines found
-  # The flag Q removes quotes, and expands nothing.
+  # The flag Q removes quotes without expanding the word.
   lines=("\${(@f)$(ugs complete -- "\${(@Q)words[2,CURRENT-1]}" "\${(Q)PREFIX}" 2>/dev/null)}")
   for line in $lines; do
     found+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")

@@ -5,37 +5,35 @@ export const EXIT = {
   ok: 0,
   /** An unexpected error, here or in the service. */
   failed: 1,
-  /** The command line, a setting, a file or an answer to a question is not right. */
+  /** The command line, a setting, a file or an answer is not valid. */
   usage: 2,
   notFound: 3,
-  /** The service does not know the token, or its role is too low. */
+  /** The token is unknown, or its role is too low. */
   denied: 4,
-  /** The present state forbids it: something exists already, has changed meanwhile, or is not empty. */
+  /** The current state does not allow it: something already exists, was changed, or is not empty. */
   conflict: 5,
-  /** The service cannot be reached, is overloaded, or did not answer in time. */
+  /** The service cannot be reached, is overloaded, or did not respond in time. */
   unavailable: 6,
-  /** The transfer has ended, but groups were rejected, or the two sides differ. */
+  /** The transfer finished, but groups were rejected, or the two sides differ. */
   incomplete: 7,
 } as const;
 
-/** What is known of a failure beside its message. */
 interface FailureDetail {
   readonly exitCode: number;
-  /** What to do, in a sentence or two without a full stop. */
+  /** What to do, without a full stop. */
   readonly hint?: string | undefined;
-  /** The code that the service answered with, as Connect names it, such as `not_found`. */
+  /** The Connect code of the error, such as `not_found`. */
   readonly code?: string | undefined;
-  /** The `google.rpc.ErrorInfo.reason` that the service answered with. */
+  /** The `google.rpc.ErrorInfo.reason` of the error. */
   readonly reason?: string | undefined;
-  /** The id of the call in the log of the service. */
   readonly requestId?: string | undefined;
-  /** What became of a change that failed. */
+  /** Whether a failed change may have been made. */
   readonly outcome?: "not_made" | "unknown" | undefined;
   readonly violations?: readonly { readonly field: string; readonly description: string }[];
   readonly cause?: unknown;
 }
 
-/** A failure that the user can understand, and its exit code. */
+/** A failure with a message for the user, and its exit code. */
 export class Failure extends Error {
   readonly detail: FailureDetail;
 
@@ -45,7 +43,7 @@ export class Failure extends Error {
   }
 }
 
-/** A failure for which the command line, a setting or a file has to be mended. Nothing was done. */
+/** A failure that the user fixes in the command line, a setting or a file. Nothing was done. */
 export function usageFailure(message: string, hint?: string): Failure {
   return new Failure(message, { exitCode: EXIT.usage, hint });
 }
@@ -59,5 +57,5 @@ export function inputFailure<T>(parse: () => T): T {
   }
 }
 
-/** The reader of standard output has gone, as `head` does once it has enough. */
+/** The reader of standard output closed it, as `head` does. */
 export class OutputClosed extends Error {}

@@ -4,18 +4,17 @@ import { Interrupted } from "./shell.ts";
 const controller = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.on(signal, () => {
-    // A second signal ends the process at once.
+    // A second signal exits at once.
     if (controller.signal.aborted) process.exit(new Interrupted(signal).exitCode);
     controller.abort(new Interrupted(signal));
   });
 }
-// Whoever writes to a stream gets its errors, such as that nobody reads the pipe. Without a listener they would end the
-// process.
+// The writers handle errors of the streams, such as a closed pipe. Without a listener an error would crash the process.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 const { env, stdin, stdout, stderr } = process;
 process.exitCode = await runUgs(process.argv.slice(2), { env, stdin, stdout, stderr, signal: controller.signal });
 
-// What may still be open, such as a pipe that nobody writes to, must not keep the process alive.
+// An open pipe must not keep the process alive.
 process.stdin.destroy();
 setTimeout(() => process.exit(), 1000).unref();

@@ -5,10 +5,10 @@ interface Page<T> {
   readonly nextPageToken: string;
 }
 
-/** The largest page that the service gives. */
+/** The largest page of the service. */
 const MAX_PAGE_SIZE = 1000;
 
-/** Reads a list page by page, each when the loop asks for it. @param limit the most items; undefined: all */
+/** Reads the pages of a list on demand. @param limit the most items. Undefined: all */
 export async function* pagesOf<T>(
   limit: number | undefined,
   read: (page: { readonly pageSize: number; readonly pageToken: string }) => Promise<Page<T>>,

@@ -7,7 +7,7 @@ import { usageFailure } from "./failures.ts";
 import { readSecretFile, writeSecretFile } from "./files.ts";
 import type { Shell } from "./shell.ts";
 
-/** What `ugs login` keeps: where a service is, and the token for it. */
+/** A stored URL of a service, and the token for it. */
 export interface Profile {
   readonly url: string;
   readonly token: string;
@@ -17,72 +17,69 @@ export interface Profile {
   readonly serverName?: string | undefined;
 }
 
-/** The name of the profile that is used when none is named and none was chosen. */
 const DEFAULT_PROFILE = "default";
 
-/** The fields of a profile; the required ones come first. */
+/** The fields of a profile, the required ones first. */
 const FIELDS = ["url", "token", "caFile", "certFile", "keyFile", "serverName"] as const;
 const REQUIRED = 2;
 
-/** The profiles of a user: a file each, and a file with the name of the one that was chosen last. */
+/** The profiles of a user: one file for each, and a file with the name of the current one. */
 export class Profiles {
   readonly #folder: string;
 
-  /** @param env `XDG_CONFIG_HOME` and `HOME` say where they are: https://specifications.freedesktop.org/basedir-spec/ */
+  /** Uses `XDG_CONFIG_HOME` and `HOME`: https://specifications.freedesktop.org/basedir-spec/ */
   constructor(env: Shell["env"]) {
     const config = env["XDG_CONFIG_HOME"] || join(env["HOME"] || homedir(), ".config");
     this.#folder = join(config, "ugs");
   }
 
-  /** The file of a profile. @throws Failure for an invalid name */
+  /** The file of a profile. @throws Failure if the name is not valid */
   pathOf(name: string): string {
     if (!NAME.test(name))
-      throw usageFailure("a profile's name has 1 to 64 letters, digits, '.', '_' or '-', and no dot in front");
+      throw usageFailure(
+        "the name of a profile has 1 to 64 letters, digits, '.', '_' or '-', and does not start with a dot",
+      );
     return join(this.#folder, "profiles", `${name}.json`);
   }
 
-  /**
-   * Reads a profile; undefined when there is none.
-   *
-   * @throws Failure when its file is broken, or others can read it
-   */
+  /** Reads a profile. @returns undefined if it does not exist @throws Failure if its file is broken, or others can read it */
   async read(name: string): Promise<Profile | undefined> {
     const path = this.pathOf(name);
     if (!(await this.names()).includes(name)) return undefined;
     const profile = parseProfile(await readSecretFile(path));
     if (profile) return profile;
-    throw usageFailure(`${path} is not a profile of ugs`, `run: ugs login --profile ${name}, or remove the file`);
+    throw usageFailure(`${path} is not a profile of ugs`, `run: ugs login --profile ${name}, or delete the file`);
   }
 
-  /** Keeps a profile, in place of one of the same name. @throws Failure when it cannot be written */
+  /** Stores a profile, and replaces one of the same name. @throws Failure if it cannot be written */
   async write(name: string, profile: Profile): Promise<void> {
     await writeSecretFile(this.pathOf(name), `${JSON.stringify(profile, undefined, 2)}\n`);
   }
 
-  /** Removes a profile. @returns whether there was one */
+  /** Deletes a profile. @returns whether it existed */
   async remove(name: string): Promise<boolean> {
     const path = this.pathOf(name);
     const present = (await this.names()).includes(name);
     await rm(path, { force: true }).catch((error: unknown) => {
-      throw usageFailure(`cannot remove ${path}: ${(error as { code?: unknown }).code}`, `run: rm ${quoted(path)}`);
+      throw usageFailure(`cannot delete ${path}: ${(error as { code?: unknown }).code}`, `run: rm ${quoted(path)}`);
     });
     return present;
   }
 
-  /** The names of all profiles, in order. */
+  /** The sorted names of all profiles. */
   async names(): Promise<string[]> {
     const files = await readdir(join(this.#folder, "profiles")).catch(() => []);
     const found = files.filter((file) => file.endsWith(".json")).map((file) => file.slice(0, -".json".length));
     return found.filter((name) => NAME.test(name)).sort();
   }
 
-  /** The profile that was chosen last. */
+  /** The name of the current profile. */
   async current(): Promise<string> {
     const text = await readFile(join(this.#folder, "profile"), "utf8").catch(() => "");
     return text.trim() || DEFAULT_PROFILE;
   }
 
-  /** Chooses a profile. @throws Failure when that cannot be written */
+  /** Makes a profile the current one. @throws Failure if that cannot be written */
   async choose(name: string): Promise<void> {
     await writeSecretFile(join(this.#folder, "profile"), `${name}\n`);
   }

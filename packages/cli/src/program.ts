@@ -4,41 +4,41 @@ import { COMMANDS } from "./commands/all.ts";
 import type { Shell } from "./shell.ts";
 
 /**
- * The tree of commands. A command gets its arguments, options and further commands when it is run, or by
- * `loadCommands`. Of itself the program writes only help. It never ends the process: it throws CommanderErrors.
+ * The tree of commands. A command gets its arguments, options and subcommands when it runs, or by `loadCommands`. The program
+ * writes only help. It throws a CommanderError instead of exiting.
  */
 export function createProgram(shell: Shell): Command {
   const program = new Command("ugs");
   program
     .description("The command line of the User Group Service.")
-    .version(packageJson.version, "-V, --version", "the version of ugs")
-    .helpOption("-h, --help", "help on a command")
-    .helpCommand("help [command]", "help on a command")
+    .version(packageJson.version, "-V, --version", "show the version of ugs")
+    .helpOption("-h, --help", "show help")
+    .helpCommand("help [command]", "show help")
     .exitOverride()
     .configureOutput({
       writeOut: (text) => void shell.stdout.write(text),
       writeErr: (text) => void shell.stderr.write(text),
-      // The caller reports the error like every other failure.
+      // The caller reports errors.
       outputError: () => {},
       getOutHelpWidth: () => shell.stdout.columns || 80,
       getErrHelpWidth: () => shell.stderr.columns || 80,
     })
     .configureHelp({ showGlobalOptions: true })
-    .option("--url <url>", "where the service is (UGS_URL)")
-    .option("--profile <name>", "what `ugs login` kept under this name (UGS_PROFILE)")
+    .option("--url <url>", "URL of the service (UGS_URL)")
+    .option("--profile <name>", "profile that `ugs login` stored (UGS_PROFILE)")
     .option(
       "--token-file <file>",
-      "a file with the token, for its owner alone (UGS_TOKEN_FILE; UGS_TOKEN is the token)",
+      "file with the API token, readable only by its owner (UGS_TOKEN_FILE; or the token itself: UGS_TOKEN)",
     )
-    .option("--ca-file <file>", "authorities to trust over TLS, in PEM (UGS_CA_FILE)")
-    .option("--cert-file <file>", "certificate to show over TLS, in PEM (UGS_CERT_FILE)")
-    .option("--key-file <file>", "its private key, in PEM (UGS_KEY_FILE)")
+    .option("--ca-file <file>", "CA certificates for TLS, in PEM (UGS_CA_FILE)")
+    .option("--cert-file <file>", "client certificate for TLS, in PEM (UGS_CERT_FILE)")
+    .option("--key-file <file>", "private key of the client certificate, in PEM (UGS_KEY_FILE)")
     .option(
       "--server-name <name>",
-      "name that the service's certificate is for, if not that of the URL (UGS_SERVER_NAME)",
+      "name in the certificate of the service, if it is not the host of the URL (UGS_SERVER_NAME)",
     )
-    .option("--timeout <duration>", "of each call; default: 10s (UGS_TIMEOUT)")
-    .option("--json", "JSON, one object a line; failures as well");
+    .option("--timeout <duration>", "timeout of each call, including retries; default: 10s (UGS_TIMEOUT)")
+    .option("--json", "write results and failures as JSON, one object per line");
   for (const [name, description] of COMMANDS) program.command(name).description(description);
   program.hook("preSubcommand", async (_, command) => {
     await load(command, shell);
@@ -46,7 +46,7 @@ export function createProgram(shell: Shell): Command {
   return program;
 }
 
-/** Loads all commands, for help and completion. */
+/** Loads all commands. */
 export async function loadCommands(program: Command, shell: Shell): Promise<void> {
   for (const command of program.commands) await load(command, shell);
 }

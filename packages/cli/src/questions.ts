@@ -4,15 +4,17 @@ import { usageFailure } from "./failures.ts";
 import { printable } from "./output/printable.ts";
 import { Interrupted, interruption, type Shell } from "./shell.ts";
 
-/** Whether a terminal is there to ask on. */
+/** Whether `ugs` can ask the user on a terminal. */
 export function canAsk({ stdin, stderr }: Pick<Shell, "stdin" | "stderr">): boolean {
   return stdin.isTTY === true && stderr.isTTY === true;
 }
 
 /**
- * Asks a question on the terminal. @param question without a colon @param options `isSecret`: what is typed is not shown
+ * Asks a question on the terminal.
  *
- * @throws Interrupted at Ctrl-C; Failure when the terminal is closed in place of an answer
+ * @param question without a colon
+ * @param options `isSecret`: the terminal does not show the answer
+ * @throws Interrupted at Ctrl-C; Failure if the terminal is closed
  */
 export async function ask(
   shell: Pick<Shell, "stdin" | "stderr" | "signal">,
@@ -27,7 +29,7 @@ export async function ask(
   try {
     const answered = new Promise<string>((resolve, reject) => {
       lines.once("SIGINT", () => reject(new Interrupted()));
-      lines.once("close", () => reject(usageFailure("there was no answer; nothing was done")));
+      lines.once("close", () => reject(usageFailure("no answer; nothing was done")));
       lines.question(isSecret ? "" : prompt, (answer) => resolve(answer.trim()));
     });
     return await Promise.race([answered, interruption(shell)]);
@@ -42,25 +44,25 @@ export async function ask(
 
 /** Something that is deleted, revoked or replaced for good. */
 export interface Ending {
-  /** The thing that ends, such as `the user group acme`. */
+  /** The thing, such as `the user group acme`. */
   readonly what: string;
-  /** What has to be typed. */
+  /** The text that the user has to type. */
   readonly id: string;
   /** The consequence, as a sentence without a full stop. */
   readonly consequence: string;
 }
 
 /**
- * Asks to confirm that something is to end, by typing its id.
+ * Asks the user to confirm by typing an id.
  *
  * @param isSure whether `--yes` was given
- * @throws Failure when it is not confirmed, or nobody can be asked
+ * @throws Failure if the user does not confirm, or no terminal is available
  */
 export async function confirm(shell: Shell, { what, id, consequence }: Ending, isSure = false): Promise<void> {
   if (isSure) return;
   if (!canAsk(shell))
-    throw usageFailure(`nothing was done: this is about ${what}, and nobody is there to confirm it`, "give --yes");
+    throw usageFailure(`nothing was done: ${what} needs a confirmation, and this is no terminal`, "give --yes");
   shell.stderr.write(`${printable(consequence)}.\n`);
-  const answer = await ask(shell, `To go on, type ${id}`);
+  const answer = await ask(shell, `To continue, type ${id}`);
   if (answer !== id) throw usageFailure(`that is not ${id}: nothing was done`);
 }

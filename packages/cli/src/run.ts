@@ -1,24 +1,23 @@
 import { CommanderError } from "commander";
 import { EXIT, Failure, OutputClosed, usageFailure } from "./failures.ts";
 import { unwritable } from "./files.ts";
-import { reportOf, unforeseen } from "./output/report.ts";
+import { reportOf, unexpected } from "./output/report.ts";
 import { createProgram, loadCommands } from "./program.ts";
 import { Interrupted, type Shell } from "./shell.ts";
 
-/** Runs a command line. @param args what follows the name of the program @returns the exit code */
+/** Runs a command line. @param args the arguments after the program name @returns the exit code */
 export async function runUgs(args: readonly string[], shell: Shell): Promise<number> {
   try {
     if (args.length === 0) await (await import("./welcome.ts")).welcome(shell);
     else if (args[0] === "complete") await answerCompletion(args, shell);
     else {
       const program = createProgram(shell);
-      // Commander shows this help without running the command.
+      // Commander shows this help without loading the command.
       if (args[0] === "help") await loadCommands(program, shell);
       await program.parseAsync(args, { from: "user" });
     }
     return EXIT.ok;
   } catch (error) {
-    // The reader of the output has enough.
     if (error instanceof OutputClosed) return EXIT.ok;
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
     if (error instanceof CommanderError && error.code === "commander.help") return EXIT.usage;
@@ -28,7 +27,7 @@ export async function runUgs(args: readonly string[], shell: Shell): Promise<num
   }
 }
 
-/** Answers what the script of `ugs completion` asks by `ugs complete -- WORDS`. */
+/** Runs `ugs complete -- WORDS`, which the completion scripts call. */
 async function answerCompletion(args: readonly string[], shell: Shell): Promise<void> {
   const { complete } = await import("./complete.ts");
   const program = createProgram(shell);
@@ -36,29 +35,29 @@ async function answerCompletion(args: readonly string[], shell: Shell): Promise<
   await complete(program, args.slice(args[1] === "--" ? 2 : 1), shell);
 }
 
-/** The failure that is shown for an error. @param reason of the signal, when it has aborted */
+/** The failure to report for an error. @param reason the reason of the signal, if it aborted */
 function failureOf(error: unknown, reason: unknown): Failure {
   const interrupted = error instanceof Interrupted ? error : reason instanceof Interrupted ? reason : undefined;
   if (interrupted) {
-    // A call that was under way may have had its effect.
+    // The service may have carried out a call in flight.
     const outcome = error instanceof Failure ? error.detail.outcome : undefined;
     return new Failure("interrupted", { exitCode: interrupted.exitCode, outcome });
   }
   if (error instanceof Failure) return error;
-  // Errors of files are explained where files are written, so this one is of standard output.
+  // Writers of files explain their errors, so this is an error of standard output.
   if ((error as { syscall?: unknown }).syscall === "write")
     return unwritable("standard output", error, "run the same command again") as Failure;
-  return error instanceof CommanderError ? commandLineFailure(error) : unforeseen(error);
+  return error instanceof CommanderError ? commandLineFailure(error) : unexpected(error);
 }
 
-/** The failure for commander's error, without words of the command line that may be secret. */
+/** Converts an error of commander. It removes values from the message, because they may be secret. */
 function commandLineFailure({ message }: CommanderError): Failure {
   const text = message
     .replace(/^error: /, "")
     .replace(/(--?[\w-]+)=[^']*/g, "$1")
     .replaceAll("\n", " ");
   const hint = /'--token'/.test(text)
-    ? "a token is never an argument, where others could see it: give --token-file FILE or UGS_TOKEN, or run: ugs login"
-    : "run it with --help to see what there is";
+    ? "other users can see arguments: give --token-file FILE or UGS_TOKEN, or run: ugs login"
+    : "--help shows the arguments and options";
   return usageFailure(text, hint);
 }

@@ -6,16 +6,16 @@ import { parseToken } from "./settings.ts";
 import { interruption, type Shell } from "./shell.ts";
 
 /**
- * Reads a token that a command is about: from a file, from a terminal without showing it, or from standard input.
+ * Reads a token from a file, from the terminal without showing it, or from standard input.
  *
- * @param what it is called in the question @param file `-` or undefined: from the terminal or standard input
- * @throws Failure when there is none; Interrupted
+ * @param what the name of the token in the question
+ * @param file `-` or undefined: the terminal or standard input
+ * @throws Failure if it is missing; Interrupted
  */
 export async function readToken(shell: Shell, what: string, file?: string): Promise<string> {
   if (file !== undefined && file !== "-") return parseToken(file, await readSecretFile(file));
   if (shell.stdin.isTTY) {
-    if (!canAsk(shell))
-      throw usageFailure(`${what} cannot be asked for here`, "give it in a file or on standard input");
+    if (!canAsk(shell)) throw usageFailure(`${what} is missing`, "give it in a file or on standard input");
     return parseToken("the answer", await ask(shell, `${what} (not shown)`, { isSecret: true }));
   }
   return parseToken("standard input", await Promise.race([text(shell.stdin), interruption(shell)]));

@@ -10,7 +10,7 @@ import { Output } from "./output/output.ts";
 import { type Connection, type GlobalOptions, Settings, urlText } from "./settings.ts";
 import type { Shell } from "./shell.ts";
 
-/** Clients of the service; every call fails with a `Failure` that the user can understand. */
+/** Clients of the service. Every call fails with a `Failure`. */
 export interface Clients {
   readonly admin: Client<typeof AdminService>;
   readonly userGroups: Client<typeof UserGroupService>;
@@ -24,25 +24,22 @@ export interface Clients {
   readonly url: string;
 }
 
-/** One run of a command: its shell, settings and output. */
 export interface Session {
   readonly shell: Shell;
   readonly settings: Settings;
   readonly out: Output;
 }
 
-/** Begins the run of a command. */
 export function openSession(shell: Shell, options: GlobalOptions): Session {
   return { shell, settings: new Settings(options, shell.env), out: new Output(shell, options.json === true) };
 }
 
-/** Finds how the service is reached and the token, and makes clients. @throws Failure when a setting is not right */
+/** Creates clients from the settings. @throws Failure if a setting is not valid */
 export async function connect(session: Session): Promise<Clients> {
   const connection = await session.settings.connection();
   return clientsOf(connection, await session.settings.token(), session.shell);
 }
 
-/** Makes clients. */
 export function clientsOf(connection: Connection, token: string, { signal }: Pick<Shell, "signal">): Clients {
   const transport = openTransport(connection, { token, signal });
   const client = <S extends DescService>(service: S) => explained(service, { transport, connection });
@@ -60,7 +57,7 @@ export function clientsOf(connection: Connection, token: string, { signal }: Pic
   };
 }
 
-/** A client whose unary calls fail with a `Failure`. */
+/** Creates a client whose calls fail with a `Failure`. */
 export function explained<S extends DescService>(
   service: S,
   { transport, connection }: { readonly transport: Transport; readonly connection: Connection },

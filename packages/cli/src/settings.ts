@@ -4,7 +4,7 @@ import { readPlainFile, readSecretFile } from "./files.ts";
 import { type Profile, Profiles } from "./profiles.ts";
 import type { Shell } from "./shell.ts";
 
-/** The options that every command takes. */
+/** The options of every command. */
 export interface GlobalOptions {
   readonly url?: string;
   readonly profile?: string;
@@ -17,30 +17,29 @@ export interface GlobalOptions {
   readonly json?: boolean;
 }
 
-/** How a service is reached. */
+/** How to connect to a service. */
 export interface Connection {
   readonly url: URL;
-  /** In PEM: the authorities that are trusted in place of those that Node has. */
+  /** CA certificates in PEM. Undefined: those of Node. */
   readonly ca: string | undefined;
-  /** In PEM: the certificate that is shown to the service, and its key. */
+  /** The client certificate and its private key, in PEM. */
   readonly cert: string | undefined;
   readonly key: string | undefined;
-  /** The name that the certificate of the service must be for; undefined: that of the URL. */
+  /** The name that the certificate of the service must have. Undefined: the host of the URL. */
   readonly serverName: string | undefined;
-  /** How long a call may take, its retries included, in milliseconds. */
+  /** The timeout of a call, including retries, in milliseconds. */
   readonly timeoutMs: number;
-  /** The variable with a proxy that Node does not use; undefined: there is none. */
+  /** The variable that names a proxy which Node does not use. */
   readonly unusedProxy: string | undefined;
 }
 
-/** The variable with a proxy that is set, and that Node does not use unless it is told to; undefined: there is none. */
+/** The variable that names a proxy, if Node does not use proxies of the environment. */
 export function unusedProxyOf(env: Shell["env"]): string | undefined {
   const isUsed = env["NODE_USE_ENV_PROXY"] === "1" && process.allowedNodeEnvironmentFlags.has("--use-env-proxy");
   if (isUsed) return undefined;
   return ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].find((name) => env[name]);
 }
 
-/** The URL of a service, for messages. */
 export function urlText({ url }: Pick<Connection, "url">): string {
   return url.href.replace(/\/$/, "");
 }
@@ -48,7 +47,7 @@ export function urlText({ url }: Pick<Connection, "url">): string {
 const DEFAULT_TIMEOUT_MS = 10_000;
 const MAX_TIMEOUT_MS = 3_600_000;
 
-/** The settings of a run. An option overrides the environment, and the environment overrides the profile. */
+/** The settings of a command. An option overrides the environment, and the environment overrides the profile. */
 export class Settings {
   readonly profiles: Profiles;
   readonly #options: GlobalOptions;
@@ -60,7 +59,7 @@ export class Settings {
     this.profiles = new Profiles(env);
   }
 
-  /** The name of the profile that is asked for, or was chosen last. */
+  /** The name of the requested profile, or of the current one. */
   async profileName(): Promise<string> {
     return this.#named() ?? (await this.profiles.current());
   }
@@ -69,7 +68,7 @@ export class Settings {
     return this.#options.profile ?? this.#variable("UGS_PROFILE");
   }
 
-  /** The URL that was given without a profile. @throws Failure when it is none */
+  /** The URL of the option or the environment. @throws Failure if it is not valid */
   givenUrl(): URL | undefined {
     const option = this.#options.url;
     if (option !== undefined) return parseUrl("--url", option);
@@ -77,28 +76,24 @@ export class Settings {
     return variable === undefined ? undefined : parseUrl("UGS_URL", variable);
   }
 
-  /**
-   * How the service is reached.
-   *
-   * @throws Failure when no URL is known, or a setting is not right
-   */
+  /** How to connect to the service. @throws Failure if the URL is missing, or a setting is not valid */
   async connection(): Promise<Connection> {
     const given = this.givenUrl();
     const profile = await this.#profileFor(given);
     const url = given ?? (profile && parseUrl("the profile's url", profile.url));
     if (!url)
       throw usageFailure(
-        "no service is known",
+        "no URL is set",
         "run: ugs login --url URL, or give --url URL or UGS_URL, such as http://127.0.0.1:8080",
       );
     return this.connectionTo(url, profile);
   }
 
-  /** How a service at a URL is reached. @throws Failure when a setting is not right */
+  /** How to connect to a URL. @throws Failure if a setting is not valid */
   async connectionTo(url: URL, profile?: Profile): Promise<Connection> {
     const { caFile, certFile, keyFile, serverName } = this.tlsFiles(profile);
     if ((certFile === undefined) !== (keyFile === undefined))
-      throw usageFailure("--cert-file and --key-file go together: give both, or neither");
+      throw usageFailure("give both --cert-file and --key-file, or neither");
     return {
       url,
       ca: caFile && (await readCertificates(caFile)),
@@ -110,7 +105,7 @@ export class Settings {
     };
   }
 
-  /** The files and the server name for TLS: as given, else those of the profile. */
+  /** The TLS settings: of the options and the environment, or else of the profile. */
   tlsFiles(profile?: Profile) {
     return {
       caFile: this.#options.caFile ?? this.#variable("UGS_CA_FILE") ?? profile?.caFile,
@@ -120,11 +115,7 @@ export class Settings {
     };
   }
 
-  /**
-   * The API token.
-   *
-   * @throws Failure when none is known, or its file is not right
-   */
+  /** The API token. @throws Failure if it is missing, or its file is not valid */
   async token(): Promise<string> {
     const token = await this.givenToken();
     if (token !== undefined) return token;
@@ -134,13 +125,13 @@ export class Settings {
     const name = await this.profileName();
     if (url && (await this.profiles.read(name)))
       throw usageFailure(
-        `the token of the profile ${name} is for another service than ${urlText({ url })}, and is not sent there`,
+        `the token of the profile ${name} belongs to another service than ${urlText({ url })}, and is not sent there`,
         `give --token-file FILE or UGS_TOKEN, or run: ugs login --profile NAME --url ${urlText({ url })}`,
       );
-    throw usageFailure("no token is known", "run: ugs login, or give --token-file FILE or UGS_TOKEN");
+    throw usageFailure("no token is set", "run: ugs login, or give --token-file FILE or UGS_TOKEN");
   }
 
-  /** The API token that was given without a profile. @throws Failure when its file is not right */
+  /** The API token of the options or the environment. @throws Failure if its file is not valid */
   async givenToken(): Promise<string | undefined> {
     const option = this.#options.tokenFile;
     if (option !== undefined) return parseToken(option, await readSecretFile(option));
@@ -151,15 +142,15 @@ export class Settings {
   }
 
   /**
-   * The profile. Undefined when another URL was given: a token is sent only to the service that it was checked with.
+   * The profile, if its URL is the one in use: a token is sent only to the service that accepted it at login.
    *
-   * @throws Failure when a profile was named that does not exist
+   * @throws Failure if the requested profile does not exist
    */
   async #profileFor(url: URL | undefined): Promise<Profile | undefined> {
     const name = await this.profileName();
     const profile = await this.profiles.read(name);
     if (!profile && this.#named() !== undefined)
-      throw usageFailure(`there is no profile ${name}`, `run: ugs login --profile ${name}, or ugs profile list`);
+      throw usageFailure(`the profile ${name} does not exist`, `run: ugs login --profile ${name}, or ugs profile list`);
     if (!profile || !url) return profile;
     return URL.canParse(profile.url) && new URL(profile.url).href === url.href ? profile : undefined;
   }
@@ -176,37 +167,37 @@ export class Settings {
     return ms;
   }
 
-  /** A variable of the environment; an empty one counts as unset. */
+  /** A variable of the environment. An empty one counts as unset. */
   #variable(name: string): string | undefined {
     return this.#env[name] || undefined;
   }
 }
 
-/** Parses the URL of a service. @throws Failure that names where it comes from */
+/** Parses the URL of a service. @throws Failure that names the source */
 export function parseUrl(source: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const example = "such as http://127.0.0.1:8080 or https://groups.example.com";
   if (!url || !/^https?:$/.test(url.protocol))
-    throw usageFailure(`${source} must be a URL of http or https`, `write it with its scheme, ${example}`);
+    throw usageFailure(`${source} must be an http or https URL`, `write it with its scheme, ${example}`);
   if (url.username !== "" || url.password !== "")
-    throw usageFailure(`${source} must not hold a user or a password`, "the token alone says who calls: ugs login");
+    throw usageFailure(`${source} must not contain a user or a password`, "the token authenticates: ugs login");
   if (url.search !== "" || url.hash !== "")
-    throw usageFailure(`${source} must end before its query`, `write it ${example}`);
+    throw usageFailure(`${source} must not have a query or fragment`, `write it ${example}`);
   return url;
 }
 
-/** Finds the token in what a file or variable has. @throws Failure when there is none, or more than one line */
+/** Parses the content of a file or variable with a token. @throws Failure if it is empty, or more than one token */
 export function parseToken(source: string, text: string): string {
   const token = text.trim();
-  if (token === "") throw usageFailure(`${source} has no token`, "put the token there, alone on a line");
+  if (token === "") throw usageFailure(`${source} is empty`, "it must contain the token");
   if (!/^[\x21-\x7e]+$/.test(token))
-    throw usageFailure(`${source} has more than a token`, "put the token there, alone on a line");
+    throw usageFailure(`${source} contains more than a token`, "it must contain only the token");
   return token;
 }
 
 async function readCertificates(path: string): Promise<string> {
   const text = await readPlainFile(path);
   if (!text.includes("-----BEGIN CERTIFICATE-----"))
-    throw usageFailure(`${path} has no certificate in PEM`, "it must have a line -----BEGIN CERTIFICATE-----");
+    throw usageFailure(`${path} contains no certificate in PEM`, "it must have a line -----BEGIN CERTIFICATE-----");
   return text;
 }

@@ -1,23 +1,22 @@
 import type { Readable, Writable } from "node:stream";
 
-/** What a run of `ugs` reads and writes. The process has one; tests give others. */
+/** The environment and the streams of a command. Tests pass their own. */
 export interface Shell {
   readonly env: { readonly [name: string]: string | undefined };
   readonly stdin: Readable & { readonly isTTY?: boolean };
   readonly stdout: Writable & TerminalSize;
   readonly stderr: Writable & TerminalSize;
-  /** Aborts when a signal ends the run; its reason is an `Interrupted`. */
+  /** Aborts at SIGINT or SIGTERM. Its reason is an `Interrupted`. */
   readonly signal: AbortSignal;
 }
 
-/** The size of a stream that is a terminal. */
 interface TerminalSize {
   readonly isTTY?: boolean;
-  /** Its width in characters. */
+  /** The width in characters. */
   readonly columns?: number;
 }
 
-/** Why a run ends early: somebody pressed Ctrl-C, or the system ends the process. */
+/** The user pressed Ctrl-C, or the system terminates the process. */
 export class Interrupted extends Error {
   /** By convention 128 plus the number of the signal. */
   readonly exitCode: number;
@@ -28,7 +27,7 @@ export class Interrupted extends Error {
   }
 }
 
-/** Rejects when the run is interrupted. @throws the reason of the signal */
+/** Rejects when the signal aborts. @throws its reason */
 export function interruption({ signal }: Pick<Shell, "signal">): Promise<never> {
   return new Promise((_, reject) => {
     const end = () => reject(signal.reason);

@@ -2,7 +2,7 @@ import { Output } from "./output/output.ts";
 import { Settings } from "./settings.ts";
 import type { Shell } from "./shell.ts";
 
-/** What `ugs` without a command shows: the profile in use, and what to do next. It calls no service. */
+/** The output of `ugs` without a command: the current profile, and the next steps. It makes no call. */
 export async function welcome(shell: Shell): Promise<void> {
   const out = new Output(shell, false);
   const settings = new Settings({}, shell.env);
@@ -15,19 +15,19 @@ export async function welcome(shell: Shell): Promise<void> {
     "",
     ...(where === undefined
       ? [
-          "No service is known yet. To begin:",
-          "  ugs login --url http://127.0.0.1:8080   asks for a token and keeps it",
-          "  npm start                               starts a service to try, and prints tokens for it",
+          "No service is set up yet. To begin:",
+          "  ugs login --url http://127.0.0.1:8080   ask for a token and store it",
+          "  npm start                               start a service to try, and print tokens for it",
         ]
       : [
-          `The service is ${where}. To go on:`,
-          "  ugs whoami             whose the token is, and what it may do",
+          `The service is ${where}. Next steps:`,
+          "  ugs whoami             the API token in use, and its role",
           "  ugs group list         user groups; --prefix, --limit, --json",
           "  ugs token list         API tokens, and when each was last used",
-          "  ugs audit --follow     who changes what, as it happens",
+          "  ugs audit --follow     changes as they happen",
         ]),
     "",
-    "ugs --help lists all commands; ugs COMMAND --help tells more of one.",
+    "ugs --help lists all commands; ugs COMMAND --help describes one.",
   ];
   await out.line(lines.join("\n"));
 }

@@ -83,9 +83,9 @@ describe("ugs with a TLS service", () => {
       [["--ca-file", ca.certFile], /\n {2}give --cert-file/],
       [["--ca-file", stranger.certFile, ...shown], /\n {2}give --ca-file FILE/],
       [["--ca-file", ca.certFile, ...shown, "--server-name", "else.example"], /\n.*--server-name/],
-      [["--ca-file", ca.certFile, "--cert-file", client.certFile], /--cert-file and --key-file go together/],
-      [["--ca-file", "/nowhere.pem"], /cannot read \/nowhere.pem: there is no such file/],
-      [["--ca-file", client.keyFile], /has no certificate in PEM/],
+      [["--ca-file", ca.certFile, "--cert-file", client.certFile], /--cert-file and --key-file/],
+      [["--ca-file", "/nowhere.pem"], /cannot read \/nowhere.pem: no such file/],
+      [["--ca-file", client.keyFile], /contains no certificate in PEM/],
     ] as const) {
       const { code, stderr } = await ping(mutual.url, ...args);
       expect(stderr).toMatch(words);
@@ -122,11 +122,11 @@ describe("ugs with the settings of a local service", () => {
 
   it("explains what is wrong if nothing answers or the settings name no port", async () => {
     for (const [env, code, words] of [
-      [{ PORT: String(await freePort()) }, 6, /does not answer: ECONNREFUSED\n.*METRICS_PORT/],
-      [{ PORT: portOf(servers.tls.url) }, 6, /does not answer/],
-      [{ ...mutual, PORT: portOf(servers.mutual.url) }, 6, /none but clients with a certificate/],
-      [{ PORT: "0" }, 2, /PORT must be the number of a port/],
-      [{ METRICS_PORT: "x" }, 2, /METRICS_PORT must be the number of a port/],
+      [{ PORT: String(await freePort()) }, 6, /ECONNREFUSED\n.*METRICS_PORT/],
+      [{ PORT: portOf(servers.tls.url) }, 6, /does not respond/],
+      [{ ...mutual, PORT: portOf(servers.mutual.url) }, 6, /METRICS_PORT.*client certificate/],
+      [{ PORT: "0" }, 2, /PORT must be a port number/],
+      [{ METRICS_PORT: "x" }, 2, /METRICS_PORT must be a port number/],
     ] as const) {
       const run = await here(env);
       expect(run.stderr).toMatch(words);
@@ -174,9 +174,7 @@ describe("ugs without a service", () => {
     ].entries()) {
       expect(runs[i]?.stderr).toMatch(words);
     }
-    expect(runs[4]?.stderr).toMatch(
-      /does not have this call\n {2}check the URL, its path included.*older than this ugs/,
-    );
+    expect(runs[4]?.stderr).toMatch(/does not have this call\n {2}check the URL.*older than this ugs/);
   });
 
   it("reports a configured proxy that it does not use", async () => {
@@ -187,31 +185,31 @@ describe("ugs without a service", () => {
       ping({ HTTPS_PROXY: proxy }),
       ping({ HTTPS_PROXY: proxy, NODE_USE_ENV_PROXY: "1" }),
     ]);
-    expect([set.code, set.stderr]).toEqual([6, expect.stringMatching(/the proxy of HTTPS_PROXY is not used: Node/)]);
+    expect([set.code, set.stderr]).toEqual([6, expect.stringMatching(/proxy of HTTPS_PROXY.*NODE_USE_ENV_PROXY/)]);
     // Node before 24.5 ignores the setting.
     const isKnown = process.allowedNodeEnvironmentFlags.has("--use-env-proxy");
-    expect(used.stderr.includes("HTTPS_PROXY is not used")).toBe(!isKnown);
+    expect(used.stderr.includes("HTTPS_PROXY")).toBe(!isKnown);
     expect(set.stderr).not.toContain("secret-word");
   });
 });
 
 describe("ugs with an invalid command line", () => {
   it.each([
-    [["whoami"], {}, /no service is known\n {2}run: ugs login --url URL/],
-    [["whoami", "--url", "http://127.0.0.1:1"], {}, /no token is known/],
-    [["ping", "--url", "ftp://x"], {}, /--url must be a URL of http or https/],
-    [["ping", "--url", "127.0.0.1:8080"], {}, /--url must be a URL of http or https/],
-    [["ping", "--url", "http://u:secret-word@x"], {}, /--url must not hold a user or a password/],
-    [["ping"], { UGS_URL: "x" }, /UGS_URL must be a URL/],
+    [["whoami"], {}, /run: ugs login --url URL/],
+    [["whoami", "--url", "http://127.0.0.1:1"], {}, /--token-file FILE or UGS_TOKEN/],
+    [["ping", "--url", "ftp://x"], {}, /--url must be an http or https URL/],
+    [["ping", "--url", "127.0.0.1:8080"], {}, /--url must be an http or https URL/],
+    [["ping", "--url", "http://u:secret-word@x"], {}, /--url must not contain a user or a password/],
+    [["ping"], { UGS_URL: "x" }, /UGS_URL must be/],
     [["ping", "--url", "http://x", "--timeout", "0s"], {}, /--timeout must be a duration/],
     [["ping", "--url", "http://x"], { UGS_TIMEOUT: "soon" }, /UGS_TIMEOUT must be a duration/],
-    [["ping", "--profile", "none"], {}, /there is no profile none/],
-    [["ping", "--profile", "../x"], {}, /a profile's name has/],
+    [["ping", "--profile", "none"], {}, /the profile none/],
+    [["ping", "--profile", "../x"], {}, /the name of a profile/],
     [["env", "list", "--limit", "0"], {}, /must be a whole number/],
     [["env", "lsit"], {}, /unknown command 'lsit' \(Did you mean list\?\)/],
     [["whoami", "more"], {}, /too many arguments/],
-    [["whoami", "--token=secret-word"], {}, /a token is never an argument/],
-    [["whoami", "--token", "secret-word"], {}, /a token is never an argument/],
+    [["whoami", "--token=secret-word"], {}, /--token-file FILE or UGS_TOKEN/],
+    [["whoami", "--token", "secret-word"], {}, /--token-file FILE or UGS_TOKEN/],
   ])("exits with 2 and explains the mistake: %j", async (args, env, words) => {
     const { code, stdout, stderr } = await ugs(args, { env });
     expect([code, stdout]).toEqual([2, ""]);

@@ -68,7 +68,7 @@ describe("profiles", () => {
     const refused = await ugs(["login"], { env, keys: "no\r" });
     expect([refused.code, refused.stderr]).toEqual([
       2,
-      expect.stringContaining(`This replaces the profile default, which is for ${server.url}/, and its token.`),
+      expect.stringContaining(`This replaces the profile default for ${server.url}/`),
     ]);
     expect(readFileSync(fileOf("default"), "utf8")).toBe(before);
     expect((await ugs(["login"], { env, keys: "default\r" })).code).toBe(0);
@@ -83,7 +83,7 @@ describe("profiles", () => {
     const other = await run("whoami --url http://127.0.0.1:1");
     expect([other.code, other.stderr]).toEqual([
       2,
-      expect.stringContaining("is for another service than http://127.0.0.1:1"),
+      expect.stringContaining("belongs to another service than http://127.0.0.1:1"),
     ]);
     expect((await run(`whoami --url ${server.url}/`)).code).toBe(0);
   });
@@ -101,7 +101,7 @@ describe("profiles", () => {
       const broken = await run("whoami");
       expect([broken.code, broken.stderr]).toEqual([2, expect.stringContaining("run: ugs login --profile default")]);
     }
-    expect((await run("profile list")).stdout).toContain("log in anew");
+    expect((await run("profile list")).stdout).toContain("log in again");
     expect(await run(`login --url ${server.url}`, ADMIN_TOKEN)).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("give --yes"),
@@ -114,10 +114,10 @@ describe("profiles", () => {
     const { run, config } = newUser();
     for (const [args, input, words] of [
       ["login", ADMIN_TOKEN, "ugs login --url URL"],
-      [`login --url ${server.url}`, "", "has no token"],
-      [`login --url ${server.url}`, "two words", "has more than a token"],
-      [`login --url ${server.url} --token-file /nowhere`, "", "there is no such file"],
-      [`login --url ${server.url} --profile a/b`, ADMIN_TOKEN, "a profile's name has"],
+      [`login --url ${server.url}`, "", "is empty"],
+      [`login --url ${server.url}`, "two words", "contains more than a token"],
+      [`login --url ${server.url} --token-file /nowhere`, "", "no such file"],
+      [`login --url ${server.url} --profile a/b`, ADMIN_TOKEN, "the name of a profile has"],
     ] as const) {
       const { code, stderr } = await run(args, input);
       expect([code, stderr]).toEqual([2, expect.stringContaining(words)]);

@@ -126,7 +126,7 @@ it("the documented migration from the hosted service works, in both directions",
   expect(readdirSync(bash.folder)).toEqual(["differences.jsonl"]);
   const [id] = /^\S+(?= +import )/m.exec(returned["ugs token list --env acme/Customer"]?.text ?? "") ?? [];
   const ending = /`(ugs token revoke ID .*)`/.exec(textOf(DOCUMENT))?.[1] ?? "";
-  const revoked = await bash.type(ending.replace("ID", id ?? ""), ["To go on, type", `${id}\r`]);
+  const revoked = await bash.type(ending.replace("ID", id ?? ""), ["To continue, type", `${id}\r`]);
   expect([revoked.code, revoked.text]).toEqual([0, expect.stringContaining("Revoked 1 API token.")]);
   for (const secret of [ADMIN_TOKEN, customer(3).token]) expect(bash.screen()).not.toContain(secret);
 });

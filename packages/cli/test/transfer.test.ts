@@ -144,8 +144,8 @@ describe("ugs import", () => {
     const reasons = [...text.matchAll(/^#ugs line (\d+): (.*)$/gm)].map(([, line, reason]) => `${line} ${reason}`);
     expect(reasons).toEqual([
       "4 is not JSON",
-      "5 provided_id: a group before it has this id",
-      '6 has a field "colour", which groups do not have',
+      "5 provided_id: an earlier group has this id",
+      '6 has an unknown field "colour"',
       "7 is not a JSON object",
       "8 provided_id: must be a string",
       "9 provided_id: is missing",
@@ -156,7 +156,7 @@ describe("ugs import", () => {
       "14 properties: must be an object",
       "15 properties: must not be nested deeper than 32 levels",
       expect.stringMatching(/^16 VALIDATION_FAILED: properties: /),
-      "17 is longer than 4 MiB, so it is not repeated here",
+      "17 is longer than 4 MiB, so it is left out here",
       expect.stringMatching(/^18 (VALIDATION_FAILED: token: must not be given twice|TOKEN_TAKEN)/),
       "19 is not UTF-8",
     ]);
@@ -230,48 +230,33 @@ describe("an ugs import that stops", () => {
     const changed = await again();
     expect([changed.code, changed.stderr]).toEqual([
       2,
-      expect.stringMatching(/file has changed since\n {2}give --restart/),
+      expect.stringMatching(/of another version of the file\n {2}give --restart/),
     ]);
     expect(await counts(["import", file, "--restart"])).toMatchObject({ created: 1, unchanged: 1 });
   });
 
   it.each([
-    [
-      "a token without a time",
-      "x.jsonl",
-      '{"provided_id":"a","token":"foreign.1"}\n',
-      /it is not known of when it is\n {2}give --snapshot/,
-    ],
+    ["a token without a time", "x.jsonl", '{"provided_id":"a","token":"foreign.1"}\n', /\n {2}give --snapshot-time/],
     [
       "a day that does not exist",
       "x.jsonl",
       '{"snapshot_time":"2025-02-30T08:00:00Z"}\n{"provided_id":"a"}\n',
-      /the snapshot_time of the file's first line is no time/,
+      /the snapshot_time in the first line/,
     ],
-    ["an unknown column", "x.csv", "provided_id,propertis\na,b\n", /columns that groups do not have: "propertis"/],
-    [
-      "semicolons",
-      "x.csv",
-      "provided_id;name\na;b\n",
-      /names no column provided_id: provided_id;name\n {2}its columns are separated by semicolons: save the file with commas/,
-    ],
-    [
-      "tabs",
-      "x.csv",
-      "provided_id\tname\na\tb\n",
-      /no column provided_id: provided_id\\x09name\n {2}its columns are separated by tabs/,
-    ],
+    ["an unknown column", "x.csv", "provided_id,propertis\na,b\n", /unknown columns: "propertis"/],
+    ["semicolons", "x.csv", "provided_id;name\na;b\n", /no column provided_id: provided_id;name\n {2}semicolons/],
+    ["tabs", "x.csv", "provided_id\tname\na\tb\n", /no column provided_id: provided_id\\x09name\n {2}tabs/],
     [
       "invisible characters",
       "x.csv",
       "provided\u200b_id,na\u00a0me\na,b\n",
-      /no column provided_id: provided\\u200b_id,.*\n {2}it has invisible characters: U\+200B, U\+00A0/,
+      /no column provided_id: provided\\u200b_id,.*\n {2}it contains invisible characters: U\+200B, U\+00A0/,
     ],
     [
       "an invisible character in an unknown column",
       "x.csv",
       "provided_id,na\u2060me\na,b\n",
-      /do not have: "na\\u2060me"\n {2}it has invisible characters: U\+2060/,
+      /unknown columns: "na\\u2060me"\n {2}it contains invisible characters: U\+2060/,
     ],
     [
       "a file without a header, whose tokens it does not show",
@@ -279,7 +264,7 @@ describe("an ugs import that stops", () => {
       "acme,Acme Corporation,{},{},foreign-token-0123456789\n",
       /no column provided_id: acme,Acme Corporation,\{\},\{\},foreign-…\n/,
     ],
-    ["no file", "/nowhere.csv", "", /there is no such file/],
+    ["no file", "/nowhere.csv", "", /no such file/],
   ])("explains what to do about %s", async (_, name, text, words) => {
     const { folder, run } = await newPlace(server);
     const file = name.startsWith("/") ? name : join(folder, name);
@@ -296,7 +281,7 @@ describe("an ugs import that stops", () => {
     const file = join(folder, "there.jsonl");
     await writeFile(file, "");
     const refused = await run(["export", file]);
-    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("give --force to replace it")]);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("--force")]);
     expect((await run(["export", file, "--force"])).code).toBe(0);
   });
 
@@ -307,7 +292,7 @@ describe("an ugs import that stops", () => {
     await mkdir(join(folder, "rejects"));
     for (const there of [join(folder, "rejects"), "/dev/null"]) {
       const { code, stderr } = await run(["import", file, "--dry-run", "--rejects", there]);
-      expect([code, stderr]).toEqual([2, expect.stringContaining(`${there} is not a file`)]);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(`${there} is not a regular file`)]);
     }
     expect((await stat(join(folder, "rejects"))).isDirectory()).toBe(true);
     expect((await run(["import", file, "--max-rejects", "0"])).code).toBe(7);
@@ -315,7 +300,7 @@ describe("an ugs import that stops", () => {
     const shorter = await run(["import", file]);
     expect([shorter.code, shorter.stderr]).toEqual([
       2,
-      expect.stringMatching(/shorter than it was\n {2}give --restart/),
+      expect.stringMatching(/shorter than before\n {2}give --restart/),
     ]);
 
     await writeFile(join(folder, "other"), "other");

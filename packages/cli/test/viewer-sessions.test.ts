@@ -90,9 +90,9 @@ describe("viewer sessions and the keys that sign them", () => {
       [" --group acme --claims {theme:dark}", "--claims is not valid JSON"],
       [" --group acme --claims [1]", "--claims is not a JSON object"],
       [` --group acme --claims ${list}`, `${list} is not a JSON object`],
-      [" --group acme --claims /nowhere.json", "there is no such file"],
+      [" --group acme --claims /nowhere.json", "no such file"],
       [` --group acme --claims {"x":"${"x".repeat(3000)}"}`, "claims"],
-      ["", "standard input has no token"],
+      ["", "standard input is empty"],
     ] as const) {
       const { code, stdout, stderr } = await create(args);
       expect([args, code, stdout, stderr]).toEqual([args, 2, "", expect.stringContaining(words)]);
@@ -130,7 +130,7 @@ describe("viewer sessions and the keys that sign them", () => {
     });
     expect(await codes()).toEqual([3, 0, 0]);
     const ended = await admin("viewer resolve", { input: bob });
-    expect(ended.stderr).toMatch(/ugs viewer session create makes another one.*\n.*VIEWER_SESSION_ENDED/);
+    expect(ended.stderr).toMatch(/ugs viewer session create creates a new session.*\n.*VIEWER_SESSION_ENDED/);
     const ofAll = await root(`viewer session revoke acme --yes --json --env ${env}`);
     expect(ofAll).toMatchObject({ code: 0, stdout: "{}\n", stderr: "" });
     expect(await codes()).toEqual([3, 3, 3]);

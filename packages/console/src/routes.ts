@@ -1,17 +1,17 @@
 import { computed, signal } from "@preact/signals";
 import { leave, leaving } from "./parts/unsaved.ts";
 
-/** What a page shows, such as which user group. None of it is secret: it is in the address. */
+/** What a page shows, such as a user group. The address contains it, so it is not secret. */
 export type Params = { readonly [name: string]: string };
 
 /** The page that is shown, and its params. */
 export interface Route {
-  /** The path of a page; empty: none is named. */
+  /** The path of a page. Empty: the first page. */
   readonly path: string;
   readonly params: Params;
 }
 
-/** The environment that a page is of, as `NAME/TAG`. */
+/** The environment of a page, as `NAME/TAG`. */
 export const ENVIRONMENT_PARAM = "env";
 
 /** The part of the address from `#` on, of the page that is shown. */
@@ -21,12 +21,12 @@ addEventListener("hashchange", follow);
 /** The route in the address, such as `#/group?env=acme%2FCustomer&id=a`. */
 export const route = computed((): Route => parseHash(hash.value));
 
-/** Names the page of a route. A filter shows the same page in another way. */
+/** Identifies the page of a route. Filters do not change it. */
 export function pageOf({ path, params }: Route): string {
   return JSON.stringify([path, params[ENVIRONMENT_PARAM], params["id"]]);
 }
 
-/** Shows the page that the address names. If unsaved text would be lost, the person is asked first. */
+/** Shows the page of the address. It asks the user first if unsaved text would be lost. */
 function follow(): void {
   const wanted = location.hash;
   const show = () => {
@@ -37,7 +37,7 @@ function follow(): void {
   else leave(show);
 }
 
-/** Stays on the page, after the address changed or the person was asked. */
+/** Stays on the page, and restores the address. */
 export function stay(): void {
   leaving.value = undefined;
   if (location.hash !== hash.value) location.hash = hash.value;
@@ -57,10 +57,10 @@ export function hrefOf(path: string, params: { readonly [name: string]: string |
 }
 
 /**
- * Goes to a page. @param isReplacing whether to remove the page before from the history, because what it shows is gone
+ * Goes to a page. @param isReplacing whether to remove the current page from the history, because its content was deleted
  */
 export function go(href: string, isReplacing = false): void {
-  // The event comes too late: an announcement belongs to the page that is shown.
+  // The event comes too late: announcements belong to the current page.
   if (isReplacing) {
     location.replace(href);
     hash.value = location.hash;

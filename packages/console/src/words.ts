@@ -2,7 +2,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { InvalidInput } from "../../operator/src/input.ts";
 import { parseWhen, timeText as timeTextOf, whenText } from "../../operator/src/times.ts";
 
-/** A time as people read it, to the second and in UTC; a dash where there is none. */
+/** Formats a time to the second, in UTC. @param none the text for an unset time */
 export function timeText(timestamp: Timestamp | undefined, none = "–"): string {
   return timeTextOf(timestamp) ?? none;
 }

@@ -3,16 +3,13 @@ import { openSession, type Session } from "../session.ts";
 import type { GlobalOptions } from "../settings.ts";
 import type { Shell } from "../shell.ts";
 
-/** Defines a command: its arguments, its options, and what it does, or the commands below it. */
+/** Defines the arguments, options and action of a command, or its subcommands. */
 export type DefineCommand = (command: Command, shell: Shell) => void;
 
-/** What a command does. @param args its arguments and then its options, as commander gives them */
+/** The action of a command. @param args its arguments, then its options */
 type Run<Args extends readonly unknown[]> = (session: Session, ...args: Args) => Promise<void>;
 
-/**
- * Makes a command run in a session of its own. A `Failure` that it throws is explained to the user, and is where the
- * exit code comes from.
- */
+/** Sets the action of a command. It opens a session for each run. */
 export function runs<Args extends readonly unknown[]>(command: Command, shell: Shell, run: Run<Args>): Command {
   return command.action(async (...given: unknown[]) => {
     const session = openSession(shell, command.optsWithGlobals<GlobalOptions>());

@@ -1,10 +1,9 @@
 import { COMPLETION_SCRIPTS } from "../completion-scripts.ts";
 import { type DefineCommand, runs } from "./command.ts";
 
-/** The shells that there is completion for. */
 const SHELLS = Object.keys(COMPLETION_SCRIPTS) as (keyof typeof COMPLETION_SCRIPTS)[];
 
-/** How each shell loads its completion at its start. */
+/** How each shell loads the script when it starts. */
 const INSTALL: { readonly [shell in keyof typeof COMPLETION_SCRIPTS]: string } = {
   bash: "echo 'source <(ugs completion bash)' >> ~/.bashrc",
   zsh: "echo 'source <(ugs completion zsh)' >> ~/.zshrc",
@@ -16,7 +15,7 @@ export const completionCommand: DefineCommand = (command, shell) => {
   command.addArgument(command.createArgument("<shell>").choices(SHELLS)).addHelpText(
     "after",
     `
-The script for the shell asks ugs for candidates at each press of Tab. To load it in every new shell:
+The script calls ugs when you press Tab. To load it in every new shell:
 ${SHELLS.map((name) => `  ${name.padEnd(5)} ${INSTALL[name]}`).join("\n")}`,
   );
   runs(command, shell, async ({ out }, name: keyof typeof COMPLETION_SCRIPTS) => out.text(COMPLETION_SCRIPTS[name]));

@@ -6,13 +6,13 @@ import { environmentOption } from "./options.ts";
 /** `ugs export` */
 export const exportCommand: DefineCommand = (command, shell) => {
   command
-    .argument("[file]", "default, and -: standard output")
-    .description("export user groups for ugs import; what was cut off goes on when it is run again")
+    .argument("[file]", "default: standard output, or -")
+    .description("export user groups for ugs import; run it again to continue after an interruption")
     .addOption(environmentOption())
-    .addOption(new Option("--format <format>", "default: by the name, or jsonl").choices(["jsonl", "csv"]))
-    .option("--prefix <prefix>", "only groups whose ids begin with it")
-    .option("--include-tokens", "with their tokens, which the audit trail records")
-    .option("--force", "replace the file if it is there")
-    .option("--restart", "start over though an export to the file was cut off");
+    .addOption(new Option("--format <format>", "default: by the file name, or jsonl").choices(["jsonl", "csv"]))
+    .option("--prefix <prefix>", "only ids that start with this text")
+    .option("--include-tokens", "include the tokens; the audit trail records it")
+    .option("--force", "replace the file if it exists")
+    .option("--restart", "start again instead of continuing an interrupted export");
   runs(command, shell, (session, file: string | undefined, flags: ExportFlags) => exportGroups(session, file, flags));
 };

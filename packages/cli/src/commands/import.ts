@@ -6,26 +6,34 @@ import { environmentOption } from "./options.ts";
 /** `ugs import` */
 export const importCommand: DefineCommand = (command, shell) => {
   command
-    .argument("[file]", "JSON Lines or CSV; - for standard input")
-    .description("import user groups with their tokens; what was cut off goes on when it is run again")
+    .argument("[file]", "JSON Lines or CSV; standard input: -")
+    .description("import user groups with their tokens; run it again to continue after an interruption")
     .addOption(environmentOption())
-    .addOption(new Option("--format <format>", "default: by the name, or the first byte").choices(["jsonl", "csv"]))
-    .option("--upsert", "make groups that are there as they are given; default: they are rejected if they differ")
-    .option("--snapshot-time <time>", "of when the groups are; default: what the first line of an export says")
-    .option("--replace-newer-tokens", "replace also tokens that are younger than that")
-    .option("--previous-token-ttl <duration>", "how long replaced tokens stay valid; default: not at all")
-    .option("--dry-run", "change nothing, say what would change; by --json one object a group")
-    .option("--verify", "change nothing, say whether both sides are equal")
-    .option("--rejects <file>", "where to write what is rejected; default: beside the file")
-    .option("--max-rejects <n>", "stop when more are rejected; default: never")
-    .option("--ignore-unknown", "leave out fields and columns that groups do not have")
-    .option("--restart", "start over though an import of the file was cut off")
-    .option("--from-explo", "import what the hosted service lists")
-    .option("--explo-token-file <file>", "with its API token (UGS_EXPLO_TOKEN_FILE; UGS_EXPLO_TOKEN is the token)")
-    .option("--explo-url <url>", "where it is", "https://api.explo.co")
-    .option("--explo-page-size <n>", "customers of a page; default: 1000, the most that it gives")
     .addOption(
-      new Option("--explo-values <which>", "values with those of parents, as dashboards see them, or a group's own")
+      new Option("--format <format>", "default: by the file name, or the first byte").choices(["jsonl", "csv"]),
+    )
+    .option("--upsert", "update existing groups; default: existing groups that differ are rejected")
+    .option("--snapshot-time <time>", "when the groups were read; default: the time in the first line of an export")
+    .option("--replace-newer-tokens", "also replace tokens that are newer than the snapshot time")
+    .option("--previous-token-ttl <duration>", "how long replaced tokens stay valid; default: they are revoked at once")
+    .option("--dry-run", "change nothing, and report what would change; with --json one object per group")
+    .option("--verify", "change nothing, and report whether both sides are equal")
+    .option("--rejects <file>", "file for rejected groups; default: beside the input")
+    .option("--max-rejects <n>", "stop after more than this many rejected groups; default: never")
+    .option("--ignore-unknown", "ignore unknown fields and columns")
+    .option("--restart", "start again instead of continuing an interrupted import")
+    .option("--from-explo", "import the customers of the hosted service")
+    .option(
+      "--explo-token-file <file>",
+      "file with the API token of the hosted service (UGS_EXPLO_TOKEN_FILE; or the token itself: UGS_EXPLO_TOKEN)",
+    )
+    .option("--explo-url <url>", "URL of the hosted service", "https://api.explo.co")
+    .option("--explo-page-size <n>", "customers per page; default: 1000, the maximum")
+    .addOption(
+      new Option(
+        "--explo-values <which>",
+        "include the values of parents, as dashboards show them, or only the own values",
+      )
         .choices(["inherited", "own"])
         .default("inherited"),
     );

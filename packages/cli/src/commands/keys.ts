@@ -16,26 +16,26 @@ import { duration } from "../transfer/progress.ts";
 import { openAdmin, type Target, transferFailure } from "../transfer/target.ts";
 import { type DefineCommand, runs } from "./command.ts";
 
-/** How often the progress of a pass is told, in milliseconds. */
+/** The pause between two progress reports, in milliseconds. */
 const PROGRESS_MS = 10_000;
 
 const PAGE_SIZE = 1000;
 
-/** How many of the groups whose token cannot be decrypted are named, at most. */
+/** The most undecryptable groups that a message names. */
 const MAX_FAILED = 10;
 
 /** `ugs keys ...` */
 export const keysCommands: DefineCommand = (keys, shell) => {
   const generate = keys
     .command("generate")
-    .description("make a key for TOKEN_KEYS; asks no service")
-    .option("--id <id>", "its id: 1 to 32 letters, digits, '_' or '-'; default: of today");
+    .description("generate a key for TOKEN_KEYS; makes no call")
+    .option("--id <id>", "its id: 1 to 32 letters, digits, '_' or '-'; default: from the date");
   runs(generate, shell, async (session, { id = newId() }: { readonly id?: string }) => {
     if (!/^[A-Za-z0-9_-]{1,32}$/.test(id)) throw usageFailure("--id must be 1 to 32 letters, digits, '_' or '-'");
     await session.out.line(`${id}:${randomBytes(32).toString("base64")}`);
   });
 
-  const check = keys.command("check").description("how many user groups need each key; for ADMIN_TOKEN");
+  const check = keys.command("check").description("count the user groups that need each key; needs ADMIN_TOKEN");
   runs(check, shell, async (session) => {
     const { admin } = await connect(session);
     const { tokenKeys } = await admin.listTokenKeys({});
@@ -51,15 +51,13 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     if (lacking.length === 0) return;
     throw new Failure(`TOKEN_KEYS lacks keys that user groups need: ${lacking.map(([id]) => id).join(", ")}`, {
       exitCode: EXIT.conflict,
-      hint: "add them behind the others, in every worker; these groups cannot be read without",
+      hint: "add them after the other keys in every worker: without them these groups cannot be read",
     });
   });
 
   const rotate = keys
     .command("rotate")
-    .description(
-      "encrypt every token under the first key of TOKEN_KEYS, and say which may be retired; for ADMIN_TOKEN",
-    );
+    .description("encrypt every token with the first key of TOKEN_KEYS, and retire the other keys; needs ADMIN_TOKEN");
   runs(rotate, shell, async (session) => {
     const { admin } = await connect(session);
     const { tokenKeys, readTime } = await admin.listTokenKeys({});
@@ -68,14 +66,14 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     const { looked, reencrypted, failed } = await pass(session, admin, { validateOnly: false });
     const retired: string[] = [];
     const say = async (text: string) => session.out.isJson || (await session.out.line(text));
-    await say(`${looked} user groups were looked at, and ${reencrypted} encrypted under ${current}.`);
+    await say(`Read ${looked} user groups, and encrypted ${reencrypted} with ${current}.`);
     if (failed.length > 0) {
       const more = failed.length > MAX_FAILED ? ` and ${failed.length - MAX_FAILED} more` : "";
       throw new Failure(
         `the tokens of some user groups cannot be decrypted: ${failed.slice(0, MAX_FAILED).join(", ")}${more}`,
         {
           exitCode: EXIT.conflict,
-          hint: "ugs keys check tells whether a key is missing; otherwise revoke their tokens, for which they get new ones, and run this again",
+          hint: "ugs keys check shows missing keys; if none is missing, revoke the tokens of these groups and run this again",
         },
       );
     }
@@ -85,12 +83,12 @@ export const keysCommands: DefineCommand = (keys, shell) => {
         await admin.retireTokenKey({ tokenKeyId: id, reencryptStartTime: readTime });
         retired.push(id);
         await say(
-          `No token needs the key ${id} any longer: take it out of TOKEN_KEYS of every worker. Backups of Redis from before need it.`,
+          `No token needs the key ${id}: remove it from TOKEN_KEYS of every worker. Older backups of Redis still need it.`,
         );
       } catch (error) {
         if (!(error instanceof Failure) || error.detail.reason !== "TOKEN_KEY_IN_USE") throw error;
         refusal = error;
-        session.out.note(`The key ${id} may not be retired yet.`);
+        session.out.note(`The key ${id} cannot be retired yet.`);
       }
     }
     if (session.out.isJson) {
@@ -101,17 +99,17 @@ export const keysCommands: DefineCommand = (keys, shell) => {
   });
 };
 
-/** What a pass over all environments found. */
+/** The result of a pass over all environments. */
 interface Pass {
-  /** How many groups had their token under each key when the pass came to them. */
+  /** The number of tokens under each key before the pass. */
   readonly uses: Map<string, bigint>;
   looked: bigint;
   reencrypted: bigint;
-  /** The groups whose token cannot be decrypted, as environment and id. */
+  /** Groups with undecryptable tokens, as environment and id. */
   readonly failed: string[];
 }
 
-/** Encrypts the tokens of all environments anew. When it is interrupted, the next pass finds less to do. */
+/** Encrypts the tokens of all environments again. After an interruption the next pass continues. */
 async function pass(
   session: Session,
   admin: Clients["admin"],
@@ -127,7 +125,7 @@ async function pass(
     if (now - toldAt < PROGRESS_MS) return;
     toldAt = now;
     const rate = Math.round(Number(found.looked) / ((now - began) / 1000));
-    out.note(`${found.looked} user groups were looked at, ${found.reencrypted} encrypted anew (${rate}/s)`);
+    out.note(`read ${found.looked} user groups, encrypted ${found.reencrypted} (${rate}/s)`);
   };
   const onPause = (pauseMs: number, reason: string) => {
     if (pauseMs >= 1000) out.note(`waiting ${duration(pauseMs / 1000)}: ${reason}`);
@@ -137,7 +135,7 @@ async function pass(
     return { items, nextPageToken };
   });
   for await (const page of environments) {
-    // The tokens of an environment that is being deleted are deleted as well.
+    // The deletion of an environment also deletes its tokens.
     for (const environment of page.filter(({ deleteTime }) => !deleteTime)) {
       await passOver(environment, target, { found, validateOnly, onPage, onPause, signal: shell.signal });
     }
@@ -162,12 +160,12 @@ async function passOver(
   let pageToken = "";
   do {
     const request = { environment, pageSize: PAGE_SIZE, pageToken, validateOnly };
-    // A page may be repeated even if the first request was carried out.
+    // A page is safe to repeat.
     const call = () => admin.reencryptUserGroupTokens(request);
     const page = await patiently({ signal, onPause }, call).catch((error: unknown) => {
-      // The environment was deleted meanwhile.
+      // Somebody deleted the environment.
       if (error instanceof ConnectError && reasonOf(error) === "ENVIRONMENT_NOT_FOUND") return undefined;
-      throw transferFailure(error, connection, "run the same command again: what is encrypted stays so");
+      throw transferFailure(error, connection, "run the same command again to continue");
     });
     if (!page) return;
     for (const { tokenKeyId, userGroupCount } of page.tokenKeyUses) {
@@ -178,7 +176,7 @@ async function passOver(
     for (const id of page.failedUserGroupIds) found.failed.push(`${formatEnvironmentName(environment)} ${id}`);
     for (const id of page.failedSigningKeyIds)
       found.failed.push(
-        `${formatEnvironmentName(environment)} (its signing key ${id}: ugs signing-key rotate --end-sessions makes new ones)`,
+        `${formatEnvironmentName(environment)} (its signing key ${id}: to replace it, run ugs signing-key rotate --end-sessions)`,
       );
     pageToken = page.nextPageToken;
     onPage();

@@ -17,14 +17,14 @@ export const loginCommand: DefineCommand = (command, shell) => {
   command.addHelpText(
     "after",
     `
-The token comes from --token-file, UGS_TOKEN, standard input, or is asked for. It is kept once the service knows it, in
-a file that you alone can read.`,
+The token comes from --token-file, UGS_TOKEN or standard input, or ugs asks for it. ugs stores it in a file that only you
+can read, after the service has accepted it.`,
   );
   command.addOption(yesOption());
   runs(command, shell, async (session, { yes }: YesOption) => {
     const { settings, out } = session;
     const name = await settings.profileName();
-    // Refuses an invalid name before any question.
+    // This rejects an invalid name before any question.
     settings.profiles.pathOf(name);
     const url = await urlFor(session, name);
     const token = (await settings.givenToken()) ?? (await readToken(shell, "API token, or ADMIN_TOKEN"));
@@ -42,7 +42,9 @@ a file that you alone can read.`,
       ...factsOf(GetCallerResponseSchema, caller),
     ]);
     if (url.protocol === "http:" && !isLoopback(url))
-      out.note("The token goes over the network unencrypted: http:// is for this machine and networks that you trust.");
+      out.note(
+        "The network carries the token unencrypted: use http:// only on this machine and in networks that you trust.",
+      );
   });
 };
 
@@ -51,12 +53,12 @@ export const logoutCommand: DefineCommand = (command, shell) => {
   runs(command, shell, async ({ settings, out }) => {
     const name = await settings.profileName();
     if (!(await settings.profiles.remove(name)))
-      throw usageFailure(`there is no profile ${name}`, "run: ugs profile list");
-    out.note(`The profile ${name} is gone. Its token is still valid: ugs token revoke ends one.`);
+      throw usageFailure(`the profile ${name} does not exist`, "run: ugs profile list");
+    out.note(`Deleted the profile ${name}. Its token is still valid; to revoke it, run: ugs token revoke`);
   });
 };
 
-/** Asks before a profile is replaced by another one, also one that cannot be used. @throws Failure when it is to stay */
+/** Asks before it replaces a profile that differs. @throws Failure if the user does not confirm */
 async function confirmReplacement(
   { settings: { profiles }, shell }: Session,
   { name, profile, yes }: YesOption & { readonly name: string; readonly profile: Profile },
@@ -64,21 +66,18 @@ async function confirmReplacement(
   if (!(await profiles.names()).includes(name)) return;
   const before = await profiles.read(name).catch(() => undefined);
   if (isDeepStrictEqual(before, profile)) return;
-  const facts = before ? `, which is for ${before.url}, and its token` : "";
+  const facts = before ? ` for ${before.url}, and its token` : "";
   const consequence = `This replaces the profile ${name}${facts}`;
   await confirm(shell, { what: `the profile ${name}`, id: name, consequence }, yes);
 }
 
-/**
- * The URL to log in to: from an option, the environment or the profile, or else asked for. @throws Failure when there
- * is none
- */
+/** The URL to log in to: of an option, the environment, the profile, or an answer. @throws Failure if it is missing */
 async function urlFor({ settings, shell }: Session, name: string): Promise<URL> {
   const given = settings.givenUrl();
   if (given) return given;
   const known = await settings.profiles.read(name).catch(() => undefined);
   if (known) return parseUrl("the profile's url", known.url);
-  if (!canAsk(shell)) throw usageFailure("no URL is given", "run: ugs login --url URL, such as http://127.0.0.1:8080");
+  if (!canAsk(shell)) throw usageFailure("no URL is set", "run: ugs login --url URL, such as http://127.0.0.1:8080");
   return parseUrl("the answer", await ask(shell, "URL of the service"));
 }
 

@@ -5,32 +5,28 @@ import { usageFailure } from "../failures.ts";
 import { requireWritable } from "../files.ts";
 import type { Session } from "../session.ts";
 
-/** The option of every list. Default: all. */
+/** The option of lists. */
 export function limitOption(): Option {
-  return new Option("--limit <n>", "at most so many; default: all").argParser(countOf);
+  return new Option("--limit <n>", "at most this many; default: all").argParser(countOf);
 }
 
-/** A whole number of 1 or more. @throws InvalidArgumentError for anything else */
+/** Parses a whole number of 1 or more. @throws InvalidArgumentError */
 export function countOf(text: string): number {
   const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (count < 1) throw new InvalidArgumentError("It must be a whole number of 1 or more.");
   return count;
 }
 
-/** The option of every command that acts on one environment. */
+/** The option of commands for one environment. */
 export function environmentOption(): Option {
-  return new Option(
-    "-e, --env <name>",
-    "NAME, NAME/Customer or NAME/Testing; for ADMIN_TOKEN, which has none (UGS_ENV)",
-  );
+  return new Option("-e, --env <name>", "environment, for ADMIN_TOKEN: NAME, NAME/Customer or NAME/Testing (UGS_ENV)");
 }
 
-/** What `environmentOption` gives. */
 export interface EnvironmentOption {
   readonly env?: string;
 }
 
-/** The environment that the option names; undefined: that of the token. @throws Failure for an invalid name */
+/** The environment of the option or UGS_ENV. Undefined: that of the token. @throws Failure if it is not valid */
 export function environmentOf({ shell }: Session, { env }: EnvironmentOption): EnvironmentName | undefined {
   const name = env ?? (shell.env["UGS_ENV"] || undefined);
   return name === undefined ? undefined : parseEnvironment(name);
@@ -45,38 +41,36 @@ export function parseEnvironment(text: string): EnvironmentName {
   );
 }
 
-/** The option of every command that ends something for good. */
+/** The option of destructive commands. */
 export function yesOption(): Option {
-  return new Option("-y, --yes", "do not ask");
+  return new Option("-y, --yes", "do not ask for confirmation");
 }
 
-/** What `yesOption` gives. */
 export interface YesOption {
   readonly yes?: boolean;
 }
 
-/** Adds the options for the file of a secret. */
+/** Adds the options for the output of a secret. */
 export function withOut(command: Command): Command {
   return command
-    .option("--out <file>", "a new file for it, which its owner alone can read; default: standard output")
-    .option("--force", "replace the file of --out if there is one");
+    .option("--out <file>", "write the secret to a new file that only its owner can read; default: standard output")
+    .option("--force", "replace the file of --out if it exists");
 }
 
-/** The options of `withOut`. */
 export interface OutOptions {
   readonly out?: string;
   readonly force?: boolean;
 }
 
-/** The file for a secret; undefined: standard output. @throws Failure when it cannot be written, so that no secret is made */
+/** The file for a secret. Undefined: standard output. @throws Failure if it cannot be written, before the secret exists */
 export async function outFileOf({ out, force = false }: OutOptions): Promise<string | undefined> {
-  if (out === undefined && force) throw usageFailure("--force is for the file of --out, and none is named");
+  if (out === undefined && force) throw usageFailure("--force needs --out");
   if (out === undefined || out === "-") return undefined;
   await requireWritable(nonEmpty("--out", out), force);
   return out;
 }
 
-/** The text of an option, which must not be empty. @throws Failure */
+/** Rejects an empty option. @throws Failure */
 export function nonEmpty(option: string, text: string): string {
   if (text.trim() === "") throw usageFailure(`${option} must not be empty`);
   return text;

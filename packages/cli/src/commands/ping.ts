@@ -9,7 +9,7 @@ import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { explained, type Session } from "../session.ts";
 import { urlText } from "../settings.ts";
 import { type DefineCommand, runs } from "./command.ts";
-import { askLocally } from "./ping-local.ts";
+import { requestLocally } from "./ping-local.ts";
 
 interface PingOptions {
   readonly changes?: boolean;
@@ -19,18 +19,18 @@ interface PingOptions {
 
 /** `ugs ping` */
 export const pingCommand: DefineCommand = (command, shell) => {
-  command.option("--changes", "ask whether changes work; without it, whether reads do");
-  command.option("--live", "ask only whether it answers, ready or not");
-  command.option("--local", "the service whose settings (PORT, METRICS_PORT, ...) are in the environment");
+  command.option("--changes", "check changes; default: reads");
+  command.option("--live", "check only that the service responds");
+  command.option("--local", "check the service whose settings (PORT, METRICS_PORT, ...) are in the environment");
   runs(command, shell, async (session, options: PingOptions) => {
     const { changes, live, local } = options;
     if (changes && live) throw usageFailure("--changes and --live exclude each other");
     const started = performance.now();
-    const { where, isReady } = await (local ? askHere : ask)(session, options);
+    const { where, isReady } = await (local ? checkLocally : check)(session, options);
     if (!isReady && (!live || local))
-      throw new Failure(`${where} answers, but is not ready: ${changes ? "changes" : "reads"} fail`, {
+      throw new Failure(`${where} responds, but is not ready: ${changes ? "changes" : "reads"} fail`, {
         exitCode: EXIT.unavailable,
-        hint: `it is shutting down, or its Redis ${changes ? "refuses changes" : "is away"}: its log says more`,
+        hint: `it is shutting down, or its Redis ${changes ? "rejects changes" : "is unavailable"}: see its log`,
       });
     const words = isReady ? (local && live ? "is alive" : "is ready") : "is alive, but not ready";
     const status = isReady ? Status.SERVING : Status.NOT_SERVING;
@@ -40,8 +40,8 @@ export const pingCommand: DefineCommand = (command, shell) => {
   });
 };
 
-/** Asks by gRPC's health service. */
-async function ask({ settings, shell: { signal } }: Session, { changes }: PingOptions): Promise<Answer> {
+/** Calls the gRPC health service. */
+async function check({ settings, shell: { signal } }: Session, { changes }: PingOptions): Promise<Answer> {
   const connection = await settings.connection();
   const transport = openTransport(connection, { token: undefined, signal, isRetrying: false });
   const { status } = await explained(Health, { transport, connection }).check({
@@ -50,9 +50,9 @@ async function ask({ settings, shell: { signal } }: Session, { changes }: PingOp
   return { where: urlText(connection), isReady: status === Status.SERVING };
 }
 
-async function askHere(session: Session, { changes, live }: PingOptions): Promise<Answer> {
-  const { url, isSo } = await askLocally(session, live ? "/healthz" : changes ? "/readyz?changes" : "/readyz");
-  return { where: url, isReady: isSo };
+async function checkLocally(session: Session, { changes, live }: PingOptions): Promise<Answer> {
+  const { url, isOk } = await requestLocally(session, live ? "/healthz" : changes ? "/readyz?changes" : "/readyz");
+  return { where: url, isReady: isOk };
 }
 
 interface Answer {

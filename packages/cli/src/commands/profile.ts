@@ -3,17 +3,16 @@ import { jsonLine } from "../output/printable.ts";
 import { Table } from "../output/table.ts";
 import { type DefineCommand, runs } from "./command.ts";
 
-/** A profile in the list of `ugs profile list`. */
 interface ListedProfile {
   readonly name: string;
-  /** Undefined: its file cannot be used. */
+  /** Undefined: its file is not valid. */
   readonly url: string | undefined;
   readonly isCurrent: boolean;
 }
 
 /** `ugs profile ...` */
 export const profileCommands: DefineCommand = (profile, shell) => {
-  const list = profile.command("list").description("list what `ugs login` kept, without the tokens");
+  const list = profile.command("list").description("list the profiles of `ugs login`, without their tokens");
   runs(list, shell, async ({ settings, out }) => {
     const { profiles } = settings;
     const current = await settings.profileName();
@@ -23,21 +22,21 @@ export const profileCommands: DefineCommand = (profile, shell) => {
       found.push({ name, url: known?.url, isCurrent: name === current });
     }
     if (out.isJson) for (const each of found) await out.line(jsonLine(each));
-    else if (found.length === 0) out.note("There are none. To begin: ugs login --url URL");
+    else if (found.length === 0) out.note("There are no profiles. To create one: ugs login --url URL");
     else await out.line(new Table(COLUMNS, out.width).lines(found).join("\n"));
   });
 
-  const use = profile.command("use").description("use a profile from now on").argument("<name>");
+  const use = profile.command("use").description("make a profile the current one").argument("<name>");
   runs(use, shell, async ({ settings, out }, name: string) => {
     if (!(await settings.profiles.read(name)))
-      throw usageFailure(`there is no profile ${name}`, "run: ugs profile list");
+      throw usageFailure(`the profile ${name} does not exist`, "run: ugs profile list");
     await settings.profiles.choose(name);
-    out.note(`The profile ${name} is used from now on.`);
+    out.note(`The current profile is ${name}.`);
   });
 };
 
 const COLUMNS = [
   { name: "PROFILE", of: ({ name }: ListedProfile) => name },
-  { name: "SERVICE", of: ({ url }: ListedProfile) => url ?? "its file cannot be used: log in anew", isFree: true },
-  { name: "USED", of: ({ isCurrent }: ListedProfile) => (isCurrent ? "yes" : "no") },
+  { name: "SERVICE", of: ({ url }: ListedProfile) => url ?? "its file is not valid: log in again", isFree: true },
+  { name: "CURRENT", of: ({ isCurrent }: ListedProfile) => (isCurrent ? "yes" : "no") },
 ];

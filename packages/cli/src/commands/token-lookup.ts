@@ -7,15 +7,17 @@ import { EXIT, Failure } from "../failures.ts";
 import { pagesOf } from "../pages.ts";
 import { type Clients, connect, type Session } from "../session.ts";
 
-/** How many environments are asked at once. */
+/** The number of lookups in flight. */
 const AT_ONCE = 8;
 
-/** Reasons of an environment that knows the viewer session. */
+/** Error reasons that prove that the session belongs to the environment. */
 const ENDED = ["VIEWER_SESSION_EXPIRED", "VIEWER_SESSION_ENDED"];
 
 /**
- * Shows the user group of a token or viewer session, and how to end it. A token of another system may be that of a group
- * in several environments: all are shown. @throws Failure when there is none
+ * Shows the user group of a token or viewer session, and how to revoke it. Groups in several environments may have the same
+ * imported token: it shows all of them.
+ *
+ * @throws Failure if no group has it
  */
 export async function showGroupsOf(session: Session, token: string): Promise<void> {
   const { admin } = await connect(session);
@@ -46,15 +48,15 @@ export async function showGroupsOf(session: Session, token: string): Promise<voi
   if (refusals.length < environments.length) return;
   const ended = refusals.find(({ detail }) => ENDED.includes(detail.reason ?? ""));
   if (ended || environments.length === 1) throw ended ?? refusals[0];
-  throw new Failure("no environment has this token: it may have ended", { exitCode: EXIT.notFound });
+  throw new Failure("no environment has this token: it may have expired or been revoked", { exitCode: EXIT.notFound });
 }
 
-/** Whether a call failed because the thing that it names is not there. */
+/** Whether a call failed because something does not exist. */
 export function isNotFound(error: unknown): error is Failure {
   return error instanceof Failure && error.detail.exitCode === EXIT.notFound;
 }
 
-/** The environments that the caller may act on; undefined: the one of its API token. */
+/** The environments of the caller. Undefined is the environment of its API token. */
 async function environmentsOf(admin: Clients["admin"]): Promise<(EnvironmentName | undefined)[]> {
   if ((await admin.getCaller({})).environment) return [undefined];
   const pages = pagesOf(undefined, async (page) => {

@@ -25,44 +25,44 @@ const EXIT_OF_CODE: { readonly [code in Code]?: number } = {
   [Code.DeadlineExceeded]: EXIT.unavailable,
 };
 
-/** What to do, by the reason of the service's error. docs/api.md says it for callers of the API. */
+/** What the user should do, by error reason. */
 const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_MISSING: "run: ugs login, or give --token-file FILE or UGS_TOKEN",
-  API_TOKEN_UNKNOWN: "check that it is a token of this service; to keep another one, run: ugs login",
-  API_TOKEN_MALFORMED: "check that the token was copied whole; to keep another one, run: ugs login",
-  ROLE_TOO_LOW: "use a token of that role, by --token-file or --profile; ugs whoami tells the role of this one",
-  OTHER_ENVIRONMENT: "leave --env out: this token acts on its own environment alone",
+  API_TOKEN_UNKNOWN: "check that the token belongs to this service; to store another token, run: ugs login",
+  API_TOKEN_MALFORMED: "check that the token was copied completely; to store another token, run: ugs login",
+  ROLE_TOO_LOW: "use a token of that role: --token-file or --profile; ugs whoami shows the role of the current token",
+  OTHER_ENVIRONMENT: "remove --env: this token can use only its own environment",
   ENVIRONMENT_TOKEN_REQUIRED:
-    "use an API token of an environment: ugs token create --env NAME --role manage --name TEXT makes one",
-  USER_GROUP_NOT_FOUND: "ugs group list shows those that there are; ugs whoami tells which environment this is",
-  TOKEN_NOT_FOUND: "where the group is known, name it by its id",
-  VIEWER_SESSION_EXPIRED: "ugs viewer session create makes another one",
-  VIEWER_SESSION_ENDED: "ugs viewer session create makes another one, if the viewer may still see the group",
-  VIEWER_SESSION_TOO_LARGE: "name fewer --property, or shorten --claims",
-  TOO_MANY_ENDED_VIEWERS: "leave --viewer out, which ends the sessions of the whole group",
-  PUBLIC_URL_MISSING: "have its operator set PUBLIC_URL",
-  SIGNING_KEYS_CHANGED: "ugs signing-key list shows them; run it again",
-  ENVIRONMENT_NOT_FOUND: "ugs env list shows those that there are",
-  API_TOKEN_NOT_FOUND: "ugs token list shows those that there are",
-  ENVIRONMENT_NOT_EMPTY: "give --force to delete its user groups with it",
-  ENVIRONMENT_BEING_DELETED: "run: ugs env delete NAME --force until it is gone, then create it anew",
-  ETAG_MISMATCH: "ugs group get ID shows its present etag",
+    "use an API token of an environment; to create one, run: ugs token create --env NAME --role manage --name TEXT",
+  USER_GROUP_NOT_FOUND: "ugs group list shows the user groups; ugs whoami shows the environment of the token",
+  TOKEN_NOT_FOUND: "if you know the user group, give its id",
+  VIEWER_SESSION_EXPIRED: "ugs viewer session create creates a new session",
+  VIEWER_SESSION_ENDED: "if the viewer may still see the group, ugs viewer session create creates a new session",
+  VIEWER_SESSION_TOO_LARGE: "give fewer --property, or shorter --claims",
+  TOO_MANY_ENDED_VIEWERS: "remove --viewer to revoke the sessions of the whole group",
+  PUBLIC_URL_MISSING: "ask the operator of the service to set PUBLIC_URL",
+  SIGNING_KEYS_CHANGED: "ugs signing-key list shows the new keys; run the command again",
+  ENVIRONMENT_NOT_FOUND: "ugs env list shows all environments",
+  API_TOKEN_NOT_FOUND: "ugs token list shows all API tokens",
+  ENVIRONMENT_NOT_EMPTY: "give --force to delete its user groups too",
+  ENVIRONMENT_BEING_DELETED: "run ugs env delete NAME --force until it is deleted, then create it again",
+  ETAG_MISMATCH: "ugs group get ID shows its current etag",
   API_TOKEN_CHANGED: "the API token that you use was revoked at the same time; use another one",
-  API_TOKEN_OUTLIVES_CALLER: "revoke it, or rotate it with a token that lasts as long as it does",
-  TOO_MANY_API_TOKENS: "revoke those that nobody uses: ugs token list tells when each was used last",
-  TOO_MANY_FAILURES: "check the token before you go on: too many calls from this address had none that is valid",
+  API_TOKEN_OUTLIVES_CALLER: "revoke it, or use a token that expires no earlier than it does",
+  TOO_MANY_API_TOKENS: "revoke unused API tokens; ugs token list shows when each was last used",
+  TOO_MANY_FAILURES: "check the token first: too many calls from this address had no valid token",
   OVERLOADED: "try again later; nothing was done",
   RATE_LIMITED: "try again later; nothing was done",
-  TOO_FEW_REPLICAS: "the change was made, but may be lost in a failover: look, and repeat it where it is missing",
-  RECORD_UNREADABLE: "have its operator look at TOKEN_KEYS and the stored data",
-  INTERNAL: "have its operator look for the request id in the log of the service",
+  TOO_FEW_REPLICAS:
+    "the change was made, but a failover may lose it: check after a failover, and repeat the change if it is missing",
+  RECORD_UNREADABLE: "ask the operator of the service to check TOKEN_KEYS and the stored data",
+  INTERNAL: "ask the operator of the service to find the request id in its log",
 };
 
 /**
- * The failure of a call, in words for the user.
+ * Converts an error of a call to a failure that the user understands.
  *
- * @param connection how the service was to be reached
- * @param options `mayRepeat`: whether the call may be made again even if it was carried out
+ * @param options `mayRepeat`: whether a retry is safe even if the service carried out the call
  */
 export function callFailure(
   error: ConnectError,
@@ -73,7 +73,7 @@ export function callFailure(
   return details ? answered(error, details) : unanswered(error, connection, mayRepeat ? undefined : "unknown");
 }
 
-/** The failure that the service answered. */
+/** An error that the service returned. */
 function answered(error: ConnectError, { reason, outcome, violations }: FailureDetails): Failure {
   return new Failure(error.rawMessage, {
     exitCode: EXIT_OF_CODE[error.code] ?? EXIT.failed,
@@ -87,18 +87,16 @@ function answered(error: ConnectError, { reason, outcome, violations }: FailureD
   });
 }
 
-/** What to do about errors whose reason has no entry in `HINTS`. */
+/** The hint for errors whose reason is not in `HINTS`. */
 function hintOf(code: Code, { outcome, violations }: Omit<FailureDetails, "reason">): string | undefined {
   if (violations.some(({ field }) => field === "environment")) return "give --env NAME, NAME/Customer or NAME/Testing";
   if (code !== Code.Unavailable) return undefined;
   if (outcome === "not_made") return "nothing was changed; try again";
-  if (outcome === "unknown") return "the change may have been made: look before you repeat it";
+  if (outcome === "unknown") return "the change may have been made: check before you repeat it";
   return "try again";
 }
 
-/**
- * The failure of a call that the service did not answer. @param outcome of a change that may have reached the service
- */
+/** A call without a response from the service. @param outcome of a change that may have reached the service */
 function unanswered(error: ConnectError, connection: Connection, outcome: "unknown" | undefined): Failure {
   const { url, timeoutMs } = connection;
   const where = urlText(connection);
@@ -113,35 +111,34 @@ function unanswered(error: ConnectError, connection: Connection, outcome: "unkno
       cause: error,
     });
   }
-  // The run is ending.
   if (error.code === Code.Canceled || error.cause instanceof Interrupted)
     return new Failure("interrupted", { exitCode: EXIT.failed, outcome, cause: error });
   if (error.code === Code.DeadlineExceeded)
     return new Failure(`${where} did not answer within ${timeoutMs} ms`, {
       exitCode: EXIT.unavailable,
-      hint: "--timeout waits longer",
+      hint: "give a longer --timeout",
       requestId,
       outcome,
       cause: error,
     });
   const isUnknown = error.code === Code.Unimplemented;
   const what = isUnknown ? "does not have this call" : error.rawMessage || codeToString(error.code);
-  return new Failure(`${where} is not the User Group Service, or something before it answered: ${what}`, {
+  return new Failure(`${where} is not the User Group Service, or a proxy responded: ${what}`, {
     exitCode: EXIT.unavailable,
-    hint: `check the URL, its path included, and what proxies there are${isUnknown ? "; a service that is older than this ugs lacks the newest calls" : ""}`,
+    hint: `check the URL, its path, and the proxies${isUnknown ? "; a service older than this ugs lacks the newest calls" : ""}`,
     requestId,
     ...(OF_PROXIES.has(error.code) && { outcome }),
     cause: error,
   });
 }
 
-/** The codes of what proxies answer that may have passed the call on: HTTP 500, 502, 503 and 504. */
+/** Codes of HTTP 500, 502, 503 and 504: a proxy that returns one may have forwarded the call. */
 const OF_PROXIES: ReadonlySet<Code> = new Set([Code.Unavailable, Code.Unknown, Code.Internal]);
 
 /**
- * Why a URL cannot be reached, and what to do; undefined when the connection was not at fault.
+ * Explains why a URL cannot be reached; undefined if the connection worked.
  *
- * @param unusedProxy the variable with a proxy that Node does not use
+ * @param unusedProxy the variable that names a proxy which Node does not use
  */
 export function unreachable(url: URL, error: unknown, unusedProxy: string | undefined) {
   const found = connectionFaultOf(error);
@@ -152,14 +149,13 @@ export function unreachable(url: URL, error: unknown, unusedProxy: string | unde
     fault: found.fault,
     message: `cannot reach ${urlText({ url })}: ${words}`,
     hint: mayNeedProxy
-      ? `${hint}; the proxy of ${unusedProxy} is not used: Node 24.5 or newer does with NODE_USE_ENV_PROXY=1`
+      ? `${hint}; Node does not use the proxy of ${unusedProxy}: use Node 24.5 or newer with NODE_USE_ENV_PROXY=1`
       : hint,
   };
 }
 
-/** What to do about faults of TLS. */
 const TLS_HINTS: TlsHints = {
-  otherName: "use the name that it is for in the URL, or give --server-name NAME",
-  clientCertificate: "give --cert-file FILE and --key-file FILE, of an authority that it trusts",
-  authority: "give --ca-file FILE with that authority in PEM",
+  otherName: "use the name in the certificate as the host of the URL, or give --server-name NAME",
+  clientCertificate: "give --cert-file FILE and --key-file FILE, signed by a CA that the service trusts",
+  authority: "give --ca-file FILE with the certificate of that CA in PEM",
 };

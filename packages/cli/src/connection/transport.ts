@@ -5,22 +5,21 @@ import { retrying, withRequestIds } from "@user-group-service/client";
 import packageJson from "../../../../package.json" with { type: "json" };
 import type { Connection } from "../settings.ts";
 
-/** How often a call is tried at most: a person waits for the failure. */
+/** Attempts per call. Few, because a person waits. */
 const MAX_TRIES = 4;
 
-/** What the calls of a run have in common. */
 export interface TransportOptions {
-  /** The token of every call; undefined: calls have none. */
+  /** Undefined: calls send no token. */
   readonly token: string | undefined;
-  /** Aborts the calls under way. */
+  /** Aborts the calls in flight. */
   readonly signal: AbortSignal;
-  /** Whether to try again what failed and may be repeated. Default: yes. */
+  /** Whether to retry failed calls that are safe to repeat. Default: yes. */
   readonly isRetrying?: boolean;
-  /** Whether messages are JSON. In binary messages protobuf-es loses U+FEFF at the beginning of texts. Default: no. */
+  /** Whether messages are JSON. In binary messages protobuf-es drops a U+FEFF at the start of a string. Default: no. */
   readonly isJson?: boolean;
 }
 
-/** Calls a service by Connect over HTTP/1.1, which passes every proxy. */
+/** Opens a Connect transport over HTTP/1.1, which every proxy forwards. */
 export function openTransport(connection: Connection, options: TransportOptions): Transport {
   const { url, ca, cert, key, serverName, timeoutMs } = connection;
   return createConnectTransport({
@@ -28,7 +27,7 @@ export function openTransport(connection: Connection, options: TransportOptions)
     httpVersion: "1.1",
     useBinaryFormat: options.isJson !== true,
     defaultTimeoutMs: timeoutMs,
-    // Answers are shown to a person or kept in memory: a page of groups has a few MiB at most.
+    // A page of groups has a few MiB at most.
     readMaxBytes: 64 * 1024 * 1024,
     nodeOptions: {
       ...(ca !== undefined && { ca }),
@@ -43,7 +42,7 @@ export function openTransport(connection: Connection, options: TransportOptions)
   });
 }
 
-/** Adds the token to every call, and aborts it when the run ends. */
+/** Adds the token and the signal to every call. */
 function presenting({ token, signal }: TransportOptions): Interceptor {
   return (next) => (request) => {
     request.header.set("user-agent", `ugs/${packageJson.version}`);

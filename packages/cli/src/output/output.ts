@@ -10,20 +10,20 @@ import { type Column, Table } from "./table.ts";
 /** A credential to write. */
 export interface Secret {
   readonly token: string;
-  /** What the token is for; the last words are its name. */
+  /** What was done. It ends with the name of the credential, such as `Its token`. */
   readonly said: string;
-  /** What to do when the credential cannot be written, and so is lost. */
+  /** What to do if the credential cannot be written. */
   readonly lost: string;
-  /** The file that it is written to; undefined: standard output. */
+  /** The file to write to. Undefined: standard output. */
   readonly file: string | undefined;
 }
 
 /** A line about a thing. */
 export type Fact = Pick<FieldFact, "label" | "text">;
 
-/** Writes what a command has to say: results to standard output, all else to standard error. */
+/** Writes results to standard output, and everything else to standard error. */
 export class Output {
-  /** Whether results are JSON, one object a line. */
+  /** Whether results are JSON, one object per line. */
   readonly isJson: boolean;
   /** Whether standard output is a terminal. */
   readonly isTerminal: boolean;
@@ -64,7 +64,7 @@ export class Output {
     await this.line(facts.map(({ label, text }) => `${label.padEnd(width)}  ${printable(text)}`).join("\n"));
   }
 
-  /** Writes a message as the JSON of the API, on a line. */
+  /** Writes a message as one line of JSON. */
   async message<S extends DescMessage>(schema: S, message: MessageShape<S>): Promise<void> {
     await this.line(jsonLine(toJson(schema, message)));
   }
@@ -72,22 +72,22 @@ export class Output {
   /**
    * Writes a line to standard output.
    *
-   * @throws OutputClosed when nobody reads it any longer
-   * @throws when it cannot be written, as to a full disk
+   * @throws OutputClosed if the reader closed it
+   * @throws Error of the system, such as a full disk
    */
   line(text: string): Promise<void> {
     return this.text(`${text}\n`);
   }
 
   /**
-   * Writes a text to standard output without a line break of its own. Throws as `line` does. All results are written
-   * here: on a terminal unsafe characters are escaped, elsewhere the text is written unchanged.
+   * Writes a text to standard output without adding a line break. Throws as `line` does. It escapes unsafe characters if
+   * standard output is a terminal.
    */
   text(text: string): Promise<void> {
     return write(this.#shell.stdout, this.isTerminal ? printableLines(text) : text);
   }
 
-  /** Writes a line in bold to a terminal that is not asked for plain text (https://no-color.org). */
+  /** Writes a line, in bold on a terminal unless NO_COLOR is set (https://no-color.org). */
   heading(text: string): Promise<void> {
     const { NO_COLOR = "", TERM } = this.#shell.env;
     if (!this.isTerminal || NO_COLOR !== "" || TERM === "dumb") return this.line(text);
@@ -95,9 +95,9 @@ export class Output {
   }
 
   /**
-   * Writes a credential to its file or to standard output: alone on a line, or by `--json` with the message that has it.
+   * Writes a credential to a file or to standard output: alone on a line, or with `--json` the message that contains it.
    *
-   * @throws Failure when it cannot be written
+   * @throws Failure if it cannot be written
    */
   async secret<S extends DescMessage>(schema: S, message: MessageShape<S>, secret: Secret): Promise<void> {
     const { token, said, lost, file } = secret;
@@ -111,34 +111,36 @@ export class Output {
     this.note(`${said}${this.isTerminal ? ":" : " is written to standard output."}`);
     await this.line(text).catch((error: unknown) => {
       const { code = "closed" } = error as { code?: string };
-      throw lostFailure(`standard output did not take it (${code})`, lost, error);
+      throw lostFailure(`standard output rejected it (${code})`, lost, error);
     });
     if (this.isTerminal)
-      this.note("This terminal may keep it: clear its scrollback, or write the secret to a file by --out FILE.");
+      this.note(
+        "The scrollback of this terminal contains the secret: clear it, or write secrets to a file with --out FILE.",
+      );
   }
 
-  /** Says that a command without a result is done: a text on standard error, with `--json` an empty object. */
+  /** Reports the end of a command without a result: a text on standard error, or with `--json` an empty object. */
   async done(text: string): Promise<void> {
     if (this.isJson) await this.line("{}");
     else this.note(text);
   }
 
-  /** The width that tables are cut to; undefined: tables are not cut. */
+  /** The width of the terminal. Undefined: tables are not shortened. */
   get width(): number | undefined {
     return (this.isTerminal && this.#shell.stdout.columns) || undefined;
   }
 
-  /** Tells the user something beside the result, on standard error. By `--json` it says nothing. */
+  /** Writes a remark to standard error, except with `--json`. */
   note(text: string): void {
     if (!this.isJson) this.#shell.stderr.write(`${printable(text)}\n`);
   }
 }
 
 function lostFailure(problem: string, hint: string, cause: unknown): Failure {
-  return new Failure(`${problem}: what it was to show is lost`, { exitCode: EXIT.failed, hint, cause });
+  return new Failure(`${problem}: the secret is lost`, { exitCode: EXIT.failed, hint, cause });
 }
 
-/** Writes to a stream and waits until the text is out, so that no more is read from the service than is written. */
+/** Writes to a stream and waits for it, so that `ugs` reads pages no faster than it writes them. */
 async function write(stream: Writable, text: string): Promise<void> {
   try {
     const written = new Promise<void>((resolve, reject) => {

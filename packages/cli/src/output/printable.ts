@@ -1,14 +1,14 @@
 /**
- * The characters that a terminal executes, that change the order of the text around them, or that it does not show: the
- * Unicode categories Cc, Cf, Cs, Zl and Zp, and all ignorable code points. They include ESC, BEL, the C1 controls, the
- * bidirectional controls (https://www.unicode.org/reports/tr9/) and the zero-width characters.
+ * Characters that control a terminal, reorder text or are invisible: the Unicode categories Cc, Cf, Cs, Zl and Zp, and all
+ * ignorable code points. They include ESC, the bidirectional controls (https://www.unicode.org/reports/tr9/) and the
+ * zero-width characters.
  */
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
-/** Unsafe characters and white space, without tab and space. */
+/** Unsafe characters and white space, except tab and space. */
 const INVISIBLE = new RegExp(`(?![\\t ])(?:${UNSAFE.source}|\\s)`, "gu");
 
-/** Escapes unsafe characters: `\x1b`, `\u202e` or `\u{e0001}`. The result is one line. */
+/** Escapes unsafe characters as `\x1b`, `\u202e` or `\u{e0001}`. The result is one line. */
 export function printable(text: string): string {
   return text.replace(UNSAFE, (unsafe) => {
     const hex = (unsafe.codePointAt(0) ?? 0).toString(16);
@@ -17,18 +17,18 @@ export function printable(text: string): string {
   });
 }
 
-/** The characters of a text that a reader does not see or takes for a space, as `U+200B`; without tabs. */
+/** Lists the invisible characters of a text as `U+200B`. */
 export function invisibleIn(text: string): string[] {
   const found = text.match(INVISIBLE) ?? [];
   return [...new Set(found)].map((each) => `U+${each.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0")}`);
 }
 
-/** Escapes unsafe characters in each line, and keeps the line breaks. */
+/** Escapes unsafe characters, except line breaks. */
 export function printableLines(text: string): string {
   return text.split("\n").map(printable).join("\n");
 }
 
-/** JSON on one line, with unsafe characters as escapes of JSON. */
+/** JSON on one line, with unsafe characters escaped. */
 export function jsonLine(value: unknown): string {
   const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return JSON.stringify(value).replace(UNSAFE, (unsafe) => unsafe.split("").map(escaped).join(""));

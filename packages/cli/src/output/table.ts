@@ -6,9 +6,9 @@ import { printable } from "./printable.ts";
 /** A column of a table. */
 export interface Column<T> {
   readonly name: string;
-  /** The text of a cell; undefined shows as `-`. */
+  /** The text of a cell. Undefined shows as `-`. */
   readonly of: (value: T) => string | undefined;
-  /** Whether the column is cut before others, such as names before ids. Default: no. */
+  /** Whether the column is shortened before the others, such as names before ids. Default: no. */
   readonly isFree?: boolean;
 }
 
@@ -35,18 +35,17 @@ export function columnsOf<S extends DescMessage>(
 const GAP = "  ";
 const ELLIPSIS = "…";
 const CHARACTERS = new Intl.Segmenter();
-/** The least width of a column that is cut. */
+/** The least width of a shortened column. */
 const NARROWEST = 8;
 
 /**
- * Makes the lines of a table, which can be written page by page. A column is as wide as its widest cell so far, unless
- * the terminal is too narrow for the line.
+ * Formats a table page by page. A column is as wide as its widest cell so far, unless the terminal is too narrow.
  */
 export class Table<T> {
   readonly #columns: readonly Column<T>[];
-  /** The width of the terminal; undefined: nothing is cut. */
+  /** The width of the terminal. Undefined: nothing is shortened. */
   readonly #width: number | undefined;
-  /** The width of the widest cell of each column so far; undefined before the first rows. */
+  /** The widest cell of each column so far. Undefined before the first page. */
   #widest: readonly number[] | undefined;
 
   constructor(columns: readonly Column<T>[], width: number | undefined) {
@@ -54,7 +53,7 @@ export class Table<T> {
     this.#width = width;
   }
 
-  /** The lines of some rows; before the first ones comes the line with the names of the columns. */
+  /** Formats the rows of a page. The first page begins with the names of the columns. */
   lines(rows: readonly T[]): string[] {
     const cells = rows.map((row) => this.#columns.map((column) => printable(column.of(row) || "-")));
     if (!this.#widest) cells.unshift(this.#columns.map(({ name }) => name));
@@ -65,7 +64,7 @@ export class Table<T> {
     return cells.map((row) => line(row, widths));
   }
 
-  /** Takes from the widest free column first, then from the widest of all, until the line fits. */
+  /** Shortens the widest free column, then the widest of all, until the line fits. */
   #fit(widths: number[]): number[] {
     if (this.#width === undefined) return widths;
     const gaps = GAP.length * (widths.length - 1);
@@ -83,12 +82,11 @@ export class Table<T> {
   }
 }
 
-/** How many cells of a terminal a printable text takes. */
+/** The width of a printable text, in cells of a terminal. */
 export function widthOf(text: string): number {
   return truncatedWidth(text).width;
 }
 
-/** A line of cells of so many characters of a terminal. */
 function line(cells: readonly string[], widths: readonly number[]): string {
   const padded = cells.map((cell, i) => {
     const width = widths[i] ?? 0;
@@ -98,7 +96,7 @@ function line(cells: readonly string[], widths: readonly number[]): string {
   return padded.join(GAP).trimEnd();
 }
 
-/** Cuts a printable text in the middle to so many cells of a terminal: long ids often differ only at their end. */
+/** Shortens a printable text in its middle to a width. Long ids often differ only at their ends. */
 export function cut(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   const parts = Array.from(CHARACTERS.segment(text), ({ segment }) => segment);
@@ -107,7 +105,7 @@ export function cut(text: string, width: number): string {
   return [...beginning(parts, width - 1 - atEnd), ELLIPSIS, ...end].join("");
 }
 
-/** The first characters that fit into so many cells. */
+/** The first characters that fit into a width. */
 function beginning(characters: readonly string[], width: number): string[] {
   let used = 0;
   return characters.slice(

@@ -16,24 +16,24 @@ import {
   TOO_LONG,
 } from "./records.ts";
 
-/**
- * CSV by RFC 4180, in UTF-8. An empty cell is not set; a cell that is empty in quotes is an empty text, as in
- * PostgreSQL's COPY. `mapping` and `properties` are JSON.
+/*
+ * CSV by RFC 4180, in UTF-8. An empty cell is an unset field; a quoted empty cell is an empty text, as in PostgreSQL's COPY.
+ * Fields that are objects are JSON.
  *
- * One quote too many would make one record of the rest of the file. So of a record that is not well-formed only the
- * first line is refused, and reading goes on with the second.
+ * A surplus quote would turn the rest of the file into one record. So only the first line of a malformed record is
+ * rejected, and reading continues with its second line.
  */
 
-/** The cells of a record; undefined: not set. */
+/** The cells of a record. Undefined: unset. */
 type Cells = readonly (string | undefined)[];
 
-/** The field of each column of a file; undefined for an unknown column. */
+/** The columns of a file. Undefined: unknown. */
 type Columns = readonly (string | undefined)[];
 
-/** How many records are parsed at once: one by one takes ten times as long. */
+/** Records per call of the parser. One by one would take ten times as long. */
 const AT_ONCE = 100;
 
-/** Reads groups from CSV. The first line that is not a remark names the columns. @throws Failure when it does not */
+/** Reads groups from CSV. The first line that is not a remark names the columns. @throws Failure if it does not */
 export async function readCsv(lines: LineReader, options: ReadOptions): Promise<GroupSource> {
   const firstLines: string[] = [];
   let header = {};
@@ -52,7 +52,7 @@ export async function readCsv(lines: LineReader, options: ReadOptions): Promise<
   return { header, firstLines, records: recordsOf(lines, columns) };
 }
 
-/** The lines of an export before its groups. @param header as JSON */
+/** The first lines of an export. @param header as JSON */
 export function csvFirstLines(header: string, hasTokens: boolean): string {
   return `${REMARK}${header}\n${COLUMNS.filter((column) => column !== "token" || hasTokens).join(",")}\n`;
 }
@@ -67,7 +67,7 @@ export function csvOf(rows: readonly Row[]): string {
   return stringify(cells, { cast: { string: quotedWhereNeeded } });
 }
 
-/** Quotes values that would mean something else without quotes. Values with a comma or a quote are quoted anyway. */
+/** Quotes values that mean something else without quotes. The library quotes values with a comma or a quote. */
 function quotedWhereNeeded(value: string) {
   return value === "" || value.startsWith("#") || /[\r\n]/.test(value)
     ? { value, quoted: true, quoted_empty: true }
@@ -85,38 +85,38 @@ function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOptions): Col
   const names = cellsOf(text)?.map((name) => name ?? "");
   if (!names) throw refuse(`is not CSV: ${shown(text)}`, ...hints);
   const columns = names.map((name) => columnOf(name.trim()));
-  if (!columns.includes("provided_id")) throw refuse(`names no column provided_id: ${shown(text)}`, ...hints);
+  if (!columns.includes("provided_id")) throw refuse(`has no column provided_id: ${shown(text)}`, ...hints);
   const twice = columns.find((column, i) => column !== undefined && columns.indexOf(column) !== i);
-  if (twice !== undefined) throw refuse(`names the column ${twice} twice`, "remove one of the two");
+  if (twice !== undefined) throw refuse(`has the column ${twice} twice`, "remove one of them");
   const unknown = names.filter((_, i) => columns[i] === undefined);
   if (unknown.length > 0 && !ignoreUnknown)
     throw refuse(
-      `names columns that groups do not have: ${unknown.map((name) => JSON.stringify(name)).join(", ")}`,
+      `has unknown columns: ${unknown.map((name) => JSON.stringify(name)).join(", ")}`,
       ...mistakesIn(unknown.join(",")),
-      "correct them, or leave them out by --ignore-unknown",
+      "correct them, or give --ignore-unknown",
       RULE,
     );
   return columns;
 }
 
-const RULE = `it must name the columns, separated by commas: ${COLUMNS.join(",")}, of which provided_id is required`;
+const RULE = `it must name the columns, separated by commas: ${COLUMNS.join(",")}; provided_id is required`;
 
 const OTHER_SEPARATORS = [
   [";", "semicolons"],
   ["\t", "tabs"],
 ] as const;
 
-/** The likely mistakes in a line of column names. */
+/** Likely mistakes in the line with the columns. */
 function mistakesIn(text: string): string[] {
   const mistakes = OTHER_SEPARATORS.filter(([separator]) => text.split(separator).length > text.split(",").length).map(
-    ([, name]) => `its columns are separated by ${name}: save the file with commas`,
+    ([, name]) => `${name} separate its columns: save the file with commas`,
   );
   const invisible = invisibleIn(text);
-  if (invisible.length > 0) mistakes.push(`it has invisible characters: ${invisible.join(", ")}`);
+  if (invisible.length > 0) mistakes.push(`it contains invisible characters: ${invisible.join(", ")}`);
   return mistakes;
 }
 
-/** A line of column names, as it is shown. The line may hold a token if the file names no columns, so long texts are cut. */
+/** Formats the line with the columns. It shortens long texts: without columns, the line may contain a token. */
 function shown(text: string): string {
   return text.replace(/[^,;\t]{21,}/g, (long) => `${long.slice(0, 8)}…`).slice(0, 200);
 }
@@ -125,7 +125,6 @@ function shown(text: string): string {
 interface Candidate {
   readonly lines: readonly Line[];
   readonly isTooLong: boolean;
-  /** Whether its quotes are closed. */
   readonly isClosed: boolean;
 }
 
@@ -150,12 +149,12 @@ async function* recordsOf(lines: LineReader, columns: Columns): AsyncGenerator<G
   }
 }
 
-/** Whether a record is of one line. */
+/** Whether a record is one well-formed line. */
 function isPlain({ lines, isTooLong, isClosed }: Candidate): boolean {
   return lines.length === 1 && !isTooLong && isClosed;
 }
 
-/** The next lines up to where all quotes are closed. Empty lines and remarks between records are passed over. */
+/** Reads lines until all quotes are closed. It skips empty lines and remarks between records. */
 async function nextCandidate(lines: LineReader): Promise<Candidate | undefined> {
   const taken: Line[] = [];
   let [quotes, bytes] = [0, 0];
@@ -170,7 +169,7 @@ async function nextCandidate(lines: LineReader): Promise<Candidate | undefined> 
   return taken.length === 0 ? undefined : { lines: taken, isTooLong: false, isClosed: false };
 }
 
-/** @param known the cells, if they are already parsed */
+/** @param known the cells, if already parsed */
 function recordOf(candidate: Candidate, columns: Columns, known: Cells | undefined, lines: LineReader): GroupRecord {
   const { isTooLong, isClosed } = candidate;
   const [first] = candidate.lines as [Line];
@@ -178,13 +177,13 @@ function recordOf(candidate: Candidate, columns: Columns, known: Cells | undefin
   const text = isClosed && !isTooLong ? candidateText(candidate) : undefined;
   const cells = known ?? (text === undefined ? undefined : cellsOf(text));
   if (!cells) {
-    // The surplus quote is most likely in the first line.
+    // The first line most likely has the surplus quote.
     lines.unread(candidate.lines.slice(1));
     const problem = first.isTooLong
       ? TOO_LONG
       : textOf(first.bytes) === undefined
         ? "is not UTF-8"
-        : "is not CSV: a quote is not closed, or stands within a cell that does not begin with one";
+        : "is not CSV: a quote is not closed, or is inside of a cell that does not start with one";
     return { line: first.number, end: first.end, raw: first.isTooLong ? undefined : first.bytes, content: { problem } };
   }
   const raw = rawOf(candidate);
@@ -227,7 +226,7 @@ function cellsOf(text: string): Cells | undefined {
   return rows?.length === 1 ? rows[0] : undefined;
 }
 
-/** The records of a text; undefined when it is not CSV. */
+/** Parses records. @returns undefined if the text is not CSV */
 function rowsOf(text: string): Cells[] | undefined {
   try {
     return parse(text, {

@@ -4,51 +4,49 @@ import { unreachable } from "../connection/call-failure.ts";
 import { EXIT, Failure } from "../failures.ts";
 
 /*
- * The hosted service's list of customers, as its documentation has it:
- * https://docs.explo.co/api-reference/customer-api/customers-v2 and https://docs.explo.co/security/rate-limits
+ * The customer list of the hosted service: https://docs.explo.co/api-reference/customer-api/customers-v2 and
+ * https://docs.explo.co/security/rate-limits
  */
 
 /** A page of the list. */
 interface ExploPage {
   readonly customers: readonly unknown[];
-  /** How many customers there are in all; undefined when the page does not say. */
+  /** The number of all customers. Undefined: not given. */
   readonly total: number | undefined;
 }
 
-/** How the list is read. */
 export interface ExploClientOptions {
   readonly url: URL;
   readonly token: string;
   readonly pageSize: number;
   readonly signal: AbortSignal;
-  /** The variable with a proxy that is not used. */
   readonly unusedProxy: string | undefined;
   /** Called for every pause of a second or more. */
   readonly onPause: (pauseMs: number, reason: string) => void;
 }
 
-/** The largest page that is read, in bytes. */
+/** The largest accepted page, in bytes. */
 const MAX_PAGE_BYTES = 128 * 1024 * 1024;
-/** How long a page may take, in milliseconds. */
+/** The timeout of a page, in milliseconds. */
 const TIMEOUT_MS = 120_000;
 
 /**
- * The hosted service allows 180 requests a minute from an address, which other programs there need as well. So many
- * requests are made at once, and then one at a time with this many milliseconds between.
+ * The hosted service allows 180 requests per minute and address, and other programs need some of them. So after a burst of
+ * requests there is a pause between requests, in milliseconds.
  */
 const BURST = 30;
 const PACE_MS = 500;
 
-/** How often a page may fail, and how often it may be refused because of too many requests. */
+/** Attempts per page, and rate-limit responses per page. */
 const MAX_TRIES = 8;
 const MAX_REFUSALS = 30;
 /** The longest pause after a failure, in milliseconds. */
 const MAX_PAUSE_MS = 30_000;
-/** How long to wait when a refusal does not say, and the longest wait that it may ask for, in milliseconds. */
+/** The default and the longest wait after a rate-limit response, in milliseconds. */
 const LIMITED_MS = 60_000;
 const MAX_LIMITED_MS = 15 * 60_000;
 
-/** Reads pages of the hosted service's list of customers. */
+/** Reads pages of the customer list. */
 export class ExploClient {
   readonly #options: ExploClientOptions;
   #hasAnswered = false;
@@ -59,7 +57,7 @@ export class ExploClient {
     this.#options = options;
   }
 
-  /** A page, counted from 1; undefined: the list has ended before it. @throws Failure */
+  /** Reads a page, counted from 1. @returns undefined after the last page @throws Failure */
   async page(number: number): Promise<ExploPage | undefined> {
     const { url, pageSize, onPause } = this.#options;
     const target = new URL("v2/api/customers/", url.href.endsWith("/") ? url : `${url.href}/`);
@@ -67,7 +65,6 @@ export class ExploClient {
     for (let [failures, refusals] = [0, 0]; ; ) {
       const answer = await this.#get(target);
       if ("value" in answer) return pageOf(answer.value, url);
-      // The page after the last one.
       if (answer.status === 404 && number > 1) return undefined;
       if (answer.status === 429) refusals += 1;
       else failures += 1;
@@ -85,7 +82,7 @@ export class ExploClient {
     try {
       const response = await fetch(target, {
         headers: { "explo-authorization": `Token ${token}`, accept: "application/json" },
-        // The token must not be sent to another URL.
+        // A redirect must not get the token.
         redirect: "manual",
         signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
       });
@@ -99,7 +96,7 @@ export class ExploClient {
       try {
         return { value: JSON.parse(text) as unknown };
       } catch {
-        return { status, failure: failed(`${where} answered no JSON`, "check --explo-url"), retryMs: undefined };
+        return { status, failure: failed(`${where} did not return JSON`, "check --explo-url"), retryMs: undefined };
       }
     } catch (error) {
       if (error instanceof Failure) throw error;
@@ -108,7 +105,7 @@ export class ExploClient {
       const failure = found
         ? failed(found.message, found.hint)
         : failed(`cannot reach ${where}: ${(error as Error).message}`, "try again");
-      // Before its first answer the URL may be wrong: then waiting is of no use.
+      // Before the first response the URL may be wrong, so a retry would not help.
       const isFinal = found !== undefined && !this.#hasAnswered && found.fault !== "reset";
       return { status: 0, failure, retryMs: isFinal ? undefined : 0 };
     }
@@ -127,32 +124,32 @@ export class ExploClient {
   }
 }
 
-/** The result of a request: JSON, or why there is none and after how many milliseconds to repeat it; 0: soon. */
+/** JSON, or a failure. `retryMs`: when to retry, in milliseconds; 0: soon; undefined: never. */
 type Answer =
   | { readonly value: unknown }
   | { readonly status: number; readonly failure: Failure; readonly retryMs: number | undefined };
 
 function refusal(status: number, headers: Headers, where: string): Answer {
   if (status === 401 || status === 403) {
-    const hint = "check that the token was copied whole, and is one of the API of the hosted service";
-    const failure = new Failure(`${where} refuses the token (${status})`, { exitCode: EXIT.denied, hint });
+    const hint = "check that the token was copied completely, and is an API token of the hosted service";
+    const failure = new Failure(`${where} rejects the token (${status})`, { exitCode: EXIT.denied, hint });
     return { status, failure, retryMs: undefined };
   }
   if (status === 429) {
-    const failure = failed(`${where} was asked too often (429)`, "try again in some minutes");
+    const failure = failed(`${where} limits the rate of requests (429)`, "try again in a few minutes");
     return { status, failure, retryMs: Math.min(MAX_LIMITED_MS, retryAfterMs(headers) ?? LIMITED_MS) };
   }
-  const isPassing = status >= 500 || status === 408;
+  const isTemporary = status >= 500 || status === 408;
   const moved = headers.get("location");
-  const hint = isPassing
+  const hint = isTemporary
     ? "try again"
     : moved
-      ? "give the place that it has moved to as --explo-url"
+      ? "it redirects: give the new URL as --explo-url"
       : "check --explo-url";
-  return { status, failure: failed(`${where} answered ${status}`, hint), retryMs: isPassing ? 0 : undefined };
+  return { status, failure: failed(`${where} responded with ${status}`, hint), retryMs: isTemporary ? 0 : undefined };
 }
 
-/** What `Retry-After` asks for, in milliseconds (RFC 9110, 10.2.3); undefined: nothing. */
+/** The `Retry-After` header, in milliseconds (RFC 9110, 10.2.3). */
 function retryAfterMs(headers: Headers): number | undefined {
   const text = headers.get("retry-after");
   if (text === null) return undefined;
@@ -176,7 +173,7 @@ function pageOf(value: unknown, { href }: URL): ExploPage {
   const results = isObject(value) ? value["results"] : undefined;
   const customers = isObject(results) ? results["customers"] : undefined;
   if (!isObject(value) || !Array.isArray(customers))
-    throw failed(`${href} answered something else than a list of customers`, "check --explo-url");
+    throw failed(`${href} did not return a list of customers`, "check --explo-url");
   const total = value["total_count"] ?? value["count"];
   return { customers, total: typeof total === "number" ? total : undefined };
 }

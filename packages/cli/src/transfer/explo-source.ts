@@ -20,18 +20,18 @@ export interface ExploFlags {
   readonly exploPageSize?: string;
 }
 
-/** The list of the hosted service. */
+/** The customers of the hosted service. */
 interface ExploList {
   readonly source: GroupSource;
-  /** How many groups it has, once that is known. */
+  /** The number of groups, if known. */
   readonly total: () => number | undefined;
   readonly warnings: () => readonly string[];
 }
 
-/** The most that the hosted service gives at once. */
+/** The largest page of the hosted service. */
 const MAX_PAGE_SIZE = 1000;
 
-/** Opens the list of the hosted service. @throws Failure when an option is not right */
+/** Opens the customer list. @throws Failure if an option is not valid */
 export async function openExplo(
   flags: ExploFlags,
   { env, ...options }: Pick<ExploClientOptions, "signal" | "onPause"> & { readonly env: Shell["env"] },
@@ -39,7 +39,7 @@ export async function openExplo(
   const url = parseUrl("--explo-url", flags.exploUrl ?? "https://api.explo.co");
   const isLoopback = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname);
   if (url.protocol !== "https:" && !isLoopback)
-    throw usageFailure("--explo-url must be of https", "tokens would go over the network for everybody to read");
+    throw usageFailure("--explo-url must be an https URL", "http would expose the tokens");
   const pageSize = flags.exploPageSize === undefined ? MAX_PAGE_SIZE : Number(flags.exploPageSize);
   if (!Number.isInteger(pageSize) || pageSize < 1 || pageSize > MAX_PAGE_SIZE)
     throw usageFailure(`--explo-page-size must be a whole number from 1 to ${MAX_PAGE_SIZE}`);
@@ -54,22 +54,21 @@ async function tokenOf({ exploTokenFile: file }: ExploFlags, env: Shell["env"]):
   if (variable) return parseToken("UGS_EXPLO_TOKEN", variable);
   const named = env["UGS_EXPLO_TOKEN_FILE"];
   if (named) return parseToken(named, await readSecretFile(named));
-  throw usageFailure("no token of the hosted service is known", "give --explo-token-file FILE or UGS_EXPLO_TOKEN");
+  throw usageFailure("no token of the hosted service is set", "give --explo-token-file FILE or UGS_EXPLO_TOKEN");
 }
 
-/** How often the list is read at most. */
+/** The most passes over the list. */
 const MAX_PASSES = 5;
 
 /**
- * Reads the list page by page. Pages are counted by position, so whatever is added or removed meanwhile moves the rest:
- * a customer may come twice or on no page. So the list is read again until nothing has moved, and each customer is
- * yielded once.
+ * Reads the list page by page. If a customer is added or removed in the meantime, the others move: a customer may appear
+ * twice or on no page. So it reads the list again until nothing has moved, and yields each customer once.
  */
 class ListedCustomers implements ExploList {
   readonly source: GroupSource;
   readonly #client: ExploClient;
   readonly #isInherited: boolean;
-  readonly #told = new SeenIds();
+  readonly #seen = new SeenIds();
   #total: number | undefined;
   #inherited = 0;
   #passes = 0;
@@ -91,10 +90,12 @@ class ListedCustomers implements ExploList {
   warnings = (): readonly string[] => [
     ...(this.#isSettled || this.#passes < MAX_PASSES
       ? []
-      : ["the list changed each time that it was read: compare by --verify, or import again when it is quieter"]),
+      : ["the list changed during every pass: compare with --verify, or import again later"]),
     ...(this.#inherited === 0
       ? []
-      : [`values of parents were copied to ${count(this.#inherited)} of the groups, for here no group has parents`]),
+      : [
+          `${count(this.#inherited)} groups have copies of the values of their parents, because groups have no parents here`,
+        ]),
   ];
 
   async *#records(): AsyncGenerator<GroupRecord> {
@@ -113,13 +114,13 @@ class ListedCustomers implements ExploList {
           const row = rowOf(customer, this.#isInherited);
           if (!pass.add(row.key)) isMoved = true;
           else fresh += 1;
-          if (!this.#told.add(`${row.key} ${row.token}`)) continue;
+          if (!this.#seen.add(`${row.key} ${row.token}`)) continue;
           line += 1;
           if (row.isInherited) this.#inherited += 1;
-          yield { line, end: this.#told.size, raw: Buffer.from(JSON.stringify(row.fields)), content: row.content };
+          yield { line, end: this.#seen.size, raw: Buffer.from(JSON.stringify(row.fields)), content: row.content };
         }
         read += page.customers.length;
-        // Without a total, a page without new customers is the end, or the list repeats itself.
+        // Without a total, the list ends with a page that has no new customers.
         if (page.total === undefined ? fresh === 0 : read >= page.total) break;
       }
       this.#isSettled = !isMoved && (this.#total === undefined || pass.size >= this.#total);
@@ -127,25 +128,24 @@ class ListedCustomers implements ExploList {
     }
   }
 
-  /** @throws Failure when the list does not give what it says it has */
+  /** @throws Failure if the list is shorter than its total */
   #requireWhole(seen: number): void {
     const total = this.#total ?? 0;
-    if (this.#passes < MAX_PASSES || this.#told.size >= total) return;
-    throw new Failure(`the hosted service says that it has ${count(total)} customers, and lists ${count(seen)}`, {
+    if (this.#passes < MAX_PASSES || this.#seen.size >= total) return;
+    throw new Failure(`the hosted service reports ${count(total)} customers, and lists ${count(seen)}`, {
       exitCode: EXIT.unavailable,
-      hint: "its pages repeat themselves or it changes all the time: try again, or ask its support",
+      hint: "its pages repeat, or it changes all the time: try again, or ask its support",
     });
   }
 }
 
-/** A customer as a row of ours. */
+/** A customer as a row. */
 interface Row {
-  /** Identifies the customer when the list is read again. */
+  /** Identifies the customer in all passes. */
   readonly key: string;
   readonly token: unknown;
   readonly fields: { readonly [name: string]: unknown };
   readonly content: GroupRecord["content"];
-  /** Whether it has values of its parents. */
   readonly isInherited: boolean;
 }
 
@@ -160,7 +160,7 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   const text = JSON.stringify(fields);
   const content = contentOf(text.length, () => {
     if (!isObject(customer)) throw new BadRow("is not a customer");
-    if (typeof token !== "string" || token === "") throw new BadRow("token: is missing, and dashboards have it");
+    if (typeof token !== "string" || token === "") throw new BadRow("token: is missing");
     return groupOf(fields);
   });
   return {
@@ -170,12 +170,12 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   };
 }
 
-/** A customer's values with those of its parents; its own where the parents add nothing. */
+/** The values with those of the parents, or the own values if the parents add none. */
 function withInherited(own: unknown, all: unknown): unknown {
   return isObject(all) && !isDeepStrictEqual(all, own ?? {}) ? all : own;
 }
 
-/** Makes texts of a mapping's values: the hosted service may give ids as numbers. */
+/** Converts the values of a mapping to texts: the hosted service may return ids as numbers. */
 function textValues(mapping: unknown): unknown {
   if (!isObject(mapping)) return mapping;
   return Object.fromEntries(

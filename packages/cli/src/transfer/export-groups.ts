@@ -25,21 +25,18 @@ export interface ExportFlags {
   readonly restart?: boolean;
 }
 
-/** The state of an export that is under way. */
+/** The state of an unfinished export. */
 interface ExportState {
-  /**
-   * The environment, service and options of the export, as JSON. An export of another kind does not go on with this
-   * one.
-   */
+  /** The environment, service and options, as JSON. Only an export with the same ones continues. */
   readonly export: string;
   readonly pageToken: string;
   readonly groups: number;
   readonly bytes: number;
-  /** The snapshot time of the first page; empty before it. */
+  /** The snapshot time of the first page. Empty: not read yet. */
   readonly snapshotTime: string;
 }
 
-/** Where an export goes. */
+/** The destination of an export. */
 interface Sink {
   begin(bytes: number): Promise<void>;
   write(text: string): Promise<void>;
@@ -49,20 +46,19 @@ interface Sink {
   readonly bytes: number;
 }
 
-/** A page of groups that was asked for. */
 type Page = Promise<ExportUserGroupsResponse>;
 
 const PAGE_SIZE = 1000;
-/** How long a page may take, in milliseconds. */
+/** The timeout of a page, in milliseconds. */
 const TIMEOUT_MS = 60_000;
-const GO_ON = "run the same command again to go on where it was cut off";
+const CONTINUE = "run the same command again to continue";
 
-/** Runs `ugs export`. @param path undefined or `-`: standard output @throws Failure */
+/** Runs `ugs export`. @param path `-` or undefined: standard output @throws Failure */
 export async function exportGroups(session: Session, path: string | undefined, flags: ExportFlags): Promise<void> {
   const { shell, out } = session;
   const file = path === "-" ? undefined : path;
   if (file === undefined && flags.includeTokens && out.isTerminal)
-    throw usageFailure("tokens are not shown on a terminal", "name a file, which nobody else can read then");
+    throw usageFailure("a terminal must not show the tokens", "give a file: only its owner can read it");
   const format = flags.format ?? (file === undefined ? undefined : formatOf(file)) ?? "jsonl";
   const target = await openTarget(session, environmentOf(session, flags));
   const progress = new Progress(shell.stderr, "exported");
@@ -70,22 +66,22 @@ export async function exportGroups(session: Session, path: string | undefined, f
   const state = file === undefined ? undefined : new StateFile<ExportState>(`${file}.export-state`, () => sink.sync());
   try {
     const groups = await writeAll({ session, flags, format, target, progress, state, sink }).finally(() => {
-      progress.end();
+      progress.clear();
       return sink.close();
     });
-    if (file !== undefined) await tell(session, { file, groups, environment: target.name });
+    if (file !== undefined) await report(session, { file, groups, environment: target.name });
   } catch (error) {
-    if (state && shell.signal.aborted) out.note(GO_ON);
-    throw transferFailure(error, target.connection, state ? GO_ON : "run the same command again");
+    if (state && shell.signal.aborted) out.note(CONTINUE);
+    throw transferFailure(error, target.connection, state ? CONTINUE : "run the same command again");
   }
 }
 
-async function tell({ out }: Session, facts: { file: string; groups: number; environment: string }): Promise<void> {
+async function report({ out }: Session, facts: { file: string; groups: number; environment: string }): Promise<void> {
   if (out.isJson) return out.line(jsonLine({ summary: facts }));
   await out.line(`exported ${count(facts.groups)} groups of ${facts.environment} to ${facts.file}`);
 }
 
-/** Writes all pages, and requests the next page while one is written. @returns how many groups there are */
+/** Writes all pages. It requests the next page while it writes one. @returns the number of groups */
 async function writeAll(given: {
   readonly session: Session;
   readonly flags: ExportFlags;
@@ -112,11 +108,11 @@ async function writeAll(given: {
         { timeoutMs: TIMEOUT_MS },
       ),
     );
-    // The page is awaited later, and its failure is handled then.
+    // The caller awaits the page later, and handles its failure then.
     page.catch(() => {});
     return page;
   };
-  const before = state && (await stateToGoOnWith(state, binding, flags.restart === true));
+  const before = state && (await stateToContinue(state, binding, flags.restart === true));
   const begun = before ?? { export: binding, pageToken: "", groups: 0, bytes: 0, snapshotTime: "" };
   await state?.claim(begun);
   let { groups, snapshotTime } = begun;
@@ -138,7 +134,7 @@ async function writeAll(given: {
       if (nextPageToken !== "")
         await state?.note({ export: binding, pageToken: nextPageToken, groups, bytes: sink.bytes, snapshotTime });
       const fraction = prefix === "" ? groups / Math.max(1, target.count) : undefined;
-      progress.tell({ groups: groups - begun.groups, fraction });
+      progress.show({ groups: groups - begun.groups, fraction });
     }
     await sink.finish();
   } catch (error) {
@@ -156,22 +152,22 @@ function textOf({ userGroups }: ExportUserGroupsResponse, format: FileFormat, ha
   return rows.map((row) => `${JSON.stringify(row)}\n`).join("");
 }
 
-async function stateToGoOnWith(
+async function stateToContinue(
   state: StateFile<ExportState>,
   binding: string,
-  isAnew: boolean,
+  isRestart: boolean,
 ): Promise<ExportState | undefined> {
-  const before = isAnew ? undefined : await state.read();
+  const before = isRestart ? undefined : await state.read();
   if (!before || before.groups === 0) return undefined;
   if (before.export !== binding)
     throw usageFailure(
-      `${state.path} is of an export that was cut off, of ${before.export}`,
-      "give --restart to start over",
+      `${state.path} belongs to an unfinished export with other options: ${before.export}`,
+      "give --restart to start again",
     );
   return before;
 }
 
-/** Standard output: an export to it cannot be continued. */
+/** Standard output. An export to it cannot continue. */
 function standardOutput({ out }: Session): Sink {
   return {
     begin: async () => {},

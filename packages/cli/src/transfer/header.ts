@@ -1,30 +1,30 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { isObject } from "../../../operator/src/fields.ts";
 
-/**
- * The first line of an export says from when and what it is. In JSON Lines it is an object that has `snapshot_time` and
- * no `provided_id`; in CSV it is `#ugs ` and the same object. A line that begins with `#ugs ` is never a group.
+/*
+ * The first line of an export contains its time and content. In JSON Lines it is an object with `snapshot_time` and without
+ * `provided_id`; in CSV it is `#ugs ` and this object. A line that starts with `#ugs ` is never a group.
  */
 
-/** The beginning of a line that is not a group. */
+/** The start of a line that is not a group. */
 export const REMARK = "#ugs ";
 
 /** The first line of a file. */
 export interface FileHeader {
-  /** The time whose groups the file has, in RFC 3339. */
+  /** When the groups were read, in RFC 3339. */
   readonly snapshotTime?: string | undefined;
-  /** The environment that the groups are of. */
+  /** The environment of the groups. */
   readonly environment?: string | undefined;
-  /** The prefix of all ids; empty: the file has all groups of the environment. */
+  /** The prefix of all ids. Empty: all groups of the environment. */
   readonly prefix?: string | undefined;
 }
 
-/** The file's first line as JSON. */
+/** Formats the header as JSON. */
 export function headerText({ snapshotTime = "", environment = "", prefix = "" }: FileHeader): string {
   return JSON.stringify({ snapshot_time: snapshotTime, environment, provided_id_prefix: prefix });
 }
 
-/** The header in a JSON value; undefined when it is not a header. */
+/** Parses a header. @returns undefined if the value is none */
 export function headerOf(value: unknown): FileHeader | undefined {
   if (!isObject(value) || !("snapshot_time" in value) || "provided_id" in value) return undefined;
   const text = (name: keyof typeof value & string) => {

@@ -35,20 +35,20 @@ export interface ImportFlags extends ExploFlags {
   readonly fromExplo?: boolean;
 }
 
-/** Where the groups come from. */
+/** The source of the groups. */
 interface Input {
   readonly source: GroupSource;
   readonly format: FileFormat;
   readonly identity: InputFile["identity"];
-  /** The size of the input, in the unit of `GroupRecord.end`; undefined when it is not known. */
+  /** The size of the input, in the unit of `GroupRecord.end`. Undefined: unknown. */
   readonly total: () => number | undefined;
-  /** The warnings to show once everything is read. */
+  /** The warnings after the last record. */
   readonly warnings: () => readonly string[];
   hasChanged(): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** How many reasons are shown when there is no file of rejects. */
+/** The most reasons that are shown without a file of rejects. */
 const REASONS_SHOWN = 20;
 
 /** Runs `ugs import`. @throws Failure */
@@ -70,14 +70,14 @@ export async function importGroups(session: Session, file: string | undefined, f
       input.identity && isChanging
         ? new StateFile<ImportState>(`${file}.import-state`, async () => rejects?.sync())
         : undefined;
-    const shown = new Shown(session, flags, rejects !== undefined);
+    const shown = new GroupReport(session, flags, rejects !== undefined);
     const summary = await runImport(input.source, {
       ...{ sender, seen, progress, rejects, maxRejects, signal: shell.signal, total: input.total },
       hasSnapshotTime: settings.snapshotTime !== undefined,
       onDone: (done) => shown.add(done),
       resumable: state && {
         state,
-        isAnew: flags.restart === true,
+        isRestart: flags.restart === true,
         binding: {
           url: target.connection.url.href,
           environment: target.name,
@@ -86,14 +86,14 @@ export async function importGroups(session: Session, file: string | undefined, f
         },
       },
     }).catch((error: unknown) => {
-      if (state && shell.signal.aborted) out.note(GO_ON);
+      if (state && shell.signal.aborted) out.note(CONTINUE);
       throw transferFailure(
         error,
         target.connection,
-        state ? GO_ON : "run the same command again: nothing is done twice",
+        state ? CONTINUE : "run the same command again: it skips what is done",
       );
     });
-    progress.end();
+    progress.clear();
     for (const warning of input.warnings()) out.note(`warning: ${warning}`);
     const { prefix = "" } = input.source.header;
     let extra = flags.verify ? 0 : undefined;
@@ -109,13 +109,16 @@ export async function importGroups(session: Session, file: string | undefined, f
   }
 }
 
-const GO_ON = "run the same command again to go on where it was cut off";
+const CONTINUE = "run the same command again to continue";
 
 function requireOneInput(file: string | undefined, flags: ImportFlags): void {
-  if (flags.fromExplo && file !== undefined) throw usageFailure("give a file or --from-explo, not both");
+  if (flags.fromExplo && file !== undefined) throw usageFailure("give either a file or --from-explo");
   if (!flags.fromExplo && file === undefined)
-    throw usageFailure("no file is named", "give a file of JSON Lines or CSV, - for standard input, or --from-explo");
-  if (flags.dryRun && flags.verify) throw usageFailure("give --dry-run or --verify, not both");
+    throw usageFailure(
+      "no input is given",
+      "give a file with JSON Lines or CSV, - for standard input, or --from-explo",
+    );
+  if (flags.dryRun && flags.verify) throw usageFailure("give either --dry-run or --verify");
 }
 
 async function openInput(
@@ -153,19 +156,19 @@ function settingsOf(flags: ImportFlags, { header }: GroupSource, { environment }
   };
 }
 
-/** The settings that must be the same for another run to continue the import, as text. */
+/** The settings that must be the same to continue the import, as text. */
 function settingsText(flags: ImportFlags, { snapshotTime }: ImportSettings): string {
   const { upsert = false, replaceNewerTokens = false, previousTokenTtl = "", ignoreUnknown = false, format } = flags;
   const time = snapshotTime && timestampDate(snapshotTime as Timestamp).toISOString();
   return JSON.stringify({ snapshotTime: time, upsert, replaceNewerTokens, previousTokenTtl, ignoreUnknown, format });
 }
 
-/** @throws Failure when it is no time */
+/** @throws Failure if it is no time */
 function snapshotTimeOf(text: string, isOfFile: boolean): Timestamp {
   const time = parseTime(text);
   if (time) return time;
   throw usageFailure(
-    isOfFile ? "the snapshot_time of the file's first line is no time" : "--snapshot-time is no time",
+    isOfFile ? "the snapshot_time in the first line of the file is no time" : "--snapshot-time is no time",
     "write it with its offset from UTC, such as 2026-01-31T08:00:00Z",
   );
 }
@@ -175,7 +178,7 @@ function maxRejectsOf(text: string): number {
   return Number(text);
 }
 
-/** The file of rejects; for a run that changes nothing, only if the user asked for it. */
+/** The file of rejects. A run that changes nothing writes it only if the user names it. */
 function rejectsFile(
   file: string | undefined,
   { rejects }: ImportFlags,
@@ -187,12 +190,12 @@ function rejectsFile(
   return path === undefined ? undefined : new RejectsFile(path, source.firstLines);
 }
 
-/** Shows single groups as they are imported or compared. */
-class Shown {
+/** Reports single groups. */
+class GroupReport {
   readonly #session: Session;
   readonly #flags: ImportFlags;
   readonly #hasFile: boolean;
-  #told = 0;
+  #count = 0;
 
   constructor(session: Session, flags: ImportFlags, hasFile: boolean) {
     this.#session = session;
@@ -204,17 +207,17 @@ class Shown {
     const { out } = this.#session;
     const { dryRun, verify } = this.#flags;
     const { fate, changedFields, reason } = result;
-    const isTold = verify ? fate !== "unchanged" : dryRun;
-    if (out.isJson && isTold)
+    const isReported = verify ? fate !== "unchanged" : dryRun;
+    if (out.isJson && isReported)
       await out.line(jsonLine({ line: record.line, providedId, result: fate, changedFields, reason }));
     const isReason = fate === "rejected" && !this.#hasFile;
-    if (out.isJson || !(isReason || (verify && isTold))) return;
+    if (out.isJson || !(isReason || (verify && isReported))) return;
     const what = reason ?? (fate === "created" ? "is missing here" : `differs: ${differing(result)}`);
     const where = providedId === undefined ? `line ${record.line}` : JSON.stringify(providedId);
     this.#note(`${where}: ${what}`);
   }
 
-  /** Shows a group that only the service has. */
+  /** Reports a group that only the service has. */
   async onlyHere(providedId: string): Promise<void> {
     const { out } = this.#session;
     if (out.isJson) await out.line(jsonLine({ providedId, result: "onlyHere" }));
@@ -222,28 +225,28 @@ class Shown {
   }
 
   #note(text: string): void {
-    if (this.#told === REASONS_SHOWN) return;
+    if (this.#count === REASONS_SHOWN) return;
     const { out } = this.#session;
-    this.#told += 1;
+    this.#count += 1;
     out.note(text);
-    if (this.#told === REASONS_SHOWN) out.note("and so on; --json tells of all");
+    if (this.#count === REASONS_SHOWN) out.note("further groups are not shown; --json shows all");
   }
 }
 
-/** The fields that differ; among them a token that is newer in the service. */
+/** The fields that differ, including a token that is newer in the service. */
 function differing({ fate, changedFields }: Done["result"]): string {
-  return [...changedFields, ...(fate === "tokenNewer" ? ["token (younger here)"] : [])].join(", ");
+  return [...changedFields, ...(fate === "tokenNewer" ? ["token (newer here)"] : [])].join(", ");
 }
 
 const WORDS: { readonly [fate in Fate]: readonly [done: string, would: string, verified: string] } = {
   created: ["created", "would be created", "missing here"],
   updated: ["updated", "would be updated", "different"],
-  unchanged: ["unchanged", "would stay as they are", "equal"],
+  unchanged: ["unchanged", "would stay unchanged", "equal"],
   tokenNewer: ["kept a newer token", "would keep a newer token", "with a newer token here"],
   rejected: ["rejected", "would be rejected", "that cannot be imported"],
 };
 
-/** Reports the result of an import. @throws Failure when groups were rejected, or the sides differ */
+/** Reports the result. @throws Failure if groups were rejected, or the sides differ */
 async function report(
   { out }: Session,
   given: {
@@ -251,9 +254,9 @@ async function report(
     readonly flags: ImportFlags;
     readonly target: Target;
     readonly rejects: RejectsFile | undefined;
-    /** How many groups only the service has; undefined when that was not looked up. */
+    /** The number of groups that only the service has. Undefined: not counted. */
     readonly extra: number | undefined;
-    /** The path of the file, if the file has changed since it was opened. */
+    /** The path of the file, if it was changed during the import. */
     readonly changed: string | undefined;
   },
 ): Promise<void> {
@@ -271,15 +274,15 @@ async function report(
     if (extra !== undefined) rows.push([count(extra), "only here"]);
     const width = Math.max(...rows.map(([number]) => number.length));
     const title = ["imported into", "dry run against", "compared with"][column];
-    await out.line(`${title} ${target.name}${resumed > 0 ? `, ${count(resumed)} of it by a run before` : ""}`);
+    await out.line(`${title} ${target.name}${resumed > 0 ? `, ${count(resumed)} of them by an earlier run` : ""}`);
     for (const [number, words] of rows) await out.line(`${number.padStart(width)}  ${words}`);
-    if (hasRejects) await out.line(`${rejects.path} says why: mend it and import it`);
-    if (Object.values(counts).every((number) => number === 0)) out.note("warning: what was given has no groups");
+    if (hasRejects) await out.line(`${rejects.path} has the reasons: correct it and import it`);
+    if (Object.values(counts).every((number) => number === 0)) out.note("warning: the input has no groups");
   }
   if (changed !== undefined)
-    throw new Failure(`${changed} changed while it was read`, {
+    throw new Failure(`${changed} changed during the import`, {
       exitCode: EXIT.incomplete,
-      hint: "run the same command again once nobody writes to it: what was imported is not done twice",
+      hint: "run the same command again when nothing writes to it: it skips what is imported",
     });
   if (flags.verify) {
     const differ = counts.created + counts.updated + counts.tokenNewer + counts.rejected + (extra ?? 0);

@@ -5,48 +5,46 @@ import type { Reject } from "./rejects.ts";
 import type { SeenIds } from "./seen-ids.ts";
 import type { Fate, GroupResult, GroupSender } from "./sender.ts";
 
-/** How many groups and how many bytes a request has at most: the service takes 1 MiB. */
+/** The most groups and bytes of a request. The service accepts 1 MiB. */
 const CHUNK_GROUPS = 500;
 const CHUNK_BYTES = 768 * 1024;
 
-/** How many requests are under way at once. Each id comes once, so the order of requests does not matter. */
+/** The number of requests in flight. Each id is sent once, so their order does not matter. */
 const IN_FLIGHT = 4;
 
-/** How many groups were dealt with, by their fate. */
+/** The number of groups by outcome. */
 export type Counts = { readonly [fate in Fate]: number };
 
-/** The counts before the first group. */
 export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, rejected: 0 };
 
-/** A record that was dealt with. */
+/** A processed record. */
 export interface Done {
   readonly record: GroupRecord;
-  /** Undefined when the record is not a group. */
+  /** Undefined: the record is not a group. */
   readonly providedId: string | undefined;
   readonly result: GroupResult;
 }
 
-/** Some records that follow each other, all dealt with. */
+/** Consecutive processed records. */
 interface DoneChunk {
   readonly done: readonly Done[];
-  /** How many records the input had up to here, including those that were skipped. */
+  /** The number of records so far, including skipped ones. */
   readonly records: number;
-  /** The position in the input up to here, in the unit of `GroupRecord.end`. */
+  /** The position in the input, in the unit of `GroupRecord.end`. */
   readonly end: number;
 }
 
-/** How records are imported. */
 export interface ImportRecordsOptions {
   readonly sender: GroupSender;
   readonly seen: SeenIds;
   readonly signal: AbortSignal;
-  /** How many records an earlier run has dealt with; they are skipped. */
+  /** The number of records that an earlier run has processed. */
   readonly skip: number;
-  /** Whether the request has a snapshot time, which groups with tokens need. */
+  /** Whether the requests have a snapshot time. Groups with tokens need one. */
   readonly hasSnapshotTime: boolean;
 }
 
-/** A request under way. */
+/** A request in flight. */
 interface Chunk {
   readonly records: readonly GroupRecord[];
   readonly count: number;
@@ -54,8 +52,8 @@ interface Chunk {
 }
 
 /**
- * Imports the groups of a source, several requests at a time. Yields the results in the order of the source, and reads
- * no more than these requests need. When a request fails for good, the results before it are yielded first.
+ * Imports the groups of a source with several requests in flight. It yields results in the order of the source, and reads no
+ * more than the requests need. If a request fails, it yields the results before it first.
  *
  * @throws what the source or the sender throws
  */
@@ -72,7 +70,7 @@ export async function* importRecords(source: GroupSource, options: ImportRecords
         if (done) isOver = true;
         else flying.push(value);
       } catch (error) {
-        // What was read before the failure is still imported.
+        // The records before the failure are still imported.
         failure = { error };
         isOver = true;
       }
@@ -95,7 +93,7 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   let [bytes, count] = [0, 0];
   const send = (): Chunk => {
     const results = groups.length === 0 ? Promise.resolve([]) : options.sender.send(groups);
-    // The results are awaited later, and their failure is handled then.
+    // The caller awaits the results later, and handles their failure then.
     results.catch(() => {});
     const chunk = { records, count, results };
     [records, groups, bytes] = [[], [], 0];
@@ -112,8 +110,8 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
     if (content.group?.token !== undefined && !options.hasSnapshotTime) {
       if (records.length > 0) yield send();
       throw usageFailure(
-        `the group at line ${record.line} has a token, but it is not known of when it is`,
-        "give --snapshot-time TIME: not later than the tokens were read, in doubt earlier, such as 2026-01-31T08:00:00Z",
+        `the group at line ${record.line} has a token, and the snapshot time is unknown`,
+        "give --snapshot-time TIME: when the tokens were read, or earlier, such as 2026-01-31T08:00:00Z",
       );
     }
     count += 1;
@@ -124,10 +122,10 @@ async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): As
   if (records.length > 0) yield send();
 }
 
-/** The content of a record, or a rejection when its id came before. */
+/** Rejects a record whose id is not new. */
 function uniqueContent(content: GroupContent, seen: SeenIds): GroupContent {
   if (!content.group || seen.add(content.group.providedId)) return content;
-  return { problem: "provided_id: a group before it has this id" };
+  return { problem: "provided_id: an earlier group has this id" };
 }
 
 function doneOf(records: readonly GroupRecord[], results: readonly GroupResult[]): Omit<DoneChunk, "records"> {
@@ -140,14 +138,13 @@ function doneOf(records: readonly GroupRecord[], results: readonly GroupResult[]
   return { done, end: records.at(-1)?.end ?? 0 };
 }
 
-/** The counts after more groups were dealt with. */
 export function countMore(counts: Counts, done: readonly Done[]): Counts {
   const more = { ...counts };
   for (const { result } of done) more[result.fate] += 1;
   return more;
 }
 
-/** The records that were not imported, for the file of rejects. */
+/** The rejected records. */
 export function rejectsOf(done: readonly Done[]): Reject[] {
   return done
     .filter(({ result }) => result.fate === "rejected")

@@ -8,7 +8,7 @@ import { readJsonLines } from "./jsonl.ts";
 import { LineReader } from "./lines.ts";
 import { type FileFormat, type GroupSource, MAX_RECORD_BYTES, type ReadOptions } from "./records.ts";
 
-/** Identifies a file when it is opened again. */
+/** Identifies the content of a file. */
 export interface FileIdentity {
   readonly bytes: number;
   /** SHA-256 of its first and last bytes, in hexadecimal. */
@@ -16,26 +16,26 @@ export interface FileIdentity {
   readonly tail: string;
 }
 
-/** A file, or standard input, whose groups are imported. */
+/** A file, or standard input, with groups. */
 export interface InputFile {
   readonly source: GroupSource;
   readonly format: FileFormat;
-  /** Undefined for standard input or a pipe, which cannot be read again. */
+  /** Undefined: standard input or a pipe, which cannot be read again. */
   readonly identity: FileIdentity | undefined;
-  /** Whether the file has changed since it was opened, as far as that can be told. */
+  /** Whether the size, start or end of the file has changed since it was opened. */
   hasChanged(): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** How much of each end of a file is compared, in bytes. */
+/** How much of the start and the end of a file identifies it, in bytes. */
 const END_BYTES = 64 * 1024;
 
 /**
  * Opens a file of groups.
  *
  * @param path `-` for standard input
- * @param format undefined: what the name ends in, or what the first byte looks like
- * @throws Failure when it cannot be read, or is no such file
+ * @param format default: by the file name, or the first byte
+ * @throws Failure if it cannot be read, or has another format
  */
 export async function openInputFile(
   path: string,
@@ -51,11 +51,10 @@ export async function openInputFile(
   });
   try {
     const stat = await file.stat();
-    if (stat.isDirectory()) throw usageFailure(`cannot read ${path}: it is a folder`);
+    if (stat.isDirectory()) throw usageFailure(`cannot read ${path}: it is a directory`);
     const identity = stat.isFile() ? await identityOf(file, stat.size) : undefined;
     const named = format ?? formatOf(path);
-    // A pipe has no position to read from. Of a file that grows, only what is there now is read, so its last line may
-    // be incomplete.
+    // A pipe has no position. If a file grows, only its current content is read, and its last line may be incomplete.
     const part = identity && { start: 0, end: Math.max(0, identity.bytes - 1) };
     const stream = file.createReadStream({ autoClose: false, ...part });
     const hasChanged = async () =>
@@ -67,13 +66,12 @@ export async function openInputFile(
   }
 }
 
-/** The format that the end of a name stands for; undefined when it stands for none. */
+/** The format of a file name. Undefined: unknown. */
 export function formatOf(path: string): FileFormat | undefined {
   if (/\.csv$/i.test(path)) return "csv";
   return /\.(jsonl|ndjson)$/i.test(path) ? "jsonl" : undefined;
 }
 
-/** Whether two identities are of one file, as far as they tell. */
 export function isSameFile(a: FileIdentity, b: FileIdentity): boolean {
   return a.bytes === b.bytes && a.head === b.head && a.tail === b.tail;
 }
@@ -86,12 +84,9 @@ async function readGroups(stream: Readable, options: ReadOptions, named: FileFor
     if (first) lines.unread([first]);
     const begin = first?.bytes.toString("latin1").trimStart() ?? "";
     if (begin.startsWith("["))
-      throw usageFailure(
-        "what was given is a JSON array, not JSON Lines",
-        "write an object a line, as jq -c '.[]' FILE does",
-      );
+      throw usageFailure("the input is a JSON array, not JSON Lines", "write one object per line: jq -c '.[]' FILE");
     if (begin.startsWith("\u001f\u008b"))
-      throw usageFailure("what was given is compressed", "unpack it: gunzip -c FILE | ugs import -");
+      throw usageFailure("the input is compressed", "decompress it: gunzip -c FILE | ugs import -");
     format = begin.startsWith("{") ? "jsonl" : "csv";
   }
   const source = await (format === "csv" ? readCsv : readJsonLines)(lines, options);

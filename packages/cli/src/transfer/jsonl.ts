@@ -7,7 +7,7 @@ import { contentOf, type GroupRecord, type GroupSource, type ReadOptions, TOO_LO
 
 const REMARK_BYTES = Buffer.from(REMARK);
 
-/** Reads groups from JSON Lines: an object a line. Empty lines and remarks are skipped. */
+/** Reads groups from JSON Lines, one object per line. It skips empty lines and remarks. */
 export async function readJsonLines(lines: LineReader, options: ReadOptions): Promise<GroupSource> {
   const first = await lines.next();
   const header = first && headerOf(parsed(first));
@@ -26,12 +26,12 @@ async function* recordsOf(lines: LineReader, options: ReadOptions): AsyncGenerat
   }
 }
 
-/** Whether a line has nothing but white space. */
+/** Whether a line is blank. */
 export function isEmpty({ bytes, isTooLong }: Line): boolean {
   return !isTooLong && bytes.every((byte) => byte === 32 || byte === 9);
 }
 
-/** Whether a line is a remark about the file, not a group. */
+/** Whether a line is a remark. */
 export function isRemark({ bytes }: Line): boolean {
   return bytes.subarray(0, REMARK_BYTES.length).equals(REMARK_BYTES);
 }
@@ -46,7 +46,7 @@ function recordOf(line: Line, { ignoreUnknown }: ReadOptions): GroupRecord {
     try {
       value = JSON.parse(text);
     } catch {
-      // The parser's own message quotes the text, in which there may be a token.
+      // The message of the parser quotes the text, which may contain a token.
       throw new BadRow("is not JSON");
     }
     return groupOf(rowOf(value, ignoreUnknown));
@@ -60,7 +60,7 @@ function rowOf(value: unknown, ignoreUnknown: boolean): Row {
   for (const [name, field] of Object.entries(value)) {
     const column = columnOf(name);
     if (column !== undefined) row[column] = field;
-    else if (!ignoreUnknown) throw new BadRow(`has a field ${JSON.stringify(name)}, which groups do not have`);
+    else if (!ignoreUnknown) throw new BadRow(`has an unknown field ${JSON.stringify(name)}`);
   }
   return row;
 }

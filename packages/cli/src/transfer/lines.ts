@@ -1,14 +1,14 @@
 import { Buffer } from "node:buffer";
 
-/** A line of a file, as it stands there. */
+/** A line of a file. */
 export interface Line {
   /** Counted from 1. */
   readonly number: number;
-  /** Without the end of the line; empty when it is longer than it may be. */
+  /** Without the line ending. Empty if the line is too long. */
   readonly bytes: Buffer;
-  /** `\n`, `\r\n`, or nothing at the end of the file. */
+  /** `\n`, `\r\n`, or empty at the end of the file. */
   readonly ending: string;
-  /** How many bytes of the file there are up to the end of the line. */
+  /** The position after the line, in bytes. */
   readonly end: number;
   readonly isTooLong: boolean;
 }
@@ -17,10 +17,7 @@ const LF = 10;
 const CR = 13;
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 
-/**
- * Reads a stream of bytes line by line. Holds no more of it than one chunk and one line. A byte order mark of UTF-8 at
- * the beginning is left out.
- */
+/** Reads a stream line by line. It buffers one chunk and one line, and skips a byte order mark of UTF-8. */
 export class LineReader {
   readonly #source: AsyncIterator<Uint8Array>;
   readonly #maxBytes: number;
@@ -30,13 +27,13 @@ export class LineReader {
   #end = 0;
   #number = 0;
 
-  /** @param maxBytes the longest line; of a longer one only its number is known */
+  /** @param maxBytes the longest line. It drops the content of longer ones */
   constructor(source: AsyncIterable<Uint8Array>, maxBytes: number) {
     this.#source = source[Symbol.asyncIterator]();
     this.#maxBytes = maxBytes;
   }
 
-  /** The next line; undefined at the end of the stream. @throws what the stream throws */
+  /** Reads the next line. @returns undefined at the end @throws the errors of the stream */
   async next(): Promise<Line | undefined> {
     const unread = this.#unread.pop();
     if (unread) return unread;
@@ -51,7 +48,7 @@ export class LineReader {
       const stop = found === -1 ? this.#chunk.length : found;
       const part = this.#chunk.subarray(this.#position, stop);
       length += part.length;
-      // Bytes of a line that is too long are counted, not kept.
+      // The bytes of a line that is too long are only counted.
       if (length <= this.#maxBytes + 1) parts.push(part);
       else parts.length = 0;
       this.#end += stop - this.#position + (found === -1 ? 0 : 1);
@@ -60,7 +57,7 @@ export class LineReader {
     }
   }
 
-  /** Puts back lines that were read: `next` returns them again, in their order. */
+  /** Puts lines back, so that `next` returns them again. */
   unread(lines: readonly Line[]): void {
     this.#unread.push(...lines.toReversed());
   }
@@ -94,7 +91,7 @@ export class LineReader {
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The text of bytes in UTF-8; undefined when they are not. */
+/** Decodes UTF-8. @returns undefined if the bytes are not valid */
 export function textOf(bytes: Uint8Array): string | undefined {
   try {
     return UTF8.decode(bytes);

@@ -2,12 +2,12 @@ import { setTimeout } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { failureDetails, type Reason, reasonOf, retryAfterMs } from "@user-group-service/client";
 
-/** How long to repeat calls that fail, counted from the last success, in milliseconds. */
+/** How long to retry after the last success, in milliseconds. */
 const PATIENCE_MS = 5 * 60_000;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 15_000;
 
-/** Codes of errors that another try would meet again. */
+/** Codes that a retry does not change. */
 const FINAL: ReadonlySet<Code> = new Set([
   Code.InvalidArgument,
   Code.NotFound,
@@ -20,19 +20,18 @@ const FINAL: ReadonlySet<Code> = new Set([
   Code.Unauthenticated,
 ]);
 
-/** Reasons of RESOURCE_EXHAUSTED that waiting does not change. */
+/** Reasons of RESOURCE_EXHAUSTED that a retry does not change. */
 const FULL: ReadonlySet<Reason | undefined> = new Set(["MESSAGE_TOO_LARGE", "HEADER_TOO_LARGE", "ENVIRONMENT_FULL"]);
 
-/** How calls are repeated. */
 export interface PatienceOptions {
   readonly signal: AbortSignal;
-  /** Default: 5 minutes, in milliseconds. */
+  /** How long to retry after the last success, in milliseconds. Default: 5 minutes. */
   readonly patienceMs?: number | undefined;
-  /** Called for every pause with its length, in milliseconds, and its reason. */
+  /** Called before each pause, with its length in milliseconds and its reason. */
   readonly onPause?: (pauseMs: number, reason: string) => void;
 }
 
-/** Repeats calls that may be repeated, with pauses that grow or that the service asks for. */
+/** Pauses between retries. The pauses grow, or follow the `Retry-After` of the service. */
 export class Patience {
   readonly #options: PatienceOptions;
   #failures = 0;
@@ -48,17 +47,14 @@ export class Patience {
     this.#failingSince = undefined;
   }
 
-  /** Waits before another try. @throws the error, when another try is of no use or patience has run out */
+  /** Pauses before a retry. @throws the error, if a retry does not help or the time is up */
   async wait(error: unknown): Promise<void> {
     const { signal } = this.#options;
     if (!(error instanceof ConnectError) || signal.aborted || isFinal(error)) throw error;
     await this.#pause(error, failureDetails(error)?.reason ?? Code[error.code], retryAfterMs(error) ?? 0);
   }
 
-  /**
-   * Waits before another try after an answer that reports failures. @throws ConnectError Unavailable when patience has
-   * run out
-   */
+  /** Pauses after a response that reports failures. @throws ConnectError Unavailable if the time is up */
   async waitAfter(reason: string, message: string): Promise<void> {
     await this.#pause(new ConnectError(message, Code.Unavailable), reason, 0);
   }
@@ -72,7 +68,7 @@ export class Patience {
     const pauseMs = Math.max(growing, atLeastMs);
     this.#failures += 1;
     onPause?.(pauseMs, reason);
-    // A pause that the service asks for does not count.
+    // A pause that the service requests does not count.
     if (atLeastMs > 0) this.#failingSince += pauseMs;
     await setTimeout(pauseMs, undefined, { signal }).catch(() => {
       throw signal.reason;
@@ -80,10 +76,7 @@ export class Patience {
   }
 }
 
-/**
- * Repeats a call until it succeeds. @throws an error that another try would meet again, or the last one when patience
- * has run out
- */
+/** Retries a call until it succeeds. @throws an error that a retry does not change, or the last error */
 export async function patiently<T>(options: PatienceOptions, call: () => Promise<T>): Promise<T> {
   const patience = new Patience(options);
   for (;;) {

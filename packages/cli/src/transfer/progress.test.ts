@@ -10,7 +10,7 @@ function newProgress(isTTY: boolean, columns = 60) {
   /** What is written when so many groups are done after so many seconds. */
   const at = (seconds: number, groups: number, fraction: number | null = groups / 1000) => {
     clock.seconds = 100 + seconds;
-    progress.tell({ groups, fraction: fraction ?? undefined });
+    progress.show({ groups, fraction: fraction ?? undefined });
     return String(stream.read() ?? "");
   };
   return { progress, stream, at };
@@ -30,7 +30,7 @@ it("writes a line each ten seconds where it is no terminal, with the rate and th
   progress.pause(61_000, "RATE_LIMITED");
   expect(String(stream.read())).toBe("waiting 1 min 1 s: RATE_LIMITED\n");
   expect(at(40, 500)).toBe("imported 500 groups, 13/s, 50 %, 40 s left, waiting 1 min 1 s: RATE_LIMITED\n");
-  progress.end();
+  progress.clear();
   expect(stream.read()).toBe(null);
 });
 
@@ -41,9 +41,9 @@ it("writes one line anew on a terminal, five times a second and no wider than it
   expect(at(5, 900)).toBe("\rimported 900 groups, 180/s, 90 %, 1 s left");
   progress.pause(2000, "x".repeat(80));
   expect(String(stream.read())).toBe(`\rwaiting 2 s: ${"x".repeat(59 - 13)}`);
-  progress.end();
+  progress.clear();
   expect(String(stream.read())).toBe(`\r${" ".repeat(59)}\r`);
-  progress.end();
+  progress.clear();
   expect(stream.read()).toBe(null);
 });
 

@@ -1,19 +1,19 @@
 import { printable } from "../output/printable.ts";
 import type { Shell } from "../shell.ts";
 
-/** The pause between two lines of progress on a terminal, and elsewhere, in milliseconds. */
+/** The pause between two updates on a terminal, and between two lines elsewhere, in milliseconds. */
 const TERMINAL_MS = 200;
 const LINES_MS = 10_000;
 
-/** How far a transfer is. */
+/** The progress of a transfer. */
 interface Position {
-  /** How many groups were dealt with by this run. */
+  /** The number of groups that this run has processed. */
   readonly groups: number;
-  /** The part that is done, from 0 to 1; undefined when it is not known. */
+  /** From 0 to 1. Undefined: unknown. */
   readonly fraction: number | undefined;
 }
 
-/** Shows how far a transfer is: one line that changes on a terminal, a line every ten seconds elsewhere. */
+/** Shows progress: one line that changes on a terminal, or a line every ten seconds elsewhere. */
 export class Progress {
   readonly #stream: Shell["stderr"];
   readonly #what: string;
@@ -21,13 +21,13 @@ export class Progress {
   readonly #now: () => number;
   readonly #begun: number;
   #beganAt: number | undefined;
-  #toldAt: number;
+  #shownAt: number;
   #note = "";
   #shown = 0;
 
   /**
-   * @param what is done, such as `imported`
-   * @param options `now`: milliseconds of a clock that is never set back
+   * @param what such as `imported`
+   * @param options `now`: a monotonic clock in milliseconds
    */
   constructor(stream: Shell["stderr"], what: string, { now = () => performance.now() } = {}) {
     this.#stream = stream;
@@ -35,29 +35,29 @@ export class Progress {
     this.#isTerminal = stream.isTTY === true;
     this.#now = now;
     this.#begun = now();
-    this.#toldAt = this.#begun;
+    this.#shownAt = this.#begun;
   }
 
-  /** Shows a position, unless one was shown a moment ago. */
-  tell(position: Position): void {
+  /** Shows a position, unless it has just shown one. */
+  show(position: Position): void {
     this.#beganAt ??= position.fraction;
     const now = this.#now();
-    if (now - this.#toldAt < (this.#isTerminal ? TERMINAL_MS : LINES_MS)) return;
-    this.#toldAt = now;
+    if (now - this.#shownAt < (this.#isTerminal ? TERMINAL_MS : LINES_MS)) return;
+    this.#shownAt = now;
     this.#write(this.#text(position, (now - this.#begun) / 1000));
     this.#note = "";
   }
 
-  /** Shows why there is a pause. */
+  /** Shows the reason of a pause. */
   pause(pauseMs: number, reason: string): void {
     if (pauseMs < 1000) return;
     this.#note = `, waiting ${duration(pauseMs / 1000)}: ${reason}`;
-    this.#toldAt = this.#now();
+    this.#shownAt = this.#now();
     this.#write(`waiting ${duration(pauseMs / 1000)}: ${reason}`);
   }
 
-  /** Takes the line off the terminal. */
-  end(): void {
+  /** Removes the line from the terminal. */
+  clear(): void {
     if (this.#isTerminal && this.#shown > 0) this.#stream.write(`\r${" ".repeat(this.#shown)}\r`);
     this.#shown = 0;
   }
@@ -68,7 +68,7 @@ export class Progress {
     if (fraction !== undefined) {
       parts.push(`${Math.floor(Math.min(1, fraction) * 100)} %`);
       const gained = fraction - (this.#beganAt ?? 0);
-      // An estimate from the first moments would be far off.
+      // An early estimate would be wrong.
       if (gained > 0 && seconds > 2) parts.push(`${duration(((1 - fraction) / gained) * seconds)} left`);
     }
     return parts.join(", ") + this.#note;
@@ -83,12 +83,12 @@ export class Progress {
   }
 }
 
-/** A number as people read it. */
+/** Formats a number for people. */
 export function count(value: number): string {
   return value.toLocaleString("en-US");
 }
 
-/** A duration as people read it. */
+/** Formats a duration for people. */
 export function duration(seconds: number): string {
   const whole = Math.ceil(seconds);
   if (whole < 60) return `${whole} s`;

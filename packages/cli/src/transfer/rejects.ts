@@ -6,7 +6,7 @@ import { printable } from "../output/printable.ts";
 import { REMARK } from "./header.ts";
 import { writeAll } from "./output-file.ts";
 
-/** A record that was not imported, and why. */
+/** A rejected record. */
 export interface Reject {
   readonly line: number;
   readonly raw: Buffer | undefined;
@@ -14,15 +14,13 @@ export interface Reject {
 }
 
 /**
- * The file of records that were not imported: the first lines of the input, then each record unchanged after a remark
- * with its line and the reason. Once the records are corrected, the file can be imported. It is created when there is
- * something to write, and only its owner can read it.
+ * The file of rejected records: the first lines of the input, then each record after a remark with its line and the reason.
+ * The user can correct and import it. It is created with the first reject, and only its owner can read it.
  */
 export class RejectsFile {
   readonly path: string;
   readonly #firstLines: readonly string[];
   #file: FileHandle | undefined;
-  /** The length of the file. */
   #bytes = 0;
 
   constructor(path: string, firstLines: readonly string[]) {
@@ -35,20 +33,17 @@ export class RejectsFile {
     return this.#bytes;
   }
 
-  /**
-   * Begins the file. A file of an earlier import is kept under another name. @param bytes of the file to continue; 0:
-   * none
-   */
+  /** Starts the file, and renames the file of an earlier import. @param bytes the length to continue at; 0: a new file */
   async begin(bytes: number): Promise<void> {
     try {
       const present = await lstat(this.path).catch(ignoreMissing);
-      // A folder, or a device such as /dev/null, must not be given another name.
-      if (present && !present.isFile()) throw usageFailure(`${this.path} is not a file`, "name another one");
+      // A directory or a device such as /dev/null must not be renamed.
+      if (present && !present.isFile()) throw usageFailure(`${this.path} is not a regular file`, "give another path");
       if (bytes === 0) return present && (await rename(this.path, `${this.path}.old`));
       if ((present?.size ?? 0) < bytes)
-        throw usageFailure(`${this.path} is shorter than it was`, "give --restart to start over");
+        throw usageFailure(`${this.path} is shorter than before`, "give --restart to start again");
       this.#file = await open(this.path, "r+");
-      // What was written after the last saved state will be written again.
+      // Everything after the last saved state is written again.
       await this.#file.truncate(bytes);
       this.#bytes = bytes;
     } catch (error) {
@@ -56,7 +51,7 @@ export class RejectsFile {
     }
   }
 
-  /** @throws Failure when they cannot be written */
+  /** @throws Failure if they cannot be written */
   async add(rejects: readonly Reject[]): Promise<void> {
     if (rejects.length === 0) return;
     const parts: Uint8Array[] =
@@ -75,7 +70,7 @@ export class RejectsFile {
     this.#bytes += bytes.length;
   }
 
-  /** Makes sure that what was added survives a crash of the machine. @throws Failure when that fails */
+  /** Flushes the file to disk. @throws Failure */
   async sync(): Promise<void> {
     await this.#file?.datasync().catch((error: unknown) => {
       throw this.#unwritable(error);
@@ -88,7 +83,7 @@ export class RejectsFile {
   }
 
   #unwritable(error: unknown): unknown {
-    return unwritable(this.path, error, "run the same command again to go on, or name another file by --rejects");
+    return unwritable(this.path, error, "run the same command again to continue, or give another file with --rejects");
   }
 }
 

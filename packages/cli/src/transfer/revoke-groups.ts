@@ -12,27 +12,29 @@ import { type PatienceOptions, patiently } from "./patience.ts";
 import { count, Progress } from "./progress.ts";
 import { groupPages, openTarget, type Target, transferFailure } from "./target.ts";
 
-/** Whose tokens are revoked, and how. */
+/** Which tokens to revoke. */
 export interface Revocations {
   readonly environment: EnvironmentName | undefined;
-  /** The beginning of the ids of the groups; undefined: all groups of the environment. */
+  /** The prefix of the ids. Undefined: all groups of the environment. */
   readonly prefix: string | undefined;
-  /** Tokens made before this time are revoked. Undefined: now. */
+  /** Only tokens created before this time. Undefined: now. */
   readonly before: Timestamp | undefined;
-  /** How long a token that is replaced stays valid; undefined: it ends at once. */
+  /** How long replaced tokens stay valid. Undefined: they are revoked at once. */
   readonly grace: Duration | undefined;
   readonly isSure: boolean;
 }
 
-/** How many calls are in flight. */
+/** The number of calls in flight. */
 const AT_ONCE = 8;
 
-/** How many of the groups whose record cannot be read are named, at most. */
+/** The most unreadable groups that a message names. */
 const MAX_NAMED = 10;
 
 /**
- * Revokes the tokens of many groups that were made before a time. With the time of a run that was cut off, it continues
- * that run, because the tokens that the run made are younger. @throws Failure
+ * Revokes the tokens of many groups that were created before a time. The time of an interrupted run continues that run,
+ * because the tokens that it created are newer.
+ *
+ * @throws Failure
  */
 export async function revokeGroups(session: Session, given: Revocations): Promise<void> {
   const { shell, out } = session;
@@ -42,21 +44,21 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   const now = timestampMs(snapshotTime as Timestamp);
   const before = Math.min(now, given.before ? timestampMs(given.before) : now);
   const time = new Date(before).toISOString();
-  const whose = `user groups of ${target.name}${prefix && ` whose ids begin with ${prefix}`}`;
-  const consequence = `This ends the tokens of all ${whose} made before ${time}${grace ? "" : ": dashboards that have one show nothing until their back end gets the new one"}`;
+  const whose = `user groups of ${target.name}${prefix && ` with ids that start with ${prefix}`}`;
+  const consequence = `This revokes the tokens of all ${whose} that were created before ${time}${grace ? "" : ": dashboards that use one show nothing until they have a new token"}`;
   await confirm(shell, { what: `the tokens of all ${whose}`, id: prefix || target.name, consequence }, given.isSure);
-  out.note(`Tokens made before ${time} are revoked.`);
-  const goOn = `to go on where it was cut off, run it again with --before ${time}`;
+  out.note(`Revoking tokens created before ${time}.`);
+  const continuation = `to continue, run it again with --before ${time}`;
 
   /**
-   * Whether a token is valid that may have been made before the time. The service does not store when a token in its grace
-   * period was made. A grace period no longer than the given one may come from a run that was cut off, so it does not count.
+   * Whether a group has a valid token that may be older than the time. The service does not store when a token in its grace
+   * period was created. A grace period up to the given one may come from an interrupted run, so it does not count.
    */
   const isDue = ({ tokenCreateTime, graceExpireTime }: UserGroupInfo) =>
     (tokenCreateTime && timestampMs(tokenCreateTime) <= before) ||
     (graceExpireTime && timestampMs(graceExpireTime) > now + (grace ? durationMs(grace) : 0));
 
-  const progress = new Progress(shell.stderr, "looked at");
+  const progress = new Progress(shell.stderr, "read");
   const patience = { signal: shell.signal, onPause: (ms: number, why: string) => progress.pause(ms, why) };
   const done = { revoked: 0, left: 0 };
   const unreadable: string[] = [];
@@ -70,30 +72,33 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
         });
         await Promise.all(results);
         const groups = done.revoked + done.left + unreadable.length;
-        progress.tell({ groups, fraction: prefix === "" && target.count > 0 ? groups / target.count : undefined });
+        progress.show({ groups, fraction: prefix === "" && target.count > 0 ? groups / target.count : undefined });
       }
     }
   } catch (error) {
-    progress.end();
-    if (shell.signal.aborted) out.note(goOn);
-    throw transferFailure(error, target.connection, goOn);
+    progress.clear();
+    if (shell.signal.aborted) out.note(continuation);
+    throw transferFailure(error, target.connection, continuation);
   }
-  progress.end();
+  progress.clear();
   const summary = { environment: target.name, before: time, ...done };
   if (out.isJson) await out.line(jsonLine({ summary }));
   else
     await out.line(
-      `The tokens of ${count(done.revoked)} user groups are revoked; ${count(done.left)} had none made before ${time}.`,
+      `Revoked the tokens of ${count(done.revoked)} user groups; ${count(done.left)} had no token created before ${time}.`,
     );
   if (unreadable.length === 0) return;
   const names = unreadable.slice(0, MAX_NAMED).join(", ");
-  throw new Failure(`the records of ${unreadable.length} user groups cannot be read, and their tokens stay: ${names}`, {
-    exitCode: EXIT.incomplete,
-    hint: "have the operator look at TOKEN_KEYS and the stored data, or delete these groups",
-  });
+  throw new Failure(
+    `the records of ${unreadable.length} user groups cannot be read, so their tokens stay valid: ${names}`,
+    {
+      exitCode: EXIT.incomplete,
+      hint: "ask the operator of the service to check TOKEN_KEYS and the stored data, or delete these groups",
+    },
+  );
 }
 
-/** Revokes the tokens of a group once, however often the call is made. @returns whether its record can be read */
+/** Revokes the tokens of a group. A retry has the same request id. @returns whether its record can be read */
 async function revoke(
   target: Target,
   given: {
@@ -112,7 +117,7 @@ async function revoke(
   } catch (error) {
     const reason = error instanceof ConnectError ? reasonOf(error) : undefined;
     if (reason === "RECORD_UNREADABLE") return false;
-    // A group that was deleted has no tokens.
+    // A deleted group has no tokens.
     if (reason !== "USER_GROUP_NOT_FOUND") throw error;
   }
   return true;

@@ -14,57 +14,52 @@ import type { GroupSource } from "./records.ts";
 import type { RejectsFile } from "./rejects.ts";
 import type { StateFile } from "./state-file.ts";
 
-/** The state of an import that is under way, in the file beside the input. */
+/** The state of an unfinished import, in a file beside the input. */
 export interface ImportState {
-  /** What is imported, where and how. An import that differs in it does not continue this one. */
+  /** Only an import with the same binding continues. */
   readonly import: ImportBinding;
-  /** How many records of the input were dealt with. */
+  /** The number of processed records. */
   readonly records: number;
   readonly counts: Counts;
   readonly rejects: { readonly path: string; readonly bytes: number };
 }
 
-/** What is imported, where and how. */
+/** The input, the destination and the settings of an import. */
 interface ImportBinding {
   readonly url: string;
   readonly environment: string;
-  /** The settings that decide on the fate of groups, as JSON. */
+  /** The settings that affect the result, as JSON. */
   readonly settings: string;
   readonly input: FileIdentity;
 }
 
-/** How an import runs. */
 interface RunImportOptions extends Omit<ImportRecordsOptions, "skip"> {
   readonly progress: Progress;
   /** The size of the input, in the unit of `GroupRecord.end`. */
   readonly total: () => number | undefined;
   /** Undefined: rejected groups are only counted. */
   readonly rejects: RejectsFile | undefined;
-  /** What lets another run continue this one; undefined: no run can. */
+  /** Lets another run continue this one. Undefined: no run can. */
   readonly resumable:
-    | { readonly state: StateFile<ImportState>; readonly binding: ImportBinding; readonly isAnew: boolean }
+    | { readonly state: StateFile<ImportState>; readonly binding: ImportBinding; readonly isRestart: boolean }
     | undefined;
-  /** How many groups may be rejected before the import stops; undefined: any number. */
+  /** The import stops after more rejected groups. Undefined: never. */
   readonly maxRejects: number | undefined;
-  /** Called for each record that was dealt with. */
+  /** Called for each processed record. */
   readonly onDone?: (done: Done) => Promise<void>;
 }
 
-/** The result of an import. */
 export interface ImportSummary {
   readonly counts: Counts;
-  /** How many records earlier runs had dealt with. */
+  /** The number of records that earlier runs had processed. */
   readonly resumed: number;
 }
 
-/**
- * Imports the groups of a source, continuing an earlier run that was cut off. @throws Failure, after which it can be
- * repeated
- */
+/** Imports the groups of a source, or continues an interrupted run. @throws Failure, after which a run can continue */
 export async function runImport(source: GroupSource, options: RunImportOptions): Promise<ImportSummary> {
   const { resumable, rejects, progress, maxRejects } = options;
   const { state, binding } = resumable ?? {};
-  const before = resumable && (await stateToGoOnWith(resumable, rejects));
+  const before = resumable && (await stateToContinue(resumable, rejects));
   let counts = before?.counts ?? NO_COUNTS;
   const skip = before?.records ?? 0;
   let groups = 0;
@@ -83,7 +78,7 @@ export async function runImport(source: GroupSource, options: RunImportOptions):
       await rejects?.add(rejectsOf(chunk.done));
       await state?.note(stateAt(chunk.records));
       const total = options.total();
-      progress.tell({ groups, fraction: total === undefined ? undefined : chunk.end / Math.max(1, total) });
+      progress.show({ groups, fraction: total === undefined ? undefined : chunk.end / Math.max(1, total) });
       if (maxRejects !== undefined && counts.rejected > maxRejects) throw tooMany(counts.rejected, maxRejects, rejects);
     }
   } catch (error) {
@@ -91,7 +86,7 @@ export async function runImport(source: GroupSource, options: RunImportOptions):
     else await state?.flush();
     throw error;
   } finally {
-    progress.end();
+    progress.clear();
     await rejects?.close();
   }
   await state?.remove();
@@ -99,32 +94,32 @@ export async function runImport(source: GroupSource, options: RunImportOptions):
 }
 
 function tooMany(rejected: number, most: number, rejects: RejectsFile | undefined): Failure {
-  const where = rejects ? `${rejects.path} says why` : "--rejects FILE says why";
+  const where = rejects ? `${rejects.path} has the reasons` : "--rejects FILE writes the reasons";
   return new Failure(`${rejected} groups were rejected, more than ${most}`, {
     exitCode: EXIT.incomplete,
-    hint: `${where}; run the same command with a higher --max-rejects to go on`,
+    hint: `${where}; run the same command with a higher --max-rejects to continue`,
   });
 }
 
-async function stateToGoOnWith(
-  { state, binding, isAnew }: NonNullable<RunImportOptions["resumable"]>,
+async function stateToContinue(
+  { state, binding, isRestart }: NonNullable<RunImportOptions["resumable"]>,
   rejects: RejectsFile | undefined,
 ): Promise<ImportState | undefined> {
-  const before = isAnew ? undefined : await state.read();
+  const before = isRestart ? undefined : await state.read();
   if (!before || before.records === 0) return undefined;
   const path = state.path;
   const refuse = (what: string) =>
     usageFailure(
-      `${path} is of an import that was cut off, ${what}`,
-      "give --restart to start over: what was imported already stays, and is not done twice",
+      `${path} belongs to an unfinished import ${what}`,
+      "give --restart to start again: imported groups stay, and are not imported twice",
     );
   const { url, environment, settings, input } = before.import ?? {};
-  if (!input || typeof before.records !== "number") throw refuse("but cannot be read");
-  if (!isSameFile(input, binding.input)) throw refuse("and the file has changed since");
+  if (!input || typeof before.records !== "number") throw refuse("that cannot be read");
+  if (!isSameFile(input, binding.input)) throw refuse("of another version of the file");
   if (url !== binding.url) throw refuse(`to ${url}`);
   if (environment !== binding.environment) throw refuse(`to the environment ${environment}`);
   if (settings !== binding.settings) throw refuse(`with other options: ${settings}`);
   if (before.rejects.bytes > 0 && before.rejects.path !== rejects?.path)
-    throw refuse(`whose rejects are in ${before.rejects.path}`);
+    throw refuse(`with rejects in ${before.rejects.path}`);
   return before;
 }

@@ -10,22 +10,21 @@ import {
 import { EXIT, Failure } from "../failures.ts";
 import { Patience, type PatienceOptions } from "./patience.ts";
 
-/** The fate of a group: what was done with it, or would be. */
+/** The outcome of a group. */
 export type Fate = "created" | "updated" | "unchanged" | "tokenNewer" | "rejected";
 
-/** The result for a group that was sent. */
 export interface GroupResult {
   readonly fate: Fate;
-  /** The fields that the import changed, or would change. */
+  /** The fields that the import changes. */
   readonly changedFields: readonly string[];
-  /** Why the group was rejected. */
+  /** The reason of a rejection. */
   readonly reason?: string;
 }
 
-/** The fields of every request of an import, without its groups. */
+/** The fields of the requests, without the groups. */
 export type ImportSettings = Omit<Partial<ImportUserGroupsRequest>, "$typeName" | "userGroups">;
 
-/** How long a request may take, in milliseconds. After a longer one half as many groups are sent at once. */
+/** The timeout of a request, in milliseconds. After a timeout, each half of its groups is sent alone. */
 const TIMEOUT_MS = 120_000;
 
 const FATES: { readonly [outcome in Outcome]?: Fate } = {
@@ -35,10 +34,10 @@ const FATES: { readonly [outcome in Outcome]?: Fate } = {
   [Outcome.TOKEN_NEWER]: "tokenNewer",
 };
 
-/** Codes of rejected groups that another try may import. */
+/** Codes of failed groups that a retry may import. */
 const REPEATED: ReadonlySet<number> = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.Aborted]);
 
-/** Sends groups to the service until each is imported or rejected. */
+/** Sends groups until each is imported or rejected. */
 export class GroupSender {
   readonly #admin: Client<typeof AdminService>;
   readonly #settings: ImportSettings;
@@ -51,11 +50,11 @@ export class GroupSender {
   }
 
   /**
-   * Imports groups, 500 at most. What fails for a while is repeated: importing a group again changes nothing.
+   * Imports at most 500 groups. It retries temporary failures: importing a group again changes nothing.
    *
-   * @returns the results, in the order of the groups
-   * @throws ConnectError when the service refuses all of them, or is away for too long
-   * @throws Failure when an answer lacks results
+   * @returns the results in the order of the groups
+   * @throws ConnectError if the service rejects all of them, or is unavailable for too long
+   * @throws Failure if a response lacks results
    */
   async send(groups: readonly ImportedUserGroup[]): Promise<GroupResult[]> {
     const results: (GroupResult | undefined)[] = groups.map(() => undefined);
@@ -73,14 +72,13 @@ export class GroupSender {
         else patience.reset();
       } catch (error) {
         if (!(error instanceof ConnectError)) throw error;
-        if (refuseNamed(error, sent.length, decide)) continue;
+        if (rejectNamed(error, sent.length, decide)) continue;
         const isTooLarge = reasonOf(error) === "MESSAGE_TOO_LARGE";
         if (isTooLarge && sent.length === 1) {
-          decide(0, rejected("MESSAGE_TOO_LARGE", "the group is larger than a request may be"));
+          decide(0, rejected("MESSAGE_TOO_LARGE", "the group is larger than the largest request"));
         } else if (sent.length === 1 || !(isTooLarge || error.code === Code.DeadlineExceeded)) {
           await patience.wait(error);
         } else {
-          // A slow service gets fewer groups at once.
           const half = Math.ceil(sent.length / 2);
           const halves = [await this.send(sent.slice(0, half)), await this.send(sent.slice(half))];
           for (const [i, result] of halves.flat().entries()) decide(i, result);
@@ -89,7 +87,7 @@ export class GroupSender {
     }
   }
 
-  /** Sends groups once. @returns why some have to be sent again; undefined when all are decided */
+  /** Sends groups once. @returns why some must be sent again. Undefined: all have a result */
   async #try(
     userGroups: ImportedUserGroup[],
     decide: (i: number, result: GroupResult) => void,
@@ -98,9 +96,9 @@ export class GroupSender {
     const request = { ...this.#settings, userGroups };
     const { results } = await this.#admin.importUserGroups(request, { signal, timeoutMs: TIMEOUT_MS });
     if (results.length !== userGroups.length)
-      throw new Failure(`the service answered for ${results.length} groups of ${userGroups.length}`, {
+      throw new Failure(`the service returned ${results.length} results for ${userGroups.length} groups`, {
         exitCode: EXIT.failed,
-        hint: "have its operator look whether it is of another version than this ugs, or something alters its answers",
+        hint: "ask the operator whether the service has another version than this ugs, or a proxy alters its responses",
       });
     let again: { readonly reason: string; readonly message: string } | undefined;
     for (const [i, { outcome, failure, changedFields }] of results.entries()) {
@@ -113,8 +111,8 @@ export class GroupSender {
   }
 }
 
-/** Rejects the groups that a refusal of the whole request names. @returns false when it names none */
-function refuseNamed(error: ConnectError, count: number, decide: (i: number, result: GroupResult) => void): boolean {
+/** Rejects the groups that the error of a request names. @returns false if it names none */
+function rejectNamed(error: ConnectError, count: number, decide: (i: number, result: GroupResult) => void): boolean {
   if (error.code !== Code.InvalidArgument) return false;
   const problems = new Map<number, string[]>();
   for (const { fieldViolations } of error.findDetails(BadRequestSchema)) {

@@ -7,8 +7,8 @@ import { unreadable, unwritable } from "../files.ts";
 const EVERY_MS = 250;
 
 /**
- * A file with the state of a transfer, from which another process can continue it. It belongs to the run that claimed
- * it last: when two run at once, the earlier one finds that out and stops.
+ * A file with the state of a transfer, so that another process can continue it. It belongs to the run that claimed it last: of
+ * two concurrent runs, the earlier one stops.
  */
 export class StateFile<T extends object> {
   readonly path: string;
@@ -17,13 +17,13 @@ export class StateFile<T extends object> {
   #writtenAt = Number.NEGATIVE_INFINITY;
   #unwritten: T | undefined;
 
-  /** @param sync makes the files that a state describes survive a crash; called before the state is written */
+  /** @param sync flushes the files of the transfer to disk. It is called before a state is written */
   constructor(path: string, sync: () => Promise<void>) {
     this.path = path;
     this.#sync = sync;
   }
 
-  /** The state; undefined when no transfer is under way. @throws Failure when it cannot be read, or is not a state */
+  /** Reads the state. @returns undefined without an unfinished transfer @throws Failure if it cannot be read */
   async read(): Promise<(T & { readonly run?: string }) | undefined> {
     let text: string;
     try {
@@ -35,26 +35,26 @@ export class StateFile<T extends object> {
     try {
       return JSON.parse(text) as T & { readonly run?: string };
     } catch {
-      throw usageFailure(`${this.path} is not the state of a transfer`, "remove it to start over");
+      throw usageFailure(`${this.path} is not the state of a transfer`, "delete it to start again");
     }
   }
 
-  /** Claims the file for this run. @throws Failure when it cannot be written */
+  /** Claims the file for this run. @throws Failure if it cannot be written */
   async claim(state: T): Promise<void> {
     await this.#write(state);
   }
 
   /**
-   * Notes a state, and writes it unless one was written a moment ago.
+   * Keeps a state, and writes it unless it has just written one.
    *
-   * @throws Failure when it cannot be written, or another run has claimed it
+   * @throws Failure if it cannot be written, or another run has claimed the file
    */
   async note(state: T): Promise<void> {
     this.#unwritten = state;
     if (performance.now() - this.#writtenAt >= EVERY_MS) await this.flush();
   }
 
-  /** Writes the state that was noted. @throws Failure when it cannot be written, or another run has claimed it */
+  /** Writes the kept state. @throws Failure if it cannot be written, or another run has claimed the file */
   async flush(): Promise<void> {
     if (!this.#unwritten) return;
     await this.requireOwn();
@@ -67,16 +67,16 @@ export class StateFile<T extends object> {
     this.#writtenAt = performance.now();
   }
 
-  /** @throws Failure when another run has claimed it */
+  /** @throws Failure if another run has claimed the file */
   async requireOwn(): Promise<void> {
     if (await this.#isOwn()) return;
-    throw new Failure(`another run of the same command has taken over ${this.path}`, {
+    throw new Failure(`another run of the same command has claimed ${this.path}`, {
       exitCode: EXIT.conflict,
-      hint: "let that one go on: it does what is left",
+      hint: "let the other run finish",
     });
   }
 
-  /** Removes the file once the transfer is complete. */
+  /** Deletes the file of a complete transfer. */
   async remove(): Promise<void> {
     this.#unwritten = undefined;
     if (!(await this.#isOwn())) return;
@@ -88,7 +88,7 @@ export class StateFile<T extends object> {
     return (await this.read())?.run === this.#run;
   }
 
-  /** Writes the file as a whole or not at all. */
+  /** Writes the file atomically. */
   async #write(state: T): Promise<void> {
     const temporary = `${this.path}.new`;
     try {
@@ -101,7 +101,7 @@ export class StateFile<T extends object> {
       }
       await rename(temporary, this.path);
     } catch (error) {
-      throw unwritable(this.path, error, "run the same command again to go on where it was cut off");
+      throw unwritable(this.path, error, "run the same command again to continue");
     }
   }
 }

@@ -11,30 +11,27 @@ import { connect, type Session } from "../session.ts";
 import type { Connection } from "../settings.ts";
 import { type PatienceOptions, patiently } from "./patience.ts";
 
-/** The environment that groups are imported to or exported from. */
+/** The environment of an import or export. */
 export interface Target {
-  /** Its calls fail with a ConnectError, and are made once. */
+  /** Its calls fail with a ConnectError, without retries. */
   readonly admin: Client<typeof AdminService>;
   readonly connection: Connection;
-  /** The name in requests; undefined for the environment of the API token. */
+  /** The name in requests. Undefined: the environment of the API token. */
   readonly environment: EnvironmentName | undefined;
   /** The name in messages. */
   readonly name: string;
-  /** How many groups it has. */
+  /** The number of its groups. */
   readonly count: number;
 }
 
-/** A client for calls that are repeated with patience: they fail with a ConnectError, and are made once. @throws Failure */
+/** Creates a client whose calls fail with a ConnectError, without retries: `Patience` retries them. @throws Failure */
 export async function openAdmin({ settings, shell }: Session): Promise<Pick<Target, "admin" | "connection">> {
   const [connection, token] = [await settings.connection(), await settings.token()];
   const transport = openTransport(connection, { token, signal: shell.signal, isRetrying: false, isJson: true });
   return { admin: createClient(AdminService, transport), connection };
 }
 
-/**
- * Finds the environment, and makes sure that it exists. @throws Failure when it cannot be reached, or the token is not
- * right
- */
+/** Looks up the environment. @throws Failure if it does not exist, or the call fails */
 export async function openTarget(session: Session, environment: EnvironmentName | undefined): Promise<Target> {
   const found = await (await connect(session)).admin.getEnvironment({ ...(environment && { environment }) });
   return {
@@ -57,12 +54,12 @@ export function groupPages(
   });
 }
 
-/** The failure of a transfer that can be continued, with a hint how. */
-export function transferFailure(error: unknown, connection: Connection, howToGoOn: string): unknown {
+/** Adds to a failure how to continue the transfer. */
+export function transferFailure(error: unknown, connection: Connection, continuation: string): unknown {
   const failure = error instanceof ConnectError ? callFailure(error, connection) : error;
   if (!(failure instanceof Failure) || failure.detail.exitCode === EXIT.usage) return failure;
   const { detail, message } = failure;
-  // The outcome does not matter, because the transfer may be repeated.
+  // The outcome does not matter, because a transfer is safe to repeat.
   const hint = detail.outcome === undefined ? detail.hint : undefined;
-  return new Failure(message, { ...detail, outcome: undefined, hint: [hint, howToGoOn].filter(Boolean).join("; ") });
+  return new Failure(message, { ...detail, outcome: undefined, hint: [hint, continuation].filter(Boolean).join("; ") });
 }

@@ -10,24 +10,23 @@ import { countText } from "../words.ts";
 /** The most events that a page shows. There may be hundreds of thousands since the page was last visible. */
 const MAX_EVENTS = 500;
 
-/** The pause between two looks for new events, in milliseconds. */
+/** The pause between two reads, in milliseconds. */
 const INTERVAL_MS = 2000;
-/** The longest pause while the service is away, in milliseconds. */
+/** The longest pause while the service is unavailable, in milliseconds. */
 const MAX_PAUSE_MS = 30_000;
 
-/** An audit trail that is followed. */
 interface Following {
-  /** The events, the newest first; undefined before the first look. */
+  /** The events, the newest first. Undefined before the first read. */
   readonly events: readonly AuditEvent[] | undefined;
   readonly isPaused: boolean;
-  /** Why the last look failed; another follows unless `hasEnded`. */
+  /** The error of the last read. Another read follows unless `hasEnded`. */
   readonly error: unknown;
   readonly hasEnded: boolean;
 }
 
 /**
- * Follows an audit trail while the component is mounted. Looks for new events while the page is visible. While the
- * service is away it waits, and leaves out no event.
+ * Follows an audit trail while the component is mounted and the page is visible. While the service is unavailable it retries,
+ * and it misses no event.
  */
 export function useFollowing(optionsFor: () => FollowerOptions): Following {
   const [state, setState] = useState<Following>({
@@ -75,7 +74,7 @@ async function follow(
   await watch(look, { signal, onPaused: (isPaused) => change({ isPaused }) });
 }
 
-/** Whether a call may succeed later: there was no answer, or the service said so. */
+/** Whether a later call may succeed. */
 function isAway(error: unknown): boolean {
   const { code } = ConnectError.from(error);
   return failureOf(error).kind === undefined || code === Code.Unavailable || code === Code.ResourceExhausted;

@@ -1,13 +1,13 @@
 import { parseValue, type Scrape, type Series } from "./scrape.ts";
 
-/** The calls of one method, or the round trips to Redis of one operation, within some time. */
+/** The calls of a method, or the round trips to Redis of an operation, within a period. */
 export interface Work {
   /** The method or operation. */
   readonly name: string;
   readonly count: number;
   readonly perSecond: number;
   readonly failed: number;
-  /** The longest time of the fastest 99 of 100; undefined when none was timed. */
+  /** The p99 latency. Undefined: none was measured. */
   readonly p99: Quantile | undefined;
 }
 
@@ -19,12 +19,12 @@ export interface Quantile {
   readonly isMore: boolean;
 }
 
-/** What the service did between two scrapes, and its state at the second one. */
+/** The work of the service between two scrapes, and its state at the second one. */
 export interface Figures {
   /** The time between the scrapes, in seconds. */
   readonly seconds: number;
   readonly all: Work;
-  /** The methods that were called, the busiest first. */
+  /** The called methods, the busiest first. */
   readonly methods: readonly Work[];
   /** Errors by method and code, the most frequent first. */
   readonly errors: readonly { readonly method: string; readonly code: string; readonly count: number }[];
@@ -33,16 +33,16 @@ export interface Figures {
   readonly limited: number;
   readonly inFlight: number;
   readonly workers: number;
-  /** Worker processes that ended since the service began. */
+  /** Worker processes that exited since the service started. */
   readonly workerExits: number;
   readonly memoryBytes: number;
-  /** Undefined: the service does not tell. */
+  /** Undefined: the service does not report it. */
   readonly isRedisReady: boolean | undefined;
 }
 
 const METHOD = "grpc_method";
 
-/** Whether two scrapes are of the same process; only then does their difference mean something. */
+/** Whether two scrapes come from the same process. Otherwise their difference is meaningless. */
 export function isSameProcess(before: Scrape, after: Scrape): boolean {
   const start = "process_start_time_seconds";
   if (before.series.get(start)?.value !== after.series.get(start)?.value) return false;
@@ -51,7 +51,7 @@ export function isSameProcess(before: Scrape, after: Scrape): boolean {
   return true;
 }
 
-/** Draws figures from two scrapes of one process. */
+/** Computes figures from two scrapes of one process. */
 export function figuresOf(before: Scrape, after: Scrape): Figures {
   const seconds = Math.max(0.001, (after.atMs - before.atMs) / 1000);
   const grown = [...after.series].map(([key, series]) => ({
@@ -133,8 +133,8 @@ function most<T extends readonly [string, number]>(counts: readonly T[]): T[] {
 }
 
 /**
- * A quantile of the times in a histogram: linear within a bucket, as Prometheus' `histogram_quantile`. Undefined when
- * nothing was timed.
+ * A quantile of a histogram: linear within a bucket, as Prometheus' `histogram_quantile`. Undefined if the histogram is
+ * empty.
  */
 function quantileOf(buckets: readonly Series[], share: number): Quantile | undefined {
   const cumulative = [...byLabel(buckets, "le")]

@@ -8,9 +8,9 @@ export interface Series {
   readonly value: number;
 }
 
-/** The metrics of the service as they were at one time. */
+/** The metrics of the service at one time. */
 export interface Scrape {
-  /** When they were read, in milliseconds of a clock that is never set. */
+  /** When they were read, in milliseconds of a monotonic clock. */
   readonly atMs: number;
   /** By name and labels, as written in the text. */
   readonly series: ReadonlyMap<string, Series>;

@@ -8,12 +8,12 @@ import { parseScrape, type Scrape } from "./scrape.ts";
 export const INTERVAL_MS = 5000;
 /** The time that figures cover, in milliseconds. */
 const WINDOW_MS = 60_000;
-/** How long reading them may take, in milliseconds. */
+/** The timeout of a read, in milliseconds. */
 const TIMEOUT_MS = 10_000;
 
 /** The figures, and how reading the metrics went. */
 export interface Watched {
-  /** Undefined: there are no two scrapes yet. */
+  /** Undefined: fewer than two scrapes so far. */
   readonly figures: Figures | undefined;
   readonly isPaused: boolean;
   /** Why the last read failed. */
@@ -59,7 +59,7 @@ export function useFigures(): Watched {
   return state;
 }
 
-/** Reads `/metrics`, which needs no token. @throws InvalidInput when it is not there */
+/** Reads `/metrics`, which needs no token. @throws InvalidInput if it cannot be read */
 async function read(signal: AbortSignal): Promise<Scrape> {
   const url = new URL("../metrics", document.baseURI);
   let answer: Response;

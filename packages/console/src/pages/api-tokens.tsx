@@ -24,7 +24,7 @@ import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
 import { timeIn } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
-/** The API tokens of an environment, and a look-up of the API token that a text is, which needs no environment. */
+/** The API tokens of an environment, and a lookup of a leaked API token, which needs no environment. */
 export const apiTokensPage: PageOfConsole = {
   path: "tokens",
   link: "API tokens",
@@ -184,7 +184,7 @@ function Create({
   );
 }
 
-/** Finds the API token of a leaked text, so that it can be rotated or revoked. */
+/** Finds the API token of a leaked text. */
 function Lookup({ session }: { readonly session: Session }) {
   const [text, setText] = useState("");
   const [found, setFound] = useState<LookupApiTokenResponse>();

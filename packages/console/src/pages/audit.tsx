@@ -16,7 +16,7 @@ import { environmentOf, environmentParamOf, type Session } from "../session/sess
 import { countText, timeIn } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
-/** The audit trail of an environment, looked through or followed. */
+/** The audit trail of an environment. */
 export const auditPage: PageOfConsole = { path: "audit", link: "Audit", isOfEnvironment: true, show: Audit };
 
 /** The filters, by their names in the address, which are those of the options of `ugs audit`. */
@@ -113,7 +113,7 @@ interface TrailProps {
 }
 
 function Trail({ session, filters }: TrailProps) {
-  // A time such as `2h` counts back from the first page: further pages need the same request.
+  // A time such as `2h` is relative to the first page, so further pages need the same request.
   const request = useRef<ReturnType<typeof requestOf>>();
   const list = useList(`audit ${JSON.stringify(filters)}`, "event", async (pageToken, signal) => {
     if (pageToken === "" || !request.current) request.current = requestOf(session, filters);

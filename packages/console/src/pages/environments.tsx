@@ -17,7 +17,7 @@ import type { Session } from "../session/session.ts";
 import { countText } from "../words.ts";
 import type { PageOfConsole, PageProps } from "./page.ts";
 
-/** The environments: all of them for `ADMIN_TOKEN`, its own for an API token. */
+/** All environments for `ADMIN_TOKEN`; the own environment for an API token. */
 export const environmentsPage: PageOfConsole = {
   path: "environments",
   link: "Environments",

@@ -12,9 +12,9 @@ export interface PageProps {
 export interface PageOfConsole {
   /** Its name in the address. */
   readonly path: string;
-  /** What the navigation calls it; undefined: another page leads to it. */
+  /** Its label in the navigation. Undefined: it is not in the navigation. */
   readonly link?: string;
-  /** Whether it is of one environment, which `ADMIN_TOKEN` has to choose first. */
+  /** Whether it shows one environment, which `ADMIN_TOKEN` has to choose first. */
   readonly isOfEnvironment: boolean;
   readonly show: ComponentType<PageProps>;
 }

@@ -29,7 +29,7 @@ export const sessionsPage: PageOfConsole = {
   ),
 };
 
-/** The limit of every revocation of sessions. */
+/** What a revocation of sessions cannot do. */
 const UNTIL = "A back end that verifies sessions by itself accepts each until it expires.";
 
 function Ending({ session, params }: PageProps) {

@@ -96,8 +96,8 @@ function UserGroup({ session, params }: PageProps) {
 }
 
 /**
- * A form for the fields. A field that was not touched follows the group. A field that was touched keeps the typed text
- * until it is saved, and replaces a change that somebody else made in the meantime only after a warning.
+ * A form for the fields. An untouched field follows the group. A touched field keeps the typed text until it is saved. If
+ * somebody else changed the field in the meantime, the form warns before it replaces that change.
  */
 function Change({
   session,
@@ -182,7 +182,7 @@ function Rotate({
   readonly id: string;
   readonly onToken: (token: string) => Promise<void>;
 }) {
-  // A rotation whose answer was lost is repeated under the same id, which rotates once.
+  // A retry uses the same id, so the service rotates once.
   const requestId = useRef(newRequestId());
   const rotate = async (graceSeconds: number) => {
     const { userGroup } = await session.userGroups.rotateUserGroupToken({
@@ -223,7 +223,7 @@ function End({
   const revoke = async () => {
     await session.admin.revokeUserGroupTokens({ environment, userGroupId: id, requestId: requestId.current });
     requestId.current = newRequestId();
-    // The group has another etag now, with which it is changed or deleted next.
+    // The next change needs the new etag.
     await again();
     return `Revoked the tokens of the user group ${id}.`;
   };

@@ -2,24 +2,24 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { session } from "../session/session.ts";
 import { announce } from "./live.tsx";
 
-/** The result of a request: `value`, or `error`. */
+/** The result of a request: a value or an error. */
 export interface Answer<T> {
-  /** While the request is repeated, the value of the answer before. */
+  /** During a repeated request: the previous value. */
   readonly value: T | undefined;
   readonly error: unknown;
   readonly isBusy: boolean;
-  /** Repeats the request. The promise resolves once it is answered or has failed, which is then shown. */
+  /** Repeats the request. The promise resolves when the request has succeeded or failed. */
   readonly again: () => Promise<void>;
 }
 
 /**
- * Makes a request when a page is shown, and whenever `key` or the session changes. @param ask rejects with why it failed
+ * Sends a request when the page is shown, and again when `key` or the session changes. @param ask rejects with the error
  */
 export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Answer<T> {
   const [round, setRound] = useState(0);
   const asked = `${round} ${session.value?.number} ${key}`;
   const [state, setState] = useState<{ asked: string; key: string; value: T | undefined; error: unknown }>();
-  /** What waits for the answer of a repeated request. */
+  /** Resolves the promises of `again`. */
   const waiting = useRef<(() => void)[]>([]);
   // `ask` is a new function each time; `asked` changes when it requests something else.
   useEffect(() => {
@@ -28,7 +28,7 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
     waiting.current = [];
     const settle = (value: T | undefined, error: unknown) => {
       if (leaving.signal.aborted) return;
-      // When a repeated request fails, the value before stays shown, and with it whatever is typed there.
+      // If a repeated request fails, the page keeps the previous value, and the text that the user typed.
       setState((before) => ({ asked, key, value: value ?? (before?.key === key ? before.value : undefined), error }));
       for (const resolve of awaited) resolve();
     };
@@ -38,7 +38,7 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
     );
     return () => {
       leaving.abort();
-      // They wait for the request that is made in place of this one.
+      // They wait for the next request.
       waiting.current.push(...awaited);
     };
   }, [asked]);
@@ -50,12 +50,11 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
       }),
     [],
   );
-  // A value of another key is not shown.
   const current = state?.key === key ? state : undefined;
   return { value: current?.value, error: current?.error, isBusy: state?.asked !== asked, again };
 }
 
-/** A person's action. */
+/** An action of the user. */
 export interface Action<Arguments extends readonly unknown[]> {
   /** Runs the action, unless it is running. */
   readonly run: (...given: Arguments) => Promise<void>;
@@ -64,7 +63,7 @@ export interface Action<Arguments extends readonly unknown[]> {
   readonly error: unknown;
 }
 
-/** Makes an action that runs once at a time. @param act rejects with why it failed; its result is announced */
+/** An action that runs once at a time. @param act rejects with the error; its result is announced */
 export function useAction<Arguments extends readonly unknown[]>(
   act: (...given: Arguments) => Promise<string | undefined>,
 ): Action<Arguments> {
@@ -80,7 +79,7 @@ export function useAction<Arguments extends readonly unknown[]>(
   const run = async (...given: Arguments) => {
     if (isBusy.current) return;
     isBusy.current = true;
-    // The announcement of an earlier action must not stand beside a failure of this one.
+    // This clears the announcement of an earlier action.
     announce("");
     setState({ isBusy: true, error: undefined });
     let error: unknown;
@@ -103,22 +102,22 @@ interface ListPage<T> {
   readonly nextPageToken: string;
 }
 
-/** A list, as far as it was read. */
+/** A list that is read page by page. */
 export interface List<T> extends Omit<Answer<readonly T[]>, "value"> {
   readonly items: readonly T[];
-  /** Whether the first page was read. */
+  /** Whether the first page is read. */
   readonly isThere: boolean;
   readonly hasMore: boolean;
-  /** Reads the next page, and announces how many items there are then. */
+  /** Reads the next page, and announces the number of items. */
   readonly more: () => void;
 }
 
 type Read<T> = (pageToken: string, signal: AbortSignal) => Promise<ListPage<T>>;
 
-/** The fewest items that are shown at once, unless the list ends. */
+/** The least number of items per read, unless the list ends. */
 const MIN_ITEMS = 50;
 
-/** Reads pages until there are `MIN_ITEMS`. The service returns short or empty pages while a filter matches few items. */
+/** Reads pages until there are `MIN_ITEMS`. With a filter the service may return short or empty pages. */
 async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal): Promise<ListPage<T>> {
   const items: T[] = [];
   let nextPageToken = pageToken;
@@ -130,11 +129,11 @@ async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal
   return { items, nextPageToken };
 }
 
-/** Reads a list page by page, from the beginning whenever `key` changes. @param noun the items, such as `user group` */
+/** Reads a list page by page, and again when `key` changes. @param noun such as `user group` */
 export function useList<T>(key: string, noun: string, read: Read<T>): List<T> {
   const first = useAnswer(key, (signal) => readFull(read, "", signal));
   const [further, setFurther] = useState<{ of: ListPage<T>; items: readonly T[]; next: string }>();
-  // Pages that were read before the list was read again do not belong to it.
+  // Further pages of an earlier read are dropped.
   const rest = further && further.of === first.value ? further : undefined;
   const items = [...(first.value?.items ?? []), ...(rest?.items ?? [])];
   const nextPageToken = rest ? rest.next : (first.value?.nextPageToken ?? "");

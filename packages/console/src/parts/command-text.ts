@@ -7,7 +7,7 @@ export interface CommandProps {
   /** Its options, which come before the arguments. */
   readonly options?: readonly (string | undefined)[];
   readonly args?: readonly (string | undefined)[];
-  /** The environment that the command has to name; undefined when the token implies it. */
+  /** The environment to name. Undefined: that of the token. */
   readonly env?: string | undefined;
 }
 

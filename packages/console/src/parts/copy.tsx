@@ -3,7 +3,7 @@ import { focusHeading } from "./focus.ts";
 import { announce } from "./live.tsx";
 
 /**
- * Copies a text. Browsers allow it only on pages of `https:` and of this machine.
+ * Copies a text. Browsers allow it only with `https:` and on localhost.
  *
  * @returns whether it is copied
  */
@@ -29,7 +29,7 @@ export function CopyButton({ text, what }: { readonly text: string; readonly wha
   );
 }
 
-/** A token that is shown once: when the person has put it away, it is forgotten here. */
+/** Shows a token once, until the user confirms that it is stored. */
 export function Secret({
   title,
   token,
@@ -49,7 +49,7 @@ export function Secret({
   useLayoutEffect(() => box.current?.focus(), []);
   const onCopy = async () => {
     const isDone = await copy(token);
-    // The text is selected, for the person to copy by the keyboard.
+    // The user can copy the selected text by keyboard.
     if (!isDone) field.current?.select();
     announce(
       isDone ? "Copied the token." : "The browser does not allow this page to copy. The token is selected: copy it.",
@@ -68,7 +68,7 @@ export function Secret({
         <button
           type="button"
           onClick={() => {
-            // This box goes, with the focus in it; the heading is just above it.
+            // The box with the focus disappears.
             focusHeading();
             onClose();
           }}

@@ -23,7 +23,7 @@ export function Dialog({
     const shown = dialog.current;
     const opener = document.activeElement;
     shown?.showModal();
-    // The last announcement is about the page, not about this dialog.
+    // The last announcement belongs to the page.
     announce("");
     return () => {
       shown?.close();
@@ -46,10 +46,10 @@ export function Dialog({
   );
 }
 
-/** Something that is deleted, revoked or replaced for good. */
+/** A destructive action. */
 interface Ending {
   readonly title: string;
-  /** The id that has to be typed. */
+  /** The id that the user has to type. */
   readonly id: string;
   /** The consequence, in sentences. */
   readonly consequence: ComponentChildren;
@@ -58,17 +58,17 @@ interface Ending {
   readonly command: CommandProps;
   /** Further fields. */
   readonly children?: ComponentChildren;
-  /** Does it, or rejects with why it failed. @returns the announcement; undefined for none */
+  /** Runs the action. @returns the announcement. Undefined: none */
   readonly onConfirm: () => Promise<string | undefined>;
   readonly onClose: () => void;
 }
 
-/** Asks to confirm that something is to end, by typing its id. */
+/** Asks the user to confirm a destructive action by typing an id. */
 export function ConfirmDialog({ title, id, consequence, button, command, children, onConfirm, onClose }: Ending) {
   const [typed, setTyped] = useState("");
   const [fault, setFault] = useState<string>();
   const close = () => {
-    // The page does not repeat an announcement of the dialog.
+    // The page must not repeat the announcement of the dialog.
     announce("");
     onClose();
   };
@@ -98,7 +98,7 @@ export function ConfirmDialog({ title, id, consequence, button, command, childre
         }
       >
         {children}
-        <TextField label={`To go on, type ${id}`} value={typed} onValue={setTyped} fault={fault} />
+        <TextField label={`To continue, type ${id}`} value={typed} onValue={setTyped} fault={fault} />
       </Form>
       <CommandLine {...command} />
     </Dialog>

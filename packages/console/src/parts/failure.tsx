@@ -2,9 +2,9 @@ import { failureOf } from "../session/failures.ts";
 import { isAskingAgain, session } from "../session/session.ts";
 
 /**
- * Shows why something failed, and what to do. When the service refuses the token of the session, it offers to sign in again.
+ * Shows an error, and what to do. If the service rejects the token of the session, it offers to sign in again.
  *
- * @param again repeats it; given for requests that only read
+ * @param again repeats a request that only reads
  * @param isOfSignIn whether the request was a sign-in. Default: no
  */
 export function FailureBox({

@@ -8,11 +8,11 @@ interface FieldText {
   readonly label: string;
   /** What to write, and what it means. */
   readonly hint?: ComponentChildren;
-  /** What is wrong with the text; undefined when nothing is. */
+  /** What is wrong with the text. Undefined: nothing. */
   readonly fault?: string | undefined;
 }
 
-/** The attributes that tie an input to its label, hint and fault. */
+/** The attributes that connect an input with its label, hint and fault. */
 interface Tied {
   readonly id: string;
   readonly "aria-describedby": string | undefined;
@@ -46,7 +46,7 @@ export function Field({
   );
 }
 
-/** Never kept or completed by the browser, nor changed by it. */
+/** The browser neither stores, completes nor changes the text. */
 const PLAIN = { autocomplete: "off", autocapitalize: "off", spellcheck: false } as const;
 
 /** A field for one line of text. */
@@ -141,7 +141,7 @@ export function CheckField({
   );
 }
 
-/** A form: Enter in a field submits it. It shows below its fields why its action failed. */
+/** A form. Below its fields it shows the error of its action. */
 export function Form({
   label,
   submit,
@@ -157,13 +157,13 @@ export function Form({
   readonly label: string;
   /** The words on its button. */
   readonly submit: string;
-  /** What it runs. Default: something that is done at once, and cannot fail. */
+  /** The action of the form. Default: an action that cannot fail. */
   readonly action?: Pick<Action<never>, "isBusy" | "error">;
-  /** Whether something ends for good. Default: no. */
+  /** Whether the action is destructive. Default: no. */
   readonly isDangerous?: boolean;
   /** Whether its action signs in. Default: no. */
   readonly isOfSignIn?: boolean;
-  /** Whether it holds text that is lost when the page is left. Default: no. */
+  /** Whether it contains unsaved text. Default: no. */
   readonly isUnsaved?: boolean;
   readonly onSubmit: () => void;
   /** Beside the button. */

@@ -9,11 +9,11 @@ export function focusHeading(): void {
 }
 
 /**
- * Returns the focus to the element that had it, or to the heading of the page when that element is gone. The same when it is
- * removed later while it still has the focus, such as with the row of an environment that was just deleted.
+ * Returns the focus to an element, or to the heading of the page if the element was removed. It also moves the focus if the
+ * element is removed later, such as with the row of a deleted environment.
  */
 export function giveFocusBack(element: Element | null): void {
-  // Nothing had the focus: some browsers do not focus a button that is clicked.
+  // Nothing had the focus: some browsers do not focus a clicked button.
   if (element === document.body || !(element instanceof HTMLElement)) return;
   if (!element.isConnected) {
     focusHeading();

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-/** The frame of a page: its heading, which gets the focus when the page is shown, and what it has. */
+/** The frame of a page. Its heading gets the focus when the page is shown. */
 export function Page({
   title,
   detail,
@@ -14,7 +14,7 @@ export function Page({
 }) {
   const heading = useRef<HTMLHeadingElement>(null);
   const whole = detail === undefined ? title : `${title} ${detail}`;
-  // Before anybody can type: what comes later would take the focus from where it was moved meanwhile.
+  // A layout effect runs before the user can move the focus.
   useLayoutEffect(() => {
     document.title = `${whole} – User Group Service`;
     heading.current?.focus();
@@ -29,7 +29,7 @@ export function Page({
   );
 }
 
-/** A part of a page under a heading of its own. */
+/** A part of a page with its own heading. */
 export function Section({ title, children }: { readonly title: string; readonly children: ComponentChildren }) {
   return (
     <section>
@@ -39,7 +39,7 @@ export function Section({ title, children }: { readonly title: string; readonly 
   );
 }
 
-/** Why something is not offered. */
+/** Explains why an action is not available. */
 export function NotOffered({ children }: { readonly children: ComponentChildren }) {
   return <p class="note">{children}</p>;
 }

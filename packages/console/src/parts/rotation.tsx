@@ -10,7 +10,7 @@ import { Form, TextField } from "./field.tsx";
 /** The longest grace period, in milliseconds. */
 const MAX_GRACE_MS = maxDurationOf(fieldOf(AdminService.method.rotateApiToken.input, "previous_token_ttl")) ?? 0;
 
-/** A form that rotates a token. It shows the grace period, and asks first if the old token is to be revoked at once. */
+/** A form that rotates a token. Without a grace period it asks for a confirmation. */
 export function RotationForm({
   label,
   id,
@@ -21,13 +21,13 @@ export function RotationForm({
   onRotate,
 }: {
   readonly label: string;
-  /** The id that has to be typed if the grace period is 0. */
+  /** The id that confirms a rotation without a grace period. */
   readonly id: string;
-  /** The grace period that the field begins with, such as `1h`. */
+  /** The initial grace period, such as `1h`. */
   readonly grace: string;
   /** What stops working if the old token is revoked at once. */
   readonly consequence: string;
-  /** The words of the command that does the same. */
+  /** The command of `ugs` that does the same. */
   readonly command: string;
   readonly env?: string | undefined;
   /** Rotates the token. @returns the announcement */

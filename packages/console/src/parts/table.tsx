@@ -10,7 +10,7 @@ export interface Column<T> {
   readonly isHeading?: boolean;
 }
 
-/** A table that scrolls by itself if it is wider than the page. */
+/** A table. It scrolls if it is wider than the page. */
 export function Table<T>({
   caption,
   columns,
@@ -24,7 +24,7 @@ export function Table<T>({
   readonly keyOf: (item: T) => string;
 }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it by the keys of arrows
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: without a mouse, users scroll it with the arrow keys
     <section class="scrolls" aria-label={caption} tabIndex={0}>
       <table>
         <caption>{caption}</caption>
@@ -57,7 +57,7 @@ export function Table<T>({
   );
 }
 
-/** A list that is read page by page, as a table. @param none the text for an empty list */
+/** A table of a list that is read page by page. @param none the text for an empty list */
 export function ListTable<T>({
   list,
   none,

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 /**
- * State for fields that begin with what the address says. Another address, such as after Back, resets them.
+ * State for fields whose initial values are in the address. Another address resets them.
  *
  * @param given the value in the address: a text, or texts by name
  */

@@ -1,13 +1,13 @@
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 
-/** The forms on the page that hold unsaved text. */
+/** The forms with unsaved text. */
 const unsaved = new Set<symbol>();
 
-/** What leaves the page once the person agrees to lose unsaved text; undefined when nothing has to be confirmed. */
+/** Leaves the page after the user agrees to lose unsaved text. Undefined: nothing to confirm. */
 export const leaving = signal<(() => void) | undefined>(undefined);
 
-/** Makes `leave`, and the browser on a reload, ask before the text of this form is lost. */
+/** Makes `leave` and the browser ask before unsaved text of a form is lost. */
 export function useUnsaved(isUnsaved: boolean): void {
   useLayoutEffect(() => {
     if (!isUnsaved) return;
@@ -17,7 +17,7 @@ export function useUnsaved(isUnsaved: boolean): void {
   }, [isUnsaved]);
 }
 
-/** Leaves the page. If that would lose unsaved text, the person is asked first. @param act what leaves it */
+/** Leaves the page. It asks the user first if unsaved text would be lost. @param act leaves the page */
 export function leave(act: () => void): void {
   if (unsaved.size === 0) act();
   else leaving.value = act;

@@ -1,7 +1,7 @@
 /**
- * Looks again and again while the page is visible, until the signal aborts.
+ * Calls `look` repeatedly while the page is visible, until the signal aborts.
  *
- * @param look resolves with the pause until the next look, in milliseconds, or undefined when it was the last one
+ * @param look resolves with the pause until the next call, in milliseconds. Undefined: no further call
  */
 export async function watch(
   look: () => Promise<number | undefined>,

@@ -5,7 +5,7 @@ import { UserGroupService } from "../../../../gen/usergroup/v1/user_group_servic
 import { withRequestIds } from "../../../client/src/request-id.ts";
 import { newRequestId } from "./request-id.ts";
 
-/** How long a call may take, in milliseconds. */
+/** The timeout of a call, in milliseconds. */
 const TIMEOUT_MS = 15_000;
 
 /** Clients of the service. */
@@ -15,10 +15,10 @@ export interface Clients {
 }
 
 /**
- * Makes clients of the service that the page came from, under whatever path a proxy serves it.
+ * Creates clients of the service that served the page, also behind a path of a proxy.
  *
- * @param token sent with every call; it is kept nowhere else
- * @param signal ends the calls under way
+ * @param token sent with every call; it is stored nowhere else
+ * @param signal aborts the calls in flight
  */
 export function openClients(token: string, signal: AbortSignal): Clients {
   const presenting: Interceptor = (next) => (request) => {

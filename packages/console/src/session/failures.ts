@@ -4,23 +4,22 @@ import { type FailureDetails, failureDetails, requestIdOf } from "../../../clien
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { countText } from "../words.ts";
 
-/** Why something failed, in words for a person. */
+/** An error for the user. */
 export interface Failure {
   readonly message: string;
   /** What to do. */
   readonly hint: string | undefined;
-  /** What to do as well when the call was to change something; undefined when the hint says it. */
+  /** What to do if the call was a change. Undefined: the hint says it. */
   readonly doubt?: string;
-  /** Whether the service refused the token, so that another one is needed. Default: no. */
+  /** Whether the service rejected the token. Default: no. */
   readonly isTokenRefused?: boolean;
-  /** Code and reason of the API; undefined: the service did not say them. */
+  /** Code and reason of the API. Undefined: not from the service. */
   readonly kind: string | undefined;
   readonly requestId: string | undefined;
-  /** What is wrong with which field of the request, by its name in the API. */
   readonly violations: FailureDetails["violations"];
 }
 
-/** What to do, by the reason of the service's error. */
+/** What the user should do, by error reason. */
 const HINTS: { readonly [reason: string]: string } = {
   API_TOKEN_UNKNOWN: "Check that you typed the whole token of this service, and that it was not revoked.",
   API_TOKEN_MALFORMED: "Check that you typed the whole token, and nothing else.",
@@ -43,7 +42,7 @@ const HINTS: { readonly [reason: string]: string } = {
   INTERNAL: "Ask the operator of the service to find the request id in its log.",
 };
 
-/** The reasons of errors that do not last: the service did nothing, and a later call may succeed. */
+/** Reasons of temporary errors: the service did nothing, and a later call may succeed. */
 const LATER: ReadonlySet<string> = new Set(["OVERLOADED", "RATE_LIMITED", "TOO_MANY_FAILURES"]);
 
 /** Describes an error. */
@@ -66,7 +65,7 @@ export function failureOf(error: unknown): Failure {
   };
 }
 
-/** What to do about an error whose reason is in `LATER`. */
+/** The hint for reasons in `LATER`. */
 function laterHint(error: ConnectError): string {
   return `Nothing was done, and what you typed is still here. ${againText(error)}`;
 }
@@ -79,7 +78,7 @@ function againText({ metadata }: ConnectError): string {
     : "Try again later.";
 }
 
-/** What to do about errors whose reason has no entry in `HINTS`. */
+/** The hint for reasons that are not in `HINTS`. */
 function hintOfOutcome(code: Code, outcome: FailureDetails["outcome"]): string | undefined {
   if (code !== Code.Unavailable) return undefined;
   if (outcome === "not_made") return "Nothing was changed, and what you typed is still here. Try again.";
@@ -87,10 +86,10 @@ function hintOfOutcome(code: Code, outcome: FailureDetails["outcome"]): string |
   return "Try again.";
 }
 
-/** What to do about a change that was not answered. */
+/** The hint for a change without a response. */
 const DOUBT = "The change may still have been made: check before you repeat it. What you typed is still here.";
 
-/** Describes a call that was not answered, or not by the service. */
+/** Describes a call without a response from the service. */
 function unanswered(error: ConnectError): Pick<Failure, "message" | "hint" | "doubt"> {
   const { code, rawMessage } = error;
   const doubt = DOUBT;

@@ -6,43 +6,43 @@ import { InvalidInput } from "../../../operator/src/input.ts";
 import { ENVIRONMENT_PARAM, route, stay } from "../routes.ts";
 import { type Clients, openClients } from "./clients.ts";
 
-/** Who is signed in, and clients that call the service with their token. The token itself is in the clients alone. */
+/** The caller, and clients that send its token. Only the clients contain the token. */
 export interface Session extends Clients {
   /** The number of the session, counted since the page was loaded. */
   readonly number: number;
   readonly caller: GetCallerResponse;
-  /** Whether it is `ADMIN_TOKEN`: it makes and deletes environments, and has to name the one that it acts on. */
+  /** Whether the token is `ADMIN_TOKEN`, which can use every environment, and names the one it uses. */
   readonly isRoot: boolean;
   /** Aborts at the end of the session. */
   readonly signal: AbortSignal;
   readonly end: () => void;
 }
 
-/** The session; undefined: nobody is signed in. */
+/** The session. Undefined: nobody is signed in. */
 export const session = signal<Session | undefined>(undefined);
 
-/** Why the last session ended, shown beside the sign-in; empty when nothing is to be said. */
+/** Why the last session ended. The sign-in shows it, unless it is empty. */
 export const endedBecause = signal("");
 
-/** The token that is being typed to sign in with. */
+/** The text in the token field of the sign-in. */
 export const typedToken = signal("");
 
-/** Whether a dialog over the page asks for another token. */
+/** Whether a dialog asks for another token. */
 export const isAskingAgain = signal(false);
 
 /** The number of sessions since the page was loaded. */
 let sessions = 0;
 
-/** Aborts the sign-in under way, or ends the session that it began. */
+/** Aborts the sign-in, or ends its session. */
 let ending = new AbortController();
 
-/** How long a session lasts without any act of the person, in milliseconds. */
+/** How long a session lasts without activity, in milliseconds. */
 export const IDLE_MS = 15 * 60_000;
 
 /**
- * Signs in with a token that the service knows, in place of the one that is signed in.
+ * Signs in with a token, and replaces the current session.
  *
- * @throws ConnectError of the call that asks whose it is; InvalidInput when its role is too low for everything here
+ * @throws ConnectError of GetCaller; InvalidInput if the role of the token is too low
  */
 export async function signIn(token: string): Promise<void> {
   // No token has other characters, and a header would refuse them.
@@ -51,7 +51,7 @@ export async function signIn(token: string): Promise<void> {
   ending = mine;
   const clients = openClients(token, mine.signal);
   const caller = await clients.admin.getCaller({});
-  // The page may have been left meanwhile.
+  // The user may have left the page.
   mine.signal.throwIfAborted();
   if (caller.role !== "root" && caller.role !== "admin")
     throw new InvalidInput(

@@ -10,7 +10,7 @@ export const ROLES: { readonly [role: string]: string } = {
   admin: "also administer its environment",
 };
 
-/** In milliseconds; `none` where there is no time. */
+/** A time in milliseconds. @param none the value for an unset time */
 function msOf(time: Timestamp | undefined, none: number): number {
   return time ? timestampMs(time) : none;
 }
@@ -22,7 +22,7 @@ export const ORDERS = {
   newest: { words: "Newest first", of: ({ createTime }: ApiToken) => -msOf(createTime, 0) },
 } as const;
 
-/** Sorts API tokens that were never used first, and among them the oldest. */
+/** Sorts unused API tokens first, the oldest before the others. */
 function unusedSince({ lastUseTime, createTime }: ApiToken): number {
   return lastUseTime ? timestampMs(lastUseTime) : msOf(createTime, 0) - Number.MAX_SAFE_INTEGER;
 }
@@ -33,7 +33,7 @@ export function inOrder(tokens: readonly ApiToken[], order: string): ApiToken[] 
   return [...tokens].sort((a, b) => of(a) - of(b) || (a.id < b.id ? -1 : 1));
 }
 
-/** Says how many there are, which of them expires first, and how many were never used. */
+/** Summarizes API tokens: their number, the first to expire, and the number of unused ones. */
 export function summaryOf(tokens: readonly ApiToken[]): string {
   const count = countText(tokens.length, "API token");
   const [first] = inOrder(tokens, "expires");

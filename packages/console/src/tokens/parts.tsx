@@ -5,7 +5,7 @@ import { CommandLine } from "../parts/command.tsx";
 import { NotOffered } from "../parts/page.tsx";
 import type { Session } from "../session/session.ts";
 
-/** The largest page that the service gives, and the most API tokens of an environment. */
+/** The largest page of the service, and the most API tokens of an environment. */
 const PAGE_SIZE = 1000;
 
 /** Reads all API tokens of an environment. */
@@ -24,7 +24,7 @@ export async function readApiTokens(
   return found;
 }
 
-/** Says which user group tokens a leaked API token exposed. Its revocation does not end them. */
+/** Explains which user group tokens a leaked API token exposed. Its revocation does not revoke them. */
 export function LeakNote({ role, env }: { readonly role: Role; readonly env?: string | undefined }) {
   // A token of role resolve reads no user group.
   if (role === Role.RESOLVE) return null;
