@@ -57,7 +57,9 @@ export function groupPages(
 /** Adds to a failure how to continue the transfer. */
 export function transferFailure(error: unknown, connection: Connection, continuation: string): unknown {
   const failure = error instanceof ConnectError ? callFailure(error, connection) : error;
-  if (!(failure instanceof Failure) || failure.detail.exitCode === EXIT.usage) return failure;
+  if (!(failure instanceof Failure)) return failure;
+  const { exitCode } = failure.detail;
+  if (exitCode === EXIT.usage || exitCode === EXIT.conflict) return failure;
   const { detail, message } = failure;
   // The outcome does not matter, because a transfer is safe to repeat.
   const hint = detail.outcome === undefined ? detail.hint : undefined;
