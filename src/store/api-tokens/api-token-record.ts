@@ -1,7 +1,7 @@
 import type { ApiToken, ApiTokenFilter } from "../../domain/api-token.ts";
 import { RecordUnreadable } from "../../domain/errors.ts";
 import { isRole } from "../../domain/role.ts";
-import { integerOf, optionalIntegerOf, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
+import { integerOf, isEmpty, optionalIntegerOf, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
 
 /** A secret of an API token. */
 export interface TokenSecret {
@@ -10,16 +10,22 @@ export interface TokenSecret {
   readonly record: StoredRecord;
 }
 
-/** Decodes the secrets in the answer of a script, by the ids of their API tokens. Expired secrets are left out. */
-export function secretsFrom(answer: readonly string[]): Map<string, TokenSecret[]> {
-  const secrets = new Map<string, TokenSecret[]>();
+/** The secrets in the response of a script. The record of an expired or revoked secret is empty. */
+export function* allSecretsFrom(answer: readonly string[]): Generator<TokenSecret & { readonly id: string }> {
   for (let at = 2; at < answer.length; ) {
     const [id = "", digest = ""] = (answer[at] as string).split(" ");
     const end = at + 2 + Number(answer[at + 1]);
-    const record = recordFromAnswer(answer.slice(at + 2, end), 0);
-    const found = secrets.get(id) ?? [];
-    secrets.set(id, end === at + 2 ? found : [...found, { digest, record }]);
+    yield { id, digest, record: recordFromAnswer(answer.slice(at + 2, end), 0) };
     at = end;
+  }
+}
+
+/** The valid secrets in the response of a script, by the ids of their API tokens. */
+export function secretsFrom(answer: readonly string[]): Map<string, TokenSecret[]> {
+  const secrets = new Map<string, TokenSecret[]>();
+  for (const { id, digest, record } of allSecretsFrom(answer)) {
+    const found = secrets.get(id) ?? [];
+    secrets.set(id, isEmpty(record) ? found : [...found, { digest, record }]);
   }
   return secrets;
 }

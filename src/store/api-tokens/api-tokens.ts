@@ -26,7 +26,14 @@ import {
   ROTATE_API_TOKEN,
   UPDATE_API_TOKEN,
 } from "../scripts.ts";
-import { apiTokenFrom, isReplaced, matches, secretsFrom, type TokenSecret } from "./api-token-record.ts";
+import {
+  allSecretsFrom,
+  apiTokenFrom,
+  isReplaced,
+  matches,
+  secretsFrom,
+  type TokenSecret,
+} from "./api-token-record.ts";
 
 /** Number of secrets that one script reads: 1 ms. */
 const READ_AT_ONCE = 125;
@@ -49,7 +56,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
   /** Decodes the API token in the answer of a change, and reports its secrets. @throws ApiTokenNotFound if it has expired */
   const changedToken = (answer: readonly string[]): ApiToken => {
     const [[id, secrets] = ["", []]] = secretsFrom(answer);
-    if (answer[0] === "done") for (const { digest } of secrets) listener.revoked(digest);
+    if (answer[0] === "done") for (const { digest } of allSecretsFrom(answer)) listener.revoked(digest);
     const apiToken = afterChange(() => apiTokenFrom(id, secrets));
     if (!apiToken) throw new ApiTokenNotFound();
     return apiToken;

@@ -26,9 +26,14 @@ for i, secret in ipairs(secrets) do
     kept[secret.member] = true
   end
 end
+local revoked = {}
 for _, member in ipairs(members) do
-  if not kept[member] then revokeSecret(channel, member) end
+  if not kept[member] then
+    revokeSecret(channel, member)
+    revoked[#revoked + 1] = member
+  end
 end
 record.rotator, record.last_use_time, record.is_replaced = rotator, nil, nil
 addSecret(apiToken, record)
-return append({'done', nowText}, membersOf(id))
+-- The caller forgets the revoked secrets, too. They have no record any more.
+return append(append({'done', nowText}, membersOf(id)), revoked)
