@@ -4,90 +4,90 @@ import type { Page, PageRequest } from "./page.ts";
 import type { Role } from "./role.ts";
 import { randomBase62 } from "./token.ts";
 
-/** An issued API token, without the token itself, which is not stored. Times are milliseconds since 1970. */
+/** An issued API token, without its secret, which is not stored. Times are in milliseconds since 1970. */
 export interface ApiToken {
-  /** Not secret. */
+  /** The id. It is not secret. */
   readonly id: string;
   readonly displayName: string;
   readonly role: Role;
   readonly createTime: number;
-  /** Undefined: it lasts until it is revoked. */
+  /** Undefined if it does not expire. */
   readonly expireTime: number | undefined;
   /** The id of the principal that created it. */
   readonly creator: string;
-  /** The id of the principal that last rotated it; undefined: none did. */
+  /** The id of the principal that last rotated it. Undefined if it was never rotated. */
   readonly rotator: string | undefined;
-  /** When its current text was made. */
+  /** The creation time of its current secret. */
   readonly tokenCreateTime: number;
-  /** Until when a text before the current one is valid; undefined: none is. */
+  /** The end of the grace period of a former secret. Undefined if no former secret is valid. */
   readonly graceExpireTime: number | undefined;
-  /** When any of its texts was last used; undefined: no use is known. */
+  /** The last use of any of its secrets. Undefined if no use is known. */
   readonly lastUseTime: number | undefined;
 }
 
 /** The values of a new API token. */
 export type NewApiToken = Pick<ApiToken, "displayName" | "role" | "expireTime" | "creator">;
 
-/** A change of an API token: the values that it gets; those that are left out stay. */
+/** A change of an API token. Missing values stay the same. */
 export interface ApiTokenChange {
   readonly displayName?: string;
-  /** Null: it does not expire. */
+  /** Null: the API token no longer expires. */
   readonly expireTime?: number | null;
 }
 
-/** How an API token is rotated. */
+/** A rotation of an API token. */
 export interface ApiTokenRotation {
-  /** How long the text before stays valid, in milliseconds; 0: it ends at once. */
+  /** The grace period of the former secret, in milliseconds. 0 revokes it at once. */
   readonly graceMs: number;
   /** The id of the principal that rotates it. */
   readonly rotator: string;
-  /** When the API token must end at the latest, in milliseconds since 1970; undefined: it need not end. */
+  /** The latest allowed expiry time of the API token, in milliseconds since 1970. Undefined: no limit. */
   readonly notBeyond: number | undefined;
 }
 
-/** Which API tokens to list; all that is given must hold. */
+/** A filter for API tokens. All given conditions must be true. */
 export interface ApiTokenFilter {
   readonly creator?: string | undefined;
   readonly role?: Role | undefined;
-  /** Those last used at this time or later, in milliseconds since 1970. */
+  /** Last used at this time or later, in milliseconds since 1970. */
   readonly usedSince?: number | undefined;
-  /** Those last used before this time, or never. */
+  /** Last used before this time, or never. */
   readonly unusedSince?: number | undefined;
 }
 
-/** The most API tokens that an environment has. */
+/** The maximum number of API tokens of an environment. */
 export const MAX_API_TOKENS = 1000;
 
-/** The most replaced texts of an API token that are in their grace at once. */
+/** The maximum number of secrets of an API token in their grace period. */
 export const MAX_GRACED = 2;
 
-/** An issued API token that is valid, with what authentication needs. */
+/** A valid API token, with the values for authentication. */
 export interface ValidApiToken {
-  /** Its expiry and last use are those of the text that was looked for. */
+  /** Its expiry and last use are those of the presented secret. */
   readonly apiToken: ApiToken;
-  /** Whether a rotation replaced the text, which is then in its grace. */
+  /** Whether a rotation replaced the presented secret, which is then in its grace period. */
   readonly isReplaced: boolean;
   readonly environment: Environment;
-  /** How long it remains valid, in milliseconds; Infinity when it does not expire. */
+  /** The remaining time until it expires, in milliseconds. Infinity if it does not expire. */
   readonly expiresInMs: number;
-  /** How long ago it was last used, in milliseconds; Infinity when no use is known. */
+  /** The time since its last use, in milliseconds. Infinity if no use is known. */
   readonly unusedForMs: number;
 }
 
-/** The length of an id: about 95 bits, so that no two are equal. */
+/** The length of an id, which has about 95 random bits. */
 const ID_LENGTH = 16;
 
-/** Generates the id of an API token. */
+/** Generates an id of an API token. */
 export function newApiTokenId(): string {
   return randomBase62(ID_LENGTH);
 }
 
-/** Whether a text may be the id of an API token. */
+/** Whether a text has the form of an id of an API token. */
 export function isApiTokenId(text: string): boolean {
   return /^[0-9A-Za-z]{16}$/.test(text);
 }
 
-/** Where an API token is stored. */
+/** The key of an API token in the store. */
 export interface ApiTokenKey {
   /** The number of its environment (`environmentNumberOf`). */
   readonly number: number;
@@ -96,12 +96,12 @@ export interface ApiTokenKey {
 }
 
 /**
- * The contract of a store of API tokens. It throws the same errors as a user group store, and knows secrets by their digests.
- * Every change is atomic, with its audit events; reported to every `RevocationListener`, and holds from then on.
+ * The contract of a store of API tokens. It throws the errors of a user group store. It stores digests of secrets. Every change is
+ * atomic with its audit events, and every `RevocationListener` receives it.
  */
 export interface ApiTokenStore {
   /**
-   * Creates an API token. Only the answer has the token itself.
+   * Creates an API token. Only the result has its secret.
    *
    * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the creator is an API token of the environment that was
    *   revoked; TooFewReplicas after the change
@@ -113,22 +113,22 @@ export interface ApiTokenStore {
   ): Promise<{ readonly apiToken: ApiToken; readonly token: string }>;
 
   /**
-   * Lists the API tokens of an environment in order of their ids, which are its keys. A token that exists while the pages
-   * are read is on exactly one of them.
+   * Lists the API tokens of an environment in the order of their ids, which are the keys of the pages. A token that exists while
+   * the pages are read is on exactly one of them.
    */
   list(environment: Environment, filter: ApiTokenFilter, page: PageRequest): Promise<Page<ApiToken>>;
 
   /**
-   * Changes values of an API token, also for its secrets in their grace period, which does not get longer by it.
+   * Changes values of an API token and its secrets in their grace period. It does not extend a grace period.
    *
    * @throws ApiTokenNotFound; TooFewReplicas after the change
    */
   update(environment: Environment, id: string, change: ApiTokenChange, by: ChangeBy): Promise<ApiToken>;
 
   /**
-   * Gives an API token a new secret, which only the answer has. The secret before it stays valid for the grace period; one that
-   * is already in its grace period keeps the rest of it, so that a rotation whose answer was lost can be repeated. At most
-   * `MAX_GRACED` are valid.
+   * Creates a new secret for an API token. Only the result has the secret. The former secret stays valid for the grace period. A
+   * secret that is already in its grace period keeps the rest of it, so a rotation whose response was lost can be repeated. At most
+   * `MAX_GRACED` former secrets are valid.
    *
    * @throws ApiTokenNotFound, ApiTokenChanged, ApiTokenOutlivesCaller; TooFewReplicas after the change
    */
@@ -140,36 +140,37 @@ export interface ApiTokenStore {
   ): Promise<{ readonly apiToken: ApiToken; readonly token: string }>;
 
   /**
-   * Revokes an API token with all its secrets: from then on `find` does not find them. Returns how many it revoked.
+   * Revokes an API token with all its secrets. After that, `find` does not return it. Returns the number of revoked API tokens.
    *
-   * @param options `issued`: also all that it created or rotated, that these did, and so on; it may be gone itself. It revokes
-   *   them in steps, first those that were issued last. If it fails between two, a repeated call revokes the others
-   * @throws ApiTokenNotFound when there was none to revoke; TooFewReplicas after the change
+   * @param options `issued`: also revokes the API tokens that it created or rotated, those that these created or rotated, and so on.
+   *   The API token itself may not exist. It revokes them in steps, the latest ones first. After an error, a repeated call revokes
+   *   the rest
+   * @throws ApiTokenNotFound if there was nothing to revoke; TooFewReplicas after the change
    */
   revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;
 
   /**
-   * Returns an API token, never from a cache; undefined when it is unknown, revoked or expired by the store's clock, or its
+   * Returns an API token, never from a cache. Undefined if it is unknown, revoked or expired by the store's clock, or if its
    * environment is deleted or being deleted.
    */
   find(key: ApiTokenKey): Promise<ValidApiToken | undefined>;
 
   /**
-   * Notes that an API token was used just now, unless it is gone or a use within `USE_INTERVAL_MS` is noted already. A failure
-   * loses the note.
+   * Stores the current time as the last use of an API token, unless the token is gone or a use within `USE_INTERVAL_MS` is stored.
+   * After an error, the use is not stored.
    */
   noteUse(key: ApiTokenKey): Promise<void>;
 }
 
-/** How often the use of an API token is noted, in milliseconds. */
+/** The interval in which the use of an API token is stored, in milliseconds. */
 export const USE_INTERVAL_MS = 60_000;
 
-/** Told when API tokens are revoked or changed, wherever that is done, so that a cache can forget them. */
+/** Receives revocations and changes of API tokens by any worker, to remove them from caches. */
 export interface RevocationListener {
-  /** The environment is being deleted, and with it all its API tokens. */
+  /** The environment is being deleted, with all its API tokens. */
   environmentDeleted(environment: Environment): void;
-  /** The API token with this digest was revoked or changed. The text may be no digest: then nothing is to be done. */
+  /** The API token with this digest was revoked or changed. Ignores a text that is not a digest. */
   revoked(digest: string): void;
-  /** Any API token may have been. */
+  /** Messages were lost: any API token may have been revoked or changed. */
   missed(): void;
 }

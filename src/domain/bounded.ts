@@ -1,4 +1,4 @@
-/** Sets a key of a map as its last one, and removes the first one when there are then more than `max`. */
+/** Sets a key as the last one of a map. If the map then has more than `max` keys, removes the first one. */
 export function setBounded<K, V>(map: Map<K, V>, key: K, value: V, max: number): void {
   map.delete(key);
   map.set(key, value);

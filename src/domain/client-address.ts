@@ -1,42 +1,42 @@
 import ipaddr from "ipaddr.js";
 
-/** An IP address or network as `parseNetwork` gives it. */
+/** An IP address or network, as `parseNetwork` returns it. */
 export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
 
 /**
- * The first hextets of an IPv6 address are its network. A host may choose the last 64 bits freely (RFC 4291, 2.5.1).
+ * The number of hextets of an IPv6 network. A host may choose the other 64 bits of its address freely (RFC 4291, 2.5.1).
  */
 export const IPV6_PREFIX_HEXTETS = 4;
 
-/** An address of `X-Forwarded-For` with a port behind it, which some proxies write. */
+/** An address with a port, which some proxies write to `X-Forwarded-For`. */
 const WITH_PORT = /^(?:\[([^\]]+)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/;
 
-/** No address is longer, with its zone and its port. */
+/** The maximum length of an address with its zone and port. */
 const MAX_LENGTH = 80;
 
-/** Parses an address, or a network in CIDR notation; undefined for anything else. */
+/** Parses an address, or a network in CIDR notation. Undefined for any other text. */
 export function parseNetwork(text: string): Network | undefined {
   const single = parsePlain(text);
   if (single) return [single, single.kind() === "ipv4" ? 32 : 128];
   if (!ipaddr.IPv4.isValidCIDRFourPartDecimal(text) && !ipaddr.IPv6.isValidCIDR(text)) return undefined;
   const [address, bits] = ipaddr.parseCIDR(text);
-  // An IPv4 network in the notation of IPv6.
+  // An IPv4 network in IPv6 notation.
   if (address.kind() === "ipv6" && (address as ipaddr.IPv6).isIPv4MappedAddress() && bits >= 96) {
     return [(address as ipaddr.IPv6).toIPv4Address(), bits - 96];
   }
   return [address, bits];
 }
 
-/** What is known of where a request came from. */
+/** The origin of a request. */
 export interface Origin {
-  /** The address of the connection; empty when it is not known. */
+  /** The address of the connection. Empty if it is unknown. */
   readonly peer: string;
-  /** The value of `X-Forwarded-For`; null when there is none. */
+  /** The value of `X-Forwarded-For`. Null if it is missing. */
   readonly forwardedFor: string | null;
 }
 
 /**
- * The key under which a client's failures and resources are counted: its IPv4 address, or its IPv6 network of 64 bits.
+ * Returns the key to count failures and resources of a client: its IPv4 address, or its IPv6 network of 64 bits.
  */
 export function clientKey(origin: Origin, proxies: readonly Network[]): string {
   const address = clientOf(origin, proxies);
@@ -44,8 +44,8 @@ export function clientKey(origin: Origin, proxies: readonly Network[]): string {
 }
 
 /**
- * The same for a connection that has sent no request yet; undefined for one of a trusted proxy, which carries the requests
- * of many clients.
+ * The same for a connection without a request. Undefined for a trusted proxy, whose connection has the requests of many
+ * clients.
  */
 export function connectionKey(peer: string, proxies: readonly Network[]): string | undefined {
   const address = parseAddress(peer);
@@ -53,14 +53,14 @@ export function connectionKey(peer: string, proxies: readonly Network[]): string
   return isOneOf(proxies, address) ? undefined : keyOf(address);
 }
 
-/** The address of a client; empty when it is not known. */
+/** Returns the address of a client. Empty if it is unknown. */
 export function clientAddress(origin: Origin, proxies: readonly Network[]): string {
   return clientOf(origin, proxies)?.toString() ?? "";
 }
 
 /**
- * Behind trusted proxies, the client's address is the rightmost one in `X-Forwarded-For` that is not a trusted proxy's.
- * Whatever is further left is a claim of the client itself.
+ * Behind trusted proxies, the client has the rightmost address in `X-Forwarded-For` that is not a trusted proxy. The client itself
+ * can write the addresses to the left of it.
  */
 function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
   let address = parseAddress(peer);
@@ -70,7 +70,7 @@ function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
     const comma = forwardedFor?.lastIndexOf(",", end - 1) ?? -1;
     const text = forwardedFor?.slice(comma + 1, end).trim() ?? "";
     const next = parseAddress(text);
-    // This is no address, so the proxy that wrote it is the last one that is known.
+    // This is not an address, so the proxy that wrote it counts as the client.
     if (!next) break;
     address = next;
     end = comma;
@@ -89,7 +89,7 @@ function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   return parsePlain(ipv6 ?? ipv4 ?? text);
 }
 
-/** Parses an address; an IPv4 address in the notation of IPv6 is one of IPv4. */
+/** Parses an address. An IPv4 address in IPv6 notation becomes an IPv4 address. */
 function parsePlain(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   return ipaddr.IPv4.isValidFourPartDecimal(text) || ipaddr.IPv6.isValid(text) ? ipaddr.process(text) : undefined;
 }

@@ -1,14 +1,14 @@
-/** A part of a list that is in order of a key. */
+/** A page of a list. */
 export interface Page<T> {
   readonly items: readonly T[];
-  /** The key of the next page; undefined on the last page. */
+  /** The key of the next page. Undefined on the last page. */
   readonly next: string | undefined;
 }
 
-/** Which part of a list to return. */
+/** The requested page of a list. */
 export interface PageRequest {
-  /** The key of the page, as the page before it gave it; `""` for the first page. */
+  /** The key of the page, from the previous page. `""` for the first page. */
   readonly after: string;
-  /** How many items it has at most. It may have fewer though more pages follow. */
+  /** The maximum number of items. A page may have fewer, even if more pages follow. */
   readonly size: number;
 }

@@ -1,7 +1,7 @@
-/** The roles of API tokens. Each may do what those before it may, except that `read` does not create groups. */
+/** The roles of API tokens. Each one has the rights of the roles before it, except that `read` does not create groups. */
 export const ROLES = ["resolve", "read", "manage", "admin"] as const;
 
-/** What the bearer of an API token may do in its environment. */
+/** The rights of an API token in its environment. */
 export type Role = (typeof ROLES)[number];
 
 /** Whether a text is the name of a role. */

@@ -1,11 +1,11 @@
 /**
- * Shares a read among all callers: at most one runs at a time, and its result or error is reused for a while.
+ * Shares a read among all callers. Only one read runs at a time, and its result or error is reused.
  *
- * @param keptMs how long it is reused after the read has ended, in milliseconds
+ * @param keptMs the time for which the result of a finished read is reused, in milliseconds
  */
 export function sharedResult<T>(keptMs: number, read: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;
-  /** The result is reused until this time of `performance.now()`. */
+  /** The end of the reuse, by `performance.now()`. */
   let until = 0;
   return () => {
     if (result && performance.now() < until) return result;

@@ -2,55 +2,54 @@ import type { ChangeBy } from "./audit.ts";
 import type { Environment } from "./environment.ts";
 import type { PageRequest } from "./page.ts";
 
-/** A key of `TOKEN_KEYS`, without the key itself. Times are in milliseconds since 1970 by the store's clock. */
+/** A key of `TOKEN_KEYS`, without its secret. Times are in milliseconds since 1970 by the store's clock. */
 export interface TokenKey {
   readonly id: string;
-  /** Whether this process encrypts under it. */
+  /** Whether this process encrypts with it. */
   readonly isPrimary: boolean;
-  /** Whether this process has it. */
+  /** Whether `TOKEN_KEYS` of this process has it. */
   readonly isHeld: boolean;
-  /** Whether tokens may be encrypted under it: from its first use by any process until it is retired. */
+  /** Whether tokens may be encrypted with it: from its first use by any process until it is retired. */
   readonly isRecorded: boolean;
-  /** When a process last said that it encrypts under it; undefined: none did. */
+  /** The last time at which a process reported that it encrypts with it. Undefined if none did. */
   readonly lastEncryptTime: number | undefined;
 }
 
-/** What became of the groups of a page. */
+/** The result of re-encrypting a page of groups. */
 export interface Reencryption {
-  /** How many groups were found under each key, by its id. */
+  /** The number of groups that were encrypted with each key, by its id. */
   readonly uses: ReadonlyMap<string, number>;
-  /** How many were encrypted anew. */
+  /** The number of groups that were encrypted again. */
   readonly count: number;
   /** The ids of groups whose token cannot be decrypted. */
   readonly failed: readonly string[];
-  /** The key after which the next page begins; undefined on the last page. */
+  /** The key of the next page. Undefined on the last page. */
   readonly next: string | undefined;
-  /** How many keys that sign viewer sessions were found under each key, by its id: the first page tells of them. */
+  /** The number of signing keys that were encrypted with each key, by its id. Only the first page has them. */
   readonly signingKeyUses: ReadonlyMap<string, number>;
-  /** The ids of signing keys that cannot be decrypted, likewise. */
+  /** The ids of signing keys that cannot be decrypted. Only the first page has them. */
   readonly failedSigningKeys: readonly string[];
 }
 
-/** The contract of changing the key that tokens are encrypted under. It throws the same errors as a user group store. */
+/** The contract of changing the encryption key of tokens. It throws the errors of a user group store. */
 export interface TokenKeyStore {
-  /** Lists the keys that may have encrypted tokens, and those of this process; and when they were read. */
+  /** Lists the keys that may have encrypted tokens, the keys of this process, and the time of the read. */
   list(): Promise<{ readonly keys: readonly TokenKey[]; readonly readTime: number }>;
 
   /**
-   * Encrypts the tokens of a page of groups under the first key of this process, each atomically, and only if its group still
-   * has the token. The first page also encrypts the keys that sign viewer sessions. Every group that exists while the pages
-   * are read is on one of them.
+   * Encrypts the tokens of a page of groups with the first key of this process, each atomically, and only if the group still has the
+   * token. The first page also encrypts the signing keys. Every group that exists while the pages are read is on one of them.
    *
-   * @param isDryRun whether nothing is changed
+   * @param isDryRun whether to change nothing
    */
   reencrypt(environment: Environment, page: PageRequest, isDryRun: boolean): Promise<Reencryption>;
 
-  /** Writes the event of a pass over an environment. @throws TooFewReplicas after it was written */
+  /** Writes the audit event of re-encrypting an environment. @throws TooFewReplicas after the change */
   recordReencryption(environment: Environment, by: ChangeBy): Promise<void>;
 
   /**
-   * Notes that no token is encrypted under a key. No process may have encrypted under it since shortly before `since`, and a
-   * search of some seconds must find no group that needs it.
+   * Stores that no token is encrypted with a key. No process may have encrypted with it since shortly before `since`, and a search
+   * of some seconds must not find a group that needs it.
    *
    * @throws TokenKeyInUse; TooFewReplicas after the change
    */

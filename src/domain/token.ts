@@ -3,58 +3,58 @@ import { crc32 } from "node:zlib";
 import { ENVIRONMENT_NUMBERS } from "./environment.ts";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/** What user group tokens of ours begin with. */
+/** The prefix of user group tokens of this service. */
 export const USER_GROUP_PREFIX = "ugt_";
 const API_PREFIX = "ugk_";
-/** How many base62 characters a user group token has behind its prefix and before its checksum: about 190 random bits. */
+/** The number of base62 characters between the prefix and the checksum of a user group token: about 190 random bits. */
 const BODY_LENGTH = 32;
-/** An API token has its environment's number there, and about 178 random bits. */
+/** An API token has the number of its environment in this place, and about 178 random bits. */
 const NUMBER_LENGTH = 4;
 const API_BODY_LENGTH = NUMBER_LENGTH + 30;
 const CHECKSUM_LENGTH = 6;
-/** Eight base62 characters are a number below 2^48. */
+/** Eight base62 characters encode a number below 2^48. */
 const PACKED_CHARACTERS = 8;
 const PACKED_BYTES = 6;
-/** What two base62 characters can number, and what four can. */
+/** The number of values of two base62 characters, and of four. */
 const TWO = 62 ** 2;
 const FOUR = 62 ** 4;
 const SHAPE = /^ug(?:t_[0-9A-Za-z]{38}|k_[0-9A-Za-z]{40})$/;
 
-/** Every two base62 characters, in the order of what they number. */
+/** All pairs of base62 characters, by their number. */
 const PAIRS = Array.from({ length: TWO }, (_, i) => BASE62.charAt(Math.floor(i / 62)) + BASE62.charAt(i % 62));
 
-/** Generates a user group token: `ugt_`, random characters and six of CRC-32 over them. */
+/** Generates a user group token: `ugt_`, random characters, and six characters with their CRC-32. */
 export function newUserGroupToken(): string {
   const body = randomBase62(BODY_LENGTH);
   return USER_GROUP_PREFIX + body + checksum(body);
 }
 
 /**
- * Generates an API token: `ugk_`, the number of its environment, random characters and six of CRC-32 over all these.
+ * Generates an API token: `ugk_`, the number of its environment, random characters, and six characters with the CRC-32 of both.
  *
- * @param number of its environment; default: any, for a token of the settings
+ * @param number of its environment. Default: a random one, for a token of the settings
  */
 export function newApiToken(number = randomInt(1, ENVIRONMENT_NUMBERS)): string {
   const body = fourOf(number) + randomBase62(API_BODY_LENGTH - NUMBER_LENGTH);
   return API_PREFIX + body + checksum(body);
 }
 
-/** Whether a text begins like a token of this service, but is no user group token: it was cut or mistyped, or is an API token. */
+/** Whether a text begins like a token of this service, but is an API token, or an incomplete or mistyped user group token. */
 export function isMalformedUserGroupToken(token: string): boolean {
   if (token.startsWith(API_PREFIX)) return true;
   return token.startsWith(USER_GROUP_PREFIX) && !isIntactToken(token);
 }
 
-/** The number of the environment that issued an API token; undefined if the text is not one, as a whole and not mistyped. */
+/** Returns the number of the environment of an API token. Undefined if the text is not a complete API token. */
 export function environmentNumberOf(token: string): number | undefined {
   if (!token.startsWith(API_PREFIX) || !isIntactToken(token)) return undefined;
   return fromBase62(token, API_PREFIX.length, NUMBER_LENGTH) || undefined;
 }
 
-/** How many bytes `packToken` makes of a token. */
+/** The number of bytes of a packed token. */
 export const PACKED_TOKEN_BYTES = (BODY_LENGTH / PACKED_CHARACTERS) * PACKED_BYTES;
 
-/** What a user group token of ours does not share with all others, in 24 bytes; undefined for any other token. */
+/** Packs the random part of a user group token of this service into 24 bytes. Undefined for any other token. */
 export function packToken(token: string): Buffer | undefined {
   if (!token.startsWith(USER_GROUP_PREFIX) || !isIntactToken(token)) return undefined;
   const packed = Buffer.allocUnsafe(PACKED_TOKEN_BYTES);
@@ -65,7 +65,7 @@ export function packToken(token: string): Buffer | undefined {
   return packed;
 }
 
-/** The token that `packToken` made the bytes of. */
+/** Returns the token that `packToken` has packed. */
 export function unpackToken(packed: Buffer): string {
   let body = "";
   for (let at = 0; at < PACKED_TOKEN_BYTES; at += PACKED_BYTES) {
@@ -76,7 +76,7 @@ export function unpackToken(packed: Buffer): string {
   return USER_GROUP_PREFIX + body + checksum(body);
 }
 
-/** Whether the text is a token as this service generates them, of either kind, whole and not mistyped. */
+/** Whether the text is a complete user group token or API token of this service, with a valid checksum. */
 export function isIntactToken(token: string): boolean {
   if (!SHAPE.test(token)) return false;
   const end = token.length - CHECKSUM_LENGTH;
@@ -89,18 +89,18 @@ function checksum(body: string): string {
   return PAIRS[high] + fourOf(crc - high * FOUR);
 }
 
-/** Four base62 characters. @param number below 62^4 */
+/** Encodes a number in four base62 characters. @param number below 62^4 */
 function fourOf(number: number): string {
   const high = Math.floor(number / TWO);
   return (PAIRS[high] as string) + (PAIRS[number - high * TWO] as string);
 }
 
-/** Generates a text of random base62 characters, each of about 5.95 bits. */
+/** Generates random base62 characters, of about 5.95 bits each. */
 export function randomBase62(length: number): string {
   let text = "";
   while (text.length < length) {
     for (const byte of randomBytes(length)) {
-      // 248 is the largest multiple of 62 in a byte. Larger values would make some characters more likely.
+      // 248 is the largest multiple of 62 in a byte. Larger values would make some characters more frequent.
       if (byte < 248 && text.length < length) text += BASE62[byte % 62];
     }
   }
@@ -113,7 +113,7 @@ function fromBase62(text: string, start: number, length: number): number {
   return value;
 }
 
-/** SHA-256 of an API token in base64url: all that is kept of it. */
+/** The SHA-256 of an API token, in base64url. The service stores no other form of it. */
 export function apiTokenDigest(token: string): string {
   return hash("sha256", token, "base64url");
 }

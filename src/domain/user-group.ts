@@ -9,16 +9,16 @@ export type JsonObject = { [key: string]: Json };
 /** The maximum length of an id, in UTF-16 units: it has at most 256 characters, of at most two units each. */
 export const MAX_ID_LENGTH = 512;
 
-/** The fields of a group that callers set. A new one begins here. */
+/** The fields of a group that callers set. Add a new field here first. */
 export interface GroupFields {
   readonly name: string;
   /** Schema id to data source. */
   readonly mapping: { readonly [schemaId: string]: string };
-  /** Undefined when none are set. */
+  /** Undefined if none are set. */
   readonly properties: JsonObject | undefined;
 }
 
-/** A user group as it is stored, with its current token. Times are milliseconds since 1970. */
+/** A stored user group with its current token. Times are in milliseconds since 1970. */
 export interface UserGroup extends GroupFields {
   /** The internal id, from 1 to 2^53 - 1. */
   readonly teamId: number;
@@ -32,9 +32,9 @@ export interface UserGroup extends GroupFields {
   readonly tokenCreateTime: number;
 }
 
-/** What a viewer may see of its group: all but the token and the etag. */
+/** The group of a viewer, without the token and the etag. */
 export interface Viewer extends GroupFields, Pick<UserGroup, "teamId" | "providedId" | "environmentTag"> {
-  /** When the token expires, in milliseconds since 1970; undefined for the current token. */
+  /** The expiry time of the presented token, in milliseconds since 1970. Undefined for the current token. */
   readonly tokenExpireTime: number | undefined;
 }
 
@@ -44,8 +44,8 @@ export interface NewUserGroup extends GroupFields {
 }
 
 /**
- * A partial update: a present key replaces the whole field; an absent key leaves it unchanged. `null` clears a field
- * that may be unset.
+ * A partial update. A present key replaces the whole field, a missing key does not change it. `null` clears a field that may be
+ * unset.
  */
 export type UserGroupChange = {
   readonly [field in keyof GroupFields]?:
@@ -53,7 +53,7 @@ export type UserGroupChange = {
     | (undefined extends GroupFields[field] ? null : never);
 };
 
-/** Which group is changed: the one with an id, or the one with a current token. */
+/** The group to change, by its id or by its current token. */
 export type UserGroupTarget =
   | { readonly by: "token"; readonly token: string }
   | { readonly by: "id"; readonly providedId: string };
@@ -61,52 +61,52 @@ export type UserGroupTarget =
 /** A rotation of a group's token. */
 export interface Rotation {
   readonly target: UserGroupTarget;
-  /** How long the old token stays valid, in milliseconds; 0 ends it at once. */
+  /** The grace period of the former token, in milliseconds. 0 revokes it at once. */
   readonly graceMs: number;
   /**
-   * The grace that the caller requested, in milliseconds; undefined when `graceMs` is the server's default. A retry
-   * must request the same grace, while the default may change in between.
+   * The requested grace period, in milliseconds. Undefined if `graceMs` is the default. A retry must request the same grace period,
+   * but the default may change in between.
    */
   readonly askedGraceMs: number | undefined;
-  /** Makes retries safe: the same id makes one token in 24 hours. */
+  /** Makes retries safe: within 24 hours, the same id creates only one token. */
   readonly requestId: string | undefined;
 }
 
-/** What a list tells operators of a user group. Times are milliseconds since 1970. */
+/** A user group in a list for operators. Times are in milliseconds since 1970. */
 export interface ListedUserGroup
   extends Pick<UserGroup, "teamId" | "providedId" | "name" | "etag" | "createTime" | "updateTime" | "tokenCreateTime"> {
-  /** When its token was last replaced; undefined when it has its first one. */
+  /** The last replacement of its token. Undefined if it has its first token. */
   readonly lastRotationTime: number | undefined;
-  /** Until when the token before the current one is valid; undefined when it is not. */
+  /** The end of the grace period of its former token. Undefined if that token is not valid. */
   readonly graceExpireTime: number | undefined;
-  /** Whether its current token is one of another system. */
+  /** Whether its current token was imported from another system. */
   readonly hasForeignToken: boolean;
 }
 
-/** What operators may see of a user group: everything but its token. */
+/** A user group for operators, without its token. */
 export interface UserGroupInfo extends ListedUserGroup, GroupFields {}
 
-/** A user group as it is to be after an import. */
+/** A user group to import. */
 export interface ImportedUserGroup extends NewUserGroup {
-  /** The token that it has where it comes from; undefined: it keeps its own, or gets one when it is new. */
+  /** Its token in the source system. Undefined: an existing group keeps its token, and a new group gets a new token. */
   readonly token: string | undefined;
 }
 
-/** How groups are imported. */
+/** The options of an import. */
 export interface ImportOptions {
   readonly mode: ImportMode;
   /**
-   * When the groups were read where they come from, or earlier, in milliseconds since 1970. Their tokens date from this
-   * time.
+   * The time at which the groups were read from the source system, or earlier, in milliseconds since 1970. It becomes the creation
+   * time of imported tokens.
    */
   readonly snapshotTime: number;
-  /** Whether tokens that are younger than the snapshot are replaced, too. */
+  /** Whether to replace tokens that are younger than the snapshot. */
   readonly replaceNewerTokens: boolean;
-  /** How long a token that is replaced stays valid, in milliseconds; 0 ends it at once. */
+  /** The grace period of a replaced token, in milliseconds. 0 revokes it at once. */
   readonly graceMs: number;
-  /** Whether to tell only what an import would do. */
+  /** Whether to return the outcomes without a change. */
   readonly validateOnly?: boolean;
 }
 
-/** What an import does with a group that exists and differs from the given one: leave it alone, or change it. */
+/** The effect of an import on an existing, different group: `create-only` does not change it, `upsert` changes it. */
 export type ImportMode = "create-only" | "upsert";

@@ -2,99 +2,99 @@ import { AT_START, type ChangeBy } from "./audit.ts";
 import type { Environment, EnvironmentName } from "./environment.ts";
 import type { UserGroupTarget, Viewer } from "./user-group.ts";
 
-/** How long a viewer session may last at most, in milliseconds. */
+/** The maximum duration of a viewer session, in milliseconds. */
 export const MAX_SESSION_MS = 3_600_000;
 
-/** How many viewers of a group may have their sessions ended apart from the group's, at a time. */
+/** The maximum number of viewers of a group whose sessions are revoked individually at the same time. */
 export const MAX_ENDED_VIEWERS = 1000;
 
-/** The group that a viewer session is to be made for. */
+/** The group of a new viewer session. */
 interface SessionSubject {
   readonly viewer: Viewer;
-  /** The generation that its sessions are of now. */
+  /** The current generation of its sessions. */
   readonly generation: number;
 }
 
-/** What a viewer session says of its group. */
+/** The values of a viewer session that identify its group. */
 export interface SessionReference {
   readonly providedId: string;
   readonly teamId: number;
   readonly generation: number;
-  /** The person within the group; undefined: nobody is named. */
+  /** The person within the group. Undefined if the session has none. */
   readonly viewerId: string | undefined;
 }
 
-/** Whose viewer sessions are ended. */
+/** The owner of the viewer sessions to revoke. */
 export interface SessionOwner {
   readonly providedId: string;
-  /** The person within the group; undefined: all of it. */
+  /** The person within the group. Undefined for the whole group. */
   readonly viewerId: string | undefined;
 }
 
 /**
- * The contract of viewer sessions. They are not stored: a group has a generation, which each session carries, and which rises
- * whenever sessions are ended. It throws what a user group store throws, and writes audit events as it does.
+ * The contract of viewer sessions. They are not stored. Each session contains the generation of its group, and a revocation
+ * increments the generation. It throws the errors of a user group store, and writes audit events in the same way.
  */
 export interface ViewerSessionStore {
   /**
-   * The group of a token, which may be on its grace, or of an id.
+   * Returns the group of an id, or of a token, which may be in its grace period.
    *
    * @throws TokenNotFound, UserGroupNotFound
    */
   sessionSubject(environment: Environment, target: UserGroupTarget): Promise<SessionSubject>;
 
   /**
-   * Returns the group of a session, whose signature is the caller's to check.
+   * Returns the group of a session. The caller has to verify the signature.
    *
-   * @throws ViewerSessionEnded when the group is gone or another one of its id, or its tokens were revoked or rotated without
-   *   a grace since, or its sessions or those of the viewer were ended
+   * @throws ViewerSessionEnded if the group was deleted, its tokens were revoked or rotated without a grace period, or its
+   *   sessions or those of the viewer were revoked
    */
   resolveSession(environment: Environment, session: SessionReference): Promise<Viewer>;
 }
 
-/** A key that signs viewer sessions. Times are in milliseconds since 1970 by the store's clock. */
+/** A signing key. Times are in milliseconds since 1970 by the store's clock. */
 export interface SigningKey {
-  /** Random, and not secret. */
+  /** The key id. It is random and not secret. */
   readonly kid: string;
   readonly createTime: number;
-  /** When it begins to sign; it signs until the next one does. */
+  /** The time from which it signs, until the next key does. */
   readonly activeTime: number;
-  /** Coordinates of its point on P-256, in base64url. */
+  /** The coordinates of the public key on P-256, in base64url. */
   readonly x: string;
   readonly y: string;
-  /** The private key, in base64url; undefined: there is none any more, or it cannot be decrypted. */
+  /** The private key, in base64url. Undefined if it was removed or cannot be decrypted. */
   readonly d: string | undefined;
-  /** The private key as it is stored, which only the store understands; undefined: it is not stored. */
+  /** The encrypted private key in the form of the store. Undefined if it is not stored. */
   readonly sealed: string | undefined;
 }
 
-/** The signing keys of an environment at a time. */
+/** The signing keys of an environment. */
 export interface SigningKeySet {
-  /** None: no session was made in the environment yet. */
+  /** Empty before the first session of the environment. */
   readonly keys: readonly SigningKey[];
-  /** Changes whenever the keys do; empty: there are none. */
+  /** Changes with the keys. Empty without keys. */
   readonly version: string;
-  /** When they were read, by the store's clock. */
+  /** The time of the read, by the store's clock. */
   readonly now: number;
 }
 
-/** The contract of a store of signing keys. It throws what a user group store throws. */
+/** The contract of a store of signing keys. It throws the errors of a user group store. */
 export interface SigningKeyStore {
-  /** Returns the keys of an environment, in no order. */
+  /** Returns the keys of an environment, in any order. */
   read(environment: Environment): Promise<SigningKeySet>;
 
-  /** The same by name; none if there is no such environment. */
+  /** The same by name. Returns no keys if the environment does not exist. */
   readByName(name: EnvironmentName): Promise<SigningKeySet>;
 
-  /** Returns the paths of the environments, at most 100,000. It is a hint: one may be missing after a failover. */
+  /** Returns the paths of at most 100,000 environments. After a failover, some may be missing. */
   environments(): Promise<ReadonlySet<string>>;
 
   /**
-   * Makes these the keys of an environment, if its keys are still of a version, and tells every worker. When several callers
-   * do so at once, one succeeds and all get the same keys. A private key is stored as it was, else encrypted.
+   * Replaces the keys of an environment if they still have the version `was`, and notifies every worker. If several callers do so
+   * at the same time, one succeeds and all get the same keys. A private key without `sealed` is encrypted.
    *
-   * @returns the keys that there are now, and whether these are the given ones
-   * @throws EnvironmentNotFound when it is deleted, or another one by now; TooFewReplicas after the change
+   * @returns the current keys, and whether they are the given ones
+   * @throws EnvironmentNotFound if the environment was deleted or replaced; TooFewReplicas after the change
    */
   replace(
     environment: Environment,
@@ -103,9 +103,9 @@ export interface SigningKeyStore {
   ): Promise<SigningKeySet & { readonly isMade: boolean }>;
 }
 
-/** Who changes signing keys when it is time: no caller does, but the service. */
+/** The author of scheduled rotations of signing keys by the service. */
 export const IN_TIME: ChangeBy = {
   ...AT_START,
-  actorName: "the service, as it was time",
+  actorName: "the service, on schedule",
   method: "RotateSigningKey",
 };

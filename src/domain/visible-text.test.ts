@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { hiddenFault, isVisible } from "./visible-text.ts";
 
-it("knows every code point that is not shown, and every space at an end", () => {
+it("finds every invisible code point, and every space at the start or end", () => {
   const hidden = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\u2800]/u;
   const wrong: string[] = [];
   for (let code = 0; code <= 0x10ffff; code++) {
@@ -21,11 +21,11 @@ it.each([
   ["a b\u200bc ", "hold U+200B ZERO WIDTH SPACE"],
   ["\ufeff", "begin with U+FEFF ZERO WIDTH NO-BREAK SPACE"],
   ["👪\u{e0041}👪", "hold U+E0041 (not visible)"],
-])("says where %j has what, and what it is", (text, fault) => {
+])("names the place and the code point of the fault in %j", (text, fault) => {
   expect(isVisible(text)).toBe(false);
   expect(hiddenFault(text)).toContain(fault);
 });
 
-it.each(["", "a", "a b", "株式会社　テスト", "e\u0301", "👪"])("takes %j", (text) => {
+it.each(["", "a", "a b", "株式会社　テスト", "e\u0301", "👪"])("accepts %j", (text) => {
   expect(isVisible(text)).toBe(true);
 });

@@ -1,15 +1,15 @@
-/** Code points that are not shown: controls, formatting, separators of lines, fillers, variation selectors, a blank symbol. */
+/** Invisible code points: controls, formatting, line separators, fillers, variation selectors, and a blank symbol. */
 const HIDDEN = "\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2800";
 
-/** The first code point that a reader does not see. One search: the calls of all groups pass it. */
+/** The first invisible code point. It is one search, because every call runs it. */
 const INVISIBLE = new RegExp(`^\\p{Z}|[${HIDDEN}]|\\p{Z}$`, "u");
 
-/** Whether a reader sees the whole text: it has no code point that is not shown, and neither begins nor ends with a space. */
+/** Whether a text has no invisible code point, and no space at its start or end. */
 export function isVisible(text: string): boolean {
   return !INVISIBLE.test(text);
 }
 
-/** Why a text is not visible, such as `must not end with U+0020 SPACE`; undefined if it is. */
+/** Returns the fault of a text, such as `must not end with U+0020 SPACE`. Undefined if it has none. */
 export function hiddenFault(text: string): string | undefined {
   const found = INVISIBLE.exec(text);
   if (!found) return undefined;
