@@ -28,7 +28,7 @@ describe("the key of a client", () => {
     expect(from(peer)).toBe(key);
   });
 
-  it("tells neighbouring networks apart", () => {
+  it("differs between neighboring networks", () => {
     expect(from("2001:db8:1:2::1")).not.toBe(from("2001:db8:1:3::1"));
     expect(from("192.0.2.1")).not.toBe(from("192.0.2.2"));
   });
@@ -58,11 +58,11 @@ describe("X-Forwarded-For", () => {
     expect(from(peer, forwardedFor, proxies)).toBe(key);
   });
 
-  it("is not looked at where no proxy is trusted", () => {
+  it("is ignored without a trusted proxy", () => {
     expect(from("10.0.0.1", "203.0.113.5")).toBe("10.0.0.1");
   });
 
-  it("is followed where every address is trusted", () => {
+  it("is followed to its first address if every address is trusted", () => {
     expect(from("10.0.0.1", "203.0.113.5", networks("0.0.0.0/0"))).toBe("203.0.113.5");
     expect(from("2001:db8::1", "2001:db8:9::1", networks("::/0"))).toBe("2001:db8:9:0::/64");
   });
@@ -73,7 +73,7 @@ describe("a network", () => {
     expect(parseNetwork(text)).toBeDefined();
   });
 
-  it("of IPv4 may be written as one of IPv6", () => {
+  it("of IPv4 may have IPv6 notation", () => {
     expect(from("10.1.2.3", "203.0.113.5", networks("::ffff:10.0.0.0/104"))).toBe("203.0.113.5");
   });
 

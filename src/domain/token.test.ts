@@ -14,7 +14,7 @@ import {
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/** The checksum as the documentation describes it, by other means than the code's. */
+/** The documented checksum, computed in another way than in the code. */
 function checksum(body: string): string {
   let rest = BigInt(crc32(body));
   let text = "";
@@ -30,13 +30,13 @@ describe("a user group token", () => {
     expect(isMalformedUserGroupToken(token)).toBe(false);
   });
 
-  it("is another one each time, of all 62 characters", () => {
+  it("differs each time, and uses all 62 characters", () => {
     const bodies = Array.from({ length: 2000 }, () => newUserGroupToken().slice(4, 36));
     expect(new Set(bodies).size).toBe(2000);
     expect([...new Set(bodies.join(""))].sort().join("")).toBe(BASE62);
   });
 
-  it("is malformed with any one character changed, dropped, doubled or swapped", () => {
+  it("is malformed after a change, loss, repetition or swap of any character", () => {
     const token = newUserGroupToken();
     for (let i = 4; i < token.length; i++) {
       const other = token.charAt(i) === "x" ? "y" : "x";
@@ -56,11 +56,11 @@ describe("a user group token", () => {
     (text) => expect(isMalformedUserGroupToken(text)).toBe(true),
   );
 
-  it.each(["", "abc", "UGT_x", ` ${newUserGroupToken()}`, "0123-imported-token"])("of another shape is %j", (text) =>
+  it.each(["", "abc", "UGT_x", ` ${newUserGroupToken()}`, "0123-imported-token"])("is not recognized in %j", (text) =>
     expect(isMalformedUserGroupToken(text)).toBe(false),
   );
 
-  it("is told by its prefix", () => {
+  it("is recognized by its prefix", () => {
     expect(newUserGroupToken().startsWith(USER_GROUP_PREFIX)).toBe(true);
     expect(newApiToken().startsWith(USER_GROUP_PREFIX)).toBe(false);
   });
@@ -91,7 +91,7 @@ describe("a packed token", () => {
     ...["0", "z", "Z", "A"].map((character) => intact(character.repeat(32))),
     intact("0123456789ABCDEFGHIJKLMNOPQRSTUV"),
     ...Array.from({ length: 20 }, newUserGroupToken),
-  ])("of %s has 24 bytes, and gives it back", (token) => {
+  ])("of %s has 24 bytes, and is unpacked to the same token", (token) => {
     const packed = packToken(token);
     expect(packed).toHaveLength(PACKED_TOKEN_BYTES);
     expect(PACKED_TOKEN_BYTES).toBe(24);
@@ -105,5 +105,5 @@ describe("a packed token", () => {
     "imported-0001",
     `${intact("0".repeat(32)).slice(0, -1)}~`,
     newUserGroupToken().slice(0, -1),
-  ])("is made of no other one: %s", (token) => expect(packToken(token)).toBeUndefined());
+  ])("does not exist for %s", (token) => expect(packToken(token)).toBeUndefined());
 });
