@@ -11,7 +11,6 @@ import { groupKeyOf, numberOfEnvironment } from "./support/stored-keys.ts";
 
 const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
 
-/** A Redis, and a connection to it. */
 async function newRedisAndOperator(args: readonly string[] = []) {
   const redis = await newRedis(args);
   return { redis, operator: newOperator(redis) };
@@ -46,12 +45,12 @@ describeWithRedis("a Redis that restarts with an older state", () => {
   it("receives the environments and keys again, so no others are created", async () => {
     const { redis, operator } = await newRedisAndOperator();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
-    const told = async () => {
+    const stored = async () => {
       const keys = ["ug:token-keys", ...(await operator.keys("ug:*:environment"))].sort();
       return Promise.all(keys.map(async (key) => [key, await operator.hgetall(key).then(withoutTime)]));
     };
     const withoutTime = ({ create_time: _, version: __, ...fields }: { [field: string]: string }) => fields;
-    const before = await told();
+    const before = await stored();
     expect(before).toHaveLength(4);
     // It has no persistence, and restarts empty.
     await redis.kill();
@@ -59,7 +58,7 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     await waitUntilReady(server);
     expect(await operator.dbsize()).toBe(0);
     await adminOf(server.url).acceptStoreData({});
-    await waitFor("all data is written again", async () => JSON.stringify(await told()) === JSON.stringify(before));
+    await waitFor("all data is written again", async () => JSON.stringify(await stored()) === JSON.stringify(before));
     expect(await operator.zcard(ENVIRONMENTS_KEY)).toBe(3);
     const wrong = newServerProcess({ redisUrl: redis.url, env: { TOKEN_KEYS: `other:${OTHER_KEY}`, API_TOKENS: "" } });
     expect(await wrong.exited()).toBe(1);

@@ -111,7 +111,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     ...["--tls-ca-cert-file", ca.certFile, "--tls-auth-clients", "no"],
   ];
 
-  it("every node of a Cluster is used", async () => {
+  it("connects to every node of a Cluster", async () => {
     const ports = await Promise.all(Array.from({ length: 6 }, freePort));
     const cluster = await newCluster({
       argsOf: (i) => [...args(ports[i] ?? 0), "--tls-cluster", "yes", "--tls-replication", "yes"],
@@ -181,7 +181,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
   });
 });
 
-/** A host that accepts connections, and ends each in its own way. */
+/** The ways in which a host closes accepted connections. */
 const BREAKS: { readonly [how: string]: (socket: Socket) => unknown } = {
   "closes at once": (socket) => socket.destroy(),
   "closes at the first command": (socket) => socket.once("data", () => socket.end()),
@@ -209,7 +209,7 @@ it.each(Object.entries(BREAKS))("reports in its own words a first connection tha
   }
 });
 
-describeWithRedis("a password of the nodes", () => {
+describeWithRedis("the password of the nodes", () => {
   it("is used on every node of a Cluster, and a wrong one is reported at once", async () => {
     const cluster = await newCluster();
     await Promise.all(

@@ -8,7 +8,7 @@ import { waitUntilReady } from "./support/operations.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** What an environment had before it was deleted. */
+/** The data of an environment before its deletion. */
 interface Former {
   readonly teamIds: ReadonlySet<bigint>;
   readonly tokens: readonly string[];
@@ -17,8 +17,8 @@ interface Former {
   readonly events: ReadonlySet<string>;
 }
 
-describeWithRedis("an environment that is deleted and created again under load", () => {
-  it.each([1, 2])("has nothing of the one before, and can be used at once, whatever is killed (%i)", async (seed) => {
+describeWithRedis("an environment that was deleted and created again under load", () => {
+  it.each([1, 2])("has no data of the former one and is usable at once, even after kills (%i)", async (seed) => {
     const random = new Random(seed);
     const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
     const env = { ...ADMIN_ENV, REDIS_TIMEOUT: "1s" };

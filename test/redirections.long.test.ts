@@ -12,10 +12,10 @@ import { ask, type TestRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** What nodes of a Cluster refuse commands with. */
+/** The error codes with which nodes of a Cluster refuse commands. */
 const REFUSALS = /(?<=^|\r\n)-(?=(?:MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|LOADING|READONLY) )/g;
 
-/** A Cluster whose nodes write `-ERR` before every refusal, as some managed services and proxies do. */
+/** A Cluster whose nodes write `-ERR` before every error code, as some managed services and proxies do. */
 async function newPrefixingCluster(nodeTimeoutMs: number) {
   const network = new Network();
   closeLater(() => network.close());
@@ -28,7 +28,7 @@ async function newPrefixingCluster(nodeTimeoutMs: number) {
 
 const IDS = Array.from({ length: 60 }, (_, i) => `group ${i}`);
 
-/** Reads groups and changes their names, one after another and without end; counts the calls and what they fail with. */
+/** Reads groups and changes their names in an endless loop. Counts the calls and their errors. */
 function beginLoad(server: TestServer) {
   const { groups } = grpcClients(server);
   const load = { calls: 0, failures: new Map<string, number>(), end: () => repeated.end() };
@@ -54,15 +54,15 @@ function failureText(error: ConnectError): string {
   return [Code[error.code], info?.reason, info?.metadata["outcome"]].filter(Boolean).join(" ");
 }
 
-/** How often the nodes were asked who has which slots. */
+/** Counts the CLUSTER SLOTS of the nodes. */
 async function slotQuestions(nodes: readonly TestRedis[]): Promise<number> {
   const infos = await Promise.all(nodes.map((node) => ask(node, "INFO", "commandstats")));
   const counts = infos.map((info) => Number(/cmdstat_cluster\|slots:calls=(\d+)/.exec(String(info))?.[1] ?? 0));
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-describeWithRedis.each(RUNTIMES)("refusals of a Cluster that begin with ERR, on %s", (runtime) => {
-  it("are followed to the new master of a shard", async () => {
+describeWithRedis.each(RUNTIMES)("error codes of a Cluster after ERR, on %s", (runtime) => {
+  it("lead to the new master of a shard", async () => {
     const cluster = await newPrefixingCluster(5000);
     const server = await newServer({ runtime, redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
     const load = beginLoad(server);
@@ -81,7 +81,7 @@ describeWithRedis.each(RUNTIMES)("refusals of a Cluster that begin with ERR, on 
     await load.end();
   });
 
-  it("are followed to the node that has the keys of a slot that moves", async () => {
+  it("lead to the node that has the keys of a migrating slot", async () => {
     const cluster = await newPrefixingCluster(5000);
     const server = await newServer({ runtime, redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
     const { groups } = grpcClients(server);
@@ -97,7 +97,7 @@ describeWithRedis.each(RUNTIMES)("refusals of a Cluster that begin with ERR, on 
     await groups.updateUserGroup({ userGroupId: "moves", name: "moved" });
   });
 
-  it("say that a change was not made", async () => {
+  it("report that a change was not made", async () => {
     const cluster = await newPrefixingCluster(1000);
     const server = await newServer({ runtime, redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
     const load = beginLoad(server);
@@ -107,7 +107,7 @@ describeWithRedis.each(RUNTIMES)("refusals of a Cluster that begin with ERR, on 
     await waitFor("the Cluster is down", async () =>
       String(await ask(other, "CLUSTER", "INFO")).includes("cluster_state:fail"),
     );
-    // Of calls in flight at the time it is not known what became of them.
+    // The outcome of calls in flight at that time is unknown.
     await load.end();
     const later = beginLoad(server);
     await waitFor("many calls were made", () => later.calls > 4 * IDS.length);
@@ -116,8 +116,8 @@ describeWithRedis.each(RUNTIMES)("refusals of a Cluster that begin with ERR, on 
   });
 });
 
-describeWithRedis("a Cluster that is down", () => {
-  it("is asked for its slots a few times a second, however many calls fail", async () => {
+describeWithRedis("a Cluster in the state fail", () => {
+  it("gets CLUSTER SLOTS only a few times a second, even if many calls fail", async () => {
     const cluster = await newCluster({ nodeTimeoutMs: 1000 });
     const server = await newServer({ redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
     const load = beginLoad(server);

@@ -9,11 +9,11 @@ import { describeWithRedis, newOperator, newRedis, newServer, suiteRedis } from 
 import { documentedRights, withRights } from "./support/rights.ts";
 import { grpcClients, succeeds } from "./support/rpc.ts";
 
-/** What the service does without. */
+/** The rights that the service does not require. */
 const OPTIONAL = ["-@all", "&ug:revoked", "+info", "+config|get", "+subscribe", "+publish", "+select"];
 
 describeWithRedis("the rights of docs/operations/redis.md", () => {
-  // The whole contract of the store runs as that user: `store.test.ts`.
+  // `store.test.ts` runs the whole store contract with this user.
   const redis = suiteRedis(["--cluster-enabled", "yes"]);
   const faultOf = async (rights: readonly string[]) => {
     const user = new Redis(await withRights(redis, rights), { enableReadyCheck: false }).on("error", () => {});
@@ -37,7 +37,7 @@ describeWithRedis("the rights of docs/operations/redis.md", () => {
     expect(await faultOf(rights.filter((right) => !OPTIONAL.slice(1).includes(right)))).toBe("none");
   });
 
-  it("are tried at a replica as well, which may come first in REDIS_URL", async () => {
+  it("are checked on a replica as well, which may be the first address in REDIS_URL", async () => {
     const [master, replica] = [await newRedis(), await newRedis()];
     await newOperator(replica).replicaof("127.0.0.1", master.port);
     const options = { isCluster: false, waits: true };
@@ -51,7 +51,7 @@ describeWithRedis("the rights of docs/operations/redis.md", () => {
     }
   });
 
-  it("are all that a server needs, which warns of nothing that it may not", async () => {
+  it("suffice for a server, which logs no warnings", async () => {
     const own = await newRedis(["--appendonly", "yes"]);
     const server = await newServer({ redisUrl: await withRights(own, documentedRights()), env: ADMIN_ENV });
     const { groups, viewers } = grpcClients(server);
@@ -63,7 +63,7 @@ describeWithRedis("the rights of docs/operations/redis.md", () => {
   });
 
   it.each(["&ug:revoked", "+subscribe", "+publish"])(
-    "without %s let a change of signing keys reach other workers within API_TOKEN_CACHE, which a warning says",
+    "without %s, a change of signing keys reaches other workers within API_TOKEN_CACHE, and a warning says so",
     async (right) => {
       const own = await newRedis(["--appendonly", "yes"]);
       const rights = documentedRights().filter((each) => each !== right);
@@ -89,7 +89,7 @@ describeWithRedis("the rights of docs/operations/redis.md", () => {
       const before = await published();
       expect(await resolve()).toBe(true);
       await adminOf(one.url).rotateSigningKey({ environment: customerOf(one), endSessions: true });
-      // Without a bound the other worker reads them after 45 seconds.
+      // Without this limit, the other worker would read them after 45 seconds.
       await waitFor("the session has ended", async () => !(await resolve()), 20_000);
       await waitFor("the new keys are published", async () => (await published()) !== before, 20_000);
     },

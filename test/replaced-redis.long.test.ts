@@ -17,7 +17,7 @@ const TIME_KEY = "ug:{ug:format}:time";
 const says = (server: TestServer, text: string) => server.log().filter(({ msg }) => msg.startsWith(text));
 const REPLACED = "Redis does not hold the data that this service knows";
 
-/** Whether a server knows the data in Redis, by its metric. */
+/** Waits until the metric of a server shows that it uses, or refuses, the data in Redis. */
 const isKnown = async (server: TestServer, value: 0 | 1) => {
   await waitFor(`ugs_redis_data_known is ${value}`, async () => {
     const page = (await http1(server.url, "/metrics")).body.toString();
@@ -25,7 +25,7 @@ const isKnown = async (server: TestServer, value: 0 | 1) => {
   });
 };
 
-/** Requires that a server refuses everything about what is missing, and all changes. */
+/** Requires that a server refuses all changes, and reads of missing data. */
 async function refuses(server: TestServer, { token }: { readonly token: string }) {
   const { groups, viewers } = grpcClients(server);
   const admin = adminOf(server.url);
@@ -47,7 +47,7 @@ async function refuses(server: TestServer, { token }: { readonly token: string }
   expect(published.json()).toMatchObject({ error: { reason: "STORE_UNAVAILABLE" } });
 }
 
-/** Creates groups until it is told to end. @returns the tokens of the group that it asks for, as they were answered */
+/** Reads a group in a loop. @returns the tokens of the group in the responses */
 function callsOn(server: TestServer) {
   const { groups } = grpcClients(server);
   const tokens = new Set<string>();
@@ -68,7 +68,7 @@ function callsOn(server: TestServer) {
   };
 }
 
-describeWithRedis.each(RUNTIMES)("Redis under a running service on %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtime) => {
   const start = (redisUrl: string, like?: TestServer) =>
     newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "2s" }, ...(like && { like }) });
   /** Two servers, and a group of theirs. */
@@ -78,7 +78,7 @@ describeWithRedis.each(RUNTIMES)("Redis under a running service on %s", (runtime
     return { first, second: await start(redisUrl, first), token: userGroup?.token ?? "" };
   };
 
-  it("is not used when it is emptied, until an operator accepts it", async () => {
+  it("is refused after it was emptied, until an operator accepts it", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const { first, second, token } = await newPair(redis.url);
@@ -89,7 +89,7 @@ describeWithRedis.each(RUNTIMES)("Redis under a running service on %s", (runtime
     await isKnown(first, 0);
     await isKnown(second, 0);
     await calls.end();
-    // Nothing was created in its place.
+    // No second group was created.
     expect(calls.tokens.size).toBe(1);
     expect(await operator.keys("*")).toEqual([]);
     for (const server of [first, second]) {
@@ -99,9 +99,9 @@ describeWithRedis.each(RUNTIMES)("Redis under a running service on %s", (runtime
       expect(says(server, REPLACED)).toMatchObject([{ level: "error", cause: expect.stringMatching(/gone/) }]);
     }
     expect(await failureOf(adminOf(first.url).listEnvironments({}))).toMatchObject({ reason: "STORE_UNAVAILABLE" });
-    // An issued API token is not known, which does not mean that it is revoked.
+    // A missing API token does not count as revoked.
     expect((await http1(first.url, "/api/user?user_group_id=a", { headers: bearer(issued) })).status).toBe(503);
-    // A new process takes what it finds, and those that run do not follow it.
+    // A new process uses the data, but the running ones still refuse it.
     const third = await start(redis.url);
     await refuses(first, { token });
     await adminOf(second.url).acceptStoreData({});
@@ -117,7 +117,7 @@ describeWithRedis.each(RUNTIMES)("Redis under a running service on %s", (runtime
     );
   });
 
-  it("is not used when it comes back empty, and is used when the data is back", async () => {
+  it("is refused after an empty restart, and used when the data is back", async () => {
     const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
     const { first, token } = await newPair(redis.url);
     await redis.kill();
@@ -138,10 +138,10 @@ describeWithRedis.each(RUNTIMES)("Redis under a running service on %s", (runtime
     expect((await grpcClients(first).groups.getUserGroup({ userGroupId: "a" })).userGroup?.token).toBe(token);
   });
 
-  it("is not used when it is another one at the same address, also if that is used elsewhere", async () => {
+  it("is refused if it is the Redis of another deployment", async () => {
     const [redis, other] = [await newRedis(), await newRedis(["--appendonly", "yes"])];
     const { first, token } = await newPair(redis.url);
-    // Another deployment, with the same key.
+    // Another deployment with the same TOKEN_KEYS.
     await start(other.url);
     await redis.kill();
     await ask(other, "SAVE");
@@ -151,21 +151,21 @@ describeWithRedis.each(RUNTIMES)("Redis under a running service on %s", (runtime
     expect(says(first, REPLACED)[0]).toMatchObject({ cause: expect.stringMatching(/another Redis/) });
   });
 
-  it("is not used when it holds an older state", async () => {
+  it("is refused if it has older data", async () => {
     const redis = await newRedis(["--dbfilename", "dump.rdb"]);
     const operator = newOperator(redis);
     const { first } = await newPair(redis.url);
     const { groups } = grpcClients(first);
     await operator.save();
     await groups.getUserGroup({ userGroupId: "later" });
-    // Time passes.
+    // Moves the stored time forward.
     await operator.set(TIME_KEY, String(Date.now() + 3_600_000));
-    // What is missing is confirmed to be, by which the server sees the time.
+    // A read of a missing group makes the server read the time.
     await failureOf(grpcClients(first).viewers.resolveViewer({ token: newUserGroupToken() }));
     await redis.kill();
     await redis.restart();
     await isKnown(first, 0);
-    // What is there is read, and nothing else.
+    // Existing groups are still read.
     expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
     expect(await failureOf(groups.getUserGroup({ userGroupId: "later" }))).toMatchObject({
       reason: "STORE_UNAVAILABLE",
@@ -175,7 +175,7 @@ describeWithRedis.each(RUNTIMES)("Redis under a running service on %s", (runtime
     expect((await groups.getUserGroup({ userGroupId: "later" })).newUserGroup).toBe(true);
   });
 
-  it("may fail over without being accepted", async () => {
+  it("is used after a failover without an acceptance", async () => {
     const sentinels = await newSentinels({ downAfterMs: 1000 });
     const { first } = await newPair(sentinels.url);
     const { groups } = grpcClients(first);
@@ -194,7 +194,7 @@ describeWithRedis.each(RUNTIMES)("Redis under a running service on %s", (runtime
     expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);
   });
 
-  it("is not used when one shard of a Cluster is emptied", async () => {
+  it("is refused after one shard of a Cluster was emptied", async () => {
     const cluster = await newCluster();
     const { first } = await newPair(cluster.url);
     const masterOf = await cluster.masters();

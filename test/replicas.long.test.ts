@@ -60,7 +60,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(ofReplica).toBeGreaterThanOrEqual(ofPrimary ?? Number.NaN);
     });
 
-    it("warns of a master that would go on without its replicas, and not of one that would not", async () => {
+    it("warns about a master that accepts changes without its replicas, and not otherwise", async () => {
       const warning = /MIN_REPLICAS_ACK is 1, but Redis' min-replicas-to-write is 0: .*set min-replicas-to-write to 1/;
       const warned = () => server.log().some(({ level, msg }) => level === "warn" && warning.test(msg));
       await start();
@@ -82,7 +82,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
       const group = { case: "currentToken", value: token } as const;
       expect(await failureOf(groups.rotateUserGroupToken({ group }))).toEqual(TOO_FEW);
-      // What the error says holds: the change was made.
+      // As the error says, the change was made.
       expect(await failureOf(viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
       replica.thaw();
       await connected();
@@ -90,7 +90,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect((await viewers.resolveViewer({ token: after?.token ?? "" })).name).toBe("M");
     });
 
-    it("says that a change was made only when it was", async () => {
+    it("reports TOO_FEW_REPLICAS only if the change was made", async () => {
       const { groups, viewers } = await start();
       const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
       const token = userGroup?.token ?? "";
@@ -98,7 +98,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       replica.freeze();
       expect(await failureOf(groups.rotateUserGroupToken(rotation))).toEqual(TOO_FEW);
       expect(await failureOf(viewers.resolveViewer({ token }))).toMatchObject({ reason: "TOKEN_NOT_FOUND" });
-      // A call that makes no change does not wait for the replica.
+      // A call without a change does not wait for the replica.
       expect((await groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(false);
       expect(await failureOf(groups.rotateUserGroupToken({ ...rotation, requestId: "" }))).toMatchObject({
         reason: "TOKEN_NOT_FOUND",
@@ -106,7 +106,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N", etag: "stale" }))).toMatchObject({
         reason: "ETAG_MISMATCH",
       });
-      // A retry acknowledges what may not be with the replica yet.
+      // A retry has to wait for a change that the replica may not have yet.
       expect(await failureOf(groups.rotateUserGroupToken(rotation))).toEqual(TOO_FEW);
       replica.thaw();
       await connected();
@@ -114,7 +114,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect((await viewers.resolveViewer({ token: rotated?.token ?? "" })).providedId).toBe("a");
     });
 
-    it("waits once for all changes of a turn", async () => {
+    it("sends one WAIT for all changes of an event loop turn", async () => {
       const { groups } = await start();
       const ids = Array.from({ length: 100 }, (_, i) => `many-${i}`);
       await Promise.all(ids.map((userGroupId) => groups.getUserGroup({ userGroupId })));
@@ -142,7 +142,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(await change).toEqual(TOO_FEW);
     });
 
-    it("refuses each of several changes that wait at once, and recovers", async () => {
+    it("fails each of several waiting changes, and recovers", async () => {
       const { groups } = await start();
       const ids = ["a", "b", "c", "d"];
       for (const userGroupId of ids) await groups.getUserGroup({ userGroupId });
@@ -158,7 +158,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
   });
 });
 
-/** How many WAITs a Redis has had. */
+/** Counts the WAITs of a Redis. */
 async function waitsOf(client: StoreClient): Promise<number> {
   return Number(/cmdstat_wait:calls=(\d+)/.exec(await redisOf(client).info("commandstats"))?.[1] ?? 0);
 }

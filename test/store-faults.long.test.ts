@@ -10,7 +10,7 @@ import { describeWithRedis, newOperator, newRedis, newServer } from "./support/o
 import type { TestRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
 
-/** The cause and the message that a failed call reports, once the service has reconnected to a Redis that was demoted. */
+/** Returns the cause and the message of a failed call, once the service has reconnected to a demoted Redis. */
 async function toldOf(call: () => Promise<unknown>): Promise<{ reason?: string; cause?: string; message: string }> {
   const error = await call().then(
     () => expect.fail("the call was answered"),
@@ -22,7 +22,7 @@ async function toldOf(call: () => Promise<unknown>): Promise<{ reason?: string; 
   return { reason: info?.reason, cause, message: error.rawMessage };
 }
 
-/** Prevents Redis from writing to disk, which makes it refuse changes. */
+/** Prevents Redis from writing to disk, so it refuses changes. */
 async function failToSave(redis: TestRedis): Promise<void> {
   const operator = newOperator(redis);
   rmSync(redis.folder, { recursive: true });

@@ -2,7 +2,7 @@ import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, suiteSentinels } from "./support/opened.ts";
 import { storeContract } from "./support/store-contract.ts";
 
-describeWithRedis("on a master that Sentinels look after", () => {
+describeWithRedis("behind Sentinels", () => {
   const sentinels = suiteSentinels();
   storeContract("Sentinel", () =>
     Promise.all([
