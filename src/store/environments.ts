@@ -64,7 +64,7 @@ interface Stored {
 }
 
 /** The stored environments with a name, including deleted ones. */
-interface Walked {
+interface Candidates {
   /** In the order of their creation. All are deleted, except maybe the last one. */
   readonly own: readonly Stored[];
   /** The number of the next environment with the name. Undefined if the last one is not deleted. */
@@ -103,7 +103,7 @@ export function redisEnvironments({
   };
 
   /** Reads the candidates of a name until it finds an environment that is not deleted, or a free number. */
-  const walk = async (name: EnvironmentName): Promise<Walked> => {
+  const walk = async (name: EnvironmentName): Promise<Candidates> => {
     const path = environmentPath(name);
     const own: Stored[] = [];
     for (let attempt = 0, count = 1; attempt < MAX_CANDIDATES; attempt += count, count = CANDIDATES_AT_ONCE) {
@@ -162,24 +162,24 @@ export function redisEnvironments({
   /**
    * Looks up an environment, and creates it if none exists.
    *
-   * @param isRestorable whether to create it even if an environment of this name was deleted
+   * @param mayFollowDeleted whether to create it even if an environment of this name was deleted
    * @returns the environment, and whether this call has created it
    * @throws EnvironmentNotFound
    */
   const lookUpOrCreate = async (
     name: EnvironmentName,
     by: ChangeBy,
-    isRestorable: boolean,
-  ): Promise<Stored & { isMade: boolean }> => {
+    mayFollowDeleted: boolean,
+  ): Promise<Stored & { isCreated: boolean }> => {
     const path = environmentPath(name);
     // The list finds it even if the record of a deleted environment before it is lost.
-    const found = await lookUp(name).catch(unlessGone);
-    if (found) return { ...found, isMade: false };
+    const found = await lookUp(name).catch(unlessNotFound);
+    if (found) return { ...found, isCreated: false };
     for (;;) {
       const { own, free: number } = await walk(name);
       const last = own.at(-1);
-      if (number === undefined) return { ...(last as Stored), isMade: false };
-      if (last && !isRestorable) throw new EnvironmentNotFound();
+      if (number === undefined) return { ...(last as Stored), isCreated: false };
+      if (last && !mayFollowDeleted) throw new EnvironmentNotFound();
       await client.confirmMissing();
       await list(path, number);
       const [state] = await change("create-environment", CREATE_ENVIRONMENT, { number, by, path, ids: idsKey(number) });
@@ -189,12 +189,12 @@ export function redisEnvironments({
         );
         throw new RecordUnreadable(cause, "not_made");
       }
-      if (state === "done") return { number, record: await readRecord(number), isMade: true };
+      if (state === "done") return { number, record: await readRecord(number), isCreated: true };
       // Another call, or another environment, has claimed the number.
     }
   };
 
-  const clear = async (number: number, by: ChangeBy): Promise<number> => {
+  const clearEnvironment = async (number: number, by: ChangeBy): Promise<number> => {
     const end = performance.now() + MAX_MS;
     const count = Math.min(CLEARED_AT_ONCE, maxGroups);
     for (let cleared = count; ; cleared += count) {
@@ -214,9 +214,10 @@ export function redisEnvironments({
     },
 
     async create(name, by) {
-      const made = await lookUpOrCreate(name, by, true);
-      if (!made.isMade) throw isBeingDeleted(made.record) ? new EnvironmentBeingDeleted() : new EnvironmentExists();
-      return listedFrom(name, made);
+      const created = await lookUpOrCreate(name, by, true);
+      if (!created.isCreated)
+        throw isBeingDeleted(created.record) ? new EnvironmentBeingDeleted() : new EnvironmentExists();
+      return listedFrom(name, created);
     },
 
     async find(name) {
@@ -268,7 +269,7 @@ export function redisEnvironments({
       } else if (!force && (await client.run("count-user-groups", "zcard", [idsKey(number)])) > 0) {
         throw new EnvironmentNotEmpty();
       }
-      const left = await clear(number, by);
+      const left = await clearEnvironment(number, by);
       if (left > 0) return left;
       const member = environmentMember(environmentPath(name), number);
       await client.change("list-environment", REMOVE_MEMBER, { key: ENVIRONMENTS_KEY, member });
@@ -301,7 +302,7 @@ function isBeingDeleted(record: StoredRecord): boolean {
 }
 
 /** @throws the error, unless it is EnvironmentNotFound */
-function unlessGone(error: unknown): undefined {
+function unlessNotFound(error: unknown): undefined {
   if (!(error instanceof EnvironmentNotFound)) throw error;
 }
 

@@ -22,7 +22,7 @@ const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 const MAX_LOSS_MS = 60_000;
 
 /** The number of further keys in a Cluster. With up to this number of equal shards, each shard has at least one. */
-const PARTS = 16;
+const SLOT_PARTS = 16;
 
 /** The value of a key with an identity. */
 interface Identity {
@@ -113,7 +113,7 @@ export class StoreIdentity implements DataCheck {
   /** Checks the data behind a new connection. Rejects if the connection is lost. */
   async checkConnection(redis: Redis): Promise<void> {
     // A node of a Cluster redirects keys of other nodes.
-    const get = (key: string) => redis.get(key).catch(ofOtherNode);
+    const get = (key: string) => redis.get(key).catch(unlessOtherNode);
     await this.#check(get);
   }
 
@@ -202,18 +202,18 @@ function parse(text: string): Identity {
   return { layout, id, accepted: Number(accepted), replaced };
 }
 
-/** Returns a key for each of `PARTS` equal parts of the slots. */
+/** Returns a key for each of `SLOT_PARTS` equal parts of the slots. */
 function partKeys(): string[] {
   const keys = new Map<number, string>();
-  for (let i = 0; keys.size < PARTS; i++) {
+  for (let i = 0; keys.size < SLOT_PARTS; i++) {
     const key = `${FORMAT_KEY}:{${i}}`;
-    const part = Math.floor((slotOf(key) * PARTS) / 16_384);
+    const part = Math.floor((slotOf(key) * SLOT_PARTS) / 16_384);
     if (!keys.has(part)) keys.set(part, key);
   }
   return [...keys.values()];
 }
 
 /** @throws the error, unless another node of the Cluster has the key */
-function ofOtherNode(error: Error): undefined {
+function unlessOtherNode(error: Error): undefined {
   if (redirectionOf(error) === undefined) throw error;
 }

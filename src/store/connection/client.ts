@@ -60,10 +60,10 @@ export const PROBE_CHANGE = defineScript("change", probe, { keys: ["key"], singl
 const CHANGE_SHARE = 0.9;
 
 /** The number of checks for expired calls within the timeout. The interval is at least 5 ms and at most 50 ms. */
-const LOOKS = 20;
+const CHECKS = 20;
 
 /** The maximum number of attempts of a change. It is repeated if it was too late by Redis' clock and the call has time left. */
-const TRIES = 3;
+const MAX_ATTEMPTS = 3;
 
 /** The connections to the store. Every call has a timeout, and fails with StoreUnavailable or RecordUnreadable. */
 export class StoreClient implements StoreProbe {
@@ -311,7 +311,7 @@ class Change extends RoundTrip<string[]> {
 
   override async sendTo({ changes, replicas }: StoreNode, asking: boolean): Promise<string[]> {
     const { script, args } = this.change;
-    for (let tries = 1; ; tries++) {
+    for (let attempts = 1; ; attempts++) {
       const { clock } = changes;
       // Nothing was sent, so the call fails at once.
       if (clock === undefined) throw new NotSent("not connected");
@@ -335,7 +335,7 @@ class Change extends RoundTrip<string[]> {
       }
       // Redis' clock was set, or this process sent the script late. The script changed nothing.
       this.outcome = "not_made";
-      if (tries === TRIES || !this.hasTime) {
+      if (attempts === MAX_ATTEMPTS || !this.hasTime) {
         throw new NotSent(`${this.operation}: the change reached Redis after its deadline, and was not made`);
       }
     }
@@ -431,7 +431,7 @@ export interface TimedCall {
 export class Timeouts {
   /** The timeout of a call, in milliseconds. */
   readonly timeoutMs: number;
-  readonly #lookMs: number;
+  readonly #checkMs: number;
   /** The two ends of the list. */
   #first: TimedCall | undefined;
   #last: TimedCall | undefined;
@@ -443,7 +443,7 @@ export class Timeouts {
 
   constructor(timeoutMs: number) {
     this.timeoutMs = timeoutMs;
-    this.#lookMs = Math.min(Math.max(timeoutMs / LOOKS, 5), 50);
+    this.#checkMs = Math.min(Math.max(timeoutMs / CHECKS, 5), 50);
   }
 
   /** Adds a call. @param now `performance.now()`. @returns its `end` */
@@ -473,18 +473,18 @@ export class Timeouts {
   }
 
   #wait(now: number): void {
-    this.#due = now + this.#lookMs;
-    this.#timer = setTimeout(this.#fire, this.#lookMs);
+    this.#due = now + this.#checkMs;
+    this.#timer = setTimeout(this.#fire, this.#checkMs);
   }
 
   readonly #fire = (): void => {
     this.#passBusyTime();
     this.#due = performance.now();
     // After the reads of this turn, so an answer that has arrived is not late.
-    setImmediate(this.#look);
+    setImmediate(this.#check);
   };
 
-  readonly #look = (): void => {
+  readonly #check = (): void => {
     this.#passBusyTime();
     const now = performance.now();
     while (this.#first && this.#first.end <= now - this.#busyMs) this.#first.expire();
@@ -495,6 +495,6 @@ export class Timeouts {
   /** Stops the clock for the delay of a late step. A small delay is normal and does not count. */
   #passBusyTime(): void {
     const late = performance.now() - this.#due;
-    if (late > this.#lookMs) this.#busyMs += late;
+    if (late > this.#checkMs) this.#busyMs += late;
   }
 }

@@ -23,28 +23,28 @@ const QUICK_HOPS = 5;
 const PAUSE_MS = 25;
 
 /** The longest wait of a redirected call for the connection to its new node, in milliseconds. */
-const CONNECT_MS = 500;
+const CONNECT_TIMEOUT_MS = 500;
 
 /** The pause between two checks of that connection, in milliseconds. */
-const CONNECTED_MS = 5;
+const CONNECT_CHECK_MS = 5;
 
 /** The maximum number of commands that wait for one node: half of a worker's calls, so that a slow node leaves room for others. */
 const MAX_WAITING = MAX_CALLS / 2;
 
 /** The timeout of CLUSTER SLOTS, in milliseconds. */
-const ANSWER_MS = 300;
+const SLOTS_TIMEOUT_MS = 300;
 
 /** The pause before the first CLUSTER SLOTS, in milliseconds. Calls that fail at the same time share it. */
-const SHORTEST_MS = 20;
+const REFRESH_DELAY_MS = 20;
 
 /** The shortest interval between two CLUSTER SLOTS, in milliseconds, even if many calls fail. */
-const INTERVAL_MS = 500;
+const REFRESH_INTERVAL_MS = 500;
 
 /** The number of nodes that get CLUSTER SLOTS at the same time. */
-const ASKED_NODES = 3;
+const QUERIED_NODES = 3;
 
 /** After this number of unanswered CLUSTER SLOTS in a row, the nodes of REDIS_URL are opened again. */
-const UNANSWERED = 2;
+const MAX_UNANSWERED = 2;
 
 /** A range of slots and the node that has them. */
 interface Range {
@@ -66,11 +66,11 @@ export class ClusterNodes implements StoreNodes {
   #masters: readonly StoreNode[] = [];
   #isCovered = false;
   #unanswered = 0;
-  #isAsking = false;
-  #isAskedFor = false;
+  #isRefreshing = false;
+  #isRefreshRequested = false;
   /** The time of the last CLUSTER SLOTS by `performance.now()`, and the number of nodes that got it so far. */
-  #lastAsked = Number.NEGATIVE_INFINITY;
-  #asked = 0;
+  #lastQuery = Number.NEGATIVE_INFINITY;
+  #queries = 0;
   #isClosed = false;
 
   constructor(target: RedisTarget, options: Omit<NodeOptions, "onClose">) {
@@ -141,14 +141,14 @@ export class ClusterNodes implements StoreNodes {
     }
   }
 
-  /** Returns the node to which a call is redirected, when it is ready or after `CONNECT_MS`. */
+  /** Returns the node to which a call is redirected, when it is ready or after `CONNECT_TIMEOUT_MS`. */
   async #follow({ kind, slot, to }: Exclude<Redirection, { kind: "wait" }>, from: StoreNode | undefined) {
     // A node leaves out the host if the other node has the same one.
     const host = to.host || (from?.reads.redis.options.host ?? "");
     const node = this.#open({ host, port: to.port });
     if (kind === "moved") this.#slots[slot] = node;
-    const until = performance.now() + CONNECT_MS;
-    while (!node.isReady() && performance.now() < until) await pause(CONNECTED_MS);
+    const until = performance.now() + CONNECT_TIMEOUT_MS;
+    while (!node.isReady() && performance.now() < until) await pause(CONNECT_CHECK_MS);
     return node;
   }
 
@@ -176,8 +176,8 @@ export class ClusterNodes implements StoreNodes {
 
   /** Reads the slots soon, or after the CLUSTER SLOTS in flight. */
   #refreshSoon(): void {
-    this.#isAskedFor = true;
-    if (!this.#isAsking) void this.#refresh();
+    this.#isRefreshRequested = true;
+    if (!this.#isRefreshing) void this.#refresh();
   }
 
   #openSeeds(): void {
@@ -185,30 +185,30 @@ export class ClusterNodes implements StoreNodes {
   }
 
   async #refresh(): Promise<void> {
-    this.#isAsking = true;
-    while (this.#isAskedFor || !this.isReady()) {
-      const due = this.#lastAsked + INTERVAL_MS - performance.now();
-      await pause(Math.max(due, SHORTEST_MS), undefined, { ref: false });
+    this.#isRefreshing = true;
+    while (this.#isRefreshRequested || !this.isReady()) {
+      const due = this.#lastQuery + REFRESH_INTERVAL_MS - performance.now();
+      await pause(Math.max(due, REFRESH_DELAY_MS), undefined, { ref: false });
       if (this.#isClosed) return;
-      this.#isAskedFor = false;
-      this.#lastAsked = performance.now();
-      const ranges = await this.#ask();
+      this.#isRefreshRequested = false;
+      this.#lastQuery = performance.now();
+      const ranges = await this.#readSlots();
       if (this.#isClosed) return;
       if (ranges) this.#adopt(ranges);
-      else if (++this.#unanswered % UNANSWERED === 0) this.#openSeeds();
+      else if (++this.#unanswered % MAX_UNANSWERED === 0) this.#openSeeds();
     }
-    this.#isAsking = false;
+    this.#isRefreshing = false;
   }
 
   /**
    * Reads the slots from some ready nodes, different ones each time. Returns the most frequent answer, because a single node may
    * be cut off from the others.
    */
-  async #ask(): Promise<readonly Range[] | undefined> {
+  async #readSlots(): Promise<readonly Range[] | undefined> {
     const connected = [...this.#nodes.values()].filter(({ reads }) => reads.clock !== undefined);
-    const count = Math.min(ASKED_NODES, connected.length);
-    const nodes = Array.from({ length: count }, () => connected[this.#asked++ % connected.length] as StoreNode);
-    const answers = await Promise.all(nodes.map((node) => askOne(node).catch(() => undefined)));
+    const count = Math.min(QUERIED_NODES, connected.length);
+    const nodes = Array.from({ length: count }, () => connected[this.#queries++ % connected.length] as StoreNode);
+    const answers = await Promise.all(nodes.map((node) => readSlots(node).catch(() => undefined)));
     const votes = new Map<string, { ranges: readonly Range[]; count: number }>();
     for (const ranges of answers) {
       if (!ranges) continue;
@@ -240,15 +240,15 @@ export class ClusterNodes implements StoreNodes {
 }
 
 /** Reads the slots from a node. Undefined if it does not answer in time. */
-async function askOne({ reads: { redis } }: StoreNode): Promise<readonly Range[] | undefined> {
-  const answer = await Promise.race([redis.cluster("SLOTS"), pause(ANSWER_MS, undefined, { ref: false })]);
+async function readSlots({ reads: { redis } }: StoreNode): Promise<readonly Range[] | undefined> {
+  const answer = await Promise.race([redis.cluster("SLOTS"), pause(SLOTS_TIMEOUT_MS, undefined, { ref: false })]);
   return answer && rangesOf(answer, redis.options.host ?? "");
 }
 
 /** Parses the answer of CLUSTER SLOTS: for each range its first and last slot, then its nodes, the master first. */
-function rangesOf(answer: unknown, askedHost: string): readonly Range[] {
+function rangesOf(answer: unknown, queriedHost: string): readonly Range[] {
   const rows = answer as [number, number, [string | null, number], ...unknown[]][];
   return rows
-    .map(([first, last, [host, port]]) => ({ first, last, master: { host: host || askedHost, port } }))
+    .map(([first, last, [host, port]]) => ({ first, last, master: { host: host || queriedHost, port } }))
     .sort((a, b) => a.first - b.first);
 }

@@ -3,7 +3,7 @@ import { Command, type Redis, type RedisOptions } from "ioredis";
 import { type RedisClock, readClock } from "./clock.ts";
 import type { PlainCommands } from "./commands.ts";
 import { errorCodeOf, isAnswerTo, isNotSent, messageOf } from "./errors.ts";
-import { newRedis, type RedisDestination, redisOptions, setupFault } from "./options.ts";
+import { configurationFault, newRedis, type RedisDestination, redisOptions } from "./options.ts";
 import { requireUsable } from "./requirements.ts";
 import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
@@ -45,15 +45,15 @@ export interface StoreConnection {
 }
 
 /** The shortest time without an answer after which a connection is closed, in milliseconds. */
-const SHORTEST_SILENCE_MS = 100;
+const MIN_SILENCE_MS = 100;
 
 /** The pause before a new attempt after ioredis has stopped to reconnect, in milliseconds. */
-const GIVEN_UP_MS = 100;
+const RECONNECT_MS = 100;
 
 /** Connects to Redis. */
 export function connect(destination: RedisDestination, options: NodeOptions): StoreConnection {
   const { timeoutMs, minReplicas = 0, checkConnection, onError, onReady, onClose, onDemoted } = options;
-  const reconnectOnError = onDemotion(async () => {
+  const reconnectOnError = replaceOnDemotion(async () => {
     // While the address leads to a replica, this connection still answers reads.
     if (destination.shape === "node" && !(await leadsToPrimary(destination))) return;
     connection.replace();
@@ -62,7 +62,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
   const client = newRedis({ ...redisOptions(destination), reconnectOnError }, () => destination.secrets.password);
   const redis = Object.assign(client, { defineScript: scriptDefiner(client) }) as ScriptedRedis;
   batchWrites(redis);
-  dropWhenSilent(redis, Math.max(timeoutMs, SHORTEST_SILENCE_MS));
+  dropWhenSilent(redis, Math.max(timeoutMs, MIN_SILENCE_MS));
 
   let isClosed = false;
   const connection: StoreConnection = {
@@ -77,7 +77,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
       redis.disconnect();
     },
   };
-  const report = (error: Error) => onError(setupFault(error, destination) ?? new Error(messageOf(error)));
+  const report = (error: Error) => onError(configurationFault(error, destination) ?? new Error(messageOf(error)));
   redis.on("error", (error) => {
     // ioredis would continue with database 0.
     if (isAnswerTo("select", error)) redis.disconnect(true);
@@ -90,7 +90,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
   });
   redis.on("end", () => {
     // ioredis stops to reconnect if its connector fails, or is closed while it queries the master.
-    setTimeout(() => isClosed || redis.connect().catch(() => {}), GIVEN_UP_MS).unref();
+    setTimeout(() => isClosed || redis.connect().catch(() => {}), RECONNECT_MS).unref();
   });
   redis.on("ready", async () => {
     const { losses } = connection;
@@ -148,13 +148,13 @@ function scriptDefiner(redis: Redis): ScriptedRedis["defineScript"] {
 }
 
 /** The longest pause between two replacements of a connection, in milliseconds. */
-const LONGEST_MS = 2000;
+const MAX_PAUSE_MS = 2000;
 
 /** After this time without a READONLY error, the next one belongs to another demotion. In milliseconds. */
-const OVER_MS = 10_000;
+const DEMOTION_OVER_MS = 10_000;
 
 /** The timeout of the connection that checks the role of Redis, in milliseconds. */
-const LOOK_MS = 500;
+const ROLE_TIMEOUT_MS = 500;
 
 /** Whether a new connection to this destination reaches a primary. */
 async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
@@ -163,8 +163,8 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
     lazyConnect: true,
     enableReadyCheck: false,
     retryStrategy: () => null,
-    connectTimeout: LOOK_MS,
-    commandTimeout: LOOK_MS,
+    connectTimeout: ROLE_TIMEOUT_MS,
+    commandTimeout: ROLE_TIMEOUT_MS,
   };
   const redis = newRedis(options, () => destination.secrets.password).on("error", () => {});
   try {
@@ -185,21 +185,21 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
  *
  * @returns the ioredis option `reconnectOnError`. It always returns false, because the connection is replaced here
  */
-function onDemotion(replace: () => unknown): NonNullable<RedisOptions["reconnectOnError"]> {
+function replaceOnDemotion(replace: () => unknown): NonNullable<RedisOptions["reconnectOnError"]> {
   let pauseMs = 0;
   let last = Number.NEGATIVE_INFINITY;
   let timer: ReturnType<typeof setTimeout> | undefined;
   return (error) => {
     if (errorCodeOf(error) !== "READONLY") return false;
     const now = performance.now();
-    if (now - last > OVER_MS) pauseMs = 0;
+    if (now - last > DEMOTION_OVER_MS) pauseMs = 0;
     last = now;
     if (timer !== undefined) return false;
     timer = setTimeout(() => {
       timer = undefined;
       replace();
     }, pauseMs).unref();
-    pauseMs = Math.min(pauseMs * 2 || 100, LONGEST_MS);
+    pauseMs = Math.min(pauseMs * 2 || 100, MAX_PAUSE_MS);
     return false;
   };
 }

@@ -46,18 +46,18 @@ export async function durabilityWarnings(client: StoreClient, minReplicas: numbe
 /** The advice to set `hash-max-listpack-value`. Undefined if it is set, or if the user may not read it. */
 export async function memoryAdvice(client: StoreClient): Promise<string | undefined> {
   const settings = await client.each("info", (redis) =>
-    redis.config("GET", "hash-max-listpack-value").then((answer) => (answer as string[])[1], unseen),
+    redis.config("GET", "hash-max-listpack-value").then((answer) => (answer as string[])[1], unlessDenied),
   );
   if (!settings.includes("64")) return undefined;
   return "Redis' hash-max-listpack-value is 64: with 1024, user groups with a longer mapping or properties need a third less memory";
 }
 
 async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> {
-  const setting = (name: string) => redis.config("GET", name).then((answer) => (answer as string[])[1], unseen);
+  const setting = (name: string) => redis.config("GET", name).then((answer) => (answer as string[])[1], unlessDenied);
   // Settings that this user may not read cause no warning.
-  const [memory, persistence, save, toWrite] = await Promise.all([
-    redis.info("memory").catch(unseen),
-    redis.info("persistence").catch(unseen),
+  const [memory, persistence, save, minReplicasToWrite] = await Promise.all([
+    redis.info("memory").catch(unlessDenied),
+    redis.info("persistence").catch(unlessDenied),
     setting("save"),
     setting("min-replicas-to-write"),
   ]);
@@ -73,7 +73,7 @@ async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> 
       "Redis writes nothing to disk, so a restart loses all groups and tokens: set appendonly yes, or a save interval",
     );
   }
-  if (minReplicas > 0 && toWrite === "0") {
+  if (minReplicas > 0 && minReplicasToWrite === "0") {
     warnings.push(
       `MIN_REPLICAS_ACK is ${minReplicas}, but Redis' min-replicas-to-write is 0: a master without its replicas would still make changes, which a failover loses, and serve outdated reads. Set min-replicas-to-write to ${minReplicas}`,
     );
@@ -81,7 +81,7 @@ async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> 
   return warnings;
 }
 
-function unseen(error: Error): undefined {
+function unlessDenied(error: Error): undefined {
   if (!["NOPERM", "ERR"].includes(errorCodeOf(error) ?? "")) throw error;
   return undefined;
 }

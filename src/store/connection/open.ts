@@ -30,7 +30,7 @@ export interface Opening {
 }
 
 /** The interval of checks whether Redis is ready, in milliseconds. */
-const LOOK_MS = 5;
+const CHECK_MS = 5;
 
 /**
  * Connects to a node, to the master behind Sentinels, or to a Cluster.
@@ -76,7 +76,7 @@ export function openRedis(url: string, options: OpenOptions): Opening {
     const began = performance.now();
     const isOpen = () =>
       nodes.isReady() || (performance.now() - began > shardsMs && nodes.masters().some((node) => node.isReady()));
-    while (!fault && !isOpen() && !client.isClosed) await pause(LOOK_MS, undefined, { ref: false });
+    while (!fault && !isOpen() && !client.isClosed) await pause(CHECK_MS, undefined, { ref: false });
     if (fault) throw fault;
     isStarting = false;
     if (client.isClosed) throw new StoreUnavailable(new Error("closed"));

@@ -71,7 +71,7 @@ function connectorOptions(login: Pick<RedisLogin, "tls" | "secrets">, to: HostPo
       /** @param info the answer of INFO */
       override check({ role }: { readonly role?: string }): boolean {
         if ("host" in to || !role || role === "master") return true;
-        to.distrust();
+        to.tryNextFirst();
         return false;
       }
     },
@@ -87,7 +87,10 @@ export function newRedis(options: RedisOptions, passwordOf: () => string | undef
 }
 
 /** Returns the configuration error that Redis reports on a new connection. Undefined for any other error. */
-export function setupFault(error: Error, { db, secrets: { password } }: RedisLogin): StoreMisconfigured | undefined {
+export function configurationFault(
+  error: Error,
+  { db, secrets: { password } }: RedisLogin,
+): StoreMisconfigured | undefined {
   if (error instanceof StoreMisconfigured) return error;
   if (isAnswerTo("select", error)) {
     return new StoreMisconfigured(
@@ -103,10 +106,10 @@ export function setupFault(error: Error, { db, secrets: { password } }: RedisLog
 }
 
 /** The timeout of a Sentinel, in milliseconds. */
-const ANSWER_MS = 500;
+const SENTINEL_TIMEOUT_MS = 500;
 
 /** The channel on which a Sentinel announces a failover: NAME OLD-HOST OLD-PORT NEW-HOST NEW-PORT. */
-const SWITCH = "+switch-master";
+const SWITCH_CHANNEL = "+switch-master";
 
 /**
  * The Sentinels of a master. Each new connection queries them for the master. When a Sentinel announces another master, the
@@ -147,7 +150,10 @@ export class Sentinels {
     let isUnknown = false;
     for (const host of [...this.#hosts]) {
       const fail = (error: Error) => faults.has(nameOf(host)) || faults.set(nameOf(host), error);
-      const redis = this.#connect(host, { retryStrategy: () => null, commandTimeout: ANSWER_MS }).on("error", fail);
+      const redis = this.#connect(host, { retryStrategy: () => null, commandTimeout: SENTINEL_TIMEOUT_MS }).on(
+        "error",
+        fail,
+      );
       try {
         const answer = (await redis.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master)) as [string, string] | null;
         if (answer) {
@@ -160,7 +166,7 @@ export class Sentinels {
       } finally {
         redis.disconnect();
       }
-      this.distrust();
+      this.tryNextFirst();
     }
     if (this.#known) return this.#known;
     if (isUnknown) {
@@ -175,7 +181,7 @@ export class Sentinels {
   }
 
   /** Queries another Sentinel first next time: this one did not answer, or returned a Redis that is not the master. */
-  distrust(): void {
+  tryNextFirst(): void {
     this.#hosts.push(...this.#hosts.splice(0, 1));
   }
 
@@ -199,17 +205,17 @@ export class Sentinels {
     };
     redis.on("error", fail);
     redis.on("ready", () => {
-      redis.subscribe(SWITCH).then(() => this.#faults.delete(name), fail);
+      redis.subscribe(SWITCH_CHANNEL).then(() => this.#faults.delete(name), fail);
     });
     redis.on("message", (_channel, text: string) => {
       const [of, , , newHost = "", newPort] = text.split(" ");
-      if (of === this.#target.master) this.#moveTo({ host: newHost, port: Number(newPort) });
+      if (of === this.#target.master) this.#switchTo({ host: newHost, port: Number(newPort) });
     });
     return redis;
   }
 
   /** Closes the connections to other nodes. They reconnect to the new master. */
-  #moveTo(master: HostPort): void {
+  #switchTo(master: HostPort): void {
     this.#known = master;
     for (const [stream, other] of this.#streams) {
       if (nameOf(other) !== nameOf(master))
@@ -222,7 +228,7 @@ export class Sentinels {
     const all = {
       ...connectorOptions(this.#target, host),
       enableReadyCheck: false,
-      connectTimeout: ANSWER_MS,
+      connectTimeout: SENTINEL_TIMEOUT_MS,
       ...options,
     };
     return newRedis(all, () => secrets.sentinelPassword);

@@ -8,7 +8,7 @@ export const PROBE_KEY = "ug:probe";
 export const OLDEST: { readonly [server: string]: readonly [number, number] } = { redis: [7, 0], valkey: [7, 2] };
 
 /** Commands on a key that never exists. @param args the arguments after the key */
-const onProbe = (names: string, args = "") => names.split(" ").map((name) => `${name} ${PROBE_KEY}${args}`);
+const onProbeKey = (names: string, args = "") => names.split(" ").map((name) => `${name} ${PROBE_KEY}${args}`);
 
 /**
  * Every command of scripts and calls, with arguments that change nothing: the key does not exist, or Redis refuses the arguments.
@@ -16,17 +16,17 @@ const onProbe = (names: string, args = "") => names.split(" ").map((name) => `${
  */
 export const TRIALS: readonly string[] = [
   "TIME",
-  ...onProbe("DEL EXISTS GET HGETALL HLEN PERSIST PTTL UNLINK XLEN ZCARD"),
-  ...onProbe("HDEL HEXISTS HGET HMGET ZREM ZSCORE", " member"),
-  ...onProbe("PEXPIRE PEXPIREAT", " 1"),
-  ...onProbe("HSET", " field value field-without-value"),
-  ...onProbe("INCRBY", " no-number"),
-  ...onProbe("SET", " value XX"),
-  ...onProbe("XADD", " NOMKSTREAM * field value"),
-  ...onProbe("XREVRANGE", " + - COUNT 1"),
-  ...onProbe("XTRIM", " MINID 0"),
-  ...onProbe("ZADD", " XX 0 member"),
-  ...onProbe("ZRANGEBYLEX", " - + LIMIT 0 1"),
+  ...onProbeKey("DEL EXISTS GET HGETALL HLEN PERSIST PTTL UNLINK XLEN ZCARD"),
+  ...onProbeKey("HDEL HEXISTS HGET HMGET ZREM ZSCORE", " member"),
+  ...onProbeKey("PEXPIRE PEXPIREAT", " 1"),
+  ...onProbeKey("HSET", " field value field-without-value"),
+  ...onProbeKey("INCRBY", " no-number"),
+  ...onProbeKey("SET", " value XX"),
+  ...onProbeKey("XADD", " NOMKSTREAM * field value"),
+  ...onProbeKey("XREVRANGE", " + - COUNT 1"),
+  ...onProbeKey("XTRIM", " MINID 0"),
+  ...onProbeKey("ZADD", " XX 0 member"),
+  ...onProbeKey("ZRANGEBYLEX", " - + LIMIT 0 1"),
 ].sort();
 
 /**
@@ -87,11 +87,11 @@ export async function requireUsable(redis: Redis, { isCluster, waits }: Requirem
 /** @throws StoreMisconfigured */
 async function requireVersion(redis: Redis): Promise<void> {
   // Every user has the right to send HELLO.
-  const told = (await redis.call("HELLO").catch((error: Error) => {
+  const answer = (await redis.call("HELLO").catch((error: Error) => {
     if (/unknown command/i.test(error.message)) return ["server", "redis", "version", "older than 6.0"];
     throw error;
   })) as unknown[];
-  const of = (name: string) => String(told[told.indexOf(name) + 1]);
+  const of = (name: string) => String(answer[answer.indexOf(name) + 1]);
   const [server, version] = [of("server"), of("version")];
   const [major, minor] = OLDEST[server] ?? (OLDEST["redis"] as readonly [number, number]);
   const [, foundMajor = 0, foundMinor = 0] = (/^(\d+)\.(\d+)/.exec(version) ?? []).map(Number);

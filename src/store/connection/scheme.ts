@@ -4,7 +4,7 @@ import { StoreMisconfigured } from "./errors.ts";
 import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 
 /** The timeout of a host, in milliseconds. */
-const ANSWER_MS = 500;
+const TIMEOUT_MS = 500;
 
 /**
  * Checks whether REDIS_URL has the wrong scheme: TLS for a host without TLS, or the other way round. Call it after a failed
@@ -47,7 +47,7 @@ async function settled(
 ): Promise<boolean> {
   try {
     return await new Promise<boolean>((resolve) => {
-      socket.setTimeout(ANSWER_MS, () => resolve(false));
+      socket.setTimeout(TIMEOUT_MS, () => resolve(false));
       socket.on("error", () => resolve(false)).once("close", () => resolve(false));
       begin(resolve);
     });

@@ -5,11 +5,11 @@ import type { Redis } from "ioredis";
  * two promises for each command.
  */
 export function batchWrites(redis: Redis): void {
-  redis.on("connect", () => joinTexts(redis.stream));
+  redis.on("connect", () => joinWrites(redis.stream));
 }
 
 /** Joins the strings that are written to a connection in one turn. Other writes keep their place between them. */
-function joinTexts(connection: Redis["stream"]): void {
+function joinWrites(connection: Redis["stream"]): void {
   const write = connection.write.bind(connection) as (...args: unknown[]) => boolean;
   const end = connection.end.bind(connection) as (...args: unknown[]) => typeof connection;
   let text = "";
@@ -33,7 +33,7 @@ function joinTexts(connection: Redis["stream"]): void {
 }
 
 /** The number of checks within the allowed time of silence. */
-const LOOKS = 4;
+const CHECKS = 4;
 
 /**
  * Closes a connection that receives nothing for a time while commands wait for their answers. ioredis then opens a new one. The
@@ -46,16 +46,16 @@ export function dropWhenSilent(redis: Redis, silenceMs: number): void {
     const { stream } = redis;
     let bytesRead = -1;
     let silent = 0;
-    const look = () => {
-      const isHeard = stream.bytesRead !== bytesRead;
-      silent = isHeard || redis.commandQueue.length === 0 ? 0 : silent + 1;
+    const check = () => {
+      const hasData = stream.bytesRead !== bytesRead;
+      silent = hasData || redis.commandQueue.length === 0 ? 0 : silent + 1;
       bytesRead = stream.bytesRead;
       // The first check may come right after a command was sent.
-      if (silent <= LOOKS || stream.destroyed) return;
+      if (silent <= CHECKS || stream.destroyed) return;
       stream.destroy(new Error(`Redis does not answer: no data for ${silenceMs} ms`));
     };
     // After the reads of this turn, so that an answer that arrived while the process was busy counts.
-    const timer = setInterval(() => setImmediate(look), silenceMs / LOOKS);
+    const timer = setInterval(() => setImmediate(check), silenceMs / CHECKS);
     stream.once("close", () => clearInterval(timer));
   });
 }
