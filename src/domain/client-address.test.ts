@@ -42,7 +42,12 @@ describe("X-Forwarded-For", () => {
     ["of a proxy names its client", "10.1.2.3", "203.0.113.5", "203.0.113.5"],
     ["of a proxy, in the notation of IPv6, names its client", "::ffff:10.1.2.3", "203.0.113.5", "203.0.113.5"],
     ["of a proxy by IPv6 names its client", "2001:db8:ffff:1::9", "2001:db8:1:2:3::4", "2001:db8:1:2::/64"],
-    ["counts from the right: what a client claims is further left", "10.0.0.1", "1.1.1.1, 203.0.113.5", "203.0.113.5"],
+    [
+      "reads addresses from the right, because a client can write those on the left",
+      "10.0.0.1",
+      "1.1.1.1, 203.0.113.5",
+      "203.0.113.5",
+    ],
     ["is followed through all proxies", "10.0.0.1", "1.1.1.1, 203.0.113.5, 192.0.2.7 ,10.9.9.9", "203.0.113.5"],
     ["of proxies alone ends at the first of them", "10.0.0.1", "10.0.0.2,10.0.0.3", "10.0.0.2"],
     ["may have ports", "10.0.0.1", "1.1.1.1, 203.0.113.5:4711", "203.0.113.5"],

@@ -34,8 +34,8 @@ export interface UserGroupStore {
   get(environment: Environment, providedId: string): Promise<UserGroup>;
 
   /**
-   * Returns the group with the id, or creates it. When several callers create it concurrently, one succeeds and all get
-   * the same group. An existing group is not changed. The team id is unique.
+   * Returns the group with the id, or creates it. If several callers create it at the same time, all get the same group. An
+   * existing group does not change. The team id is unique.
    *
    * @throws EnvironmentFull; TooFewReplicas after the change
    */
@@ -48,7 +48,7 @@ export interface UserGroupStore {
   /**
    * Replaces the given fields atomically.
    *
-   * @param etag unless it is empty, the change is made only if the group has this etag
+   * @param etag if it is not empty, the group must have this etag
    * @throws UserGroupNotFound, EtagMismatch; TooFewReplicas after the change
    */
   update(
@@ -60,43 +60,43 @@ export interface UserGroupStore {
   ): Promise<UserGroup>;
 
   /**
-   * Gives a group a new token atomically. When several callers rotate one token concurrently, one succeeds. The old
-   * token ends at once, or when its grace expires. An earlier token still in its grace ends at once. With a request id,
-   * which token was made is kept for 24 hours: a retry gets the group as it is now, with that token, and writes no event.
+   * Replaces the token of a group atomically. If several callers rotate the same token at the same time, one succeeds. The former
+   * token is revoked at once, or expires after its grace period. A token that is already in its grace period is revoked at once.
+   * With a request id, a retry within 24 hours returns the current group with the token of the first call, and writes no event.
    *
-   * @throws TokenNotFound when the token is not a group's current one, UserGroupNotFound, RequestIdReused, TokenReplaced
-   *   when a retry comes after the token that was made has been replaced; TooFewReplicas after the change
+   * @throws TokenNotFound if no group has this current token; UserGroupNotFound, RequestIdReused; TokenReplaced if the token of a
+   *   retried call was replaced; TooFewReplicas after the change
    */
   rotate(environment: Environment, rotation: Rotation, by: ChangeBy): Promise<UserGroup>;
 
   /**
-   * Returns the group of a current token, or of a token in its grace.
+   * Returns the group of a current token, or of a token in its grace period.
    *
    * @throws TokenNotFound
    */
   resolve(environment: Environment, token: string): Promise<Viewer>;
 }
 
-/** Which user groups to list. */
+/** A range of user groups to list. */
 export interface UserGroupRange extends PageRequest {
-  /** What their ids begin with; `""`: all. */
+  /** The prefix of their ids. `""` for all groups. */
   readonly prefix: string;
 }
 
-/** Which user groups to list, also by name. */
+/** A range of user groups to list, with a search by name. */
 export interface UserGroupSearch extends UserGroupRange {
-  /** A part of their names, in which ASCII letters match in either case; `""`: all. */
+  /** A part of their names. The case of ASCII letters is ignored. `""` for all groups. */
   readonly nameContains: string;
 }
 
 /**
- * The contract of what operators do with user groups. It throws what a user group store throws, and writes audit events as
- * it does.
+ * The contract of the administration of user groups. It throws the errors of a user group store, and writes audit events in the
+ * same way.
  */
 export interface UserGroupAdminStore {
   /**
-   * Lists groups in order of the UTF-8 bytes of their ids, which are its keys. A group that exists while the pages are
-   * read is on exactly one of them. A page of a search by name may have few items, or none, though more pages follow.
+   * Lists groups in the order of the UTF-8 bytes of their ids, which are the keys of the pages. A group that exists while the pages
+   * are read is on exactly one of them. A page of a search by name may have few items, or none, even if more pages follow.
    */
   list(environment: Environment, search: UserGroupSearch): Promise<Page<ListedUserGroup>>;
 
@@ -110,7 +110,7 @@ export interface UserGroupAdminStore {
    * Deletes a group atomically. Its tokens are revoked at once. A later group with the same id has another team id and another
    * token. A request id of an earlier rotation never returns that token.
    *
-   * @param etag unless it is empty, the group is deleted only if it has this etag
+   * @param etag if it is not empty, the group must have this etag
    * @throws TokenNotFound if no group has this current token; UserGroupNotFound, EtagMismatch; TooFewReplicas after the change
    */
   delete(environment: Environment, target: UserGroupTarget, etag: string, by: ChangeBy): Promise<void>;

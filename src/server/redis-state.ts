@@ -107,7 +107,7 @@ export class RedisState {
     return this.#unlessAway(this.use(name).catch(unlessDeleted), `the environment ${path}`);
   }
 
-  /** Stops to restore other environments. @param names the environments that are used */
+  /** Stops restoring other environments. @param names the environments that are used */
   useOnly(names: readonly EnvironmentName[]): void {
     const paths = new Set(names.map(environmentPath));
     for (const path of this.#inUse.keys()) if (!paths.has(path)) this.#inUse.delete(path);

@@ -306,7 +306,7 @@ function unlessNotFound(error: unknown): undefined {
   if (!(error instanceof EnvironmentNotFound)) throw error;
 }
 
-/** The environment that a record names. @throws RecordUnreadable */
+/** Returns the environment of a record. @throws RecordUnreadable */
 export function environmentOf(path: string, number: number): Environment {
   const name = parseEnvironmentPath(path);
   if (!name) throw new RecordUnreadable(new Error(`${environmentKey(number)} names no environment`));

@@ -47,7 +47,7 @@ export interface StoreConnection {
 /** The shortest time without an answer after which a connection is closed, in milliseconds. */
 const MIN_SILENCE_MS = 100;
 
-/** The pause before a new attempt after ioredis has stopped to reconnect, in milliseconds. */
+/** The pause before a new attempt after ioredis has stopped reconnecting, in milliseconds. */
 const RECONNECT_MS = 100;
 
 /** Connects to Redis. */
@@ -89,7 +89,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     onClose?.();
   });
   redis.on("end", () => {
-    // ioredis stops to reconnect if its connector fails, or is closed while it queries the master.
+    // ioredis stops reconnecting if its connector fails, or is closed while it queries the master.
     setTimeout(() => isClosed || redis.connect().catch(() => {}), RECONNECT_MS).unref();
   });
   redis.on("ready", async () => {

@@ -5,7 +5,7 @@ import { StoreNode, singleNode } from "../nodes.ts";
 import { luaCompiler } from "./lua.ts";
 import { type Command, newMemory, refusal } from "./memory.ts";
 
-/** The embedded store: in the memory of this process, empty at first. */
+/** Opens the embedded store in the memory of this process. It is empty. */
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
   const { default: fengari } = await import("fengari");
   const { commands, removeExpired } = newMemory();
@@ -42,7 +42,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);
 }
 
-/** An argument of a command, as ioredis takes it. */
+/** Converts an argument of a command to strings, as ioredis does. */
 function toTexts(arg: unknown): string[] {
   return typeof arg === "object" && arg !== null ? Object.entries(arg).flat().map(String) : [String(arg)];
 }

@@ -20,7 +20,7 @@ class SortedSet {
     return this.members[this.indexOf(member)] === member;
   }
 
-  /** The index of the first member of a range that begins, or has ended, at a bound: `-`, `+`, `[MEMBER` or `(MEMBER`. */
+  /** The index at which a range starts, or before which it ends. @param bound `-`, `+`, `[MEMBER` or `(MEMBER` */
   bound(bound: string, isEnd: boolean): number {
     if (bound === "-") return 0;
     if (bound === "+") return this.members.length;
@@ -34,28 +34,28 @@ class SortedSet {
   }
 }
 
-/** A Redis stream: its events, each of an id and fields with their values. All ids end with `-0`. */
+/** A Redis stream. Each event has an id, and fields with their values. All ids end with `-0`. */
 class Stream {
   readonly events: [id: string, fields: string[]][] = [];
 }
 
 type Value = string | Hash | SortedSet | Stream;
 
-/** A command of Redis: its arguments are strings, and its answer is what RESP has. */
+/** A Redis command. It takes strings, and returns the values of RESP. */
 export type Command = (...args: readonly string[]) => unknown;
 
 /** The data of the embedded store. */
 export interface Memory {
-  /** The commands of Redis that the service uses, by their names in small letters, and some to look at the data. */
+  /** The Redis commands of the service by their names in lower case, and some to inspect the data. */
   readonly commands: Readonly<Record<string, Command>>;
-  /** Removes what has expired. As in Redis, nothing expires while a script runs. */
+  /** Removes expired keys. As in Redis, no key expires while a script runs. */
   removeExpired(): void;
 }
 
-/** Data in memory, with the commands of Redis on it. */
+/** Creates empty data in memory, with Redis commands. */
 export function newMemory(): Memory {
   const values = new Map<string, Value>();
-  /** When keys expire, in milliseconds since 1970. */
+  /** The expiry times of keys, in milliseconds since 1970. */
   const ends = new Map<string, number>();
   let nextEnd = Number.POSITIVE_INFINITY;
 
@@ -79,7 +79,7 @@ export function newMemory(): Memory {
     if (value !== null && typeof value !== "string") throw wrongType();
     return value;
   };
-  /** Counts the items for which `change` says that it has changed something. Redis removes what is empty. */
+  /** Applies `change` to each item, and returns the number of changes. Removes an empty key, as Redis does. */
   const changeEach = <T extends Hash | SortedSet>(
     key: string,
     Type: new () => T,
@@ -169,7 +169,7 @@ export function newMemory(): Memory {
       stream.events.push([id, fields]);
       return id;
     },
-    /** By the number of the events that stay. */
+    /** Only supports MAXLEN. */
     xtrim(key = "", _maxlen = "MAXLEN", _about = "~", most = "") {
       const stream = open(key, Stream);
       return stream.events.splice(0, Math.max(stream.events.length - Number(most), 0)).length;
@@ -177,7 +177,7 @@ export function newMemory(): Memory {
     xrevrange: (key = "", end = "", start = "", _count = "COUNT", count = "Infinity") =>
       events(key, start, end).reverse().slice(0, Number(count)),
 
-    // To look at the data.
+    // Commands to inspect the data.
     keys: (pattern = "*") => [...values.keys()].filter((key) => matches(key, pattern)),
     flushall: () => removeAll(...values.keys()),
     type(key = "") {
@@ -204,7 +204,7 @@ export function newMemory(): Memory {
   };
 }
 
-/** An error with the name that ioredis gives to what Redis answers. */
+/** An error with the name that ioredis gives to errors of Redis. */
 export function refusal(message: string): Error {
   return Object.assign(new Error(message), { name: "ReplyError" });
 }
@@ -213,17 +213,17 @@ function wrongType(): Error {
   return refusal("WRONGTYPE Operation against a key holding the wrong kind of value");
 }
 
-/** Redis orders members by bytes. UTF-16 units have another order, by which a page could skip members. */
+/** Redis orders members by bytes. With the order of UTF-16 units, a page could skip members. */
 function compareBytes(one: string, other: string): number {
   return one === other ? 0 : Buffer.compare(Buffer.from(one), Buffer.from(other));
 }
 
-/** The number with which the id of an event begins. */
+/** The first number in the id of an event. */
 function numberOf(id: string): number {
   return Number.parseInt(id, 10);
 }
 
-/** Whether a key matches a pattern, of which only `*` is special. */
+/** Whether a key matches a pattern. Only `*` is special. */
 function matches(key: string, pattern: string): boolean {
   const parts = pattern.split("*").map((part) => part.replace(/[\\^$.|?+()[\]{}]/g, "\\$&"));
   return new RegExp(`^${parts.join(".*")}$`, "s").test(key);
