@@ -31,7 +31,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     const redis = await newRedis();
     const { output } = await refused({ REDIS_URL: `${redis.url}/99` });
     expect(output).toMatch(/cannot use Redis: .*database 99 .*REDIS_URL/);
-    // One that is tried until the time is over is told of in other words.
+    // A start that waits for Redis would log other messages.
     expect(output).not.toContain("that Redis runs");
     expect(await newOperator(redis).dbsize()).toBe(0);
   });
@@ -51,9 +51,9 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
   });
 
   it.each([
-    ["a wrong password", "user-of-the-test:wrong-password-0001@", /refuses the user or password of REDIS_URL/],
-    ["a password that is missing", "", /REDIS_URL as redis:\/\/:PASSWORD@HOST/],
-  ])("says at once of %s", async (_, credentials, text) => {
+    ["a wrong password", "user-of-the-test:wrong-password-0001@", /REDIS_URL or REDIS_PASSWORD_FILE .*WRONGPASS/],
+    ["a missing password", "", /REDIS_URL as redis:\/\/:PASSWORD@HOST/],
+  ])("fails at once for %s", async (_, credentials, text) => {
     const redis = await newRedis();
     await withUser(redis, "user-of-the-test", "right-password-0001");
     const admin = newOperator(redis);
@@ -61,7 +61,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     const { output } = await refused({ REDIS_URL: redis.url.replace("://", `://${credentials}`) });
     expect(output).toMatch(text);
     expect(output).not.toMatch(/user-of-the-test|password-0001/);
-    // One that is tried until the time is over is told of in other words.
+    // A start that waits for Redis would log other messages.
     expect(output).not.toContain("that Redis runs");
   });
 
@@ -154,7 +154,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
   it("warns when Redis may throw data away or writes nothing to disk, and not when it keeps it", async () => {
     const careless = await start((await newRedis(["--maxmemory-policy", "allkeys-lru"])).url);
     expect(warnings(careless)).toEqual([
-      expect.stringMatching(/maxmemory-policy is allkeys-lru; set it to noeviction/),
+      expect.stringMatching(/allkeys-lru.*noeviction/),
       expect.stringMatching(/appendonly/),
     ]);
     for (const args of [
