@@ -10,8 +10,8 @@ import { jsonMethod, jsonResponse, messageOf, pick, readBody, restEndpoint } fro
 import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./user.ts";
 
 /*
- * The paths of the hosted service (https://docs.explo.co/api-reference), for clients that cannot be changed. What becomes of
- * each field, and what is not here: docs/legacy-paths.md.
+ * The paths of the hosted service (https://docs.explo.co/api-reference), for clients that cannot be changed.
+ * docs/legacy-paths.md describes each field, and what is not supported.
  */
 
 /** What the hosted service calls a user group. Its older documents call it a user group, the newer ones a customer. */
@@ -100,7 +100,7 @@ const DELETE = jsonMethod(deleteUserGroup, async (request, call) => {
   return jsonResponse(recordOf(call.responseHeader), '{"success":1}');
 });
 
-/** What a JWT is to let its viewer do: whoever renders the dashboard finds it in the session's claims. */
+/** Permissions of the viewer in a JWT. The dashboard host finds them in the claims of the session. */
 const EMBED_FIELDS = ["chart_id", "rb_allowed_features", "disable_editable_section_editing"] as const;
 
 /** Makes a viewer session for the dashboard, `embed_id`. A longer time than a session may last is cut to that. */

@@ -36,7 +36,7 @@ export function addGauges(
   const isOpen = () => settings().metricsPort === undefined;
   metrics.gauge({
     name: "ugs_api_token_expire_time_seconds",
-    help: "When the API token ends that ends first in its environment, of those that were issued and used, since 1970",
+    help: "Expiry time of the API token that expires first, per environment, in seconds since 1970. Only issued tokens that were used",
     ofWorkers: "min",
     read() {
       const ending = issued.expiringFirst().map(({ id, environment, expireTime = 0 }) => ({

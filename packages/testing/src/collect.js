@@ -9,14 +9,14 @@ const collect = globalThis.gc ?? runInNewContext("gc");
 process.on("SIGUSR2", async () => {
   for (let i = 0; i < 3; i++) {
     collect();
-    // Finalizers run later; what they let go of is garbage as well.
+    // Finalizers run later, and create more garbage.
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   const { heapTotal, heapUsed } = process.memoryUsage();
   console.log(`{"level":"trace","msg":"collected","spareBytes":${heapTotal - heapUsed}}`);
 });
 
-// Whoever measures may be ended by force; the server is not to be left behind. Deno would not start before its input ends.
+// The measuring process may be killed, and this server must end with it. Deno would not start before its input ends.
 if (!("Deno" in globalThis)) {
   process.stdin.on("end", () => process.exit());
   process.stdin.resume();
