@@ -422,6 +422,22 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await entries(environment)).toEqual([]);
     });
 
+    it.runIf(feeds)("are revoked although their issuer issues more of them than each step revokes", async () => {
+      const { environment, apiToken, key } = await create({ role: "admin" });
+      const record = await redis().hgetall(key);
+      let issued = 0;
+      const flooded = heldUpAt(client(), REVOKE_API_TOKENS.name, async () => {
+        for (let i = 0; i < 60; i++) {
+          const id = String(++issued).padStart(16, "0");
+          await redis().hset(keyOfToken(environment.number, id), { ...record, id, creator: apiToken.id });
+          await redis().zadd(apiTokensKey(environment.number), 0, `${id} ${id} ${apiToken.id} `);
+        }
+      });
+      const revoked = await testApiTokens(flooded).revoke(environment, apiToken.id, BY, { issued: true });
+      expect(revoked).toBe(issued + 1);
+      expect(await entries(environment)).toEqual([]);
+    });
+
     it("have their use recorded at most once a minute, and not after their revocation", async () => {
       const { environment, apiToken, ref, key } = await create();
       await store().noteUse(ref);
