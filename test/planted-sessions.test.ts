@@ -15,22 +15,22 @@ const CLAIMS = ["iss", "aud", "sub", "tid", "gen", "jti", "iat", "exp", "vid", "
 
 const reasonOf = (error: unknown) => ConnectError.from(error).findDetails(ErrorInfoSchema)[0]?.reason;
 
-/** What a claim may hold, as JSON. */
+/** Values of a claim, as JSON. */
 const VALUES = [
   ...["null", "true", "1", "-1", "1.5", "1e300", "1e999", '""', '"text"', '"\\ud800"', '"\\u0000"', '"__proto__"'],
   ...["[]", "[1]", "{}", '{"__proto__":1}', '{"a":1e999}', `${"[".repeat(900)}${"]".repeat(900)}`],
   ...[`{"a":${"[".repeat(900)}${"]".repeat(900)}}`, `"${"x".repeat(3000)}"`],
 ];
 
-describeWithRedis("a viewer session that a stolen key has signed", () => {
-  it("is refused or resolved, and never an internal error, whatever its claims are", async () => {
+describeWithRedis("a viewer session signed with a stolen key", () => {
+  it("is rejected or resolved, and never causes an internal error, whatever its claims are", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const environment = customerOf(server);
     const { groups, viewers } = grpcClients(server);
     const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
     await adminOf(server.url).rotateSigningKey({ environment });
-    // Somebody who can write to Redis adds a key.
+    // A client with write access to Redis adds a key.
     const [kid, pair, now] = [newKeyId(), await newKeyPair(), Math.floor(Date.now() / 1000)];
     const stored = [Date.now() - 1000, Date.now() - 1000, pair.x, pair.y].join(".");
     const operator = newOperator(redis);

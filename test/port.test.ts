@@ -31,21 +31,21 @@ const open = (
   );
 
 const answeredHttp2 = (raw: RawSocket) =>
-  waitFor("HTTP/2 answers", () => raw.frames().some(({ type, stream }) => type === HEADERS_FRAME && stream === 1));
+  waitFor("HTTP/2 responds", () => raw.frames().some(({ type, stream }) => type === HEADERS_FRAME && stream === 1));
 
 const answeredHttp1 = (raw: RawSocket, times = 1) =>
-  waitFor("HTTP/1.1 answers", () => raw.received().toString("latin1").split("HTTP/1.1 ").length > times);
+  waitFor("HTTP/1.1 responds", () => raw.received().toString("latin1").split("HTTP/1.1 ").length > times);
 
 describe.each(RUNTIMES)("one port on %s", (runtime) => {
   const server = sharedServer({ runtime });
 
-  it("serves HTTP/2 whose preface comes byte by byte", async () => {
+  it("serves HTTP/2 if its preface arrives byte by byte", async () => {
     const raw = await dial(server.url);
     await raw.sendSlowly(HTTP2_GET);
     await answeredHttp2(raw);
   });
 
-  it.each([1, 3, 14, 23, 24, 25, 33])("serves HTTP/2 whose first %i bytes come alone", async (length) => {
+  it.each([1, 3, 14, 23, 24, 25, 33])("serves HTTP/2 if its first %i bytes arrive separately", async (length) => {
     const raw = await dial(server.url);
     raw.send(HTTP2_GET.subarray(0, length));
     await pause(20);
@@ -54,7 +54,7 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
     await answeredHttp2(raw);
   });
 
-  it("serves HTTP/1.1 that comes byte by byte, and keeps the connection", async () => {
+  it("serves HTTP/1.1 that arrives byte by byte, and keeps the connection open", async () => {
     const raw = await dial(server.url);
     await raw.sendSlowly(HTTP1_GET);
     await answeredHttp1(raw);
@@ -63,7 +63,7 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
     expect(raw.isClosed()).toBe(false);
   });
 
-  it.each(["POST", "PUT", "PRI", "PATCH"])("does not take %s for HTTP/2's preface", async (method) => {
+  it.each(["POST", "PUT", "PRI", "PATCH"])("does not mistake %s for the HTTP/2 preface", async (method) => {
     const raw = await dial(server.url);
     raw.send(method.slice(0, 1));
     await pause(5);
@@ -72,19 +72,19 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
   });
 
   it.each(["\x00\x00\x00", "PRI * HTTP/2.0\r\n\r\nSM\r\nXX", "\x16\x03\x01\x02\x00"])(
-    "survives what is neither, such as %j",
+    "survives other bytes, such as %j",
     async (bytes) => {
       const raw = await dial(server.url);
       raw.send(`${bytes}\r\n\r\n`);
       await waitFor(
-        "it is refused",
+        "it is rejected",
         () => raw.isClosed() || raw.received().toString("latin1").startsWith("HTTP/1.1 400"),
       );
       expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
     },
   );
 
-  it("survives those who leave in the middle of the preface", async () => {
+  it("survives clients that disconnect during the preface", async () => {
     for (const length of [0, 1, 10, 23]) {
       for (const leave of ["end", "resetAndDestroy"] as const) {
         const raw = await dial(server.url);
@@ -97,26 +97,26 @@ describe.each(RUNTIMES)("one port on %s", (runtime) => {
   });
 });
 
-describe("a port whose patience is short", () => {
+describe("a port with short timeouts", () => {
   let port: NodeServer;
   beforeAll(async () => {
     port = await open({ firstByteTimeoutMs: 150 });
   });
   afterAll(() => port.destroy());
 
-  it("closes a connection that says nothing", async () => {
+  it("closes a silent connection", async () => {
     const raw = await dial(port.url);
     await waitFor("it is closed", () => raw.isClosed());
     expect(raw.received()).toHaveLength(0);
   });
 
-  it.each([1, 14, 23])("closes a connection that says %i bytes of the preface and no more", async (length) => {
+  it.each([1, 14, 23])("closes a connection that sends only %i bytes of the preface", async (length) => {
     const raw = await dial(port.url);
     raw.send(HTTP2_GET.subarray(0, length));
     await waitFor("it is closed", () => raw.isClosed());
   });
 
-  it("closes a connection that trickles its preface for too long", async () => {
+  it("closes a connection that sends its preface too slowly", async () => {
     const raw = await dial(port.url);
     let sent = 0;
     const trickle = setInterval(() => raw.send(HTTP2_GET.subarray(sent, ++sent)), 50);
@@ -125,11 +125,11 @@ describe("a port whose patience is short", () => {
     expect(raw.received()).toHaveLength(0);
   });
 
-  it("leaves those alone that have spoken", async () => {
+  it("keeps connections that have sent a request", async () => {
     const [one, two] = [await dial(port.url, HTTP1_GET), await dial(port.url, HTTP2_GET)];
     await answeredHttp1(one);
     await answeredHttp2(two);
-    // A connection that came later is closed for its silence; they are not.
+    // A later silent connection is closed, and they are not.
     const silent = await dial(port.url);
     await waitFor("the silent one is closed", () => silent.isClosed());
     expect([one.isClosed(), two.isClosed()]).toEqual([false, false]);
@@ -138,14 +138,14 @@ describe("a port whose patience is short", () => {
   });
 });
 
-describe("a port that waits shortly for streams", () => {
+describe("a port with a short stream timeout", () => {
   let port: NodeServer;
   beforeAll(async () => {
     port = await open({ idleTimeoutMs: 150, stallTimeoutMs: 150 }, () => new Promise(() => {}));
   });
   afterAll(() => port.destroy());
 
-  it("says that it takes no more to a connection that is silent, and then ends its streams", async () => {
+  it("sends GOAWAY to a silent connection, and then ends its streams", async () => {
     const raw = await dial(port.url);
     raw.send(HTTP2_GET);
     await waitFor("it is closed", () => raw.isClosed());
@@ -154,7 +154,7 @@ describe("a port that waits shortly for streams", () => {
 });
 
 describe("a port that drains", () => {
-  it("answers what an HTTP/1.1 client sends on a connection that was kept, says that it is over, and closes it", async () => {
+  it("responds to a request on a keep-alive HTTP/1.1 connection with Connection: close, and closes it", async () => {
     const port = await open({});
     const [idle, fresh] = [await dial(port.url), await dial(port.url)];
     idle.send(HTTP1_GET);
@@ -179,7 +179,7 @@ describe("a port that drains", () => {
     }
   });
 
-  it("closes an HTTP/1.1 connection without an answer once it is silent", async () => {
+  it("closes a silent HTTP/1.1 connection without a response", async () => {
     const port = await open({});
     const raw = await dial(port.url);
     raw.send(HTTP1_GET);
@@ -193,7 +193,7 @@ describe("a port that drains", () => {
     }
   });
 
-  it("answers what came on an HTTP/1.1 connection while the process stood still, however long that was", async () => {
+  it("responds to requests that arrived while the process was frozen, however long", async () => {
     const port = await open({});
     const raw = await dial(port.url, HTTP1_GET);
     await answeredHttp1(raw);
@@ -209,7 +209,7 @@ describe("a port that drains", () => {
     }
   });
 
-  it("does not wait for connections that have not said anything, or only part of the preface", async () => {
+  it("does not wait for connections that have sent nothing, or only part of the preface", async () => {
     const port = await open({ firstByteTimeoutMs: 600_000 });
     const raws = [await dial(port.url), await dial(port.url), await dial(port.url)];
     raws[1]?.send("PRI * H");
@@ -220,7 +220,7 @@ describe("a port that drains", () => {
       drained = true;
     });
     try {
-      await waitFor("the port is drained", () => drained);
+      await waitFor("the port has drained", () => drained);
       for (const raw of raws) await waitFor("the connection is closed", () => raw.isClosed());
     } finally {
       port.destroy();

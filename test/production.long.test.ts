@@ -9,14 +9,14 @@ import { redisUrl } from "./support/opened.ts";
 import { TOKEN_KEYS } from "./support/server.ts";
 import { newTerminal } from "./support/terminal.ts";
 
-/** Runs a command in a folder and waits until it listens; gives its URL. */
+/** Runs a command in a folder until it is ready. @returns its URL */
 async function listens(cwd: string, command: string, env: { readonly [name: string]: string }): Promise<string> {
   const settings = { PORT: "0", REDIS_TIMEOUT: "10s", ...env };
   const server = newProcess(startProcess(["sh", "-c", `exec ${command}`], { cwd, env: settings }));
-  return waitUntilSaid(server, "it listens", (output) => /"url":"([^"]+)"[^\n]*"msg":"listening"/.exec(output)?.[1]);
+  return waitUntilSaid(server, "it is ready", (output) => /"url":"([^"]+)"[^\n]*"msg":"listening"/.exec(output)?.[1]);
 }
 
-/** Creates a group, changes it, rotates its token and resolves that: every script of the store. */
+/** Creates, updates, rotates and resolves a group, which runs every script of the store. */
 async function useEveryScript(url: string, apiToken: string): Promise<void> {
   const headers = { authorization: `Token ${apiToken}`, "content-type": "application/json" };
   const rest = async (method: string, query: string, body?: object) => {
@@ -45,9 +45,9 @@ describe("dist/ alone, without node_modules above it", () => {
     return folder;
   };
 
-  it("has the licence of every package that is in it", () => {
+  it("contains the license of every bundled package", () => {
     const licenses = readFileSync(`${ROOT}/dist/LICENSES.txt`, "utf8");
-    /** The names of packages, and the text that they share. */
+    /** The packages that share a license text. */
     const parts = licenses.split(/\n-{80}\n\n/).map((part) => part.split(/\n\n(.*)/s));
     const bundled = new Set<string>();
     for (const name of readdirSync(`${ROOT}/dist`).filter((file) => file.endsWith(".map"))) {
@@ -77,17 +77,17 @@ describe("dist/ alone, without node_modules above it", () => {
     await useEveryScript(await listens(newDist(), `${process.execPath} dist/main.js`, env), API_TOKEN);
   });
 
-  it("greets on a terminal", async () => {
+  it("prints a welcome on a terminal", async () => {
     const command = `${process.execPath} dist/main.js`;
     const session = newTerminal(command, { cwd: newDist(), env: { PORT: "0" } });
-    await waitFor("there is a command to try", () => /^curl .*\n/m.test(session.screen()));
+    await waitFor("it prints a command", () => /^curl .*\n/m.test(session.screen()));
     session.type("\x03");
     expect(await session.exited()).toBe(0);
   });
 });
 
-describe("an install without what is for development alone", () => {
-  /** A folder with what `npm ci --omit=dev` leaves, linked. */
+describe("an install without dev dependencies", () => {
+  /** Links the packages that `npm ci --omit=dev` installs into a folder. */
   const newInstall = () => {
     const folder = newFolder();
     for (const name of ["LICENSE", "package.json", "tsconfig.json", "scripts", "packages", "src", "gen"]) {
@@ -105,7 +105,7 @@ describe("an install without what is for development alone", () => {
     return folder;
   };
 
-  it("starts by npm start", async () => {
+  it("starts with npm start", async () => {
     const url = await listens(newInstall(), "npm start", { API_TOKENS: "e=0123456789abcdef" });
     await useEveryScript(url, "0123456789abcdef");
   });

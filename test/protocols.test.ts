@@ -20,7 +20,7 @@ const TEXT = "application/grpc-web-text";
 
 const watchRequest = envelope(toBinary(HealthCheckRequestSchema, create(HealthCheckRequestSchema))).toString("base64");
 
-/** Asks to watch in gRPC-Web text, its message cut into pieces, and gives the first answer. */
+/** Calls Watch in gRPC-Web text, with the message in several chunks. @returns the first response */
 async function watchText(url: string, pieces: readonly string[]) {
   const ended = new AbortController();
   const body = new ReadableStream({
@@ -49,7 +49,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   const server = sharedServer({ runtime });
   const authorization = () => `Token ${server.tokens.customer}`;
 
-  it("an unknown RPC of gRPC is told of in a header that ends the stream, and in nothing else", async () => {
+  it("an unknown gRPC method is reported in a single header frame that ends the stream", async () => {
     const session = connectHttp2(server.url);
     const headers = { ":method": "POST", ":path": "/a.B/C", "content-type": "application/grpc" };
     const stream = session.request(headers, { endStream: false });
@@ -62,7 +62,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     session.destroy();
   });
 
-  describe("an HTTP method or content type that an RPC does not have", () => {
+  describe("an unsupported HTTP method or content type", () => {
     const connect = (
       answer: HttpAnswer,
       expected: { status: number; code: string; reason: string; allow?: string },
@@ -73,12 +73,12 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     };
     const headers = () => ({ authorization: authorization(), "x-request-id": "mine" });
 
-    it.each([GET_PATH, WATCH_PATH])("is told with what %s has", async (target) => {
+    it.each([GET_PATH, WATCH_PATH])("is reported with the supported ones for %s", async (target) => {
       const notAllowed = { status: 405, code: "unimplemented", reason: "METHOD_NOT_ALLOWED", allow: "POST" };
       const unsupported = { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" };
       for (const send of [http1, http2]) {
         for (const method of ["GET", "PUT", "DELETE", "OPTIONS"]) {
-          // By GET a token would ride in the URL.
+          // With GET, the URL would contain a token.
           const query = method === "GET" ? "?encoding=json&message=%7B%7D&connect=v1" : "";
           const answer = await send(server.url, target + query, { method, headers: headers() });
           connect(answer, notAllowed);
@@ -96,7 +96,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       }
     });
 
-    it.each([GET_PATH, WATCH_PATH])("is told to a gRPC client of %s as gRPC has it", async (target) => {
+    it.each([GET_PATH, WATCH_PATH])("is reported to a gRPC client of %s as gRPC specifies", async (target) => {
       const all = { ...headers(), "content-type": "application/grpc+thrift" };
       const answer = await http2(server.url, target, { method: "POST", headers: all, body: envelope(Buffer.alloc(1)) });
       expect([answer.status, answer.headers["grpc-status"], answer.body.byteLength]).toEqual([200, "3", 0]);
@@ -104,7 +104,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     });
   });
 
-  it("bytes that are not ASCII in a path are refused, with what to do", async () => {
+  it("non-ASCII bytes in a path are rejected, with what to do", async () => {
     const id = newId().replaceAll(/[^\w]/g, "");
     const headers = { authorization: authorization() };
     const raw = Buffer.from(`/api/user?user_group_id=${id}-café`).toString("latin1");
@@ -118,7 +118,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     expect(encoded.json()).toMatchObject({ new_user_group: true, user_group: { provided_id: `${id}-café` } });
   });
 
-  it("a target in absolute form is taken, and its host counts", async () => {
+  it("a target in absolute form is accepted, and its host counts", async () => {
     const headers = { authorization: authorization(), host: "elsewhere.example.com" };
     const id = newId();
     const target = `http://here.example.com:81/api/user?user_group_id=${encodeURIComponent(id)}`;
@@ -141,7 +141,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     expect(stream.body.toString("latin1")).toContain("grpc-status: 0");
   });
 
-  it.each(["300s of grace", "300s ", "1s1s"])("the duration %j is refused over Connect", async (previousTokenTtl) => {
+  it.each(["300s of grace", "300s ", "1s1s"])("the duration %j is rejected over Connect", async (previousTokenTtl) => {
     const headers = { authorization: authorization(), "content-type": "application/json" };
     for (const name of ["previousTokenTtl", "previous_token_ttl"]) {
       const body = JSON.stringify({ userGroupId: "a", [name]: previousTokenTtl });
@@ -152,7 +152,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     }
   });
 
-  it.each(["2026-02-30T00:00:00Z", "2026-01-01T24:00:00Z"])("the time %s is refused over Connect", async (endTime) => {
+  it.each(["2026-02-30T00:00:00Z", "2026-01-01T24:00:00Z"])("the time %s is rejected over Connect", async (endTime) => {
     const headers = { authorization: `Token ${ADMIN_TOKEN}`, "content-type": "application/json" };
     const target = "/usergroup.admin.v1.AdminService/ListAuditEvents";
     const body = JSON.stringify({ startTime: "2026-02-28T00:00:00Z", endTime });
@@ -162,7 +162,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
   });
 
   describe("gRPC-Web text", () => {
-    it("streams, however it is cut", async () => {
+    it("streams, however it is split", async () => {
       const type = "application/grpc-web-text+proto";
       for (const pieces of [[watchRequest], [...watchRequest], [watchRequest.slice(0, 3), watchRequest.slice(3)]]) {
         const { status: answered, message, type: told } = await watchText(server.url, pieces);
@@ -171,7 +171,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       }
     });
 
-    it("tells what is wrong with a stream", async () => {
+    it("reports an invalid stream", async () => {
       for (const body of ["####", Buffer.from(envelope(Buffer.alloc(5000))).toString("base64")]) {
         const headers = { "content-type": TEXT };
         const answer = await http1(server.url, WATCH_PATH, { method: "POST", headers, body });
@@ -179,7 +179,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       }
     });
 
-    it("that is too long is always told to be", async () => {
+    it("reports a message that is too long", async () => {
       const headers = { authorization: authorization(), "content-type": TEXT };
       for (let over = 0; over < 4; over++) {
         const body = `${"A".repeat(1_398_200 + over)}${"A".repeat(20_000)}`;

@@ -21,27 +21,27 @@ const nginx = orLeaveOut("nginx", "the tests behind nginx are");
 const haproxy = orLeaveOut("haproxy", "the tests behind HAProxy are");
 const programs = deployPrograms();
 
-/** The proxies that are installed, and at which ports of their settings they take gRPC and HTTP. */
+/** The installed proxies, and their ports for gRPC and HTTP. */
 const PROXIES = [
   { name: "nginx", program: nginx, begin: newNginx, grpc: 8081, http: 8082 },
   { name: "HAProxy", program: haproxy, begin: newHaproxy, grpc: 8083, http: 8084 },
   { name: "Envoy", program: programs && join(programs, "envoy"), begin: newEnvoy, grpc: 8085, http: 8085 },
 ].flatMap(({ program, ...proxy }) => (program === undefined ? [] : [{ ...proxy, program }]));
 
-/** More than the 511 that wait by default, on each of two workers. */
+/** More than the default backlog of 511, on each of two workers. */
 const WAITING = 1500;
 const CONNECTIONS = 20;
 const AT_ONCE = 2000;
-/** Of two thousand at once, every burst had some that were reset; the long load is for Node behind nginx alone. */
+/** With two thousand concurrent calls, some of every burst were reset. Only Node behind nginx gets the long load. */
 const [SHORT_LOAD, LONG_LOAD] = [4000, 20_000];
 
-describeWithRedis.each(RUNTIMES)("a server on %s that does not come to accept", (runtime) => {
+describeWithRedis.each(RUNTIMES)("a server on %s that does not accept connections yet", (runtime) => {
   const sockets: Socket[] = [];
   afterEach(() => {
     for (const socket of sockets.splice(0)) socket.destroy();
   });
 
-  it.each(["1", "2"])("lets connections wait, with %s workers", async (WORKERS) => {
+  it.each(["1", "2"])("queues connections, with %s workers", async (WORKERS) => {
     expect(Number(readFileSync("/proc/sys/net/core/somaxconn", "utf8"))).toBeGreaterThanOrEqual(4096);
     const server = await newServer({ runtime, redisUrl, env: { WORKERS } });
     const { hostname: host, port } = new URL(server.url);
@@ -61,7 +61,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s that does not come to accept", 
   });
 });
 
-/** Makes gRPC calls, so many at once; how many ended with which status. */
+/** Makes concurrent gRPC calls. @returns the number of each status */
 async function load(url: string, { tokens }: TestServer, calls: number): Promise<{ [status: string]: number }> {
   const body = envelope(toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "a" })));
   const headers = {
@@ -101,16 +101,16 @@ async function load(url: string, { tokens }: TestServer, calls: number): Promise
   return ended;
 }
 
-/** Those of this machine: of a caller on loopback Envoy tells the address that the machine has outside. */
+/** Addresses of this machine. For a caller on loopback, Envoy reports the external address of the machine. */
 const own = Object.values(networkInterfaces()).flatMap((each = []) => each.map(({ address }) => address));
 
 describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
   const start = () => newServer({ runtime, env: { TRUSTED_PROXIES: own.join(","), AUTH_FAILURE_LIMIT: "3/1h" } });
-  /** Whether HTTP is answered, up to the largest body, and a stranger is counted by the address that the proxy tells. */
+  /** Tests HTTP responses, also to the largest body, and that failures count for the address that the proxy reports. */
   const takesHttp = async (url: string, server: TestServer) => {
     const headers = { authorization: `Token ${server.tokens.customer}`, "content-type": "application/json" };
     expect((await http1(url, "/api/user?user_group_id=a", { headers })).status).toBe(200);
-    // The service reads it whole, and refuses it for the length of the name.
+    // The service reads all of it, and rejects it because the name is too long.
     const body = JSON.stringify({ user_group_id: "a", name: "x".repeat(MAX_MESSAGE_BYTES - 100) });
     const refused = await http1(url, "/api/user", { method: "PUT", headers, body });
     expect([refused.status, refused.body.toString()]).toEqual([400, expect.stringContaining("name")]);
@@ -118,13 +118,13 @@ describe.each(RUNTIMES)("behind a proxy, a server on %s", (runtime) => {
       const headers = { authorization: "Token nobody-has-this-token", "x-forwarded-for": caller };
       return (await http1(url, "/api/user?user_group_id=a", { headers })).status;
     };
-    // The proxy appends an address of this machine, which is trusted, so that the next one counts.
+    // The proxy appends an address of this machine, which is trusted, so the next one counts.
     for (let i = 0; i < 3; i++) expect(await failure("198.51.100.1")).toBe(401);
     expect(await failure("198.51.100.1")).toBe(429);
     expect(await failure("198.51.100.2")).toBe(401);
   };
 
-  it.each(PROXIES)("answers every gRPC call, and HTTP: $name", async ({ program, begin, grpc, http }) => {
+  it.each(PROXIES)("responds to every gRPC call, and to HTTP: $name", async ({ program, begin, grpc, http }) => {
     const server = await start();
     const at = await begin(program, server.url);
     await waitUntilListening(at(grpc));

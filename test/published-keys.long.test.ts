@@ -10,7 +10,7 @@ import { openMonitor } from "./support/monitor.ts";
 import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** An HTTP/2 connection takes 250 streams. */
+/** Maximum number of streams of an HTTP/2 connection. */
 const [CONNECTIONS, STREAMS] = [24, 200];
 
 const pathOf = (environment: string) => `/e/${environment}/.well-known/jwks.json`;

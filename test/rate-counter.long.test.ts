@@ -19,9 +19,9 @@ import {
 const LIMIT = { max: 10, windowSeconds: 60 };
 const newKind = () => `test-${randomBytes(6).toString("hex")}`;
 
-/** Asserts that the counters of several workers count together. */
+/** Expects the counters of several workers to count together. */
 async function expectShared(counters: readonly RateCounter[]): Promise<void> {
-  // Many keys, so that they are in every node of a Cluster.
+  // Many keys, so every node of a Cluster has some.
   for (let i = 0; i < 30; i++) {
     const totals = await Promise.all(counters.map(async (counter, w) => (await counter.add(`key ${i}`, w + 1)).total));
     const amount = (counters.length * (counters.length + 1)) / 2;
@@ -36,7 +36,7 @@ async function expectShared(counters: readonly RateCounter[]): Promise<void> {
 describeWithRedis("counts in Redis", () => {
   const redis = suiteRedis();
 
-  it("are those of all workers together, and end with their window", async () => {
+  it("are shared by all workers, and end with their window", async () => {
     const kind = newKind();
     const clients = [await newStoreClient(redis), await newStoreClient(redis)];
     await expectShared(clients.map((client) => rateCounter(client, { kind, limit: LIMIT })));
@@ -45,13 +45,13 @@ describeWithRedis("counts in Redis", () => {
     const left = await operator.pttl(`ug:rate:${kind}:key 0`);
     expect(left).toBeGreaterThan(0);
     expect(left).toBeLessThanOrEqual(60_000);
-    // The window is that of the first: it is not made longer by what is counted in it.
+    // The first call begins the window. Later calls do not extend it.
     const short = rateCounter(clients[0] as StoreClient, { kind: newKind(), limit: { max: 1, windowSeconds: 1 } });
     await short.add("a", 5);
-    await waitFor("another window has begun", async () => (await short.add("a", 1)).total === 1);
+    await waitFor("the next window has begun", async () => (await short.add("a", 1)).total === 1);
   });
 
-  it("that an operator made without an end get one", async () => {
+  it("without an expiry time, set by an operator, receive one", async () => {
     const kind = newKind();
     const operator = newOperator(redis);
     await operator.set(`ug:rate:${kind}:a`, "41");
@@ -60,7 +60,7 @@ describeWithRedis("counts in Redis", () => {
     expect(await operator.pttl(`ug:rate:${kind}:a`)).toBeGreaterThan(0);
   });
 
-  it("go on in the memory of the process while Redis cannot count, and in Redis afterwards", async () => {
+  it("continue in process memory while Redis is unavailable, and in Redis afterwards", async () => {
     const own = await newRedis();
     const kind = newKind();
     const client = await newStoreClient(own, { timeoutMs: 500 });
@@ -78,11 +78,11 @@ describeWithRedis("counts in Redis", () => {
     expect(takes("a", 4)).toBe(4);
     own.thaw();
     await own.kill();
-    // It goes on from what Redis told last.
+    // It continues from the last count in Redis.
     expect(takes("a", 5)).toBe(4);
     await own.restart();
     const again = newOperator(own);
-    await waitFor("it is Redis again that counts", async () => {
+    await waitFor("Redis counts again", async () => {
       await counter.add("b", 1).catch(() => {});
       return (await again.get(`ug:rate:${kind}:b`)) !== null;
     });
@@ -92,7 +92,7 @@ describeWithRedis("counts in Redis", () => {
 describeWithRedis("counts in a Cluster", () => {
   const cluster = suiteCluster();
 
-  it("are those of all workers together, in whatever node", async () => {
+  it("are shared by all workers, on whatever node", async () => {
     const kind = newKind();
     const clients = [await newStoreClient(cluster), await newStoreClient(cluster)];
     await expectShared(clients.map((client) => rateCounter(client, { kind, limit: LIMIT })));
@@ -104,7 +104,7 @@ describeWithRedis("counts in a Cluster", () => {
 describeWithRedis("counts behind Sentinels", () => {
   const sentinels = suiteSentinels();
 
-  it("are those of all workers together", async () => {
+  it("are shared by all workers", async () => {
     const kind = newKind();
     const clients = [await newStoreClient(sentinels), await newStoreClient(sentinels)];
     await expectShared(clients.map((client) => rateCounter(client, { kind, limit: LIMIT })));

@@ -11,7 +11,7 @@ import { metricsOf } from "./support/operations.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** So long that no window ends while a test runs. */
+/** So long that no window ends during a test. */
 const WINDOW = "/24h";
 const WINDOW_SECONDS = 86_400;
 
@@ -20,19 +20,19 @@ const LIMITED = { status: 429, code: "resource_exhausted", reason: "RATE_LIMITED
 
 const get = ({ url }: TestServer, token: string, id = "a") => http1(url, REST + id, { headers: bearer(token) });
 
-/** Calls so often, and gives the statuses. */
+/** Makes calls. @returns the statuses */
 async function statuses(server: TestServer, token: string, times: number, id = "a"): Promise<number[]> {
   const found: number[] = [];
   for (let i = 0; i < times; i++) found.push((await get(server, token, id)).status);
   return found;
 }
 
-/** What so many commands count together. */
+/** Total count of some commands. */
 function sumOf(commands: readonly string[]): number {
   return commands.map((command) => Number(command.split(" ").at(-1))).reduce((sum, n) => sum + n, 0);
 }
 
-/** The seconds in the headers of a refusal by the limit; what they say of it is asserted. */
+/** The seconds in the headers of a rate-limited response, which are checked. */
 function secondsIn(header: (name: string) => string | null | undefined, max: number): number {
   const seconds = Number(header("retry-after"));
   expect(seconds).toBeGreaterThan(WINDOW_SECONDS / 2);
@@ -43,7 +43,7 @@ function secondsIn(header: (name: string) => string | null | undefined, max: num
 }
 
 describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
-  it("lets so many calls through, and tells whoever makes more when to try again", async () => {
+  it("accepts this many calls, and tells later callers when to try again", async () => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, RATE_LIMIT: `3${WINDOW}` } });
     const { customer, testing } = server.tokens;
     expect(await statuses(server, customer, 3)).toEqual([200, 200, 200]);
@@ -64,7 +64,7 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
       const seconds = secondsIn((name) => error.metadata.get(name), 3);
       expect(error.findDetails(RetryInfoSchema)[0]?.retryDelay?.seconds).toBe(BigInt(seconds));
     }
-    // Others have limits of their own, and root has none.
+    // Others have their own limits, and ADMIN_TOKEN has none.
     expect(await statuses(server, testing, 4)).toEqual([200, 200, 200, 429]);
     for (let i = 0; i < 5; i++) await adminOf(server.url).listEnvironments({});
     const { token } = await issueToken(server, "manage");
@@ -78,7 +78,7 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
     expect(line).toMatchObject({ level: "debug", msg: "call refused", api_token_id: "static-customer" });
   });
 
-  it("refuses before there is a body", async () => {
+  it("rejects before the body arrives", async () => {
     const server = await newServer({ runtime, env: { RATE_LIMIT: `1${WINDOW}` } });
     expect(await statuses(server, server.tokens.customer, 1)).toEqual([200]);
     const head = `PUT /api/user HTTP/1.1\r\nhost: x\r\nauthorization: Token ${server.tokens.customer}\r\ncontent-length: 1000000\r\n\r\n{`;
@@ -86,7 +86,7 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
     expect(bytes.toString()).toMatch(/^HTTP\/1\.1 429 /);
   });
 
-  it("counts calls that are denied or fail, for they cost as much", async () => {
+  it("counts rejected and failed calls, because they cost as much", async () => {
     const server = await newServer({ runtime, env: { ...ADMIN_ENV, RATE_LIMIT: `3${WINDOW}` } });
     const { token } = await issueToken(server, "resolve");
     expect(await statuses(server, token, 4)).toEqual([403, 403, 403, 429]);
@@ -97,7 +97,7 @@ describe.each(RUNTIMES)("the limit of an API token on %s", (runtime) => {
 });
 
 describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (runtime) => {
-  it("holds for all workers together", async () => {
+  it("applies to all workers together", async () => {
     const redis = await newRedis();
     const env = { RATE_LIMIT: `6${WINDOW}` };
     const one = await newServer({ runtime, redisUrl: redis.url, env });
@@ -111,48 +111,48 @@ describeWithRedis.each(RUNTIMES)("the limit of an API token, on Redis and %s", (
       counted += sumOf((await monitor.commands()).filter(isCounted));
       return counted === 4;
     });
-    // What it does not know yet is told to it by its first count, whose answer no call waits for.
+    // A worker learns the shared count from the response to its first count, and no call waits for that.
     expect(await statuses(other, customer, 1)).toEqual([200]);
-    await waitFor("the other worker knows", async () => (await monitor.commands()).some(isCounted));
-    await waitFor("both refuse", async () => {
+    await waitFor("the other worker knows the count", async () => (await monitor.commands()).some(isCounted));
+    await waitFor("both reject", async () => {
       const [first, second] = [await statuses(one, customer, 1), await statuses(other, customer, 1)];
       return first[0] === 429 && second[0] === 429;
     });
     expect(await statuses(one, customer, 2)).toEqual([429, 429]);
-    // Anybody else goes on at both.
+    // Other callers continue at both.
     for (const server of [one, other]) expect(await statuses(server, one.tokens.testing, 2)).toEqual([200, 200]);
   });
 
-  it("keeps a limited caller from costing Redis, and others, anything", async () => {
+  it("prevents a limited caller from loading Redis, or affecting others", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { RATE_LIMIT: `20${WINDOW}` } });
     const { customer, testing } = server.tokens;
     expect(await statuses(server, customer, 21, "limited")).toEqual([...Array(20).fill(200), 429]);
-    // The group of the other is made before, so that every call of it costs the same.
+    // The group of the other caller already exists, so all its calls cost the same.
     expect(await statuses(server, testing, 1, "served")).toEqual([200]);
     const monitor = await newMonitor(redis);
-    await waitFor("all is counted", async () => (await monitor.commands()).every((c) => !c.includes("ug:rate:")));
+    await waitFor("all are counted", async () => (await monitor.commands()).every((c) => !c.includes("ug:rate:")));
     const flood = Promise.all(Array.from({ length: 10 }, () => statuses(server, customer, 50, "limited")));
     const served: number[] = [];
     for (let i = 0; i < 10; i++) served.push(...(await statuses(server, testing, 1, "served")));
     expect(served).toEqual(Array(10).fill(200));
     expect(new Set((await flood).flat())).toEqual(new Set([429]));
-    // The other's tenth call may be counted behind its answer.
+    // The tenth call may be counted after its response.
     const all: string[] = [];
-    await waitFor("the calls of the other are counted", async () => {
+    await waitFor("the calls of the other caller are counted", async () => {
       all.push(...(await monitor.commands()));
       return sumOf(all.filter((command) => /^incrby ug:rate:/i.test(command))) === 10;
     });
     expect(all.some((command) => command.includes(":group:served"))).toBe(true);
     expect(all.filter((command) => command.includes("limited"))).toEqual([]);
     expect(all.filter((command) => command.includes("static-customer"))).toEqual([]);
-    // One read a call.
+    // One read per call.
     expect(all.filter((command) => /^hgetall /i.test(command))).toHaveLength(10);
   });
 });
 
 describe("without RATE_LIMIT", () => {
-  it("nothing is counted, and nobody limited", async () => {
+  it("nothing is counted or limited", async () => {
     const server = await newServer();
     expect(new Set(await statuses(server, server.tokens.customer, 50))).toEqual(new Set([200]));
     const { headers } = await get(server, server.tokens.customer);

@@ -12,10 +12,10 @@ import { ask, type TestRedis } from "./support/redis.ts";
 import { failureOf, grpcClients, succeeds } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** A state in which Redis answers reads and refuses changes. */
+/** A state in which Redis answers reads and rejects changes. */
 interface Refusal {
   readonly args?: readonly string[];
-  /** The word that Redis refuses changes with. */
+  /** The error code of Redis. */
   readonly cause: RegExp;
   readonly begin: (operator: Redis, redis: TestRedis) => Promise<unknown>;
   readonly end: (operator: Redis, redis: TestRedis) => Promise<unknown>;
@@ -116,17 +116,17 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       await refusal.end(operator, redis);
       await waitUntilReady(server, true, "changes");
       // The connection to a replica that was promoted is replaced once more.
-      await waitFor("all is well", async () => isDeepStrictEqual(await signalsOf(server), ALL_WELL));
+      await waitFor("everything is ready", async () => isDeepStrictEqual(await signalsOf(server), ALL_WELL));
       const lines = told().map(({ level, msg }) => [level, msg]);
       expect(lines[0]).toEqual(["error", "not ready: changes fail"]);
       expect(lines).toContainEqual(["info", "ready again: changes"]);
-      await waitFor("changes are made", () => succeeds(groups.updateUserGroup({ userGroupId: "a", name: "after" })));
+      await waitFor("changes succeed", () => succeeds(groups.updateUserGroup({ userGroupId: "a", name: "after" })));
       // The checks leave nothing behind.
       expect(await operator.dbsize()).toBe(keys);
     },
   );
 
-  it("is ready for nothing while Redis is away, and for both when it is back", async () => {
+  it("is not ready while Redis is unavailable, and is ready afterwards", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const server = await newServer({ runtime, redisUrl: redis.url });
     await redis.kill();
@@ -148,7 +148,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   it("is not ready for changes while too few replicas confirm them", async () => {
     const [primary, replica] = [await newRedis(["--repl-diskless-sync-delay", "0"]), await newRedis()];
     await ask(replica, "REPLICAOF", "127.0.0.1", String(primary.port));
-    await waitFor("the replica has everything", async () => (await ask(primary, "WAIT", "1", "500")) === 1);
+    await waitFor("the replica is in sync", async () => (await ask(primary, "WAIT", "1", "500")) === 1);
     const env = { MIN_REPLICAS_ACK: "1", REDIS_TIMEOUT: "2s" };
     const server = await newServer({ runtime, redisUrl: primary.url, env });
     expect(await signalsOf(server)).toEqual(ALL_WELL);
@@ -170,7 +170,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       Array.from({ length: 500 }, () => http1(server.url, path)),
     );
     for (const { status } of await Promise.all(probes)) expect(status).toBe(200);
-    // One check of each kind every 100 ms, and what the service does by itself.
+    // One check of each kind every 100 ms, and the service's own reads.
     const most = 5 + (performance.now() - began) / 100;
     const stats = await operator.info("commandstats");
     const calls = (name: string) => Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
@@ -180,7 +180,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
     expect(calls("set")).toBeLessThan(most);
   });
 
-  it("answers every read from a replica, does not hammer it, and is ready when it is promoted", async () => {
+  it("serves reads from a replica, limits its reconnects, and is ready once it is promoted", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const server = await newServer({ runtime, redisUrl: redis.url });
@@ -200,10 +200,10 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       await pause(50);
     }
     expect((await http1(server.url, "/readyz")).status).toBe(200);
-    // One that is tried again at once would be more than one for each pause.
+    // An immediate retry would be more than one per pause.
     expect((await connections()) - before).toBeLessThan(10 + (2 * (performance.now() - started)) / 1000);
     await operator.replicaof("NO", "ONE");
     await waitUntilReady(server, true, "changes");
-    await waitFor("changes are made", () => succeeds(groups.updateUserGroup({ userGroupId: "a", name: "N" })));
+    await waitFor("changes succeed", () => succeeds(groups.updateUserGroup({ userGroupId: "a", name: "N" })));
   });
 });

@@ -7,7 +7,7 @@ import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { newRedis, redisUrl, suiteServer } from "./support/opened.ts";
 
-/** Sections whose commands other tests run, because they install packages of a registry. */
+/** Sections whose commands other tests run, because they install packages from a registry. */
 const ELSEWHERE: ReadonlySet<string> = new Set(["Show it in a page", "OpenAPI"]);
 /** Languages of blocks that a reader runs or saves. Other blocks are output or diagrams. */
 const RUNNABLE: ReadonlySet<string> = new Set(["sh", "ts"]);
@@ -38,7 +38,7 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
   return {
     /** Runs a block to its end. Returns its output. Fails if the exit code is not 0. */
     async run(code: string): Promise<string> {
-      const found = await waitFor(`this ends: ${code}`, paste(code));
+      const found = await waitFor(`this command exits: ${code}`, paste(code));
       expect(found[1], said()).toBe("0");
       return said().slice(0, found.index);
     },
@@ -46,8 +46,8 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
     async serve(code: string): Promise<string> {
       await this.stop();
       ended = paste(code);
-      await waitFor(`this listens: ${code}`, () => {
-        if (ended?.()) throw new Error(`it ended: ${said()}`);
+      await waitFor(`this server is ready: ${code}`, () => {
+        if (ended?.()) throw new Error(`it exited: ${said()}`);
         return said().includes('"msg":"listening"');
       });
       return said();
@@ -57,7 +57,7 @@ function openShell(cwd: string, env: { readonly [name: string]: string }) {
       if (!ended) return;
       // A process can end because another one has ended.
       for (const pid of descendants(shell.pid)) if (isRunning(pid)) process.kill(pid, "SIGINT");
-      await waitFor("the server ends", ended);
+      await waitFor("the server exits", ended);
       ended = undefined;
     },
   };

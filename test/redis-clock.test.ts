@@ -10,10 +10,7 @@ const DAY_S = 86_400;
 
 const HOUR_S = 3600;
 
-/**
- * A client for whose scripts the clock of Redis is ahead by so many seconds: Redis runs the scripts of the service, with an
- * addition to the time that they read.
- */
+/** A client whose scripts read a Redis clock that is ahead: each script adds seconds to the time it reads. */
 async function clientAhead(seconds: number): Promise<StoreClient> {
   const client = await newStoreClient({ url: redisUrl as string });
   const redis = redisOf(client);
@@ -28,12 +25,12 @@ async function clientAhead(seconds: number): Promise<StoreClient> {
 
 describeWithRedis("a clock of Redis", () => {
   it.each([
-    ["goes back by an hour, across midnight", [-HOUR_S]],
-    ["goes back by an hour and on again", [-HOUR_S, HOUR_S]],
-    ["goes back by three days", [-3 * DAY_S]],
+    ["is set back by an hour, across midnight", [-HOUR_S]],
+    ["is set back by an hour and ahead again", [-HOUR_S, HOUR_S]],
+    ["is set back by three days", [-3 * DAY_S]],
   ])("keeps the order of events and repeats no etag if it %s", async (_, jumps) => {
     const now = Date.now() / 1000;
-    // Half an hour after the next midnight but one.
+    // Half an hour after midnight, two days later.
     const start = Math.ceil(2 * DAY_S - (now % DAY_S) + HOUR_S / 2);
     const environment = await newEnvironment({}, redisOf(await clientAhead(0)));
     const etags: string[] = [];
@@ -43,7 +40,7 @@ describeWithRedis("a clock of Redis", () => {
       ahead += jump;
       const client = await clientAhead(ahead);
       const store = testUserGroups(client, RING);
-      // A second creation gets another team id.
+      // A recreated group has another team id.
       const { group } = await store.getOrCreate(environment, newGroup("a"));
       etags.push(group.etag);
       changes.push("token");
@@ -64,7 +61,7 @@ describeWithRedis("a clock of Redis", () => {
     expect(inOrder.map(({ changedFields }) => changedFields.at(-1) ?? "")).toEqual(changes);
     for (const [i, { id }] of inOrder.entries())
       if (i > 0) expect(Number(id)).toBeGreaterThan(Number(inOrder[i - 1]?.id));
-    // Page by page, too.
+    // Also page by page.
     const paged: string[] = [];
     for (let after: string | undefined = ""; after !== undefined; ) {
       const page = await trail.list([listed], {}, { after, size: 2 });

@@ -31,8 +31,8 @@ const ENDS: readonly [string, (stream: number) => Buffer][] = [
   ["RST_STREAM CANCEL", (stream) => numberFrame(FRAME.reset, stream, 8)],
   ["RST_STREAM NO_ERROR", (stream) => numberFrame(FRAME.reset, stream, 0)],
   ["RST_STREAM INTERNAL_ERROR", (stream) => numberFrame(FRAME.reset, stream, 2)],
-  ["a piece and RST_STREAM", (stream) => Buffer.concat([data(stream, 0), numberFrame(FRAME.reset, stream, 8)])],
-  ["an end and RST_STREAM", (stream) => Buffer.concat([data(stream, 1), numberFrame(FRAME.reset, stream, 8)])],
+  ["a chunk and RST_STREAM", (stream) => Buffer.concat([data(stream, 0), numberFrame(FRAME.reset, stream, 8)])],
+  ["the end and RST_STREAM", (stream) => Buffer.concat([data(stream, 1), numberFrame(FRAME.reset, stream, 8)])],
   ["GOAWAY", () => GOAWAY],
 ];
 
@@ -40,63 +40,58 @@ function data(stream: number, flags: number): Buffer {
   return frame(FRAME.data, flags, stream, Buffer.from([0, 0, 0, 0, 0]));
 }
 
-describe.each(VARIANTS)(
-  "requests that are reset in the packet that they begin in ($runtime, TLS $secure)",
-  ({ runtime, tls }) => {
-    const server = suiteServer({ runtime, tls });
-    afterEach(async () => {
-      // The same process still serves.
-      const raw = await rawConnect(server.url);
-      raw.send(
-        Buffer.concat([HELLO, requestHeaders(1, { ":method": "GET", ":path": "/healthz" }, { endStream: true })]),
-      );
-      await waitFor("it answers", () => raw.frames().some(({ type }) => type === FRAME.headers));
-      raw.socket.destroy();
-    });
-    afterAll(() => {
-      expect(server.output()).not.toMatch(/ERR_/i);
-      expect(server.log().filter(({ msg }) => msg === "request failed")).toEqual([]);
-    });
+describe.each(VARIANTS)("requests that are reset in their first packet ($runtime, TLS $secure)", ({ runtime, tls }) => {
+  const server = suiteServer({ runtime, tls });
+  afterEach(async () => {
+    // The same process still serves.
+    const raw = await rawConnect(server.url);
+    raw.send(Buffer.concat([HELLO, requestHeaders(1, { ":method": "GET", ":path": "/healthz" }, { endStream: true })]));
+    await waitFor("it responds", () => raw.frames().some(({ type }) => type === FRAME.headers));
+    raw.socket.destroy();
+  });
+  afterAll(() => {
+    expect(server.output()).not.toMatch(/ERR_/i);
+    expect(server.log().filter(({ msg }) => msg === "request failed")).toEqual([]);
+  });
 
-    it.each(ENDS)("by %s", async (_title, end) => {
-      for (const isFirst of [true, false]) {
-        const requests = PATHS.flatMap((path) =>
-          TYPES.flatMap((type) =>
-            METHODS.flatMap((method) =>
-              EXPECTATIONS.map((expect) => ({
-                ":method": method,
-                ":path": path,
-                "content-type": type,
-                ...(expect !== undefined && { expect }),
-              })),
-            ),
+  it.each(ENDS)("by %s", async (_title, end) => {
+    for (const isFirst of [true, false]) {
+      const requests = PATHS.flatMap((path) =>
+        TYPES.flatMap((type) =>
+          METHODS.flatMap((method) =>
+            EXPECTATIONS.map((expect) => ({
+              ":method": method,
+              ":path": path,
+              "content-type": type,
+              ...(expect !== undefined && { expect }),
+            })),
           ),
-        );
-        // The first packet of a connection goes another way than those that follow.
-        const perConnection = isFirst ? 12 : 60;
-        const raws = [];
-        for (let at = 0; at < requests.length; at += perConnection) {
-          const raw = await rawConnect(server.url);
-          raws.push(raw);
-          const frames = requests
-            .slice(at, at + perConnection)
-            .flatMap((fields, i) => [requestHeaders(2 * i + 1, fields), end(2 * i + 1)]);
-          if (isFirst) raw.send(Buffer.concat([HELLO, ...frames]));
-          else {
-            raw.send(HELLO);
-            await waitFor("it is greeted", () => raw.received().length > 0 || raw.isClosed());
-            raw.send(Buffer.concat(frames));
-          }
-          raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+        ),
+      );
+      // The first packet of a connection takes another path than later ones.
+      const perConnection = isFirst ? 12 : 60;
+      const raws = [];
+      for (let at = 0; at < requests.length; at += perConnection) {
+        const raw = await rawConnect(server.url);
+        raws.push(raw);
+        const frames = requests
+          .slice(at, at + perConnection)
+          .flatMap((fields, i) => [requestHeaders(2 * i + 1, fields), end(2 * i + 1)]);
+        if (isFirst) raw.send(Buffer.concat([HELLO, ...frames]));
+        else {
+          raw.send(HELLO);
+          await waitFor("it has the server's SETTINGS", () => raw.received().length > 0 || raw.isClosed());
+          raw.send(Buffer.concat(frames));
         }
-        for (const raw of raws) {
-          await waitFor("it is read", () => raw.isClosed() || raw.frames().some(isPong));
-          raw.socket.destroy();
-        }
+        raw.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
       }
-    });
-  },
-);
+      for (const raw of raws) {
+        await waitFor("it is read", () => raw.isClosed() || raw.frames().some(isPong));
+        raw.socket.destroy();
+      }
+    }
+  });
+});
 
 function isPong({ type, flags }: { type: number; flags: number }): boolean {
   return type === FRAME.ping && (flags & FLAG.ack) !== 0;

@@ -5,13 +5,13 @@ import { ADMIN_ENV, bearer, issueToken } from "./support/admin.ts";
 import { sharedServer, suiteServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 
-/** The paths of REST, and their methods. */
+/** The REST paths and their methods. */
 const PATHS: readonly (readonly [path: string, ...methods: string[]])[] = [
   ["/api/user", "GET", "PUT", "POST"],
   ["/api/viewer", "POST"],
   ["/api/viewer/session", "POST"],
 ];
-/** Those of the hosted service. */
+/** The paths of the hosted service. */
 const LEGACY_PATHS: typeof PATHS = [
   ["/api/create_user_group", "POST"],
   ["/api/update_user_group", "POST"],
@@ -24,13 +24,13 @@ const LEGACY_PATHS: typeof PATHS = [
   ["/api/generate_jwt", "POST"],
 ];
 
-/** What differs from a request that is taken. */
+/** Differences from a valid request. */
 interface Sent {
   readonly type?: string;
   readonly body?: string;
-  /** Empty: the field is not sent. */
+  /** Empty: no header. */
   readonly authorization?: string;
-  /** What stands behind the path. */
+  /** Appended to the path. */
   readonly behind?: string;
 }
 
@@ -57,7 +57,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
     admin = bearer((await issueToken(server, "admin")).token);
   });
 
-  describe.each([...PATHS, ...LEGACY_PATHS])("%s refuses", (path, ...methods) => {
+  describe.each([...PATHS, ...LEGACY_PATHS])("%s rejects", (path, ...methods) => {
     it("other methods", async () => {
       for (const method of ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS", "PROPFIND"]) {
         if (methods.includes(method)) continue;
@@ -68,7 +68,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       }
     });
 
-    // Viewers alone are asked for by forms, too.
+    // Only the viewer path accepts forms.
     const refused = REFUSED.filter(([, , , sent]) => sent !== FORM || path !== "/api/viewer");
     it.each(refused)("case %$: %s", async (reason, status, code, sent) => {
       const { type, body = "{}", authorization = admin.authorization, behind = "" } = sent;
@@ -89,7 +89,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
 describe("without LEGACY_PATHS", () => {
   const server = sharedServer();
 
-  it("there are no paths of the hosted service", async () => {
+  it("the paths of the hosted service do not exist", async () => {
     for (const path of LEGACY_PATHS.flatMap(([one]) => [one, `${one}/`])) {
       const headers = bearer(server.tokens.customer);
       const answer = await http1(server.url, path, { method: "POST", headers, body: "{}" });

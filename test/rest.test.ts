@@ -13,7 +13,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
   const { call, ok, created } = restCalls(server);
 
   describe("answers", () => {
-    it("GET with exactly the fields of the interface", async () => {
+    it("GET with exactly the documented fields", async () => {
       const id = newId();
       const mapping = { schema: "source" };
       const answer = await call("GET", { user_group_id: id, name: "Acme", mapping, properties: { a: 1 } });
@@ -62,7 +62,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       }
     });
 
-    it("POST by id and with a grace, and again for a retry with an Idempotency-Key", async () => {
+    it("POST by id and with a grace period, and again as a retry with an Idempotency-Key", async () => {
       const { id, user_group } = await created();
       const headers = { "idempotency-key": `key-${user_group.token}` };
       const body = { user_group_id: id, previous_token_ttl: "300s" };
@@ -78,7 +78,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       expectRestError(await call("POST", { user_group_id: id }, { headers }), reused);
     });
 
-    it("with a slash behind the path, over HTTP/2, and without a content type", async () => {
+    it("with a slash after the path, over HTTP/2, and without a content type", async () => {
       const { id, user_group } = await created();
       const body = { user_group_id: id };
       expect((await ok(call("GET", body, { target: "/api/user/" }))).user_group).toEqual(user_group);
@@ -93,7 +93,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       }
     });
 
-    it("with gzip, and takes it", async () => {
+    it("with gzip in both directions", async () => {
       const properties = { text: "again and ".repeat(500) };
       const body = gzipSync(JSON.stringify({ user_group_id: newId(), properties }));
       const headers = {
@@ -109,7 +109,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
   });
 
   describe("GET", () => {
-    it("echoes the name and properties of the request, and changes nothing", async () => {
+    it("returns the name and properties of the request, and changes nothing", async () => {
       const { id, user_group } = await created({ name: "Kept", properties: { kept: true } });
       const echoed = await ok(call("GET", { user_group_id: id, name: "Other", properties: {} }));
       expect(echoed.user_group).toEqual({ ...user_group, name: "Other", properties: {} });
@@ -119,7 +119,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       expect(nothing.user_group).toEqual(user_group);
     });
 
-    it("takes its fields from the query string and the body", async () => {
+    it("reads its fields from the query string and the body", async () => {
       const id = newId();
       const query = new URLSearchParams({
         user_group_id: id,
@@ -161,7 +161,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       ["user_group_id=a&properties%5Bplan%5D=y", ["properties"]],
       ["user_group_id=a&mapping.a=b", ["mapping"]],
       ["user_group_id[]=a", ["user_group_id"]],
-    ])("refuses the query string %s", async (query, fields) => {
+    ])("rejects the query string %s", async (query, fields) => {
       const expected = { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST", fields };
       expectRestError(await call("GET", undefined, { target: `/api/user?${query}` }), expected);
     });
@@ -171,7 +171,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       ["name", ""],
       ["mapping", { a: "c" }],
       ["properties", { plan: "x", more: 1 }],
-    ])("refuses %s that differs in query and body", async (field, value) => {
+    ])("rejects %s that differs in query and body", async (field, value) => {
       const query = { user_group_id: newId(), name: "N", mapping: '{"a":"b"}', properties: '{"plan":"x"}' };
       const expected = { status: 400, code: "invalid_argument", reason: "MALFORMED_REQUEST", fields: [field] };
       const target = `/api/user?${new URLSearchParams(query)}`;
@@ -181,7 +181,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
   });
 
   describe("PUT", () => {
-    it("updates what is there, leaves what is not, and clears what is null", async () => {
+    it("sets given fields, keeps absent ones, and clears null ones", async () => {
       const { id, user_group } = await created({ name: "N", properties: { a: 1 }, mapping: { s: "d" } });
       const put = (fields: JsonObject) => ok(call("PUT", { user_group_id: id, ...fields }));
       expect((await put({ name: "M" })).user_group).toMatchObject({ name: "M", properties: { a: 1 } });
@@ -221,7 +221,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       else expect(answer.json()).toMatchObject({ success: 1, user_group: { name: "C" } });
     });
 
-    it("with If-Match: * updates no group that is not there", async () => {
+    it("with If-Match: * updates no missing group", async () => {
       const missing = await call("PUT", { user_group_id: newId() }, { headers: { "if-match": "*" } });
       expectRestError(missing, { status: 404, code: "not_found", reason: "USER_GROUP_NOT_FOUND" });
     });
@@ -236,7 +236,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       },
     );
 
-    it("a content encoding that is unknown or not what the body has", async () => {
+    it("an unknown or wrong content encoding", async () => {
       const send = (encoding: string) =>
         call("PUT", { user_group_id: "a" }, { headers: { "content-encoding": encoding } });
       const unsupported = { status: 415, code: "invalid_argument", reason: "UNSUPPORTED_MEDIA_TYPE" };
@@ -246,7 +246,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       expectRestError(await send("br"), malformed);
     });
 
-    it("a body of more than 1 MiB, though it is compressed", async () => {
+    it("a body of more than 1 MiB, even if it is compressed", async () => {
       const expected = { status: 413, code: "resource_exhausted", reason: "MESSAGE_TOO_LARGE" };
       const text = JSON.stringify({ user_group_id: "a", padding: "x".repeat(1024 * 1024) });
       const headers = { authorization: `Token ${server.tokens.customer}`, "content-encoding": "gzip" };
@@ -283,7 +283,7 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       expectRestError(answer, { status: 400, code: "invalid_argument", reason, fields });
     });
 
-    it("groups and tokens that are not there", async () => {
+    it("missing groups and tokens", async () => {
       const group = await call("PUT", { user_group_id: newId(), name: "a" });
       expectRestError(group, { status: 404, code: "not_found", reason: "USER_GROUP_NOT_FOUND" });
       const token = await call("POST", { current_token: "ugt_x" });

@@ -14,8 +14,8 @@ import { ask } from "./support/redis.ts";
 const run = promisify(execFile);
 const ENV = "acme/Customer";
 
-describeWithRedis("a restore of yesterday's backup", () => {
-  it("revives what was ended since, until what after-restore.js says is done again", async () => {
+describeWithRedis("restoring yesterday's backup", () => {
+  it("brings back revoked credentials, until the commands of after-restore.js have run", async () => {
     const redis = await newRedis();
     // Of the first server, and of the next one.
     const env = { ...ADMIN_ENV, PORT: String(await freePort()) };
@@ -71,7 +71,7 @@ describeWithRedis("a restore of yesterday's backup", () => {
       ...{ leaked: await isKnown(leaked.token), changed: await isKnown(changed.token) },
       gone: (await as(ADMIN_TOKEN, "env get gone")).code === 0,
     });
-    // All is as it was, and what was made since is lost.
+    // Everything is as before, and later data is lost.
     const revived = { kept: true, rotated: true, "it's-revoked": true, deleted: true, "made-anew": true };
     expect(await state()).toEqual({ ...revived, leaked: true, changed: true, gone: true });
     expect(await resolves(rotated)).toBe(false);
@@ -93,7 +93,7 @@ describeWithRedis("a restore of yesterday's backup", () => {
       const options = { cwd: again, env: { PATH, HOME: again, UGS_URL: server.url, UGS_TOKEN: ADMIN_TOKEN } };
       await run("sh", ["-e", "-c", shell], options);
       const written = env === ENV ? readFileSync(join(again, `${changed.id}.token`), "utf8") : "";
-      // It may be repeated: a token that is written to a file is not rotated again.
+      // It can be repeated: a token with an output file is not rotated again.
       await run("sh", ["-e", "-c", shell], options);
       if (env !== ENV) continue;
       expect(readFileSync(join(again, `${changed.id}.token`), "utf8")).toBe(written);

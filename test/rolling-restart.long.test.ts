@@ -21,16 +21,16 @@ const nginx = orLeaveOut("nginx", "restarts behind nginx are");
 const haproxy = orLeaveOut("haproxy", "restarts behind HAProxy are");
 const programs = deployPrograms();
 
-/** How many restarts there are, of one and the other by turns. */
+/** Number of restarts, in turns. */
 const RESTARTS = 6;
 
-/** How many answers have to come between two restarts. */
+/** Number of responses between two restarts. */
 const ANSWERS = 100;
 
-/** How many of them there are behind proxies, each of which takes seconds to be noticed. */
+/** Number of restarts behind proxies, each of which takes seconds to notice one. */
 const PROXIED_RESTARTS = 2;
 
-/** The proxies that are installed, and what is called through each at which port of its settings. nginx sends no call over gRPC twice. */
+/** The installed proxies, and the protocol of each port. nginx does not retry gRPC calls. */
 const PROXIES = [
   { name: "nginx", program: nginx, begin: newNginx, clients: { "node:http, REST": 8082 } },
   { name: "HAProxy", program: haproxy, begin: newHaproxy, clients: { "grpc-js": 8083, "node:http, REST": 8084 } },
@@ -40,7 +40,7 @@ const PROXIES = [
   },
 ].filter(({ program }) => program !== undefined);
 
-/** Two servers on ports of their own that share a Redis and API tokens. */
+/** Two servers on their own ports with the same Redis and API tokens. */
 async function newPair(runtime: Runtime, env: { [name: string]: string } = {}) {
   const ports = [await freePort(), await freePort()] as const;
   const start = (i: 0 | 1, like?: TestServer) => {
@@ -55,15 +55,15 @@ async function newPair(runtime: Runtime, env: { [name: string]: string } = {}) {
   return { ports, servers, restart, token: first.tokens.customer };
 }
 
-describeWithRedis("servers that are started anew one after the other", () => {
-  it.each(Object.entries(CLIENTS))("lose no call behind a balancer of TCP: %s", async (_name, begin) => {
+describeWithRedis("servers that are restarted in turn", () => {
+  it.each(Object.entries(CLIENTS))("lose no call behind a TCP load balancer: %s", async (_name, begin) => {
     const { ports, restart, token } = await newPair("node");
     const calls = begin({ url: await newTcpBalancer(ports), token });
     await restartUnder(calls, restart);
     expect(calls.faults).toEqual({});
   });
 
-  it("lose no call on Deno: HTTP/1.1 on connections that are kept", async () => {
+  it("lose no call on Deno: HTTP/1.1 on keep-alive connections", async () => {
     const { ports, restart, token } = await newPair("deno");
     const calls = CLIENTS["node:http, REST"]?.({ url: await newTcpBalancer(ports), token }) as SteadyCalls;
     await restartUnder(calls, restart);
@@ -71,7 +71,7 @@ describeWithRedis("servers that are started anew one after the other", () => {
   });
 
   it.skipIf(PROXIES.length < 2)(
-    "lose no call behind proxies that look at /readyz (HAProxy, Envoy), nor of REST behind nginx",
+    "lose no call behind proxies that check /readyz (HAProxy, Envoy), nor of REST behind nginx",
     async () => {
       const { servers, restart, token } = await newPair("node", { SHUTDOWN_DELAY: "5s" });
       const urls = servers.map(({ url }) => url);
@@ -88,7 +88,7 @@ describeWithRedis("servers that are started anew one after the other", () => {
       }
       const bothAnswer = async () => {
         for (const server of servers) {
-          await waitFor("it answers calls", async () => (await answeredBy(server)) > ANSWERS / 2);
+          await waitFor("it serves calls", async () => (await answeredBy(server)) > ANSWERS / 2);
         }
       };
       for (let i = 0; i < PROXIED_RESTARTS; i++) {
@@ -101,7 +101,7 @@ describeWithRedis("servers that are started anew one after the other", () => {
     },
   );
 
-  it.skipIf(python === undefined)("lose no call of a client that balances: grpcio", async () => {
+  it.skipIf(python === undefined)("lose no call of a client with load balancing: grpcio", async () => {
     const { ports, servers, restart, token } = await newPair("node");
     const message = toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "steady" }));
     const path = "/usergroup.v1.UserGroupService/GetUserGroup";
@@ -110,9 +110,9 @@ describeWithRedis("servers that are started anew one after the other", () => {
     const client = newProcess(startProcess(script));
     for (let i = 0; i < RESTARTS; i++) {
       const next = servers[(i % 2) as 0 | 1];
-      // Both have calls: the one that ends, and the one that was started last.
+      // Both have calls: the one that stops, and the one that was started last.
       for (const server of [next, servers[((i + 1) % 2) as 0 | 1]]) {
-        await waitFor("it answers calls", async () => (await answeredBy(server)) > ANSWERS / 2);
+        await waitFor("it serves calls", async () => (await answeredBy(server)) > ANSWERS / 2);
       }
       await restart((i % 2) as 0 | 1);
     }
@@ -124,18 +124,18 @@ describeWithRedis("servers that are started anew one after the other", () => {
   });
 });
 
-/** How many gRPC calls a server has answered. */
+/** Number of gRPC calls that a server has finished. */
 async function answeredBy({ url }: TestServer): Promise<number> {
   const text = (await http1(url, "/metrics")).body.toString();
   return Number(/^grpc_server_handled_total\{.*GetUserGroup".*"grpc",grpc_code="OK"\} (\d+)$/m.exec(text)?.[1] ?? 0);
 }
 
-/** Starts servers anew while calls are made, until they have to end. */
+/** Restarts servers while calls are made. */
 async function restartUnder(calls: SteadyCalls, restart: (i: 0 | 1) => Promise<void>): Promise<void> {
   const more = () => {
     const before = calls.answered();
     const isOver = () => calls.answered() > before + ANSWERS || Object.keys(calls.faults).length > 0;
-    return waitFor("more calls are answered", isOver);
+    return waitFor("more calls succeed", isOver);
   };
   for (let i = 0; i < RESTARTS; i++) {
     await more();

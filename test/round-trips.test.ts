@@ -10,8 +10,7 @@ import { openRedis } from "./support/open-redis.ts";
 import { describeWithRedis, suiteProxy, suiteRedis } from "./support/opened.ts";
 import { testApiTokens, testEnvironments, testUserGroupAdmin, testUserGroups } from "./support/stores.ts";
 
-// A proxy lets so many round trips pass and holds back the requests of further
-// ones, so that a call that needs another never answers.
+// A proxy lets a number of round trips pass, and holds back further requests. A call that needs more never finishes.
 describeWithRedis("round trips to a real Redis", () => {
   let environment: Environment;
   const proxy = suiteProxy(suiteRedis());
@@ -27,7 +26,7 @@ describeWithRedis("round trips to a real Redis", () => {
     environment = await testEnvironments(client).create({ name: newName(), tag: "Customer" });
   });
 
-  /** Runs a call while only so many round trips pass, and counts those that it began. */
+  /** Runs a call while a number of round trips may pass. @returns the number that it began */
   async function within(trips: number, call: () => Promise<unknown>): Promise<number> {
     proxy.allow(trips);
     try {
@@ -35,7 +34,7 @@ describeWithRedis("round trips to a real Redis", () => {
       return proxy.trips();
     } finally {
       proxy.allow(Number.POSITIVE_INFINITY);
-      // A call that got no answer costs the connection.
+      // An unfinished call breaks the connection.
       await waitFor("the connection is back", () =>
         client.check("reads").then(
           () => true,
@@ -58,9 +57,9 @@ describeWithRedis("round trips to a real Redis", () => {
     ["Update", () => store.update(environment, "a", { name: "N", properties: null })],
     ["Update under an etag", () => store.update(environment, "a", { name: "M" }, group.etag)],
     ["Rotate by id", () => store.rotate(environment, byId("a"))],
-    ["Rotate by id with grace", () => store.rotate(environment, byId("a", { graceMs: 60_000 }))],
+    ["Rotate by id with a grace period", () => store.rotate(environment, byId("a", { graceMs: 60_000 }))],
     ["Rotate by token", () => store.rotate(environment, byToken(group.token))],
-    ["Rotate by token with grace", () => store.rotate(environment, byToken(group.token, { graceMs: 60_000 }))],
+    ["Rotate by token with a grace period", () => store.rotate(environment, byToken(group.token, { graceMs: 60_000 }))],
     ["Resolve", () => store.resolve(environment, group.token)],
     ["Resolve of a viewer session", () => store.resolveSession(environment, session())],
     ["CreateViewerSession by token", () => store.sessionSubject(environment, byToken(group.token).target)],
@@ -72,12 +71,12 @@ describeWithRedis("round trips to a real Redis", () => {
     expect(await within(1, () => call().catch(unlessEnded))).toBe(1);
   });
 
-  /** What a rotation of a case before has ended is an answer as well. */
+  /** An error about a token that an earlier case has revoked is also a response. */
   function unlessEnded(error: unknown): void {
     if (!(error instanceof ViewerSessionEnded)) throw error;
   }
 
-  it("nothing answers without one", async () => {
+  it("no call finishes without one", async () => {
     await create();
     await fails(
       within(0, () => store.getOrCreate(environment, newGroup("a"))),
@@ -85,7 +84,7 @@ describeWithRedis("round trips to a real Redis", () => {
     );
   });
 
-  it("creating takes two: one that finds nothing, one that creates", async () => {
+  it("creating a group needs two: one read, and one that creates", async () => {
     expect(await within(2, () => store.getOrCreate(environment, newGroup("new 1")))).toBe(2);
     await fails(
       within(1, () => store.getOrCreate(environment, newGroup("new 2"))),
@@ -93,12 +92,12 @@ describeWithRedis("round trips to a real Redis", () => {
     );
   });
 
-  it("a rotation under a request id takes one", async () => {
+  it("a rotation with a request id needs one", async () => {
     await create();
     expect(await within(1, () => store.rotate(environment, byToken(group.token, { requestId: "r1" })))).toBe(1);
   });
 
-  it("an issued API token that is not cached takes one", async () => {
+  it("an uncached issued API token needs one", async () => {
     const tokens = testApiTokens(client);
     const values = { displayName: "a", role: "read", expireTime: undefined, creator: "root" } as const;
     const { token } = await tokens.create(environment, values);
@@ -108,13 +107,13 @@ describeWithRedis("round trips to a real Redis", () => {
     }
   });
 
-  it("an imported token takes one, like every other", async () => {
+  it("an imported token needs one, like every other", async () => {
     const admin = testUserGroupAdmin(client, RING);
     for (const [id, token] of [
       ["foreign", foreignToken()],
       ["ours", newUserGroupToken()],
     ] as const) {
-      // One that reads, one that writes: for any number of groups.
+      // One to read and one to write, for any number of groups.
       expect(await within(2, () => admin.import(environment, [imported(id, { token }), ...others()]))).toBe(2);
       expect(await within(1, () => store.resolve(environment, token))).toBe(1);
       expect(await within(1, () => store.resolve(environment, foreignToken()).catch(() => {}))).toBe(1);
@@ -124,7 +123,7 @@ describeWithRedis("round trips to a real Redis", () => {
     }
   });
 
-  it("a list takes two, one for the ids and one for their records, however many groups there are; the other calls of operators take one", async () => {
+  it("a list needs two, for ids and records, for any number of groups; other operator calls need one", async () => {
     const admin = testUserGroupAdmin(client, RING);
     await admin.import(environment, others());
     const range = { after: "", size: 20, prefix: "" };
@@ -135,7 +134,7 @@ describeWithRedis("round trips to a real Redis", () => {
     expect(await within(1, () => admin.delete(environment, "other 1"))).toBe(1);
   });
 
-  it("many calls at once share one", async () => {
+  it("concurrent calls share one", async () => {
     await create();
     const calls = () => Array.from({ length: 50 }, () => store.getOrCreate(environment, newGroup("a")));
     expect(await within(1, () => Promise.all(calls()))).toBe(1);

@@ -17,9 +17,9 @@ const SERVER_ENV = { LOG_LEVEL: "trace", ADMIN_TOKEN: "admin-token-of-the-test-0
 
 describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
   const issued = newApiToken();
-  /** Every credential that was used or handed out. */
+  /** Every credential that was used or returned. */
   const secrets = new Set<string>([issued]);
-  /** All that was sent to Redis. */
+  /** All commands sent to Redis. */
   const commands: string[] = [];
   const redis = suiteRedis();
   const inspector = forSuite(
@@ -40,11 +40,13 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     server = await startServer(patient({ runtime, redisUrl: redis.url, env, like }));
     await busyRun(server, secrets);
     expect(await server.stop()).toBe(0);
-    await waitFor("the monitor has seen the run", () => commands.some((command) => command.includes("settled-last")));
+    await waitFor("the monitor has received the run", () =>
+      commands.some((command) => command.includes("settled-last")),
+    );
     monitor.disconnect();
   });
 
-  it("there is much to look through", async () => {
+  it("there is much data to search", async () => {
     expect(secrets.size).toBeGreaterThan(60);
     expect(await dump(inspector)).toMatch(/"d":"[\w-]{22}"/);
     expect(server.log().filter(({ level }) => level === "debug").length).toBeGreaterThan(50);
@@ -52,7 +54,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     expect(commands.some((command) => /^(eval|evalsha) /i.test(command))).toBe(true);
   });
 
-  it("Redis holds no usable token, and a token that is planted is found", async () => {
+  it("Redis contains no usable token, and a planted one is found", async () => {
     expect(found(await dump(inspector), secrets)).toEqual([]);
     const [first = "", second = "", third = ""] = secrets;
     await inspector.set("planted:1", `x${first}x`);
@@ -64,7 +66,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     await inspector.del("planted:1", "planted:2", "planted:3", "planted:4");
   });
 
-  it("the audit trail holds events, and no value of a group", async () => {
+  it("the audit trail contains events, and no values of groups", async () => {
     const text = (await dump(inspector, "ug:{*}:events:*")) + (await dump(inspector, "ug:{*}:updates:*"));
     expect(text).toContain("RotateUserGroupToken");
     expect(text).toContain("CreateApiToken");
@@ -73,14 +75,14 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
     expect(text).not.toMatch(/hidden-(name|key|value|property)/);
   });
 
-  it("nothing sent to Redis held a usable token", () => {
+  it("no command to Redis contained a usable token", () => {
     const text = commands.join("\n");
     expect(found(text, secrets)).toEqual([]);
     const [first = ""] = secrets;
     expect(found(`${text} ${first}`, secrets)).toEqual([first]);
   });
 
-  it("the log holds no usable token, and one that is planted is found", () => {
+  it("the log contains no usable token, and a planted one is found", () => {
     expect(found(server.output(), secrets)).toEqual([]);
     expect(server.output()).not.toMatch(/ug[tk]_[0-9A-Za-z]{8}/);
     const [first = ""] = secrets;
@@ -88,7 +90,7 @@ describeWithRedis.each(RUNTIMES)("after a busy run on %s", (runtime) => {
   });
 });
 
-/** Creates, updates, rotates, resolves and fails in many ways; adds every token it meets to `secrets`. */
+/** Creates, updates, rotates, resolves and fails in many ways. Adds every token to `secrets`. */
 async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> {
   const { groups, viewers } = grpcClients(server);
   const rotate = async (userGroupId: string, request: Parameters<typeof groups.rotateUserGroupToken>[0]) => {
@@ -104,7 +106,7 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
     secrets.add(first);
     await groups.updateUserGroup({ userGroupId, name: "N" });
     const values = { mapping: { "hidden-key": "hidden-value" }, properties: { "hidden-property": "hidden-value" } };
-    // A credential in place of a request id, of a call that changes something.
+    // A credential as the request id of a change.
     const strange = newApiToken();
     secrets.add(strange);
     for (const credential of [first, server.tokens.customer, `a${first}b`, `a${strange}b`]) {
@@ -131,7 +133,7 @@ async function busyRun(server: TestServer, secrets: Set<string>): Promise<void> 
   await groups.getUserGroup({ userGroupId: "settled-last" });
 }
 
-/** Issues API tokens, by root and by an admin, uses them, and revokes some. */
+/** Issues API tokens, by ADMIN_TOKEN and by an admin, uses them, and revokes some. */
 async function issuing(server: TestServer, secrets: Set<string>): Promise<void> {
   const environment = { name: server.environment, tag: ApiEnvironmentTag.CUSTOMER };
   const root = adminOf(server.url, SERVER_ENV.ADMIN_TOKEN);
@@ -139,7 +141,7 @@ async function issuing(server: TestServer, secrets: Set<string>): Promise<void> 
   const other = await adminOf(server.url, admin.token).createApiToken({ displayName: "other", role: Role.MANAGE });
   for (const { token } of [admin, other]) secrets.add(token);
   await grpcClients(server, other.token).groups.getUserGroup({ userGroupId: "group 0" });
-  // A token where an id is wanted, and one that has ended.
+  // A token in place of an id, and a revoked one.
   await failureOf(root.revokeApiToken({ environment, apiTokenId: other.token }));
   const named = { environment, apiTokenId: other.apiToken?.id ?? "" };
   const rotated = await root.rotateApiToken({ ...named, previousTokenTtl: { seconds: 60n } });
@@ -152,7 +154,7 @@ async function issuing(server: TestServer, secrets: Set<string>): Promise<void> 
     await adminOf(server.url, token).getCaller({});
     await failureOf(root.lookupApiToken({ token: token.slice(0, -1) }));
   }
-  // One that is no API token at all.
+  // A string that is no API token.
   const mistaken = foreignToken();
   secrets.add(mistaken);
   await failureOf(root.lookupApiToken({ token: mistaken }));
@@ -162,7 +164,7 @@ async function issuing(server: TestServer, secrets: Set<string>): Promise<void> 
   await root.listApiTokens({ environment });
 }
 
-/** Imports groups with tokens of another system, uses them, exports them, and ends them. */
+/** Imports groups with tokens of another system, uses them, exports them, and revokes them. */
 async function migrating(server: TestServer, secrets: Set<string>): Promise<void> {
   const environment = { name: server.environment, tag: ApiEnvironmentTag.CUSTOMER };
   const root = adminOf(server.url, SERVER_ENV.ADMIN_TOKEN);
@@ -172,7 +174,7 @@ async function migrating(server: TestServer, secrets: Set<string>): Promise<void
   const [a, b, c] = userGroups.map(({ token }) => token) as [string, string, string];
   const snapshotTime = timestampNow();
   for (let times = 0; times < 2; times++) await root.importUserGroups({ environment, userGroups, snapshotTime });
-  // One that another group has, one that is cut, and one that breaks a rule.
+  // A token of another group, a truncated one, and an invalid one.
   const taken = { providedId: "imported twice", token: a };
   const cut = { providedId: "imported cut", token: `ugt_${b}` };
   await root.importUserGroups({ environment, userGroups: [taken, cut], snapshotTime });
@@ -191,7 +193,7 @@ async function migrating(server: TestServer, secrets: Set<string>): Promise<void
   for (const { providedId } of userGroups) await root.deleteUserGroup({ environment, userGroupId: providedId });
 }
 
-/** Calls that are refused, with tokens in places that a log might repeat. */
+/** Rejected calls with tokens in places that a log might contain. */
 async function failures(server: TestServer, tokens: { first: string; third: string; fifth: string }): Promise<void> {
   const { groups, viewers } = grpcClients(server);
   const current = (value: string) => ({ group: { case: "currentToken", value } as const });
@@ -211,7 +213,7 @@ async function failures(server: TestServer, tokens: { first: string; third: stri
   );
 }
 
-/** The same over REST, with tokens that are malformed JSON, in a path and in a query. */
+/** The same over REST, with tokens in malformed JSON, in a path and in a query. */
 async function rest(server: TestServer, userGroupId: string, secrets: Set<string>): Promise<void> {
   const headers = { Authorization: `Token ${server.tokens.customer}`, "Content-Type": "application/json" };
   const url = `${server.url}/api/user`;
@@ -228,7 +230,7 @@ async function rest(server: TestServer, userGroupId: string, secrets: Set<string
   expect((await fetch(`${url}?token=${user_group.token}`, { method: "DELETE", headers })).status).toBe(405);
 }
 
-/** Everything in Redis under keys of a pattern: keys, values by their type, and each key's DUMP. */
+/** All data in Redis under keys of a pattern: keys, values by type, and the DUMP of each key. */
 async function dump(redis: Redis, match = "*"): Promise<string> {
   const parts: string[] = [];
   for await (const keys of redis.scanStream({ count: 1000, match }) as AsyncIterable<string[]>) {
@@ -246,14 +248,14 @@ async function readKey(redis: Redis, key: string): Promise<unknown> {
   if (type === "string") return redis.get(key);
   if (type === "zset") return redis.zrange(key, 0, -1);
   if (type === "stream") return redis.xrange(key, "-", "+");
-  throw new Error(`the dump cannot read a ${type}`);
+  throw new Error(`cannot read values of type ${type}`);
 }
 
-/** Those secrets that a text holds, as they are or encoded. */
+/** The secrets that a text contains, plain or encoded. */
 function found(text: string, secrets: ReadonlySet<string>): string[] {
   return [...secrets].filter((secret) => {
     const bytes = Buffer.from(secret);
-    // The last characters of base64 depend on what follows.
+    // The last characters of base64 depend on the following bytes.
     const forms = [secret, encodeURIComponent(secret), bytes.toString("hex"), bytes.toString("base64").slice(0, 40)];
     return forms.some((form) => text.includes(form));
   });

@@ -5,13 +5,13 @@ import { redisOf } from "./support/redis-of.ts";
 import { documentedRights, withRights } from "./support/rights.ts";
 import { storeContract } from "./support/store-contract.ts";
 
-describeWithRedis("on a Redis of its own", () => {
+describeWithRedis("on its own Redis", () => {
   const redis = suiteRedis();
   const operator = forSuite(
     async () => redisOf(await openRedis(redis.url, { timeoutMs: 60_000 })),
     (opened) => opened.disconnect(),
   );
-  // The service has no more rights than an operator is told to give it.
+  // The service has only the rights that the docs recommend.
   const open = async () => {
     const url = await withRights(redis, documentedRights());
     return Promise.all([openRedis(url, { timeoutMs: 60_000 }), openRedis(url, { timeoutMs: 10_000 })]);

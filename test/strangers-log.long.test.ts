@@ -9,7 +9,7 @@ import { suiteServer } from "./support/opened.ts";
 
 const PATHS = ["/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
 
-/** A field of number 0, which protobuf does not have. */
+/** A protobuf field with the invalid number 0. */
 const MALFORMED = envelope(Buffer.of(0, 0, 0));
 
 interface Leaving {
@@ -20,10 +20,10 @@ interface Leaving {
   readonly way: "close" | "reset" | "end";
 }
 
-describe.each(VARIANTS)("on $runtime, TLS $secure, the error log keeps out", ({ runtime, secure, tls }) => {
+describe.each(VARIANTS)("on $runtime, TLS $secure, the error log does not contain", ({ runtime, secure, tls }) => {
   const server = suiteServer({ runtime, tls });
 
-  /** Everything of an answer: fields, trailers and body. */
+  /** All of a response: headers, trailers and body. */
   async function ask(path: string, contentType: string, message: Buffer): Promise<string> {
     const fields = { "content-type": contentType, te: "trailers" };
     const { headers, trailers, body } = await http2(server.url, path, {
@@ -34,7 +34,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure, the error log keeps out", ({ 
     return JSON.stringify([headers, trailers]) + body.toString("latin1");
   }
 
-  /** Asks over HTTP/1.1 and HTTP/2, and is gone before the answer is. */
+  /** Sends a request over HTTP/1.1 and HTTP/2, and disconnects before the response. */
   async function leave({ path, type, body, pauseMs, way }: Leaving): Promise<void> {
     const [overHttp1, overHttp2] = [await rawConnect(server.url, "http/1.1"), await rawConnect(server.url, "h2")];
     const length = `Content-Length: ${body.length + 1}`;
@@ -64,7 +64,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure, the error log keeps out", ({ 
     expect(unforeseenIn(server)).toEqual([]);
   });
 
-  it.each(PATHS)("callers of %s who are gone", async (path) => {
+  it.each(PATHS)("callers of %s who disconnect", async (path) => {
     const types = ["application/connect+proto", "application/grpc-web+proto", "application/grpc"];
     const bodies = [Buffer.alloc(0), Buffer.of(0, 0), envelope(Buffer.alloc(0)), MALFORMED];
     for (const type of types) {

@@ -12,7 +12,7 @@ const REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) => {
   const server = suiteServer({ runtime, tls });
 
-  it("are refused in their protocol when their client has too many", async () => {
+  it("are rejected in their protocol if their client has too many", async () => {
     const session = openHttp2(server.url);
     const sessions = [session];
     const open = async (contentType: string, path: string, { on = session, ends = true } = {}) => {
@@ -28,7 +28,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
       sessions.push(full);
       for (let i = 0; i < 100; i++) {
         kept.push(open("application/grpc", WATCH, { on: full }));
-        // Reflection ends when its requests do.
+        // Reflection ends with its requests.
         kept.push(open("application/grpc", REFLECTION, { on: full, ends: false }));
       }
       await pinged(full);
@@ -49,7 +49,7 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     }
     for (const each of sessions) each.destroy();
     await Promise.allSettled(kept);
-    // Those are gone, so that others have room.
+    // Ended streams make room for others.
     const other = openHttp2(server.url);
     const stream = other.request({ ":method": "POST", ":path": WATCH, "content-type": "application/grpc" });
     stream.end(envelope(Buffer.alloc(0)));
@@ -57,25 +57,25 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
     other.destroy();
   });
 
-  it("end an HTTP/1.1 connection when they are answered before they are read", async () => {
+  it("end an HTTP/1.1 connection if the response precedes the end of the request", async () => {
     const raw = await rawConnect(server.url, "http/1.1");
     const body = Buffer.alloc(2 * 1024 * 1024);
     body.writeUInt32BE(body.byteLength - 5, 1);
     const head = `POST ${WATCH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/connect+proto\r\nContent-Length: ${body.byteLength}\r\n\r\n`;
     raw.send(head);
     raw.send(body);
-    await waitFor("it is refused", () => raw.received().includes("resource_exhausted"));
-    // Otherwise the caller would keep the connection for another call, and lose that.
+    await waitFor("it is rejected", () => raw.received().includes("resource_exhausted"));
+    // Otherwise the caller would reuse the connection, and lose the next call.
     expect(raw.received().toString("latin1").split("\r\n\r\n")[0]).toMatch(/^connection: close$/im);
-    // Otherwise the next call on it would wait behind the rest of this one.
-    await waitFor("the connection is ended", () => raw.isClosed());
+    // Otherwise the next call on it would wait for the rest of this one.
+    await waitFor("the connection is closed", () => raw.isClosed());
     raw.socket.destroy();
   });
 
-  it("take in the rest of what is too long over HTTP/2, so that callers who send all before they read come to read", async () => {
+  it("read the rest of an oversized HTTP/2 request, so callers that send everything first receive the response", async () => {
     const session = openHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": WATCH, "content-type": "application/connect+proto" });
-    // More than the windows of a stream and of the buffers on its way.
+    // More than the flow-control windows and the buffers.
     const body = Buffer.alloc(3 * 1024 * 1024);
     body.writeUInt32BE(body.byteLength - 5, 1);
     await new Promise((resolve) => stream.end(body, () => resolve(undefined)));

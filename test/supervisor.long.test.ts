@@ -32,7 +32,7 @@ describe("a supervisor", () => {
     };
   };
 
-  it("drains the other workers when the channel to one closes early", async () => {
+  it("drains the other workers if the channel to one closes early", async () => {
     const { forked, supervised } = supervisor([]);
     await supervised.start();
     const [first] = forked as [ChildProcess];
@@ -42,12 +42,12 @@ describe("a supervisor", () => {
     first.disconnect();
     first.send("to nobody");
     await closing;
-    // The second was left the time that it takes, and both are gone.
+    // The second worker had enough time, and both have exited.
     expect(codes).toContain(7);
     expect(codes).toHaveLength(2);
   });
 
-  it("gives up when workers crash before they listen, again and again", async () => {
+  it("exits if workers repeatedly crash before they are ready", async () => {
     const { forked, supervised } = supervisor(["crash"]);
     await expect(supervised.start()).rejects.toThrow("workers exit before they listen (exit code 3)");
     expect(forked.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null)).toEqual([]);
@@ -62,11 +62,11 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     return { ...server, says, workers: () => descendants(server.pid).filter(isWorker) };
   };
 
-  it("are three when one is killed before it listens", async () => {
+  it("are three again if one is killed before it is ready", async () => {
     const server = start();
     const [victim = 0] = await waitFor("there is a worker", () => atLeast(1, server.workers()));
     process.kill(victim, "SIGKILL");
-    await waitFor("they listen", () => server.says("listening").length === 1);
+    await waitFor("they are ready", () => server.says("listening").length === 1);
     expect(server.says("listening")[0]).toMatchObject({ workers: 3, url: expect.stringContaining("http://") });
     expect(server.says("a worker exited; the supervisor starts another")[0]).toMatchObject({
       worker_pid: victim,
@@ -77,44 +77,44 @@ describeWithRedis.each(RUNTIMES)("three workers on %s", (runtime) => {
     expect(await server.exited()).toBe(0);
   });
 
-  it("are three when one that listens is killed while the others start", async () => {
+  it("are three again if one that is ready is killed while the others start", async () => {
     const server = start();
     const [first = 0, ...others] = await waitFor("there are three", () => atLeast(3, server.workers()));
     for (const pid of others) process.kill(pid, "SIGSTOP");
-    await waitFor("the first listens", () => server.says("worker listening").some(({ pid }) => pid === first));
+    await waitFor("the first is ready", () => server.says("worker listening").some(({ pid }) => pid === first));
     process.kill(first, "SIGKILL");
     await waitUntilGone(first);
     for (const pid of others) process.kill(pid, "SIGCONT");
-    await waitFor("they listen", () => server.says("listening").length === 1);
+    await waitFor("they are ready", () => server.says("listening").length === 1);
     expect(server.workers()).toHaveLength(3);
     expect(server.workers()).not.toContain(first);
     server.signal("SIGTERM");
     expect(await server.exited()).toBe(0);
   });
 
-  it("end with the others when one is killed while they drain", async () => {
+  it("exit together if one is killed while they drain", async () => {
     const server = start();
-    await waitFor("they listen", () => server.says("listening").length === 1);
+    await waitFor("they are ready", () => server.says("listening").length === 1);
     const pids = server.workers();
     process.kill(pids[0] as number, "SIGSTOP");
     server.signal("SIGTERM");
-    await waitFor("they end", () => server.says("closed").length >= 2);
+    await waitFor("they exit", () => server.says("closed").length >= 2);
     process.kill(pids[0] as number, "SIGKILL");
     expect(await server.exited()).toBe(0);
     expect(server.says("a worker exited; the supervisor starts another")).toEqual([]);
     for (const pid of pids) await waitUntilGone(pid);
   });
 
-  it("end when their supervisor is killed", async () => {
+  it("exit if their supervisor is killed", async () => {
     const server = start();
-    await waitFor("they listen", () => server.says("listening").length === 1);
+    await waitFor("they are ready", () => server.says("listening").length === 1);
     const pids = server.workers();
     expect(pids).toHaveLength(3);
     server.signal("SIGKILL");
     for (const pid of pids) await waitUntilGone(pid);
   });
 
-  it("end at a signal before they serve", async () => {
+  it("exit on a signal before they are ready", async () => {
     const server = start({ REDIS_URL: "redis://127.0.0.1:1" });
     const pids = await waitFor("there are three", () => atLeast(3, server.workers()));
     await waitFor("one waits", () => server.log().some(({ msg }) => msg.startsWith("waiting for Redis")));
@@ -128,7 +128,7 @@ function atLeast(count: number, pids: number[]): number[] | undefined {
   return pids.length >= count ? pids : undefined;
 }
 
-/** Whether a process runs its own program: one that is forked and stopped before would hold the supervisor too. */
+/** Whether a process runs its own program. A process stopped between fork and exec would block the supervisor too. */
 function isWorker(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("--worker=");

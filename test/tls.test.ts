@@ -11,7 +11,7 @@ import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { suiteServer } from "./support/opened.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** What a client brings: what it trusts, and who it says it is. */
+/** The CA that a client trusts, and its own certificate. */
 interface Identity {
   readonly ca: string;
   readonly cert?: string;
@@ -33,21 +33,21 @@ describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
   const known = (): Identity => ({ ...trusting(), ...pick(certificates.client) });
   const stranger = (): Identity => ({ ...trusting(), ...pick(certificates.stranger) });
 
-  it("says so in its URL", () => expect(server.url).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/));
+  it("has a URL with https", () => expect(server.url).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/));
 
-  it("speaks the protocol that ALPN settles on", async () => {
+  it("uses the protocol that ALPN selects", async () => {
     expect(await http2Status(server, trusting())).toEqual({ alpn: "h2", status: 200 });
     expect(await http1Status(server, trusting(), ["http/1.1"])).toEqual({ alpn: "http/1.1", status: 200 });
     expect(await http1Status(server, trusting(), undefined)).toMatchObject({ status: 200 });
   });
 
-  it("speaks nothing else", async () => {
+  it("uses no other protocol", async () => {
     const attempt = negotiate(server, { ...trusting(), ALPNProtocols: ["spdy/3"] });
     await expect(attempt).rejects.toThrow(/ALPN|alert|ECONNRESET|disconnected/i);
     await expect(http1(server.url.replace("https:", "http:"), "/healthz")).rejects.toThrow();
   });
 
-  it("is trusted by those alone who trust its authority", async () => {
+  it("is trusted only by clients that trust its CA", async () => {
     await expect(http1Status(server, { ca: certificates.stranger.cert }, undefined)).rejects.toThrow(/certificate/i);
   });
 
@@ -55,21 +55,21 @@ describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
     await serves(server, trusting());
   });
 
-  it("with TLS_CLIENT_CA_FILE serves those whose certificate the authority signed", async () => {
+  it("with TLS_CLIENT_CA_FILE serves clients with a certificate of that CA", async () => {
     await serves(strict, known());
     expect(await http2Status(strict, known())).toEqual({ alpn: "h2", status: 200 });
   });
 
-  it("with TLS_CLIENT_CA_FILE serves nobody else", async () => {
+  it("with TLS_CLIENT_CA_FILE serves no other client", async () => {
     for (const identity of [trusting(), stranger()]) {
       await expect(http1Status(strict, identity, ["http/1.1"])).rejects.toThrow();
       await expect(http2Status(strict, identity)).rejects.toThrow();
     }
-    // They did it no harm.
+    // These attempts did not harm it.
     expect(await http1Status(strict, known(), undefined)).toMatchObject({ status: 200 });
   });
 
-  it("ends without waiting for connections that are kept alive", async () => {
+  it("exits without waiting for keep-alive connections", async () => {
     const { hostname: host, port } = new URL(server.url);
     const socket = connectTls({ host, port: Number(port), ...trusting(), ALPNProtocols: ["http/1.1"] });
     const session = connectHttp2(server.url, trusting());
@@ -81,7 +81,7 @@ describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
         text += chunk;
       });
       socket.write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-      await waitFor("there is an answer", () => text.startsWith("HTTP/1.1 200"));
+      await waitFor("there is a response", () => text.startsWith("HTTP/1.1 200"));
       await waitFor("HTTP/2 is connected", () => !session.connecting);
       server.signal("SIGTERM");
       expect(await server.exited()).toBe(0);
@@ -140,7 +140,7 @@ async function http2Status({ url }: TestServer, identity: Identity) {
   }
 }
 
-/** Resolves with the protocol that a handshake settles on. */
+/** Resolves with the protocol that a handshake selects. */
 function negotiate({ url }: TestServer, options: object): Promise<string | false | null> {
   return new Promise((resolve, reject) => {
     const { hostname: host, port } = new URL(url);

@@ -23,7 +23,7 @@ describeMatrix((place) => {
   }
 
   describe("RotateUserGroupToken", () => {
-    it.each(["token", "id"])("by %s gives a new token and ends the old one at once", async (by) => {
+    it.each(["token", "id"])("by %s returns a new token and revokes the old one at once", async (by) => {
       const { client, reference, as } = place;
       const before = await created();
       const target = by === "token" ? { currentToken: before.token } : { userGroupId: before.providedId };
@@ -42,7 +42,7 @@ describeMatrix((place) => {
       expect(await resolve(token)).toMatchObject({ providedId: before.providedId, expireTime: undefined });
     });
 
-    it("refuses a token that is no longer current, is unknown or malformed, and an id that nobody has", async () => {
+    it("rejects a token that is not current, unknown or malformed, and an unknown id", async () => {
       const { client, as } = place;
       const { token, providedId } = await created();
       await client.rotateUserGroupToken({ userGroupId: providedId }, as.customer);
@@ -54,7 +54,7 @@ describeMatrix((place) => {
       expect(failure.fields).toMatchObject({ code: "not_found", reason: "USER_GROUP_NOT_FOUND", violations: [] });
     });
 
-    it("with previous_token_ttl leaves the old token its grace, but does not rotate by it", async () => {
+    it("with previous_token_ttl keeps the old token valid for its grace period, but cannot rotate with it", async () => {
       const { client, as } = place;
       const { token: old, teamId } = await created();
       const started = Date.now();
@@ -67,7 +67,7 @@ describeMatrix((place) => {
       expect(await resolve(current)).toEqual({ ...graced, expireTime: undefined });
       const { fields } = await failureOf(client.rotateUserGroupToken({ currentToken: old }, as.customer));
       expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND" });
-      // Refusing it has ended neither.
+      // The rejection has revoked neither token.
       await resolve(old);
       await client.rotateUserGroupToken({ currentToken: current, previousTokenTtl: "60.5s" }, as.customer);
       const { expireTime } = await resolve(current);
@@ -77,7 +77,7 @@ describeMatrix((place) => {
   });
 
   describe("a request id", () => {
-    it.each(["token", "id"])("gives a retry by %s the first token again, and the group as it is", async (by) => {
+    it.each(["token", "id"])("returns the first token to a retry by %s, and the current group", async (by) => {
       const { client, reference, as } = place;
       const { token, providedId } = await created();
       const target = by === "token" ? { currentToken: token } : { userGroupId: providedId };
@@ -87,7 +87,7 @@ describeMatrix((place) => {
       const second = await client.rotateUserGroupToken(rotation, as.customer);
       const { group } = await reference.getUserGroup({ userGroupId: providedId }, as.customer);
       expect(group).toMatchObject({ token: first.group.token, name: "Changed since" });
-      // As it is now, in what this client shows of a group.
+      // The current group, as far as this client reports it.
       const { etag, updateTime } = first.group;
       expect(second.group).toEqual({
         ...first.group,
@@ -98,7 +98,7 @@ describeMatrix((place) => {
       expect((await resolve(token)).expireTime).toBeDefined();
     });
 
-    it("is refused with other parameters", async () => {
+    it("is rejected with other parameters", async () => {
       const { client, as } = place;
       const { token: currentToken, providedId } = await created();
       const requestId = `reuse-${currentToken}`;
@@ -115,7 +115,7 @@ describeMatrix((place) => {
   });
 
   describe("ResolveViewer", () => {
-    it("gives the group that a token stands for, as it is now", async () => {
+    it("returns the current group of a token", async () => {
       const { reference, as } = place;
       const { token, teamId, providedId: userGroupId } = await created();
       const group = { teamId, name: "Acme", providedId: userGroupId, mapping: { s: "d" }, properties: { a: [1] } };
@@ -124,7 +124,7 @@ describeMatrix((place) => {
       expect(await resolve(token)).toMatchObject({ name: "New", properties: null, mapping: { s: "d" } });
     });
 
-    it("finds nothing for a token that no group has", async () => {
+    it("finds nothing for an unknown token", async () => {
       for (const token of [UNKNOWN_TOKEN, "é".repeat(1024)]) await expectEnded(token);
     });
   });

@@ -28,13 +28,13 @@ async function newTricklingCollector(): Promise<string> {
   return collector.url;
 }
 
-/** Makes a call over a connection of its own. @returns its status */
+/** Makes a call over its own connection. @returns its status */
 async function get({ url, tokens }: TestServer, id = "a"): Promise<number> {
   return (await http1(url, `/api/user?user_group_id=${id}`, { headers: bearer(tokens.customer) })).status;
 }
 
 describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
-  it("come from every worker, the last ones as it ends", async () => {
+  it("come from every worker, the last ones when it exits", async () => {
     const redis = await newRedis();
     const collector = await newCollector();
     const server = await newServer({
@@ -43,7 +43,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     });
     const workers = () => new Set(server.log().flatMap((line) => (line["trace_id"] ? [line["pid"]] : [])));
     let calls = 0;
-    await waitFor("both workers have served", async () => {
+    await waitFor("both workers have served a call", async () => {
       expect(await get(server)).toBe(200);
       calls++;
       return workers().size === 2;
@@ -54,7 +54,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     expect(new Set(collector.requests.map(({ path }) => path))).toEqual(new Set(["POST /some/path?x=y"]));
   });
 
-  it("tell that Redis is away", async () => {
+  it("report that Redis is unavailable", async () => {
     const redis = await newRedis();
     const collector = await newCollector();
     const server = await newServer({
@@ -66,8 +66,8 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     closeLater(() => redis.thaw());
     expect(await get(server)).toBe(503);
     const spanOf = (name: string) => collector.spans().find((span) => span.name === name && span.status === 2);
-    const call = await waitFor("the span of the call comes", () => spanOf(CALL));
-    const child = await waitFor("that of Redis comes", () => spanOf("redis get"));
+    const call = await waitFor("the span of the call arrives", () => spanOf(CALL));
+    const child = await waitFor("the span of Redis arrives", () => spanOf("redis get"));
     expect(call.attributes["error.type"]).toBe("unavailable");
     expect(child).toMatchObject({ traceId: call.traceId, parentSpanId: call.spanId });
     expect(Number(child.end - child.start) / 1e6).toBeGreaterThan(450);
@@ -75,7 +75,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     expect(line).toMatchObject({ trace_id: call.traceId, span_id: call.spanId });
   });
 
-  it("reach a collector with TLS that asks for a certificate, and follow both when they change", async () => {
+  it("reach a collector with mutual TLS, and use replaced certificates of both", async () => {
     const [theirs, others] = [inject("certificates"), makeCertificates()];
     closeLater(() => removeCertificates(others));
     const asking = ({ server, ca }: Certificates) => {
@@ -93,12 +93,12 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     const denoFlags = [`--allow-read=${mounted.folder}`];
     const server = await newServer({ runtime, env, ...(runtime === "deno" && { denoFlags }) });
     expect(await get(server)).toBe(200);
-    await waitFor("the span of the call comes", () => collector.spans().some(({ name }) => name === CALL));
+    await waitFor("the span of the call arrives", () => collector.spans().some(({ name }) => name === CALL));
     collector.useTls(asking(others));
     const came = collector.spans().length;
     expect(await get(server)).toBe(200);
     const causes = () => server.log().filter(({ lost }) => lost === "export");
-    await waitFor("it is told that the collector is not trusted", () => causes().length === 1);
+    await waitFor("it learns that the collector is not trusted", () => causes().length === 1);
     expect(causes()[0]?.["error"]).toMatch(/certificate|issuer/i);
     mounted.swap(files(others));
     await waitFor("all files are used", () => {
@@ -107,14 +107,14 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     });
     expect(collector.spans()).toHaveLength(came);
     expect(await get(server)).toBe(200);
-    await waitFor("spans come again", () => collector.spans().length > came);
+    await waitFor("spans arrive again", () => collector.spans().length > came);
   });
 
   it.each([
-    ["is away", async () => `http://127.0.0.1:${await freePort()}`],
-    ["does not answer", async () => (await newCollector(() => new Promise(() => {}))).url],
-    ["answers byte by byte", newTricklingCollector],
-  ])("cost no call when the collector %s, and are counted", async (_state, open) => {
+    ["is unavailable", async () => `http://127.0.0.1:${await freePort()}`],
+    ["does not respond", async () => (await newCollector(() => new Promise(() => {}))).url],
+    ["responds byte by byte", newTricklingCollector],
+  ])("affect no call if the collector %s, and lost spans are counted", async (_state, open) => {
     const OTEL_EXPORTER_OTLP_ENDPOINT = await open();
     const server = await newServer({ runtime, env: { OTEL_EXPORTER_OTLP_ENDPOINT } });
     const lost = () => metricOf(server, "ugs_spans_lost_total", { cause: "export" });
@@ -123,7 +123,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
     // 20 calls, their 20 reads, and the creation.
     await waitFor("they are counted", async () => (await lost()) === 41);
     expect(await get(server)).toBe(200);
-    // It loses those of the last call, and says it no more within the minute.
+    // The spans of the last call are lost too. The log reports losses once a minute.
     expect(await server.stop()).toBe(0);
     const warnings = server.log().filter(({ msg }) => msg.startsWith("spans of traces are lost"));
     expect(warnings).toMatchObject([{ level: "warn", lost: "export" }]);
@@ -131,7 +131,7 @@ describeWithRedis.each(RUNTIMES)("traces on %s", (runtime) => {
 });
 
 describe("traces", () => {
-  it("are not started on Deno when it may not connect to the collector", async () => {
+  it("are not started on Deno if it may not connect to the collector", async () => {
     const env = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://192.0.2.1:4318" };
     const server = newServerProcess(patient({ runtime: "deno", env }));
     expect(await server.exited()).toBe(1);
@@ -140,7 +140,7 @@ describe("traces", () => {
     );
   });
 
-  it("are not loaded without a collector: what is built serves without their file", async () => {
+  it("without a collector are not loaded: the build works without their file", async () => {
     const folder = newFolder();
     cpSync(`${ROOT}/dist`, join(folder, "dist"), { recursive: true });
     const files = readdirSync(join(folder, "dist")).filter((name) => name.endsWith(".js"));
@@ -151,7 +151,7 @@ describe("traces", () => {
     for (const name of ofTraces) rmSync(join(folder, "dist", name));
     const start = (env: { readonly [name: string]: string }) =>
       newProcess(startProcess([process.execPath, "dist/main.js"], { cwd: folder, env: { PORT: "0", ...env } }));
-    await waitUntilSaid(start({}), "it listens", (output) => output.includes('"msg":"listening"'));
+    await waitUntilSaid(start({}), "it is ready", (output) => output.includes('"msg":"listening"'));
     const failed = start({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" });
     expect(await failed.exited()).toBe(1);
   });

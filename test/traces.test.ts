@@ -29,13 +29,13 @@ const server = suiteServer(() => ({
 
 let lastTrace = 0;
 
-/** A trace of a caller, and what the collector has of it once it has so many spans. */
+/** A trace of a caller, and its spans at the collector once there are `count`. */
 function newTrace(flags = "01") {
   const traceId = (++lastTrace).toString(16).padStart(32, "0");
   const headers = { traceparent: `00-${traceId}-00000000000000ff-${flags}` };
   const spans = () => collector.spans().filter((span) => span.traceId === traceId);
   const come = (count: number): Promise<readonly CollectedSpan[]> =>
-    waitFor(`${count} spans of a trace come`, () => (spans().length >= count ? spans() : undefined));
+    waitFor(`${count} spans of a trace arrive`, () => (spans().length >= count ? spans() : undefined));
   return { traceId, headers, spans, come };
 }
 
@@ -87,7 +87,7 @@ describe.concurrent("traces", () => {
     expect(line).toMatchObject({ msg: "call", span_id: call?.spanId });
   });
 
-  it("a call that fails names its failure, also when it is refused", async () => {
+  it("a failed call reports its error, also if it is rejected", async () => {
     const missing = newTrace();
     const reader = await issueToken(server, "read");
     const get = (token: string, headers: object) =>
@@ -104,7 +104,7 @@ describe.concurrent("traces", () => {
     expect(refused?.traceState).toBe("");
   });
 
-  it("what its caller does not sample is not sent, nor what monitors ask", async () => {
+  it("unsampled calls are not exported, nor requests of monitors", async () => {
     const unsampled = newTrace("00");
     const headers = { ...bearer(server.tokens.customer) };
     await http1(server.url, "/api/user?user_group_id=first", { headers: { ...headers, ...unsampled.headers } });
@@ -119,7 +119,7 @@ describe.concurrent("traces", () => {
   });
 });
 
-it("the collector gets no token and no argument, and the log not the collector's secret", async () => {
+it("the collector receives no token and no argument, and the log does not contain the collector's secret", async () => {
   const bytes = collector.bytes().toString("latin1");
   expect(bytes).toContain(GET);
   for (const text of [GROUP, ...Object.values(server.tokens), "ugt_", "ugk_", "there is none", ADMIN_ENV.ADMIN_TOKEN]) {

@@ -10,8 +10,8 @@ import { waitUntilReady } from "./support/operations.ts";
 const REQUESTS = 100;
 const TARGET = "/api/user?user_group_id=a";
 
-describeWithRedis.each(RUNTIMES)("while Redis is away, a server on %s", (runtime) => {
-  it("logs the number of failed calls of unknown callers, and not each of them", async () => {
+describeWithRedis.each(RUNTIMES)("while Redis is unavailable, a server on %s", (runtime) => {
+  it("logs the number of failed calls of unknown callers, not each of them", async () => {
     const redis = await newRedis();
     const server = await newServer({ runtime, redisUrl: redis.url, env: { REDIS_TIMEOUT: "500ms" } });
     await redis.stop();
@@ -26,8 +26,8 @@ describeWithRedis.each(RUNTIMES)("while Redis is away, a server on %s", (runtime
       ]);
       expect(answers.map(({ status }) => status)).toEqual([503, 503]);
     }
-    await waitFor("the first failure has its line", () => linesOf("call failed").length > known);
-    // Nothing else fills the log either: a few lines are about Redis.
+    await waitFor("the first failure is logged", () => linesOf("call failed").length > known);
+    // A few lines are about Redis, and no others.
     expect(server.log().length - lines).toBeLessThan(20);
     const [first, ...others] = linesOf("call failed").slice(known);
     expect(others).toEqual([]);
@@ -36,13 +36,13 @@ describeWithRedis.each(RUNTIMES)("while Redis is away, a server on %s", (runtime
       code: "unavailable",
       error: expect.stringContaining("StoreUnavailable"),
     });
-    // A caller whose token the server knows keeps a line for each failed call.
+    // Each failed call of a known caller has a line.
     const headers = bearer(server.tokens.customer);
     for (let i = 0; i < 3; i++) expect((await http1(server.url, TARGET, { headers })).status).toBe(503);
-    // The lines arrive by a pipe, a little after the answers.
+    // The lines arrive through a pipe, shortly after the responses.
     await waitFor("each call has its line", () => linesOf("call failed").length >= known + 4);
     expect(linesOf("call failed").slice(known + 1)).toHaveLength(3);
-    // What no line has reported yet is reported when the server ends.
+    // The server reports the remaining number when it exits.
     await server.stop();
     const counted = linesOf("calls of unauthenticated clients failed");
     expect(counted.map(({ code }) => code)).toEqual(["unavailable"]);

@@ -18,14 +18,14 @@ const [TOKEN, LEAKED, NEW] = ["kept", "leaked", "new"].map((name) => `${name}-${
 
 const makePipe = (path: string) => execFileSync("mkfifo", [path]);
 
-/** Two files of settings in a folder of their own. */
+/** Two files of settings in their own folder. */
 function newFiles() {
   const folder = newFolder();
   const pathOf = (name: string) => join(folder, name);
   const files = { ADMIN_TOKEN_FILE: pathOf("admin"), API_TOKENS_FILE: pathOf("api") };
   writeFileSync(files.ADMIN_TOKEN_FILE, ROOT_TOKEN);
   writeFileSync(files.API_TOKENS_FILE, `acme=${TOKEN}\nacme=${LEAKED}`);
-  /** Replaces a file by one that is made beside it. */
+  /** Replaces a file by a rename. */
   const replace = (path: string, make: (path: string) => unknown) => {
     make(`${path}-next`);
     renameSync(`${path}-next`, path);
@@ -51,16 +51,16 @@ async function startWith({ folder, files }: ReturnType<typeof newFiles>, runtime
   };
 }
 
-/** Ends a server. It must be gone within seconds of its last line. @returns its exit code */
+/** Stops a server, which must exit within seconds of its last log line. @returns its exit code */
 async function end(server: ServerProcess): Promise<number | null> {
   server.signal("SIGTERM");
-  await waitFor("it says that it has closed", () => server.log().some(({ msg }) => msg === "closed"));
-  await waitFor("its process is gone", () => !server.isRunning(), 15_000);
+  await waitFor("it logs that it has closed", () => server.log().some(({ msg }) => msg === "closed"));
+  await waitFor("its process has exited", () => !server.isRunning(), 15_000);
   return server.exited();
 }
 
-describe.each(RUNTIMES)("a file of a setting that cannot be read, on %s", (runtime) => {
-  it("leaves the other files in use, is reported, and is used once it can be read", async () => {
+describe.each(RUNTIMES)("an unreadable file of a setting, on %s", (runtime) => {
+  it("keeps the other files in use, is reported, and is used once it is readable", async () => {
     const files = newFiles();
     const { ADMIN_TOKEN_FILE: admin, API_TOKENS_FILE: api } = files.files;
     const { server, isTaken, isLeakedValid, isRootValid, isRefused } = await startWith(files, runtime);
@@ -69,7 +69,7 @@ describe.each(RUNTIMES)("a file of a setting that cannot be read, on %s", (runti
     files.replace(admin, makePipe);
     expect(await isRefused()).toBe(`ADMIN_TOKEN_FILE cannot be read: not a regular file at ${admin}`);
     files.replace(api, (path) => writeFileSync(path, `acme=${TOKEN}`));
-    await waitFor("the token that was taken out has ended", async () => !(await isLeakedValid()));
+    await waitFor("the removed token is rejected", async () => !(await isLeakedValid()));
     expect(await isTaken("API_TOKENS_FILE")).toBe(1);
 
     files.replace(admin, (path) => writeFileSync(path, ROOT_TOKEN));
@@ -88,7 +88,7 @@ describe.each(RUNTIMES)("a file of a setting that cannot be read, on %s", (runti
     expect(await end(server)).toBe(0);
   });
 
-  it("ends the start with its name", async () => {
+  it("stops the start with its name", async () => {
     const { folder, pathOf, files } = newFiles();
     makePipe(pathOf("pipe"));
     const env = { ...files, API_TOKENS: "", API_TOKENS_FILE: pathOf("pipe") };
@@ -98,13 +98,13 @@ describe.each(RUNTIMES)("a file of a setting that cannot be read, on %s", (runti
   });
 });
 
-// Only Node has a few threads for all files, and waits for them at its end.
-describe("a file of a setting whose mount does not answer", () => {
+// Only Node reads files in a few threads, and waits for them when it exits.
+describe("a file of a setting whose mount does not respond", () => {
   const hanging = ({ files, pathOf }: ReturnType<typeof newFiles>) => ({
     ...{ NODE_OPTIONS: `--import=${PRELOAD}`, HANGING_FILE: files.ADMIN_TOKEN_FILE, HANGING_PIPE: pathOf("pipe") },
   });
 
-  it("stays in use, as do others of its mount, is reported, and does not keep the process alive", async () => {
+  it("stays in use, like others of its mount, is reported, and does not keep the process alive", async () => {
     const files = newFiles();
     const { server, isTaken, isLeakedValid, isRootValid, isRefused } = await startWith(files, "node", hanging(files));
     files.replace(files.files.ADMIN_TOKEN_FILE, (path) => writeFileSync(path, `${NEW}-root`));
@@ -118,11 +118,11 @@ describe("a file of a setting whose mount does not answer", () => {
     expect(await end(server)).toBeNull();
   });
 
-  it("ends the start with its name", async () => {
+  it("stops the start with its name", async () => {
     const files = newFiles();
     makePipe(files.pathOf("pipe"));
     const server = newServerProcess({ env: { ...files.files, ...hanging(files) } });
-    await waitFor("its process is gone", () => !server.isRunning(), 15_000);
+    await waitFor("its process has exited", () => !server.isRunning(), 15_000);
     expect(await server.exited()).not.toBe(0);
     expect(server.output()).toContain("ADMIN_TOKEN_FILE cannot be read: no answer from the file system");
   });

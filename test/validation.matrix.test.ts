@@ -12,7 +12,7 @@ import {
 } from "./support/clients.ts";
 import { describeMatrix, newId } from "./support/matrix.ts";
 
-/** A request that breaks a rule, and the fields that are at fault. */
+/** An invalid request, and its invalid fields. */
 type Fault = readonly [title: string, fields: readonly string[], call: Call];
 type Call = (client: ServiceClient, headers: CallHeaders) => Promise<unknown>;
 
@@ -37,20 +37,20 @@ const FAULTS: readonly Fault[] = [
   ["no id", ["user_group_id"], get({ name: "A" })],
   ["an empty id", ["user_group_id"], get({ userGroupId: "" })],
   ["an id of 257 characters", ["user_group_id"], get({ userGroupId: "é".repeat(257) })],
-  ["a line end in an id", ["user_group_id"], get({ userGroupId: "a\nb" })],
-  ["a line end at the end of an id", ["user_group_id"], get({ userGroupId: "a\n" })],
+  ["a newline in an id", ["user_group_id"], get({ userGroupId: "a\nb" })],
+  ["a newline at the end of an id", ["user_group_id"], get({ userGroupId: "a\n" })],
   ["a NUL in an id", ["user_group_id"], get({ userGroupId: "\0" })],
   ["a C1 control character in an id", ["user_group_id"], get({ userGroupId: "a\u0085" })],
-  ["a space in front of an id", ["user_group_id"], get({ userGroupId: " a" })],
-  ["a space behind an id", ["user_group_id"], update({ userGroupId: "a " })],
-  ["a no-break space behind an id", ["user_group_id"], rotate({ userGroupId: "a\u00a0" })],
+  ["a space before an id", ["user_group_id"], get({ userGroupId: " a" })],
+  ["a space after an id", ["user_group_id"], update({ userGroupId: "a " })],
+  ["a no-break space after an id", ["user_group_id"], rotate({ userGroupId: "a\u00a0" })],
   ["a zero-width space in an id", ["user_group_id"], get({ userGroupId: "a\u200bb", mapping: { a: "b" } })],
-  ["a byte order mark in front of an id", ["user_group_id"], get({ userGroupId: "\ufeffa" })],
-  ["an override of direction in an id", ["user_group_id"], update({ userGroupId: "a\u202eb" })],
+  ["a byte order mark before an id", ["user_group_id"], get({ userGroupId: "\ufeffa" })],
+  ["a bidirectional override in an id", ["user_group_id"], update({ userGroupId: "a\u202eb" })],
   ["a tag character in an id", ["user_group_id"], rotate({ userGroupId: "a\u{e0041}b" })],
   ["a name of 257 characters", ["name"], get({ userGroupId: "a", name: "n".repeat(257) })],
   ["an empty key of the mapping", ['mapping[""]'], get({ userGroupId: "a", mapping: { "": "x" } })],
-  ["a number that is not kept", ["properties"], get({ userGroupId: "a", properties: { n: [2 ** 53] } })],
+  ["a number beyond the safe range", ["properties"], get({ userGroupId: "a", properties: { n: [2 ** 53] } })],
   ["an id and a name", ["user_group_id", "name"], get({ userGroupId: "", name: "n".repeat(257) })],
   ["no id in an update", ["user_group_id"], update({ name: "A" })],
   ["an id of control characters in an update", ["user_group_id"], update({ userGroupId: "\u007f" })],
@@ -58,10 +58,10 @@ const FAULTS: readonly Fault[] = [
   ["1,001 entries", ["mapping"], update({ userGroupId: "a", mapping: entries(1001) })],
   ["a long key", [`mapping["${"k".repeat(64)}…"]`], update({ userGroupId: "a", mapping: { ["k".repeat(257)]: "" } })],
   ["a long value", ['mapping["k"]'], update({ userGroupId: "a", mapping: { k: "v".repeat(1025) } })],
-  ["properties of 64 KiB and a byte", ["properties"], update({ userGroupId: "a", properties: sized(65537) })],
+  ["properties of 64 KiB plus one byte", ["properties"], update({ userGroupId: "a", properties: sized(65537) })],
   ["33 levels of objects", ["properties"], update({ userGroupId: "a", properties: nested(33) })],
   ["33 levels with arrays", ["properties"], update({ userGroupId: "a", properties: { a: arrays(32) } })],
-  ["a number below what is kept", ["properties"], update({ userGroupId: "a", properties: { n: -(2 ** 60) } })],
+  ["a number below the safe range", ["properties"], update({ userGroupId: "a", properties: { n: -(2 ** 60) } })],
   ["an etag of 65 characters", ["etag"], update({ userGroupId: "a", etag: "e".repeat(65) })],
   ["no group to rotate", ["group"], rotate({})],
   ["an empty token", ["current_token"], rotate({ currentToken: "" })],
@@ -69,7 +69,11 @@ const FAULTS: readonly Fault[] = [
   ["an empty id to rotate", ["user_group_id"], rotate({ userGroupId: "" })],
   ["a control character in an id to rotate", ["user_group_id"], rotate({ userGroupId: "a\t" })],
   ["a negative grace", ["previous_token_ttl"], rotate({ userGroupId: "a", previousTokenTtl: "-1s" })],
-  ["a grace of over 30 days", ["previous_token_ttl"], rotate({ userGroupId: "a", previousTokenTtl: "2592000.001s" })],
+  [
+    "a grace period of more than 30 days",
+    ["previous_token_ttl"],
+    rotate({ userGroupId: "a", previousTokenTtl: "2592000.001s" }),
+  ],
   ["a request id of 129 characters", ["request_id"], rotate({ userGroupId: "a", requestId: "r".repeat(129) })],
   ["a request id with a space", ["request_id"], rotate({ userGroupId: "a", requestId: "r r" })],
   ["a token for an id", ["user_group_id"], get({ userGroupId: newUserGroupToken() })],
@@ -82,11 +86,11 @@ const FAULTS: readonly Fault[] = [
   ["a long token to resolve", ["token"], resolve("t".repeat(8193))],
 ];
 
-/** What the reference client was told, by the server's URL and the fault's title. */
+/** The errors of the reference client, by the server's URL and the title of the request. */
 const ofReference = new Map<string, object>();
 
 describeMatrix((place, row) => {
-  describe("refuses, with the same words over every protocol,", () => {
+  describe("rejects, with the same error over every protocol,", () => {
     it.each(FAULTS)("%s", async (title, fields, call) => {
       const { server, client, reference, as } = place;
       const { fields: failure } = await failureOf(call(client, as.customer));
@@ -94,7 +98,7 @@ describeMatrix((place, row) => {
       expect(failure.violations.map(({ field }) => field)).toEqual(fields);
       for (const { description } of failure.violations) expect(description).not.toBe("");
       expect(JSON.stringify(failure)).not.toMatch(/ug[tk]_/);
-      // The reference is asked once a server.
+      // The reference client is called once per server.
       const asked = `${server.url} ${title}`;
       const told = ofReference.get(asked) ?? (await failureOf(call(reference, as.customer))).fields;
       ofReference.set(asked, told);
@@ -102,13 +106,13 @@ describeMatrix((place, row) => {
     });
   });
 
-  it("accepts what lies on every limit", async () => {
+  it("accepts values at every limit", async () => {
     const { client, reference, as } = place;
     const userGroupId = newId().padEnd(256, "é");
     const name = "🙂".repeat(256);
     await client.getUserGroup({ userGroupId, name }, as.customer);
     const changes: UpdateInput[] = [
-      // No tokens: mistyped, cut, or with something behind them.
+      // Not tokens: mistyped, truncated, or with a suffix.
       ...[newApiToken().replace(/.$/, "-"), newUserGroupToken().slice(0, -1), `${newApiToken()}x`].map((name) => ({
         name,
       })),
@@ -129,7 +133,7 @@ describeMatrix((place, row) => {
     expect((await client.rotateUserGroupToken(rotation, as.customer)).group.providedId).toBe(userGroupId);
   });
 
-  it("refuses a message of more than 1 MiB", async () => {
+  it("rejects a message of more than 1 MiB", async () => {
     const { client, reference, as } = place;
     for (const size of [1024 * 1024 + 1, 3 * 1024 * 1024]) {
       const call = update({ userGroupId: "a", name: "n".repeat(size) });
@@ -138,7 +142,7 @@ describeMatrix((place, row) => {
       expect(fields).toEqual((await failureOf(call(reference, as.customer))).fields);
       expect(status).toBe(row.protocol === "rest" ? 413 : undefined);
     }
-    // The connection, or a new one, goes on.
+    // Calls continue on the same or a new connection.
     await client.getUserGroup({ userGroupId: "after" }, as.customer);
   });
 });
@@ -147,7 +151,7 @@ function entries(count: number): Record<string, string> {
   return Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, "v"]));
 }
 
-/** An object of so many bytes of JSON. */
+/** An object whose JSON has a given size. */
 function sized(bytes: number): JsonObject {
   const overhead = JSON.stringify({ text: "" }).length;
   return { text: "x".repeat(bytes - overhead) };

@@ -18,39 +18,42 @@ import { numberOfEnvironment } from "./support/stored-keys.ts";
 const PUBLIC_URL = "https://groups.example.com";
 const AUDIENCE = "https://dashboards.example.com";
 
-/** The groups that the load makes sessions of. */
+/** The groups of the load. */
 const GROUPS = Array.from({ length: 20 }, (_, i) => `group ${i}`);
 
-/** How long before it signs the next key is named: both workers go by the store's clock, and hear nothing at that time. */
+/**
+ * How long before its use the next key is announced. Both workers use the store's clock, and receive no notice at that
+ * time.
+ */
 const AHEAD_MS = 4000;
 
-/** How many sessions each worker makes by each key at least. */
+/** Minimum number of sessions per worker and key. */
 const ENOUGH = 10;
 
-/** How often the keys are changed and sessions ended by several workers, and how many calls of a kind there are at once. */
+/** Number of concurrent rounds, and of concurrent calls of a kind. */
 const [ROUNDS, AT_ONCE] = [2, 6];
 
-/** How long a session lasts that is seen to expire, in seconds: a busy machine makes it in less. */
+/** Lifetime of a session whose expiry is tested, in seconds: enough for a busy machine. */
 const BRIEF_S = 6n;
 
-/** A worker, which is another process once it was started again. */
+/** A worker. After a restart it is another process. */
 interface Worker {
   server: TestServer;
   isAway: boolean;
 }
 
-/** How sessions are made and resolved. */
+/** Calls that create and resolve sessions. */
 const [CREATE, RESOLVE] = ["/api/viewer/session", "/api/viewer"];
 
-/** A session that was made. */
+/** A new session. */
 interface Made {
   readonly text: string;
   readonly at: Worker;
   readonly kid: string | undefined;
 }
 
-describeWithRedis("the key that signs viewer sessions", () => {
-  it("is changed under load, while a worker is killed and started again, and no session is refused", async () => {
+describeWithRedis("the signing key of viewer sessions", () => {
+  it("is rotated under load while a worker is killed and restarted, and no session is rejected", async () => {
     const redis = await newRedis();
     const env = { ...ADMIN_ENV, LOG_LEVEL: "info", PUBLIC_URL };
     const first = await newServer({ redisUrl: redis.url, env });
@@ -75,9 +78,9 @@ describeWithRedis("the key that signs viewer sessions", () => {
       workers.every((worker) => {
         return load.sessions.filter(({ at, kid: by }) => at === worker && by === kid).length >= ENOUGH;
       });
-    await waitFor("each worker has made sessions", () => hasEnoughOf(oldKey));
+    await waitFor("each worker has created sessions", () => hasEnoughOf(oldKey));
 
-    // As if the standby had been published for nearly as long as it has to be.
+    // The standby key becomes almost old enough to sign.
     const operator = newOperator(redis);
     const stored = signingKeysKey(await numberOfEnvironment(operator, { name: first.environment, tag: "Customer" }));
     const [, ...rest] = String(await operator.hget(stored, newKey)).split(".");
@@ -89,13 +92,13 @@ describeWithRedis("the key that signs viewer sessions", () => {
     await second.server.exited();
     second.server = await startSecond();
     second.isAway = false;
-    await waitFor("each worker has made sessions by the other key", () => hasEnoughOf(newKey));
+    await waitFor("each worker has created sessions with the next key", () => hasEnoughOf(newKey));
     expect([await keyIn(State.RETIRED), await keyIn(State.ACTIVE)]).toEqual([oldKey, newKey]);
     const { failures, resolved } = await load.end();
     expect(failures).toEqual([]);
-    console.log(`${load.sessions.length} sessions, resolved ${resolved} times while their key changed: 0 refused`);
+    console.log(`${load.sessions.length} sessions, resolved ${resolved} times during a key rotation: 0 rejected`);
 
-    // Those of the first key are good until their end, by what either worker publishes now.
+    // Sessions of the first key stay valid until they expire, with the published keys of either worker.
     for (const { server } of workers) {
       const keys = await publishedKeys(server);
       for (const session of load.sessions) await verify(session, keys);
@@ -103,14 +106,14 @@ describeWithRedis("the key that signs viewer sessions", () => {
   });
 
   it.each(RUNTIMES)(
-    "is changed and sessions are ended at once on several workers of %s, which agree after it",
+    "is rotated and sessions are revoked concurrently on several workers of %s, which then agree",
     async (runtime) => {
       const server = await newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, WORKERS: "2", PUBLIC_URL } });
       const post = async (path: string, body: object, token: string) => {
         const headers = { ...bearer(token), "content-type": "application/json" };
-        // Over a connection of its own, so that the workers take turns.
+        // Over a new connection, so the workers take turns.
         let answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
-        // Of changes of the keys at the same time one is made, and the others are told to repeat the call.
+        // One of several concurrent rotations succeeds, and the others receive an error that says to repeat the call.
         while (answer.body.includes("SIGNING_KEYS_CHANGED")) {
           answer = await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body) });
         }
@@ -145,7 +148,7 @@ describeWithRedis("the key that signs viewer sessions", () => {
   );
 });
 
-it("a viewer session ends with the grace of the token by which it was made, and is told to have expired", async () => {
+it("a viewer session expires with the grace period of its token, and the response says so", async () => {
   const server = await newServer();
   const { groups, viewers } = grpcClients(server);
   const { userGroup } = await groups.getUserGroup({ userGroupId: "brief" });
@@ -154,7 +157,7 @@ it("a viewer session ends with the grace of the token by which it was made, and 
   await groups.rotateUserGroupToken({ group: { case: "currentToken", value }, previousTokenTtl });
   const { session } = await viewers.createViewerSession({ group: { case: "token", value }, audience: AUDIENCE });
   expect((await viewers.resolveViewer({ token: session })).providedId).toBe("brief");
-  await waitFor("it has ended", async () => !(await succeeds(viewers.resolveViewer({ token: session }))));
+  await waitFor("it has expired", async () => !(await succeeds(viewers.resolveViewer({ token: session }))));
   expect((await failureOf(viewers.resolveViewer({ token: session }))).reason).toBe("VIEWER_SESSION_EXPIRED");
   const headers = { ...bearer(server.tokens.customer), "content-type": "application/json" };
   const answer = await http1(server.url, RESOLVE, {
@@ -165,12 +168,12 @@ it("a viewer session ends with the grace of the token by which it was made, and 
   expect(answer.json()).toEqual({ active: false });
 });
 
-/** Does something several times at once. */
+/** Does something several times concurrently. */
 function atOnce<T>(times: number, act: (i: number) => Promise<T>): Promise<T[]> {
   return Promise.all(Array.from({ length: times }, (_, i) => act(i)));
 }
 
-/** What calls a worker. A worker that is away is waited for; nothing else is tried again. */
+/** Calls a worker. It waits while a worker is down, and retries nothing else. */
 function callsTo({ tokens }: TestServer) {
   const agent = new Agent({ keepAlive: true });
   closeLater(() => agent.destroy());
@@ -178,7 +181,7 @@ function callsTo({ tokens }: TestServer) {
 
   async function post(worker: Worker, path: string, body: object) {
     for (;;) {
-      await waitFor("the worker is there", () => !worker.isAway);
+      await waitFor("the worker is running", () => !worker.isAway);
       const { server } = worker;
       try {
         return await http1(server.url, path, { method: "POST", headers, body: JSON.stringify(body), agent });
@@ -191,12 +194,12 @@ function callsTo({ tokens }: TestServer) {
   return {
     async make(at: Worker, userGroupId: string | undefined): Promise<Made> {
       const answer = await post(at, CREATE, { user_group_id: userGroupId, audience: AUDIENCE });
-      if (answer.status !== 200) throw new Error(`not made: ${answer.body}`);
+      if (answer.status !== 200) throw new Error(`not created: ${answer.body}`);
       const { session: text } = answer.json<{ session: string }>();
       return { text, at, kid: decodeProtectedHeader(text).kid };
     },
 
-    /** `resolved`, or what was answered. */
+    /** `resolved`, or the error. */
     async resolve(worker: Worker, { text }: Made): Promise<string> {
       const answer = await post(worker, RESOLVE, { token: text, audience: AUDIENCE });
       return answer.json<{ sub?: string }>().sub === decodeJwt(text).sub ? "resolved" : answer.body.toString();
@@ -204,12 +207,12 @@ function callsTo({ tokens }: TestServer) {
   };
 }
 
-/** What a load calls. */
+/** The calls of the load. */
 type Calls = ReturnType<typeof callsTo> & { readonly workers: readonly Worker[] };
 
 /**
- * Makes sessions at every worker, has each resolved at every worker when it was made and again and again, and verifies it
- * by keys that were published before.
+ * Creates sessions at every worker, resolves each of them at every worker again and again, and verifies them with
+ * previously published keys.
  */
 function startLoad({ workers, make, resolve }: Calls, keys: JSONWebKeySet) {
   const sessions: Made[] = [];
@@ -243,13 +246,13 @@ function startLoad({ workers, make, resolve }: Calls, keys: JSONWebKeySet) {
   };
 }
 
-/** The keys that a worker publishes of its first environment. */
+/** The published keys of a worker's first environment. */
 async function publishedKeys({ url, environment }: TestServer): Promise<JSONWebKeySet> {
   const answer = await http1(url, `/e/${environment}/Customer/.well-known/jwks.json`);
   return answer.json<JSONWebKeySet>();
 }
 
-/** Verifies a session by published keys alone. @throws when it is not good */
+/** Verifies a session with published keys only. @throws if it is invalid */
 async function verify({ text }: Made, keys: JSONWebKeySet): Promise<void> {
   const options = { algorithms: ["ES256"], typ: "viewer+jwt", audience: AUDIENCE };
   const { payload } = await jwtVerify(text, createLocalJWKSet(keys), options);

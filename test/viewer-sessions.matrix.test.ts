@@ -25,12 +25,12 @@ import { describeClients, describeServers, newId } from "./support/matrix.ts";
 import { failureOf, grpcClients } from "./support/rpc.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** A session to make; `group` is a token or an id. */
+/** Values of a new session. `group` is a token or an id. */
 interface Wanted extends JsonObject {
   audience: string;
 }
 
-/** What is told of a session, by whatever protocol. */
+/** A resolved session, independent of the protocol. */
 interface Told {
   readonly providedId: string;
   readonly properties: unknown;
@@ -49,7 +49,7 @@ interface Made {
   readonly refreshTime: number;
 }
 
-/** How sessions are made and resolved by a protocol. What is refused rejects with a `ConnectError`. */
+/** Calls that create and resolve sessions over a protocol. They reject with a `ConnectError`. */
 interface Viewers {
   create(wanted: JsonObject, token?: string): Promise<Made>;
   /** Undefined: it is not active. */
@@ -75,7 +75,7 @@ describeClients(ROWS, (server, row) => {
 
   const made = (given: JsonObject, token?: string) => viewers.create({ audience: "page", ...given }, token);
 
-  it("are made by a token, say what was asked for, and are resolved", async () => {
+  it("are created by token with the requested claims, and resolved", async () => {
     const group = await newGroup({ plan: "x", secret: 1, none: null });
     const before = Math.floor(Date.now() / 1000);
     const { session, id, expireTime, refreshTime } = await made({
@@ -99,7 +99,7 @@ describeClients(ROWS, (server, row) => {
       id,
       expireTime,
     });
-    // By the published keys alone.
+    // With the published keys only.
     const keys = createRemoteJWKSet(new URL(`${issuer()}/.well-known/jwks.json`));
     const options = { algorithms: ["ES256"], typ: "viewer+jwt", issuer: issuer(), audience: "page" };
     const { payload } = await jwtVerify(session, keys, options);
@@ -116,7 +116,7 @@ describeClients(ROWS, (server, row) => {
     expect(Object.keys(decodeProtectedHeader(session)).sort()).toEqual(["alg", "kid", "typ"]);
   });
 
-  it("are made by an id, say no more than they have to, and last ten minutes", async () => {
+  it("are created by id, contain no more than necessary, and last ten minutes", async () => {
     const { providedId } = await newGroup({ secret: 1 });
     const { session, expireTime } = await made({ user_group_id: providedId });
     const told = await viewers.resolve(session);
@@ -127,7 +127,7 @@ describeClients(ROWS, (server, row) => {
     expect(payload.exp).toBe(expireTime);
   });
 
-  it("need role resolve by a token, and read by an id", async () => {
+  it("need role resolve by token, and read by id", async () => {
     const { providedId, token } = await newGroup();
     const resolver = await issueToken(server, "resolve");
     const reader = await issueToken(server, "read");
@@ -143,40 +143,40 @@ describeClients(ROWS, (server, row) => {
 
   it.each<[string, JsonObject]>([
     ["no audience", { audience: "" }],
-    ["too short a life", { ttl: "59s" }],
-    ["too long a life", { ttl: "3601s" }],
+    ["a lifetime that is too short", { ttl: "59s" }],
+    ["a lifetime that is too long", { ttl: "3601s" }],
     ["an origin with a path", { origin: "https://app.example.com/" }],
-    ["an origin that is none", { origin: "app.example.com" }],
+    ["an invalid origin", { origin: "app.example.com" }],
     ["too many claims", { claims: { text: "x".repeat(2048) } }],
-    ["a token for a person", { viewer_id: "ugt_0000000000000000000000000000000000000000" }],
-    ["too long an audience", { audience: "x".repeat(257) }],
-  ])("are refused with %s", async (_title, given) => {
+    ["a token in place of a person", { viewer_id: "ugt_0000000000000000000000000000000000000000" }],
+    ["a long audience", { audience: "x".repeat(257) }],
+  ])("are rejected with %s", async (_title, given) => {
     const { token, providedId } = await newGroup();
     const wanted = { user_group_id: providedId, ...given };
     if (given["viewer_id"] !== undefined) Object.assign(wanted, { viewer_id: token });
     expect(await failureOf(made(wanted))).toEqual({ code: "InvalidArgument", reason: "VALIDATION_FAILED" });
   });
 
-  it("are refused where they would be too long", async () => {
+  it("are rejected if they would be too long", async () => {
     const { providedId } = await newGroup({ long: "x".repeat(7000) });
     await made({ user_group_id: providedId });
     const refused = await failureOf(made({ user_group_id: providedId, property_keys: ["long"] }));
     expect(refused).toEqual({ code: "InvalidArgument", reason: "VIEWER_SESSION_TOO_LARGE" });
   });
 
-  it("are taken for their audience alone, and by their environment's API tokens alone", async () => {
+  it("are accepted only for their audience, and only with API tokens of their environment", async () => {
     const { token } = await newGroup();
     const { session } = await made({ token });
     expect(await viewers.resolve(session)).toBeDefined();
     expect(await viewers.resolve(session, "another page")).toBeUndefined();
     for (const other of [server.tokens.testing, server.tokens.untagged])
       expect(await viewers.resolve(session, "", other)).toBeUndefined();
-    // Nor is any a credential.
+    // None of them is a credential.
     const answer = await http1(server.url, "/api/user", { method: "GET", headers: bearer(session) });
     expect([answer.status, answer.body.toString().includes(session)]).toEqual([401, false]);
   });
 
-  it("end with the rotation of their group's token, and no later than its grace where they were made by it", async () => {
+  it("are revoked by a rotation of their group's token, and if created by token, expire with its grace period", async () => {
     const { token, providedId } = await newGroup();
     const { session } = await made({ token });
     const group = { case: "userGroupId", value: providedId } as const;
@@ -188,7 +188,7 @@ describeClients(ROWS, (server, row) => {
     for (const text of [session, graced.session]) expect(await viewers.resolve(text)).toBeUndefined();
   });
 
-  it("of one viewer end without those of the others, and then all of their group", async () => {
+  it("of one viewer are revoked separately, and then all of their group", async () => {
     const { providedId } = await newGroup();
     const [bob, alice, nobody] = await Promise.all(
       ["bob", "alice", ""].map((viewer_id) => made({ user_group_id: providedId, viewer_id })),
@@ -201,7 +201,7 @@ describeClients(ROWS, (server, row) => {
     for (const other of [alice, nobody]) expect(await viewers.resolve(other?.session ?? "")).toBeUndefined();
   });
 
-  it("are not taken when anything of them is changed", async () => {
+  it("are rejected after any modification", async () => {
     const { token } = await newGroup();
     const { session } = await made({ token });
     const [head = "", payload = "", signature = ""] = session.split(".");
@@ -221,7 +221,7 @@ describeServers((server) => {
     http1(server.url, path, { method, headers });
   const pathOf = (tag = "/Testing") => `/e/${server.environment}${tag}/.well-known`;
 
-  it("publishes nothing of an environment without sessions, nor of one that is not there", async () => {
+  it("publishes nothing for an environment without sessions, nor for a missing one", async () => {
     const paths = [`/e/${newName()}/.well-known/jwks.json`, "/e/../.well-known/jwks.json", "/e//.well-known/jwks.json"];
     const answers = await Promise.all(paths.map((path) => wellKnown(path)));
     for (const { status, headers } of answers) expect([status, headers.etag]).toEqual([404, undefined]);
@@ -231,7 +231,7 @@ describeServers((server) => {
     }
   });
 
-  it("publishes an environment's keys to everybody, for ten minutes, with an entity tag", async () => {
+  it("publishes the keys of an environment to everybody, for ten minutes, with an ETag", async () => {
     const { groups } = grpcClients(server, server.tokens.testing);
     const { userGroup } = await groups.getUserGroup({ userGroupId: newId() });
     await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, server.tokens.testing);
@@ -261,7 +261,7 @@ describeServers((server) => {
     expect(jwks_uri).toBe(`${String(issuer)}/.well-known/jwks.json`);
   });
 
-  it("tells of the keys, and changes them: those before are published on, or replaced and their sessions ended", async () => {
+  it("lists and rotates the keys: previous ones stay published, or are replaced and their sessions revoked", async () => {
     const admin = adminOf(server.url);
     const name = newName();
     const environment = { name };
@@ -279,7 +279,7 @@ describeServers((server) => {
     const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
     const { session } = await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, token);
     expect(decodeProtectedHeader(session).kid).toBe(made[0]?.id);
-    // The standby is too young: it is to sign as soon as it was published for long enough.
+    // The standby key is too young. It signs as soon as it was published for long enough.
     const { signingKeys: waiting } = await admin.rotateSigningKey({ environment });
     expect(waiting.map(({ id, state }) => [id, state])).toEqual(made.map(({ id, state }) => [id, state]));
     const wait = seconds(waiting[1]?.activeTime) - Date.now() / 1000;
@@ -327,7 +327,7 @@ function overRpc(server: TestServer, options: AdminClientOptions): Viewers {
     async resolve(token, audience = "", apiToken) {
       try {
         const { providedId, properties, session } = await client(apiToken).resolveViewer({ token, audience });
-        if (!session) return expect.fail("it tells of no session");
+        if (!session) return expect.fail("the response has no session");
         const { viewerId, origin, claims, id, expireTime } = session;
         const told = { viewerId, origin, audience: session.audience, claims, id, expireTime: seconds(expireTime) };
         return { providedId, properties, ...told };

@@ -16,7 +16,7 @@ describeServers((server) => {
   const introspect = (body: JsonObject | string | undefined, headers = bearer(server.tokens.customer)) =>
     call("POST", body, { target: TARGET, headers });
 
-  /** What ResolveViewer tells of a token, as it would look here. */
+  /** The response of ResolveViewer for a token, in the form of this endpoint. */
   async function resolved(token: string, { apiToken, environment }: { apiToken: string; environment: string }) {
     const viewer = await grpcClients(server, apiToken).viewers.resolveViewer({ token });
     return {
@@ -39,26 +39,32 @@ describeServers((server) => {
   }
 
   it.each([
-    ["nothing but an id", {}],
+    ["only an id", {}],
     ["a name, a mapping and properties", { name: "É", mapping: { schema: "source" }, properties: { a: [1, null] } }],
     ["empty properties", { properties: {} }],
-    ["keys that objects have anyway", { mapping: { constructor: "a" }, properties: { toString: { valueOf: 1 } } }],
-    ["properties that are worth compressing", { properties: { text: "again and ".repeat(500) } }],
-  ] satisfies [string, JsonObject][])("tells of a group with %s what ResolveViewer tells", async (_title, fields) => {
-    const { id, user_group } = await created(fields);
-    const answer = await introspect({ token: user_group.token });
-    expect(answer.status).toBe(200);
-    expect(answer.headers["content-type"]).toBe("application/json");
-    expect(answer.headers["cache-control"]).toBe("no-store");
-    const told = answer.json<JsonObject>();
-    const environment = `${server.environment}/Customer`;
-    expect(told).toEqual(await resolved(user_group.token, { apiToken: server.tokens.customer, environment }));
-    expect(told).toMatchObject({ active: true, sub: id, ...fields });
-    expect(told).not.toHaveProperty("exp");
-    expect(answer.body.toString()).not.toContain(user_group.token);
-  });
+    [
+      "keys that are names of object members",
+      { mapping: { constructor: "a" }, properties: { toString: { valueOf: 1 } } },
+    ],
+    ["compressible properties", { properties: { text: "again and ".repeat(500) } }],
+  ] satisfies [string, JsonObject][])(
+    "returns the same for a group with %s as ResolveViewer",
+    async (_title, fields) => {
+      const { id, user_group } = await created(fields);
+      const answer = await introspect({ token: user_group.token });
+      expect(answer.status).toBe(200);
+      expect(answer.headers["content-type"]).toBe("application/json");
+      expect(answer.headers["cache-control"]).toBe("no-store");
+      const told = answer.json<JsonObject>();
+      const environment = `${server.environment}/Customer`;
+      expect(told).toEqual(await resolved(user_group.token, { apiToken: server.tokens.customer, environment }));
+      expect(told).toMatchObject({ active: true, sub: id, ...fields });
+      expect(told).not.toHaveProperty("exp");
+      expect(answer.body.toString()).not.toContain(user_group.token);
+    },
+  );
 
-  it("names the environment as the settings do, and tells nothing across environments", async () => {
+  it("names the environment as the settings do, and reveals nothing across environments", async () => {
     const { customer, testing, untagged } = server.tokens;
     const environments = [
       [customer, `${server.environment}/Customer`],
@@ -76,7 +82,7 @@ describeServers((server) => {
     }
   });
 
-  it("says until when a rotated token lasts, and that one without a grace has ended", async () => {
+  it("returns the expiry time of a rotated token, and rejects one without a grace period", async () => {
     const { id, user_group } = await created();
     const rotate = (body: JsonObject) => ok(call("POST", { user_group_id: id, ...body }));
     const second = await rotate({ previous_token_ttl: "600s" });
@@ -94,16 +100,16 @@ describeServers((server) => {
   });
 
   it.each([
-    ["one that nobody has", newUserGroupToken()],
-    ["one that is no token of ours", "of another system"],
+    ["an unknown token", newUserGroupToken()],
+    ["a malformed token", "of another system"],
     ["an API token", newApiToken()],
-    ["text beyond ASCII", "\u{1f642}"],
-    ["one as long as can be", "x".repeat(8192)],
-  ])("says of %s that it is not active, and no more", async (_title, token) => {
+    ["non-ASCII text", "\u{1f642}"],
+    ["one of maximum length", "x".repeat(8192)],
+  ])("returns for %s only that it is not active", async (_title, token) => {
     expectInactive(await introspect({ token }));
   });
 
-  it("answers with a slash behind the path, over HTTP/2, without a content type, and passes over other fields", async () => {
+  it("accepts a slash after the path, HTTP/2 and a missing content type, and ignores other fields", async () => {
     const { id, user_group } = await created();
     const body = JSON.stringify({ token: user_group.token, token_type_hint: "access_token", x: { y: 1 } });
     const headers = bearer(server.tokens.customer);
@@ -115,7 +121,7 @@ describeServers((server) => {
     }
   });
 
-  it("takes a form, as RFC 7662 has it", async () => {
+  it("accepts a form, as in RFC 7662", async () => {
     const { id, user_group } = await created();
     for (const type of ["application/x-www-form-urlencoded", "Application/X-WWW-Form-Urlencoded; charset=UTF-8"]) {
       const headers = { ...bearer(server.tokens.customer), "content-type": type };
@@ -141,7 +147,7 @@ describeServers((server) => {
     }
   });
 
-  it("refuses what names no token", async () => {
+  it("rejects a request without a token", async () => {
     const bodies: (JsonObject | undefined)[] = [
       undefined,
       {},
@@ -153,7 +159,7 @@ describeServers((server) => {
       const expected = { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] };
       expectRestError(await introspect(body), expected);
     }
-    // A token in a URL would end in logs.
+    // Logs would contain a token in a URL.
     const inQuery = await call("POST", undefined, { target: `${TARGET}?token=${newUserGroupToken()}` });
     expectRestError(inQuery, { status: 400, code: "invalid_argument", reason: "VALIDATION_FAILED", fields: ["token"] });
   });
@@ -165,7 +171,7 @@ describeServers((server) => {
     const { user_group }: Success = await created();
     const before = await count();
     await introspect({ token: user_group.token });
-    // Suites of other files call this server meanwhile.
+    // Suites of other files call this server concurrently.
     expect(await count()).toBeGreaterThan(before);
   });
 });

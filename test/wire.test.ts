@@ -11,7 +11,7 @@ import { GetUserGroupRequestSchema, GetUserGroupResponseSchema } from "../gen/us
 import { sharedServer } from "./support/opened.ts";
 import { expectRestError } from "./support/rest-shape.ts";
 
-/** Sends bytes, and reads the one answer up to the end of the connection. */
+/** Sends bytes, and reads the only response until the end of the connection. */
 async function answerToBytes(url: string, sent: string): Promise<HttpAnswer> {
   const { bytes, ended } = await rawBytes(url, sent);
   expect(ended).toBe(true);
@@ -29,7 +29,7 @@ async function answerToBytes(url: string, sent: string): Promise<HttpAnswer> {
 
 type Fields = readonly (readonly [name: string, value: string])[];
 
-/** A request of the REST interface, its fields as they are given, also twice. */
+/** A REST request with unmodified headers, also duplicate ones. */
 interface RawRequest {
   readonly method: string;
   readonly target: string;
@@ -37,7 +37,7 @@ interface RawRequest {
   readonly body?: string;
 }
 
-/** What the REST interface answers over each version of HTTP: the reason of an error, else the id of the group. */
+/** The result over each version of HTTP: the reason of an error, or the id of the group. */
 async function overBoth(url: string, { method, target, fields, body = "" }: RawRequest) {
   const head = [`${method} ${target} HTTP/1.1`, "Host: x", "Connection: close", `Content-Length: ${body.length}`];
   const lines = [...head, ...fields.map(([name, value]) => `${name}: ${value}`), "", body];
@@ -75,7 +75,7 @@ const UNEXPECTED = { status: 417, code: "invalid_argument", reason: "EXPECTATION
 const PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 const TEXT = "again and ".repeat(1000);
 
-/** A stream as a client sees it. */
+/** A stream from the client's view. */
 interface Watching {
   readonly stream: ClientHttp2Stream;
   bytes: number;
@@ -85,37 +85,37 @@ interface Watching {
 describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
   const server = sharedServer({ runtime });
 
-  describe("what is refused before it is a request", () => {
+  describe("invalid requests", () => {
     it.each([
-      ["what is no HTTP", "hello\r\n\r\n", MALFORMED],
-      ["a version that is unknown", "GET / HTTP/9.9\r\n\r\n", MALFORMED],
+      ["bytes that are not HTTP", "hello\r\n\r\n", MALFORMED],
+      ["an unknown version", "GET / HTTP/9.9\r\n\r\n", MALFORMED],
       ["a header without a colon", "GET / HTTP/1.1\r\nHost: x\r\nbad\r\n\r\n", MALFORMED],
       [
-        "a chunk size that is none",
+        "an invalid chunk size",
         "PUT /api/user HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         MALFORMED,
       ],
       ["no host", "GET /healthz HTTP/1.1\r\n\r\n", MALFORMED],
-      ["fields that are too large", `GET / HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(100_000)}\r\n\r\n`, TOO_LARGE],
+      ["headers that are too large", `GET / HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(100_000)}\r\n\r\n`, TOO_LARGE],
       ["an expectation", "PUT /api/user HTTP/1.1\r\nHost: x\r\nExpect: foo\r\nContent-Length: 5\r\n\r\n", UNEXPECTED],
-    ])("%s has an error that programs can read", async (_title, sent, expected) => {
+    ])("%s receives a machine-readable error", async (_title, sent, expected) => {
       expectRestError(await answerToBytes(server.url, sent), expected);
     });
 
-    it("so has an expectation over HTTP/2", async () => {
+    it("so does an expectation over HTTP/2", async () => {
       const headers = { expect: "foo", "x-request-id": "mine" };
       const answer = await http2(server.url, "/api/user", { method: "PUT", headers, body: "{}" });
       expectRestError(answer, UNEXPECTED);
       expect(answer.headers["x-request-id"]).toBe("mine");
     });
 
-    it("a connection that is refused leaves the others alone", async () => {
+    it("a rejected connection does not affect others", async () => {
       await answerToBytes(server.url, "hello\r\n\r\n");
       expect((await http1(server.url, "/healthz")).status).toBe(200);
     });
   });
 
-  describe("a request is the same over HTTP/1.1 and HTTP/2", () => {
+  describe("a request has the same result over HTTP/1.1 and HTTP/2", () => {
     const json = ["content-type", "application/json"] as const;
     const get = { method: "GET", target: "/api/user?user_group_id=wire", fields: [] };
     const put = { method: "PUT", target: "/api/user", fields: [json], body: '{"user_group_id":"wire"}' };
@@ -159,12 +159,12 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
         (good) => ({ ...put, fields: [["authorization", good], json, ...twice("content-encoding", "identity", "br")] }),
       ],
       [
-        "If-Match twice, of which both are entity tags",
+        "two If-Match headers with entity tags",
         "ETAG_MISMATCH",
         (good) => ({ ...put, fields: [["authorization", good], json, ...twice("if-match", '"x"', '"y"')] }),
       ],
       [
-        "If-Match twice, of which one is none",
+        "two If-Match headers, one of them invalid",
         "MALFORMED_REQUEST",
         (good) => ({ ...put, fields: [["authorization", good], json, ...twice("if-match", '"x"', "*")] }),
       ],
@@ -174,17 +174,17 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
         (good) => ({ ...post, fields: [["authorization", good], json, ...twice("idempotency-key", "a", "b")] }),
       ],
       [
-        "a fragment behind the query",
+        "a fragment after the query",
         "MALFORMED_HTTP",
         (good) => ({ ...get, target: `${get.target}#fragment`, fields: [["authorization", good]] }),
       ],
-      ["a fragment in front of it", "MALFORMED_HTTP", () => ({ ...get, target: "/api/user#?user_group_id=wire" })],
+      ["a fragment before it", "MALFORMED_HTTP", () => ({ ...get, target: "/api/user#?user_group_id=wire" })],
     ])("%s", async (_title, expected, request) => {
       const answers = await overBoth(server.url, request(`Token ${server.tokens.customer}`));
       expect(answers).toEqual({ http1: expected, http2: expected });
     });
 
-    it("the fields of a token in trailers of HTTP/1.1 do not count", async () => {
+    it("credentials in trailers of HTTP/1.1 do not count", async () => {
       const head =
         "GET /api/user?user_group_id=wire HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked";
       const trailer = `Authorization: Token ${server.tokens.customer}`;
@@ -214,7 +214,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId, properties: { text } }));
     const propertiesOf = (bytes: Uint8Array) => fromBinary(GetUserGroupResponseSchema, bytes).userGroup?.properties;
 
-    it("of Connect: the body, where it is asked for and worth it", async () => {
+    it("of Connect: the body, if requested and worth it", async () => {
       const headers = { "content-type": "application/proto", "content-encoding": "gzip", "accept-encoding": "gzip" };
       for (const send of [http1, http2]) {
         const long = await send(server.url, PATH, post(headers, gzipSync(message("connect"))));
@@ -248,7 +248,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       expect(propertiesOf(short.body.subarray(5, 5 + short.body.readUInt32BE(1)))).toEqual({ text: "s" });
     });
 
-    it("in Brotli takes an effort that fits live traffic", async () => {
+    it("in Brotli uses a level for live traffic", async () => {
       const text = Array.from({ length: 2000 }, (_, i) => `dashboard ${i * i} of tenant ${i % 7}`).join(", ");
       const headers = { "content-type": "application/proto", "accept-encoding": "br" };
       const { headers: answered, body } = await http2(server.url, PATH, post(headers, message("brotli", text)));
@@ -261,12 +261,12 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
         };
         return brotliCompressSync(plain, { params }).byteLength;
       };
-      // The runtimes' encoders are not the same to the byte.
+      // The encoders of the runtimes differ in some bytes.
       expect(Math.abs(body.byteLength - by(4))).toBeLessThan(Math.abs(body.byteLength - by(11)));
     });
   });
 
-  describe("a deadline beyond a timer's reach", () => {
+  describe("a deadline beyond the range of timers", () => {
     let session: ClientHttp2Session;
 
     beforeAll(() => {
@@ -296,8 +296,8 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       ["application/connect+proto", "connect-timeout-ms", "9999999999", "50"],
     ])("does not end a stream of %s", async (type, name, long, short) => {
       const lasting = watch({ "content-type": type, [name]: long });
-      await waitFor("the state is told", () => lasting.bytes > 0);
-      // Made later, with a deadline of its own, it is over before the other.
+      await waitFor("the status has arrived", () => lasting.bytes > 0);
+      // Created later, with its own deadline, it ends before the other.
       const passing = watch({ "content-type": type, [name]: short });
       await waitFor("the short deadline has passed", () => passing.ended);
       expect(lasting.ended).toBe(false);

@@ -13,13 +13,13 @@ import { describeWithRedis, newServer, newServerProcess, redisUrl } from "./supp
 import { metricsUrlOf } from "./support/operations.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** Calls through a connection of its own, so that the workers take turns. */
+/** Calls over a new connection, so the workers take turns. */
 async function get(server: TestServer, path: string): Promise<Response> {
   const headers = { Authorization: `Token ${server.tokens.customer}`, Connection: "close" };
   return fetch(server.url + path, { headers });
 }
 
-/** The process ids of the workers that are up, by the log. */
+/** The process ids of the running workers, from the log. */
 function workerPids(server: TestServer): number[] {
   return server.log().flatMap(({ msg, pid }) => (msg === "worker listening" ? [Number(pid)] : []));
 }
@@ -27,10 +27,10 @@ function workerPids(server: TestServer): number[] {
 const certificates = inject("certificates");
 const PROTOCOLS = ["grpc", "grpc-web", "connect"];
 
-describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) => {
+describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) => {
   const start = () => newServer({ runtime, redisUrl, env: { WORKERS: "2", LOG_LEVEL: "debug" } });
 
-  it("share the work and the groups, and count it together", async () => {
+  it("share the work and the groups, and count calls together", async () => {
     const server = await start();
     const tokens = new Set<string>();
     for (let i = 0; i < 10; i++) {
@@ -46,7 +46,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
     expect(open).toMatch(/# TYPE grpc_server_handled counter\n[\s\S]*# EOF\n$/);
     const started = performance.now();
     const seen = new Set<string>();
-    // Each over a connection of its own, so that each worker gets some.
+    // Each over a new connection, so each worker receives some.
     for (let i = 0; i < 20; i++) {
       const text = await (await get(server, "/metrics")).text();
       // It grows with every collection.
@@ -56,14 +56,14 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
     expect(await server.stop()).toBe(0);
   });
 
-  it("serve every protocol over TLS, and are measured together on a port of their own", async () => {
+  it("serve every protocol over TLS, and metrics together on another port", async () => {
     const env = { WORKERS: "2", METRICS_PORT: "0", LOG_LEVEL: "debug" };
     const server = await newServer({ runtime, redisUrl, tls: certificates, env });
     const headers = { authorization: `Token ${server.tokens.customer}` };
     const { cert: ca } = certificates.ca;
     const calls = () => server.log().filter(({ msg }) => msg === "call");
-    await waitFor("each worker has answered over each protocol", async () => {
-      // Each over a connection of its own, so that each worker gets some.
+    await waitFor("each worker has responded over each protocol", async () => {
+      // Each over a new connection, so each worker receives some.
       for (const open of [createGrpcTransport, createGrpcWebTransport, createConnectTransport]) {
         for (const httpVersion of ["1.1", "2"] as const) {
           if (open === createGrpcTransport && httpVersion === "1.1") continue;
@@ -94,7 +94,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
     expect(await server.stop()).toBe(0);
   });
 
-  it("are started again when one crashes, while the other goes on", async () => {
+  it("are restarted if one crashes, while the other continues", async () => {
     const server = await start();
     const [victim] = workerPids(server);
     for (let i = 0; i < 10; i++) await get(server, "/api/user?user_group_id=before");
@@ -109,21 +109,21 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
     };
     expect(await counted()).toEqual([10, 0, 2]);
     process.kill(victim as number, "SIGKILL");
-    await waitFor("a third worker listens", () => workerPids(server).length === 3);
-    // What the lost one counted stays, so that no counter falls.
+    await waitFor("a third worker is ready", () => workerPids(server).length === 3);
+    // The counts of the lost worker stay, so no counter falls.
     await waitFor("it is counted", async () => String(await counted()) === "10,1,2");
     expect((await get(server, "/api/user?user_group_id=after")).status).toBe(200);
     expect(server.log().some(({ msg }) => msg === "a worker exited; the supervisor starts another")).toBe(true);
     expect(await server.stop()).toBe(0);
   });
 
-  it("give no metrics rather than those of one while another hangs", async () => {
+  it("return no metrics instead of those of one worker while another hangs", async () => {
     const server = await start();
     for (let i = 0; i < 4; i++) await get(server, "/api/user?user_group_id=shared");
     const [, hung] = workerPids(server) as [number, number];
     process.kill(hung, "SIGSTOP");
     try {
-      // Some are asked of the worker that hangs. On Deno the system does not deal them out evenly.
+      // Some requests go to the worker that hangs. On Deno the system does not distribute them evenly.
       const answer = await Promise.any(Array.from({ length: 20 }, () => get(server, "/metrics")));
       expect(answer.status).toBe(503);
       expect(await answer.text()).toBe("the metrics of all workers could not be collected\n");
@@ -131,12 +131,12 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
     } finally {
       process.kill(hung, "SIGCONT");
     }
-    await waitFor("they are whole again", async () => (await get(server, "/metrics")).status === 200);
+    await waitFor("they are complete again", async () => (await get(server, "/metrics")).status === 200);
     expect(await (await get(server, "/metrics")).text()).toMatch(/GetUserGroup[^}]*"rest"[^}]*grpc_code="OK"\} 4\n/);
     expect(await server.stop()).toBe(0);
   });
 
-  it("all end on a signal", async () => {
+  it("all exit on a signal", async () => {
     const server = await start();
     const pids = workerPids(server);
     expect(pids).toHaveLength(2);
@@ -144,7 +144,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
     for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow("ESRCH");
   });
 
-  it("do not start when one cannot", async () => {
+  it("do not start if one cannot", async () => {
     const server = await start();
     const port = new URL(server.url).port;
     await expect(newServer({ runtime, redisUrl, env: { WORKERS: "2", PORT: port } })).rejects.toThrow("EADDRINUSE");
@@ -152,7 +152,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port of %s", (runtime) 
 });
 
 describeWithRedis("several workers on Deno", () => {
-  it("need the permission to run Deno, and say how to give it", async () => {
+  it("need the permission to run Deno, and say how to grant it", async () => {
     const env = { WORKERS: "2", API_TOKENS: "e=0123456789abcdef" };
     const failing = newServerProcess({ runtime: "deno", redisUrl, env, denoFlags: [] });
     expect(await failing.exited()).toBe(1);
