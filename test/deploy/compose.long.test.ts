@@ -27,7 +27,7 @@ const compose = parse(readFileSync(join(ROOT, "compose.yaml"), "utf8")) as {
 };
 const { service, redis } = compose.services;
 
-/** Secrets as the script makes them, in a copy of its folder. */
+/** Secrets created by the script, in a copy of its folder. */
 function newSecrets(): { folder: string; make: () => ReturnType<typeof spawnSync> } {
   const folder = newFolder();
   cpSync(join(ROOT, "deploy/compose/make-secrets.sh"), join(folder, "make-secrets.sh"));
@@ -37,7 +37,7 @@ function newSecrets(): { folder: string; make: () => ReturnType<typeof spawnSync
 const programs = deployPrograms();
 
 describe("compose.yaml", () => {
-  it.skipIf(programs === undefined)("has what the schema of the Compose specification asks for", () => {
+  it.skipIf(programs === undefined)("is valid by the Compose specification", () => {
     const check = (file: string) => {
       const args = ["--builtin-schema", "vendor.compose-spec", file];
       return spawnSync(join(programs ?? "", "check-jsonschema"), args, { encoding: "utf8" });
@@ -49,7 +49,7 @@ describe("compose.yaml", () => {
     expect(check(wrong)).toMatchObject({ status: 1, stdout: expect.stringContaining("readonly") });
   });
 
-  it("gives no container rights, and has secrets in files that the script makes", () => {
+  it("gives containers no capabilities, and reads secrets from the files that the script creates", () => {
     for (const each of [service, redis]) {
       expect(each).toMatchObject({ read_only: true, cap_drop: ["ALL"], security_opt: ["no-new-privileges:true"] });
       for (const name of each.secrets) {
@@ -63,13 +63,13 @@ describe("compose.yaml", () => {
       expect(existsSync(join(folder, name))).toBe(true);
       expect(statSync(join(folder, name)).mode & 0o777).toBe(0o444);
     }
-    // A second time would lose the keys.
+    // A second run would replace the keys.
     const before = readFileSync(join(folder, "token-keys"), "utf8");
     expect(make().status).toBe(1);
     expect(readFileSync(join(folder, "token-keys"), "utf8")).toBe(before);
   });
 
-  it("gives Redis' user the rights of docs/operations/redis.md", () => {
+  it("gives the Redis user the ACL rules of docs/operations/redis.md", () => {
     const { folder, make } = newSecrets();
     make();
     const line = readFileSync(join(folder, "redis-users"), "utf8")
@@ -80,7 +80,7 @@ describe("compose.yaml", () => {
     expect(rights).toEqual(documentedRights());
   });
 
-  it.skipIf(redisUrl === undefined)("serves with a Redis that is set up as it says", async () => {
+  it.skipIf(redisUrl === undefined)("serves with a Redis that is configured as it says", async () => {
     const { folder, make } = newSecrets();
     make();
     const [redisPort, PORT] = [String(await freePort()), String(await freePort())];
@@ -98,7 +98,7 @@ describe("compose.yaml", () => {
     });
     const env = { ...Object.fromEntries(settings), PORT } as { [name: string]: string };
     const server = newProcess(startProcess([process.execPath, "dist/main.js"], { env }));
-    await waitUntilSaid(server, "it listens", (output) => output.includes('"msg":"listening"'));
+    await waitUntilSaid(server, "it is ready", (output) => output.includes('"msg":"listening"'));
     const token = readFileSync(join(folder, "admin-token"), "utf8").trim();
     const answer = await http1(`http://127.0.0.1:${PORT}`, "/usergroup.admin.v1.AdminService/CreateEnvironment", {
       method: "POST",
@@ -111,7 +111,7 @@ describe("compose.yaml", () => {
     expect(await store.stop()).toBe(0);
   });
 
-  it("has the ports and the files of the image", () => {
+  it("matches the ports and files of the image", () => {
     const exposed = readStages(join(ROOT, "Dockerfile"))
       .at(-1)
       ?.instructions.find(({ name }) => name === "EXPOSE");

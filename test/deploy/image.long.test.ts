@@ -14,7 +14,7 @@ const programs = deployPrograms();
 
 const TOKEN = "0123456789abcdef0123";
 
-/** Makes a folder a root with what the base image has: Node with its libraries, and the users. */
+/** Copies the contents of the base image to a folder: Node with its libraries, and the users. */
 function newRoot(): string {
   const root = newFolder();
   chmodSync(root, 0o755);
@@ -33,7 +33,7 @@ function newRoot(): string {
   return root;
 }
 
-/** A command in a root that is read-only, as a user without rights, with `/proc` and `/dev` as in a container. */
+/** Runs a command in a read-only root as an unprivileged user, with `/proc` and `/dev` as in a container. */
 function inRoot(root: string, user: string, command: readonly string[]): string[] {
   const script = [
     'mount --bind "$0" "$0"',
@@ -48,15 +48,15 @@ function inRoot(root: string, user: string, command: readonly string[]): string[
 describe.skipIf(programs === undefined)("the image", () => {
   const path = join(ROOT, "Dockerfile");
 
-  it("has nothing that hadolint minds", () => {
+  it("passes hadolint", () => {
     const { status, stdout } = spawnSync(join(programs ?? "", "hadolint"), [path], { encoding: "utf8" });
     expect([status, stdout]).toEqual([0, ""]);
   });
 
-  it("is built as the Dockerfile says, and serves on a root that is read-only, without rights", async () => {
+  it("is built as the Dockerfile says, and serves on a read-only root without privileges", async () => {
     const [build, final] = readStages(path);
     if (!build?.name || !final)
-      throw new Error("the Dockerfile does not have two stages, the first of which has a name");
+      throw new Error("the Dockerfile must have two stages, and the first one must have a name");
     const stage = newFolder();
     carryOut(build, stage, new Map());
     const root = newRoot();
@@ -75,7 +75,7 @@ describe.skipIf(programs === undefined)("the image", () => {
     const PORT = String(await freePort());
     const env = { ...container.env, PORT, API_TOKENS: `a/Customer=${TOKEN}` };
     const server = newProcess(startProcess(inRoot(root, container.user, container.command), { env, cwd: "/" }));
-    await waitUntilSaid(server, "it listens", (output) => output.includes('"msg":"listening"'));
+    await waitUntilSaid(server, "it is ready", (output) => output.includes('"msg":"listening"'));
     const status = readFileSync(`/proc/${server.pid}/status`, "utf8");
     expect(/^Uid:\s+(\d+)/m.exec(status)?.[1]).toBe("65532");
 

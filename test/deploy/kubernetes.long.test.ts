@@ -15,7 +15,7 @@ const kubectl = onPath("kubectl");
 const kustomize = kubectl ?? orLeaveOut("kustomize", "the tests of deploy/kubernetes/ are");
 const programs = deployPrograms();
 
-/** What stands in the secret, by the names that docs/operations/install.md gives them. */
+/** Contents of the secret, by their names in docs/operations/install.md. */
 const SECRETS: { readonly [name: string]: string } = {
   "token-keys": TOKEN_KEYS,
   "admin-token": "0123456789abcdef",
@@ -25,7 +25,7 @@ const SECRETS: { readonly [name: string]: string } = {
 
 type Tree = { readonly [name: string]: Tree } & readonly Tree[] & string & number;
 
-/** The resources of an overlay, by their kind and name. @param folder where it is */
+/** The resources of an overlay, by kind and name. @param folder folder of the overlay */
 function resourcesOf(
   overlay: string,
   folder = join(ROOT, "deploy/kubernetes"),
@@ -46,14 +46,14 @@ describe.skipIf(kustomize === undefined || programs === undefined).each(["single
     const configMap = Object.values(resources).find(({ kind }) => kind === ("ConfigMap" as Tree)) as Tree;
     const env = (configMap?.["data"] ?? {}) as unknown as { [name: string]: string };
 
-    it("has what the schemas of Kubernetes ask for", () => {
+    it("is valid by the Kubernetes schemas", () => {
       const file = join(newFolder(), "resources.yaml");
       writeFileSync(file, yaml);
       const { status, stdout, stderr } = spawnSync(join(programs ?? "", "kubernetes-validate"), ["--strict", file]);
       expect([status, `${stdout}${stderr}`.match(/passed for resource/g)?.length]).toEqual([0, 6]);
     });
 
-    it("has settings that a start takes, with the files of the secret", async () => {
+    it("has settings that the service accepts, with the files of the secret", async () => {
       expect(container["envFrom"]).toEqual([{ configMapRef: { name: configMap["metadata"]?.["name"] } }]);
       const folder = String(container["volumeMounts"]?.[0]?.["mountPath"]);
       const here = newFolder();
@@ -68,14 +68,14 @@ describe.skipIf(kustomize === undefined || programs === undefined).each(["single
       const config = await loadConfig(Object.fromEntries(settings));
       expect(config.misspelled).toEqual([]);
       expect(config.metricsPort).toBe(9090);
-      // preStop, then what is under way, then what the supervisor allows beyond.
+      // preStop, then the calls in flight, then the supervisor's tolerance.
       const preStopMs = Number(container["lifecycle"]?.["preStop"]?.["sleep"]?.["seconds"]) * 1000;
       expect(Number(pod["terminationGracePeriodSeconds"]) * 1000).toBeGreaterThan(
         preStopMs + config.shutdownTimeoutMs + 5000,
       );
     });
 
-    it("asks the endpoints for operators, and has the ports of the settings", () => {
+    it("probes the operator endpoints, and has the ports of the settings", () => {
       const ports = { calls: 8080, metrics: Number(env["METRICS_PORT"]) };
       const named = Object.entries(ports).map(([name, containerPort]) => ({ name, containerPort }));
       expect(container["ports"]).toEqual(named);
@@ -90,7 +90,7 @@ describe.skipIf(kustomize === undefined || programs === undefined).each(["single
       }
     });
 
-    it("selects its own pods everywhere, and no others", () => {
+    it("selects only its own pods everywhere", () => {
       const labels = { "app.kubernetes.io/name": "user-group-service" };
       expect(deployment["spec"]?.["template"]?.["metadata"]?.["labels"]).toEqual(labels);
       const spec = (name: string) => resources[name]?.["spec"] as Tree;
@@ -105,7 +105,7 @@ describe.skipIf(kustomize === undefined || programs === undefined).each(["single
       }
     });
 
-    it("lets the service reach the Redis that it names", () => {
+    it("lets the service reach its Redis", () => {
       const named = [...(env["REDIS_URL"] ?? "").matchAll(/:(\d+)/g)].map(([, port]) => Number(port));
       const egress = resources["NetworkPolicy user-group-service"]?.["spec"]?.["egress"] as unknown as {
         ports: { port: number }[];
@@ -114,7 +114,7 @@ describe.skipIf(kustomize === undefined || programs === undefined).each(["single
       expect(open).toEqual(expect.arrayContaining([6379, ...named]));
     });
 
-    it("gives the pod no rights, and takes none away from calls while it is rolled out", () => {
+    it("gives the pod no privileges, and loses no calls during a rollout", () => {
       expect(container["securityContext"]).toEqual({
         allowPrivilegeEscalation: false,
         readOnlyRootFilesystem: true,
@@ -128,7 +128,7 @@ describe.skipIf(kustomize === undefined || programs === undefined).each(["single
 );
 
 describe.skipIf(kustomize === undefined || programs === undefined)("the component collector", () => {
-  it("lets the service reach the collector that it names, and changes nothing else", () => {
+  it("lets the service reach its collector, and changes nothing else", () => {
     const folder = newFolder();
     cpSync(join(ROOT, "deploy/kubernetes"), folder, { recursive: true });
     const file = join(folder, "overlays/single/kustomization.yaml");

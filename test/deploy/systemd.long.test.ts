@@ -12,22 +12,22 @@ const UNIT = join(ROOT, "deploy/systemd/user-group-service.service");
 /** The highest exposure that `systemd-analyze security` may report, times 10. */
 const EXPOSURE = 13;
 
-describe.skipIf(analyze === undefined)("the unit of systemd", () => {
+describe.skipIf(analyze === undefined)("the systemd unit", () => {
   const run = (...args: string[]) => spawnSync(analyze ?? "", args, { encoding: "utf8" });
 
-  it("is read without a complaint", () => {
+  it("is loaded without warnings", () => {
     const { status, stdout, stderr } = run("verify", "--man=no", UNIT);
-    // Node need not be where it is on a server.
+    // On a server, Node may be in another folder.
     const complaints = `${stdout}${stderr}`.split("\n").filter((line) => line !== "" && !/not executable/.test(line));
     expect([complaints, status === 0 || /not executable/.test(stderr)]).toEqual([[], true]);
   });
 
-  it("exposes what it has to, and no more", () => {
+  it("exposes only what it needs", () => {
     const { status, stdout } = run("security", "--offline=true", `--threshold=${EXPOSURE}`, UNIT);
     expect([status, /exposure level .*: (\d+\.\d)/.exec(stdout)?.[1]]).toEqual([0, "1.3"]);
   });
 
-  it("gives settings the files that it loads", () => {
+  it("sets only settings whose files it loads", () => {
     const text = readFileSync(UNIT, "utf8");
     const loaded = [...text.matchAll(/^LoadCredential=([\w-]+):(\S+)$/gm)].map(([, name, path]) => {
       expect(path).toBe(`/etc/user-group-service/secrets/${name}`);

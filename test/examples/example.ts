@@ -81,7 +81,7 @@ export async function startExample(
   const [url, dashboardsUrl] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${dashboardsPort}`];
   await waitUntilSaid(
     started,
-    "the example serves",
+    "the example is ready",
     (output) => output.includes(url) && output.includes(dashboardsUrl),
   );
   return { ...started, url, dashboardsUrl };

@@ -101,7 +101,7 @@ describeWithChromium("the page in Chromium", () => {
     // A viewer who is still logged in does not notice a revocation.
     const before = traffic.sessions().length;
     await endSessions();
-    await waitFor("another session was made", () => traffic.sessions().length > before);
+    await waitFor("another session was created", () => traffic.sessions().length > before);
     await waitFor("it is shown again", async () => same(await shownBy(page), SHOWN));
   });
 
@@ -125,7 +125,7 @@ describeWithChromium("the page in Chromium", () => {
     await endSessions();
     const before = traffic.looks().length;
     await page.clock.runFor(1000);
-    await waitFor("the page looks again", () => traffic.looks().length > before);
+    await waitFor("the page reads again", () => traffic.looks().length > before);
     expect(await shownBy(page)).toEqual(SHOWN);
     expect(await lookWith(session, "asks")).toBe(401);
     expect(await lookWith(session, "verifies")).toBe(200);
@@ -140,10 +140,10 @@ describeWithChromium("the page in Chromium", () => {
     // A copy of the session is valid until it expires by the clock of the host.
     expect(await lookWith(session, "verifies")).toBe(200);
     example.signal("SIGUSR2");
-    await waitUntilSaid(example, "the clock of the host is moved on", (output) => output.includes("ms ahead"));
+    await waitUntilSaid(example, "the host's clock has moved", (output) => output.includes("ms ahead"));
     expect(await lookWith(session, "verifies")).toBe(401);
     const said = /viewer session .*expired/;
-    await waitFor("the host says why", () => said.test(example.output()));
+    await waitFor("the host reports the reason", () => said.test(example.output()));
   });
 
   it("refuses requests of another origin with the cookie of the viewer", async () => {

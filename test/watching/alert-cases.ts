@@ -1,21 +1,21 @@
-/** A series of the service with values of its own, a minute apart, as promtool writes them. */
+/** A series of the service with values at intervals of a minute, in promtool's notation. */
 export interface Input {
-  /** Of the page of a server; the first series that has these labels is meant. */
+  /** Labels of a series on the metrics page. The first match counts. */
   readonly metric: string;
   readonly labels?: { readonly [label: string]: string };
-  /** Labels that get another value than the server gave them. */
+  /** Labels whose values differ from those of the server. */
   readonly as?: { readonly [label: string]: string };
   readonly values: string;
 }
 
-/** What becomes of an alert. */
+/** A case of an alert. */
 export interface AlertCase {
   readonly alert: string;
   readonly when: string;
   readonly series: readonly Input[];
-  /** The time of the look, as promtool writes it. */
+  /** Evaluation time, in promtool's notation. */
   readonly at: string;
-  /** The value in its description and its further labels; undefined: the alert must not fire. */
+  /** The value in its description and its additional labels; undefined if the alert must not fire. */
   readonly fires?: { readonly value?: string; readonly labels?: readonly string[] };
 }
 
@@ -49,7 +49,7 @@ const tokenEnds = (seconds: number) => plain("ugs_api_token_expire_time_seconds"
 const certificateEnds = (seconds: number) => plain("ugs_certificate_expire_time_seconds", `${seconds}x40`);
 const DAY = 86_400;
 
-/** At least one for each alert in which it fires, and one in which it is silent. */
+/** At least one case for each alert in which it fires, and one in which it does not. */
 export const ALERT_CASES: readonly AlertCase[] = [
   {
     ...{ alert: "UserGroupsHighErrorRate", when: "one call in twenty fails", at: "2h" },
@@ -62,7 +62,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { value: "1%" },
   },
   {
-    ...{ alert: "UserGroupsHighErrorRate", when: "they failed, and do not any more", at: "2h" },
+    ...{ alert: "UserGroupsHighErrorRate", when: "calls failed, but no longer do", at: "2h" },
     series: [handled("OK", "0+95x120"), handled("Unavailable", "0+5x60 300x60")],
   },
   {
@@ -70,7 +70,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: [handled("OK", "0x50 0+1x10"), handled("Unavailable", "0x55 0+1x5")],
   },
   {
-    ...{ alert: "UserGroupsHighErrorRate", when: "callers are told of faults of their own", at: "2h" },
+    ...{ alert: "UserGroupsHighErrorRate", when: "callers receive client errors", at: "2h" },
     series: [handled("OK", "0+10x120"), handled("InvalidArgument", "0+90x120")],
   },
   {
@@ -79,7 +79,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { value: "0.2%" },
   },
   {
-    ...{ alert: "UserGroupsElevatedErrorRate", when: "one in 2,000 does", at: "72h" },
+    ...{ alert: "UserGroupsElevatedErrorRate", when: "one in 2,000 fails", at: "72h" },
     series: [handled("OK", "0+1999x4320"), handled("Unavailable", "0+1x4320")],
   },
   {
@@ -106,7 +106,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
   },
   { alert: "UserGroupsRedisUnreachable", when: "it is", at: "3m", series: [plain("ugs_redis_ready", "0 1x10")] },
   {
-    ...{ alert: "UserGroupsReadsFail", when: "Redis answers no reads", at: "3m" },
+    ...{ alert: "UserGroupsReadsFail", when: "Redis rejects reads", at: "3m" },
     series: [ready("reads", "1 0x10"), ready("changes", "1 0x10")],
     fires: { labels: ["instance", "kind"] },
   },
@@ -120,11 +120,11 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { labels: ["instance", "kind"] },
   },
   {
-    ...{ alert: "UserGroupsChangesFail", when: "reads fail as well, which is another alert", at: "3m" },
+    ...{ alert: "UserGroupsChangesFail", when: "reads fail too, which is another alert", at: "3m" },
     series: [ready("changes", "0x10"), ready("reads", "0x10")],
   },
   {
-    ...{ alert: "UserGroupsRedisDataReplaced", when: "the data is not what it was", at: "1m" },
+    ...{ alert: "UserGroupsRedisDataReplaced", when: "the data has changed", at: "1m" },
     series: [plain("ugs_redis_data_known", "1 0x10")],
     fires: { labels: ["instance"] },
   },
@@ -139,13 +139,13 @@ export const ALERT_CASES: readonly AlertCase[] = [
   },
   { alert: "UserGroupsRedisMemoryCritical", when: "90 % is", at: "30m", series: memory("90x90") },
   {
-    ...{ alert: "UserGroupsRedisMemoryHigh", when: "85 % is used for half an hour", at: "30m" },
+    ...{ alert: "UserGroupsRedisMemoryHigh", when: "85 % has been used for half an hour", at: "30m" },
     series: memory("85x90"),
     fires: { value: "85%", labels: ["node"] },
   },
   { alert: "UserGroupsRedisMemoryHigh", when: "half is", at: "30m", series: memory("50x90") },
   {
-    ...{ alert: "UserGroupsNoTraffic", when: "there were ten calls a second, and none for ten minutes", at: "70m" },
+    ...{ alert: "UserGroupsNoTraffic", when: "there were ten calls per second, and none for ten minutes", at: "70m" },
     series: [started("0+600x60 36000x30")],
     fires: { value: "0" },
   },
@@ -163,7 +163,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: { value: "10%", labels: ["operation"] },
   },
   {
-    ...{ alert: "UserGroupsRedisErrors", when: "one in a thousand does", at: "20m" },
+    ...{ alert: "UserGroupsRedisErrors", when: "one in a thousand fails", at: "20m" },
     series: [ofRedis("ugs_redis_errors_total", "0+1x30"), ofRedis("ugs_redis_duration_seconds_count", "0+1000x30")],
   },
   {
@@ -189,12 +189,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: ["0.005", "0.5", "+Inf"].map((le) => bucket("grpc_server_handling_seconds", le, "0+100x30")),
   },
   {
-    ...{ alert: "UserGroupsOverloaded", when: "calls are refused without a limit", at: "15m" },
+    ...{ alert: "UserGroupsOverloaded", when: "calls are rejected without a limit", at: "15m" },
     series: [handled("ResourceExhausted", "0+600x30"), limited("api-token", "0x30")],
     fires: { value: "10" },
   },
   {
-    ...{ alert: "UserGroupsOverloaded", when: "a limit refuses them", at: "15m" },
+    ...{ alert: "UserGroupsOverloaded", when: "a limit rejects them", at: "15m" },
     series: [handled("ResourceExhausted", "0+600x30"), limited("api-token", "0+600x30")],
   },
   {
@@ -215,21 +215,21 @@ export const ALERT_CASES: readonly AlertCase[] = [
     ],
   },
   {
-    ...{ alert: "UserGroupsHighMemory", when: "a worker holds 600 MiB", at: "25m" },
+    ...{ alert: "UserGroupsHighMemory", when: "a worker uses 600 MiB", at: "25m" },
     series: [plain("process_resident_memory_bytes", `${1200 * 2 ** 20}x40`), plain("ugs_workers", "2x40")],
     fires: { value: "600Mi", labels: ["instance"] },
   },
   {
-    ...{ alert: "UserGroupsHighMemory", when: "four hold as much together", at: "25m" },
+    ...{ alert: "UserGroupsHighMemory", when: "four use this together", at: "25m" },
     series: [plain("process_resident_memory_bytes", `${600 * 2 ** 20}x40`), plain("ugs_workers", "4x40")],
   },
   {
-    ...{ alert: "UserGroupsWorkersRestart", when: "a worker ends every minute", at: "16m" },
+    ...{ alert: "UserGroupsWorkersRestart", when: "a worker exits every minute", at: "16m" },
     series: [plain("ugs_worker_exits_total", "0+1x20")],
     fires: { value: "15", labels: ["instance"] },
   },
   {
-    ...{ alert: "UserGroupsWorkersRestart", when: "a single process is started again and again", at: "5m" },
+    ...{ alert: "UserGroupsWorkersRestart", when: "a single process is restarted again and again", at: "5m" },
     series: [plain("process_start_time_seconds", "100 200 300 400 400x20")],
     fires: { value: "3", labels: ["instance"] },
   },
@@ -246,11 +246,11 @@ export const ALERT_CASES: readonly AlertCase[] = [
     },
   },
   {
-    ...{ alert: "UserGroupsUnexpectedErrors", when: "Redis is away", at: "5m" },
+    ...{ alert: "UserGroupsUnexpectedErrors", when: "Redis is unavailable", at: "5m" },
     series: [handled("Internal", "0x20"), handled("Unavailable", "0+10x20")],
   },
   {
-    ...{ alert: "UserGroupsAuthFailures", when: "an address is refused each second", at: "20m" },
+    ...{ alert: "UserGroupsAuthFailures", when: "an address is rejected every second", at: "20m" },
     series: [limited("address", "0+60x30")],
     fires: {
       value: "1",
@@ -261,7 +261,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: [limited("address", "0x30"), limited("api-token", "0+60x30")],
   },
   {
-    ...{ alert: "UserGroupsRateLimited", when: "a caller is refused each second", at: "30m" },
+    ...{ alert: "UserGroupsRateLimited", when: "a caller is rejected every second", at: "30m" },
     series: [limited("api-token", "0+60x40")],
     fires: { value: "1" },
   },
@@ -276,7 +276,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: [plain("ugs_audit_dropped_total", "10x20")],
   },
   {
-    ...{ alert: "UserGroupsApiTokenExpires", when: "one ends in six days", at: "20m" },
+    ...{ alert: "UserGroupsApiTokenExpires", when: "one expires in six days", at: "20m" },
     series: [tokenEnds(6 * DAY)],
     fires: {
       value: "5d 23h 40m 0s",
@@ -285,19 +285,24 @@ export const ALERT_CASES: readonly AlertCase[] = [
   },
   { alert: "UserGroupsApiTokenExpires", when: "in a month", at: "20m", series: [tokenEnds(30 * DAY)] },
   {
-    ...{ alert: "UserGroupsCertificateExpiresIn14Days", when: "one ends in ten days", at: "20m" },
+    ...{ alert: "UserGroupsCertificateExpiresIn14Days", when: "one expires in ten days", at: "20m" },
     series: [certificateEnds(10 * DAY)],
     fires: { value: "9d 23h 40m 0s", labels: ["setting"] },
   },
   { alert: "UserGroupsCertificateExpiresIn14Days", when: "in a month", at: "20m", series: [certificateEnds(30 * DAY)] },
   {
-    ...{ alert: "UserGroupsCertificateExpiresIn2Days", when: "one ends tomorrow", at: "5m" },
+    ...{ alert: "UserGroupsCertificateExpiresIn2Days", when: "one expires tomorrow", at: "5m" },
     series: [certificateEnds(DAY)],
     fires: { value: "23h 55m 0s", labels: ["setting"] },
   },
-  { alert: "UserGroupsCertificateExpiresIn2Days", when: "in ten days", at: "5m", series: [certificateEnds(10 * DAY)] },
   {
-    ...{ alert: "UserGroupsConfigReloadFailed", when: "a new file is wrong", at: "10m" },
+    alert: "UserGroupsCertificateExpiresIn2Days",
+    when: "it expires in ten days",
+    at: "5m",
+    series: [certificateEnds(10 * DAY)],
+  },
+  {
+    ...{ alert: "UserGroupsConfigReloadFailed", when: "a new file is invalid", at: "10m" },
     series: [plain("ugs_config_last_reload_successful", "0x20")],
     fires: { labels: ["instance", "setting"] },
   },
@@ -306,25 +311,25 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: [plain("ugs_config_last_reload_successful", "0x2 1x20")],
   },
   {
-    ...{ alert: "UserGroupsTokenKeyMissing", when: "a worker lacks the key of another one", at: "1m" },
+    ...{ alert: "UserGroupsTokenKeyMissing", when: "a worker lacks another worker's key", at: "1m" },
     series: [holding("k2", "encrypt"), holding("k1", "decrypt"), holding("k1", "encrypt"), plain("ugs_workers", "2x5")],
     fires: { labels: ["key_id"] },
   },
   {
-    ...{ alert: "UserGroupsTokenKeyMissing", when: "every worker holds both keys", at: "1m" },
+    ...{ alert: "UserGroupsTokenKeyMissing", when: "every worker has both keys", at: "1m" },
     series: [
       ...[holding("k1", "encrypt"), holding("k2", "encrypt"), holding("k1", "decrypt"), holding("k2", "decrypt")],
       plain("ugs_workers", "2x5"),
     ],
   },
   {
-    ...{ alert: "UserGroupsTokenKeysMixed", when: "two keys encrypt for an hour", at: "75m" },
+    ...{ alert: "UserGroupsTokenKeysMixed", when: "two keys have encrypted for an hour", at: "75m" },
     series: [holding("k1", "encrypt"), holding("k2", "encrypt")],
     fires: { value: "2" },
   },
   { alert: "UserGroupsTokenKeysMixed", when: "all use one", at: "75m", series: [holding("k1", "encrypt")] },
   {
-    ...{ alert: "UserGroupsSpansLost", when: "the collector is away", at: "25m" },
+    ...{ alert: "UserGroupsSpansLost", when: "the collector is unavailable", at: "25m" },
     series: [lost("export", "0+120x40"), lost("rate", "0x40")],
     fires: { value: "2", labels: ["cause"] },
   },

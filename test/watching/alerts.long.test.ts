@@ -14,7 +14,7 @@ const run = promisify(execFile);
 const promtool = orLeaveOut("promtool", "the tests of the alerts are");
 
 describe("every alert", () => {
-  it("has a case in which it fires, and one in which it is silent", () => {
+  it("has a case in which it fires, and one in which it does not", () => {
     for (const { alert } of ALERTS) {
       const cases = ALERT_CASES.filter((each) => each.alert === alert);
       expect(new Set(cases.map(({ fires }) => fires !== undefined)), alert).toEqual(new Set([true, false]));
@@ -22,10 +22,10 @@ describe("every alert", () => {
   });
 });
 
-/** How often the rules are looked at: seldom enough where days pass. */
+/** Evaluation interval of the rules: long for cases of several days. */
 const looks = ({ at }: AlertCase) => (Number.parseInt(at, 10) > 24 && at.endsWith("h") ? "30m" : "1m");
 
-describe.skipIf(promtool === undefined || redisUrl === undefined)("by the series of a server", () => {
+describe.skipIf(promtool === undefined || redisUrl === undefined)("with the series of a server", () => {
   const server = suiteServer(watchedServer);
   let exposed: readonly Series[];
   beforeAll(async () => {
@@ -70,7 +70,7 @@ describe.skipIf(promtool === undefined || redisUrl === undefined)("by the series
 
   it.each(ALERT_CASES)("$alert when $when", async (each) => {
     const file = join(newFolder(), "test.yaml");
-    // JSON is YAML, too.
+    // JSON is valid YAML.
     writeFileSync(
       file,
       JSON.stringify({ rule_files: [RULES_FILE], evaluation_interval: looks(each), tests: [testOf(each)] }),

@@ -22,7 +22,7 @@ const GRPC_BODY = envelope(
   toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "a" })),
 );
 
-/** Panels of what happens in the run: their greatest value is above zero. */
+/** Panels whose highest value in the run is above zero. */
 const RISEN = [
   ...["Calls by method", "Calls by protocol", "Calls by code", "Error rate", "Errors by method and code"],
   ...[
@@ -46,10 +46,10 @@ const RISEN = [
   ...["API tokens in use", "Certificates", "Token keys"],
 ];
 
-/** What the second evaluation ends with where the machine was slow: Prometheus 2 takes it for the time of the first. */
+/** Error of a second evaluation on a slow machine: Prometheus 2 confuses its time with that of the first. */
 const EVALUATED_TWICE = "duplicate sample for timestamp";
 
-/** A Prometheus that reads the pages every other second, with our rules. */
+/** Starts a Prometheus that scrapes every other second, with the rules of this repository. */
 async function newPrometheus(pages: readonly string[]) {
   const [folder, port] = [newFolder(), await freePort()];
   const own = parse(readFileSync(`${ROOT}/deploy/prometheus/prometheus.yaml`, "utf8"));
@@ -75,7 +75,7 @@ async function newPrometheus(pages: readonly string[]) {
     expect([status, error], JSON.stringify(query)).toEqual(["success", undefined]);
     return data;
   };
-  await waitFor("Prometheus answers", () =>
+  await waitFor("Prometheus responds", () =>
     fetch(`http://127.0.0.1:${port}/-/ready`).then(
       ({ ok }) => ok,
       () => false,
@@ -89,7 +89,7 @@ interface Answer {
   readonly groups: readonly { readonly rules: readonly { name: string; health: string; lastError?: string }[] }[];
 }
 
-/** Calls a server in every way until it is told to stop; calls that fail are what is looked for. */
+/** Calls a server in every way until it is stopped. Some of the calls fail on purpose. */
 function beginLoad({ url, tokens }: TestServer): { stop(): Promise<void> } {
   let isOver = false;
   const each = async (session: ClientHttp2Session) => {
@@ -105,7 +105,7 @@ function beginLoad({ url, tokens }: TestServer): { stop(): Promise<void> } {
       await send(GET, post("application/json", '{"userGroupId":"a"}', authorization));
       await send(GET, post("application/grpc", GRPC_BODY, authorization));
       await send(GET, post("application/json", "{", authorization));
-      // An address that fails so often is refused before long; then it is another one's turn.
+      // An address with so many failures is soon rejected. Then the next address follows.
       const wrong = post("application/json", '{"userGroupId":"a"}', "Token wrong-0123456789");
       await send(GET, { ...wrong, headers: { ...wrong.headers, "x-forwarded-for": `198.51.100.${++round >> 4}` } });
       // A burst beyond its limit.
@@ -149,16 +149,16 @@ describe.skipIf(redisUrl === undefined || prometheus === undefined)("the dashboa
     await waitFor("callers are limited", async () => (await now("min(sum by (limit) (ugs_limited_total)) > 0")).length);
     await redis.kill();
     const away = 'ALERTS{alertname="UserGroupsRedisUnreachable",alertstate="pending"}';
-    await waitFor("the outage is seen", async () => (await now(away)).length === 2);
+    await waitFor("the outage is visible", async () => (await now(away)).length === 2);
     await pause(5000);
     await redis.restart();
     const [page] = [pageOf(server), pageOf(second)].map((each) => each.replace("/metrics", ""));
     await waitUntilReady({ url: page as string });
     const victim = server.log().find(({ msg }) => msg === "worker listening")?.["pid"];
     process.kill(Number(victim), "SIGKILL");
-    await waitFor("its end is counted", async () => (await now("ugs_worker_exits_total == 1")).length > 0);
+    await waitFor("the exit is counted", async () => (await now("ugs_worker_exits_total == 1")).length > 0);
     await exposeAll(server);
-    await waitFor("there are three again", async () => (await now("sum(ugs_workers) == 3")).length > 0);
+    await waitFor("there are three workers again", async () => (await now("sum(ugs_workers) == 3")).length > 0);
     await waitFor("the outage is over", async () => (await now("min(ugs_redis_ready) == 1")).length > 0);
     await pause(5000);
     await Promise.all(loads.map((load) => load.stop()));
@@ -175,7 +175,7 @@ describe.skipIf(redisUrl === undefined || prometheus === undefined)("the dashboa
       if (["Connected", "Ready"].includes(title)) expect([Math.min(...finite), Math.max(...finite)]).toEqual([0, 1]);
     }
     expect([...greatest.keys()]).toEqual(expect.arrayContaining([...RISEN, "Connected", "Ready"]));
-    // Nothing was overloaded. It is not zero all the same: Prometheus extrapolates counters that begin at zero less than
+    // Nothing was overloaded. It is not zero, because Prometheus extrapolates counters that begin at zero less than
     // others.
     expect(greatest.get("Overloaded, or message too large")).toBeLessThan(
       (greatest.get("Rate-limited calls") as number) / 10,

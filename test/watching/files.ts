@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import { ROOT } from "@user-group-service/testing/process";
 import { parse } from "yaml";
 
-/** The alerts, as Prometheus takes them. */
+/** The alert rules in Prometheus format. */
 export const RULES_FILE = `${ROOT}/deploy/prometheus/alerts.yaml`;
 
-/** The job that rules and dashboard look for. */
+/** The job in rules and dashboard. */
 export const JOB = "user-group-service";
 
 /** An alert. */
@@ -17,7 +17,7 @@ export interface Alert {
   readonly annotations: { readonly summary: string; readonly description: string; readonly runbook_url: string };
 }
 
-/** A series that is recorded for alerts. */
+/** A recording rule. */
 export interface Recorded {
   readonly record: string;
   readonly expr: string;
@@ -35,7 +35,7 @@ export const RECORDED: readonly Recorded[] = rules.filter((rule) => "record" in 
 
 const UNIT_MS: { readonly [unit: string]: number } = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** The rules with all durations shorter by a factor, for a Prometheus that scrapes more often by as much. */
+/** The rules with all durations divided by a factor, for a Prometheus that scrapes faster by the same factor. */
 export function rulesFasterBy(factor: number): Rules {
   const shorter = (_: string, before: string, count: string, unit: string) =>
     `${before}${(Number(count) * (UNIT_MS[unit] as number)) / factor}ms`;
@@ -60,7 +60,7 @@ interface Dashboard {
 
 export const DASHBOARD = JSON.parse(readFileSync(`${ROOT}/deploy/grafana/dashboard.json`, "utf8")) as Dashboard;
 
-/** The queries of the dashboard as Grafana sends them while all instances are chosen. */
+/** The queries of the dashboard as Grafana sends them when all instances are selected. */
 export function panelQueries(rateInterval: string) {
   return DASHBOARD.panels.flatMap(({ title, targets = [] }) =>
     targets.map(({ expr, legendFormat }) => ({

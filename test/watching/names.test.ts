@@ -8,18 +8,18 @@ import { ALERTS, panelQueries, RECORDED } from "./files.ts";
 import { exposeAll, type Series, watchedServer } from "./page.ts";
 import { isSelected, readQuery } from "./promql.ts";
 
-/** The labels that a text for people takes from an alert or a series. */
+/** The labels in the template of a text. */
 const labelsIn = (text: string) =>
   [...text.matchAll(/\{\{ *(?:\$labels\.)?(\w+) *\}\}/g)].map(([, label = ""]) => label);
 
-describeWithRedis("what watches the service", () => {
+describeWithRedis("alerts and dashboard", () => {
   const server = suiteServer(watchedServer);
   let series: readonly Series[];
   beforeAll(async () => {
     series = await exposeAll(server);
   });
 
-  /** What an expression asks for that the service does not expose. */
+  /** Metrics and labels of an expression that the service does not expose. */
   function missingIn(expression: string, further: readonly string[] = []): string[] {
     const { selectors, groupedBy } = readQuery(expression);
     const known = new Set(["job", "instance"]);
@@ -34,15 +34,15 @@ describeWithRedis("what watches the service", () => {
     return [...faults, ...[...groupedBy, ...further].filter((label) => !known.has(label))];
   }
 
-  it.each(RECORDED)("$record is recorded of what the service exposes", ({ expr }) => {
+  it.each(RECORDED)("$record uses exposed metrics and labels", ({ expr }) => {
     expect(missingIn(expr)).toEqual([]);
   });
 
-  it.each(ALERTS)("$alert asks for what the service exposes", ({ expr, annotations }) => {
+  it.each(ALERTS)("$alert uses exposed metrics and labels", ({ expr, annotations }) => {
     expect(missingIn(expr, labelsIn(annotations.description))).toEqual([]);
   });
 
-  it.each(panelQueries("1m"))("the panel $title asks for what the service exposes", ({ expr, legendFormat }) => {
+  it.each(panelQueries("1m"))("the panel $title uses exposed metrics and labels", ({ expr, legendFormat }) => {
     expect(missingIn(expr, labelsIn(legendFormat))).toEqual([]);
   });
 
@@ -69,7 +69,7 @@ describe("the alerts", () => {
   });
 });
 
-/** Where a message names the kind of calls that fail. */
+/** Placeholder of a message for the kind of calls that fail. */
 const KIND = "${" + "kind}";
 
 describe("the pages for operators", () => {
@@ -87,7 +87,7 @@ describe("the pages for operators", () => {
       helps.set(words, help);
       const { code, stdout } = await help;
       expect(code, line).toBe(0);
-      // What follows a command without subcommands is an argument of it, or a word of the text.
+      // A word after a command without subcommands is its argument, or a word of the sentence.
       const usage = new RegExp(`^Usage: ugs (?:${words}\\b|${words.split(" ")[0]} (?!.*command))`);
       expect(stdout, line).toMatch(usage);
       for (const [option] of rest.matchAll(/--[a-z-]+/g)) expect(stdout, line).toContain(option);

@@ -16,19 +16,19 @@ import { JOB, rulesFasterBy } from "./files.ts";
 
 const prometheus = orLeaveOut("prometheus", "the operator's night is");
 
-/** How many seconds of an operator pass in one second of the test. The rules and the scrapes are faster by as much. */
+/** Seconds of an operator's time per second of the test. Rules and scrapes are faster by this factor. */
 const FASTER = 30;
 
-/** How many scrapes a state lasts after its alerts fire, in which no other alert may fire: some minutes of an operator. */
+/** Number of scrapes for which a state lasts after its alerts fire. No other alert may fire in that time. */
 const SCRAPES = 20;
 
-/** A state of Redis, and the alerts that call an operator in it. */
+/** A state of Redis, and the alerts that page an operator in it. */
 interface Hour {
   readonly what: string;
   readonly pages: readonly string[];
   readonly begin: (stage: Stage) => Promise<unknown>;
   readonly end: (stage: Stage) => Promise<unknown>;
-  /** Whether existing groups are read. */
+  /** Whether existing groups can be read. */
   readonly reads: boolean;
 }
 
@@ -58,7 +58,7 @@ const NIGHT: readonly Hour[] = [
     pages: ["UserGroupsChangesFail", "UserGroupsRedisDataReplaced"],
     begin: ({ operator }) => operator.flushall(),
     async end({ operator, servers: [server] }) {
-      // Nobody's group was created a second time.
+      // No group was created a second time.
       expect(await operator.keys("ug:*:group:*")).toEqual([]);
       await adminOf((server as TestServer).url).acceptStoreData({});
     },
@@ -73,14 +73,14 @@ const NIGHT: readonly Hour[] = [
   },
 ];
 
-/** It fires whenever enough calls fail, and until they are forgotten. */
+/** It fires whenever enough calls fail, until they are out of its window. */
 const CALLS_FAIL = "UserGroupsHighErrorRate";
 
 async function usedMemory(operator: Redis): Promise<string> {
   return /used_memory:(\d+)/.exec(await operator.info("memory"))?.[1] ?? "";
 }
 
-/** Starts Prometheus with the rules of `deploy/`. @returns asks its API, and gives the `data` of the answer */
+/** Starts Prometheus with the rules of `deploy/`. @returns a function that calls its API and returns `data` */
 async function watch(servers: readonly TestServer[]) {
   const folder = newFolder();
   const [rules, config] = [join(folder, "alerts.yaml"), join(folder, "prometheus.yaml")];
@@ -104,9 +104,9 @@ async function watch(servers: readonly TestServer[]) {
     const response = await fetch(`http://${address}/api/v1/${path}`);
     return ((await response.json()) as { data: unknown }).data;
   };
-  await waitFor("Prometheus answers", () => ask("alerts").catch(() => undefined));
+  await waitFor("Prometheus responds", () => ask("alerts").catch(() => undefined));
   return {
-    /** The alerts that fire and call an operator. */
+    /** The firing alerts that page an operator. */
     async pages(): Promise<readonly string[]> {
       const { alerts } = (await ask("alerts")) as {
         alerts: { state: string; labels: { alertname: string; severity: string } }[];
@@ -114,7 +114,7 @@ async function watch(servers: readonly TestServer[]) {
       const firing = alerts.filter(({ state, labels }) => state === "firing" && labels.severity === "page");
       return [...new Set(firing.map(({ labels }) => labels.alertname))].sort();
     },
-    /** How often the servers were scraped. */
+    /** Number of scrapes. */
     async scrapes(): Promise<number> {
       const query = encodeURIComponent(`sum(count_over_time(up{job="${JOB}"}[1d]))`);
       const { result } = (await ask(`query?query=${query}`)) as { result: { value: [number, string] }[] };
@@ -144,7 +144,7 @@ function call(servers: readonly TestServer[]) {
   closeLater(() => calls.end());
   return {
     tokens,
-    /** How many calls of each kind failed since the last time. */
+    /** Number of failed calls of each kind since the last time. */
     takeFailed() {
       const taken = { ...failed };
       Object.assign(failed, { reads: 0, changes: 0, creations: 0 });
@@ -154,7 +154,7 @@ function call(servers: readonly TestServer[]) {
 }
 
 it.skipIf(prometheus === undefined || redisUrl === undefined)(
-  "an operator is called whenever Redis is full, read-only, empty or gone, and by the alerts for it",
+  "pages an operator whenever Redis is full, read-only, empty or gone, with the right alerts",
   async () => {
     const redis = await newRedis(["--appendonly", "yes", "--appendfsync", "always"]);
     const operator = newOperator(redis);
@@ -209,8 +209,8 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
     }
     console.log(timeline.join("\n"));
     expect(seen).toContain(CALLS_FAIL);
-    // One token before Redis was emptied, and one since, also after it was gone.
-    await waitFor("calls are answered", async () => {
+    // A token from before Redis was emptied, and a later one, both also after the outage.
+    await waitFor("calls succeed", async () => {
       const answer = await grpcClients(first).groups.getUserGroup({ userGroupId: "known" });
       return calls.tokens.has(answer.userGroup?.token ?? "");
     });

@@ -11,19 +11,19 @@ import { metricsUrlOf } from "../support/operations.ts";
 import type { ServerOptions, TestServer } from "../support/server.ts";
 import { JOB } from "./files.ts";
 
-/** A series of a page of metrics, with the labels that Prometheus adds. */
+/** A series of a metrics page, with the labels that Prometheus adds. */
 export interface Series {
   readonly metric: string;
   readonly labels: { readonly [label: string]: string };
 }
 
-/** The settings with which a server exposes all there is. Nothing is traced, because there is no collector. */
+/** Settings of a server that exposes all metrics. It exports no traces, because there is no collector. */
 export function watchedServer(): ServerOptions {
   const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1", OTEL_TRACES_SAMPLER: "always_off" };
   return { redisUrl, tls: inject("certificates"), env: { ...ADMIN_ENV, ...traces, METRICS_PORT: "0" } };
 }
 
-/** The address of a server's page of metrics. */
+/** URL of a server's metrics page. */
 export function pageOf(server: Pick<TestServer, "log">): string {
   return `${metricsUrlOf(server)}/metrics`;
 }
@@ -50,7 +50,7 @@ export async function exposeAll(server: TestServer, days = 3): Promise<Series[]>
   });
 }
 
-/** The series of a page. */
+/** The series of a metrics page. */
 async function readSeries(page: string): Promise<Series[]> {
   const text = await (await fetch(page)).text();
   const own = { job: JOB, instance: "a:1" };
@@ -61,7 +61,7 @@ async function readSeries(page: string): Promise<Series[]> {
   return [...exposed, { metric: "up", labels: own }];
 }
 
-/** A series as PromQL writes it. */
+/** Formats a series in PromQL. */
 export function formatSeries({ metric, labels }: Series): string {
   const inner = Object.entries(labels).map(([name, value]) => `${name}="${value}"`);
   return `${metric}{${inner.join(",")}}`;

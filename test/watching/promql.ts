@@ -1,26 +1,26 @@
 import { parser } from "@prometheus-io/lezer-promql";
 
-/** A condition on a label, with its text without quotes. */
+/** A label matcher with an unquoted value. */
 export interface Matcher {
   readonly label: string;
   readonly operator: "=" | "!=" | "=~" | "!~";
   readonly text: string;
 }
 
-/** What an expression reads. */
+/** A selector of an expression. */
 export interface Selector {
   readonly metric: string;
   readonly matchers: readonly Matcher[];
 }
 
-/** An expression of PromQL, as far as it names series. */
+/** The selectors of a PromQL expression. */
 export interface Query {
   readonly selectors: readonly Selector[];
-  /** The labels by which series are grouped or matched. */
+  /** Labels that group or match series. */
   readonly groupedBy: readonly string[];
 }
 
-/** What an expression reads. @throws when it is none */
+/** Parses an expression. @throws if it is invalid */
 export function readQuery(expression: string): Query {
   const selectors: { metric: string; matchers: Matcher[] }[] = [];
   const groupedBy: string[] = [];
@@ -47,7 +47,7 @@ export function readQuery(expression: string): Query {
   return { selectors, groupedBy };
 }
 
-/** Whether the labels of a series are those that a selector wants. */
+/** Whether the labels of a series match a selector. */
 export function isSelected(labels: { readonly [label: string]: string }, { matchers }: Selector): boolean {
   return matchers.every(({ label, operator, text }) => {
     const value = labels[label] ?? "";
