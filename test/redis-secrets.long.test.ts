@@ -9,25 +9,25 @@ import { grpcClients, succeeds } from "./support/rpc.ts";
 import { mountSecrets } from "./support/secret-files.ts";
 import type { TestServer } from "./support/server.ts";
 
-/** Of which each is looked for in no log. */
+/** No log may contain any of these. */
 const [BEFORE, AFTER] = ["password-before", "password-after"];
 
-/** A user of Redis with one password. */
+/** A Redis user with one password. */
 const newUser = ["ACL", "SETUSER", "user-groups", "on", `>${BEFORE}`, "~*", "&*", "+@all"] as const;
 
 const alsoAfter = ["ACL", "SETUSER", "user-groups", `>${AFTER}`] as const;
 const notBefore = ["ACL", "SETUSER", "user-groups", `<${BEFORE}`] as const;
 const endConnections = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"] as const;
 
-/** Says one thing to all nodes. */
+/** Sends a command to all nodes. */
 const tell = (nodes: readonly Pick<TestRedis, "port">[], [command, ...args]: readonly [string, ...string[]]) =>
   Promise.all(nodes.map((node) => ask(node, command, ...args)));
 
-/** How often a setting's file was used, or not. */
+/** Number of times that a setting's file was used or rejected. */
 const told = (server: TestServer, setting: string, msg: "are used" | "previous content") =>
   server.log().filter((line) => line.msg.endsWith(msg) && (line["settings"] as string[]).includes(setting)).length;
 
-/** Waits until a setting's file, which has changed, is used or not. */
+/** Waits until a changed file of a setting is used or rejected. */
 async function whenTold(
   server: TestServer,
   [setting, msg]: readonly [string, "are used" | "previous content"],
@@ -38,19 +38,19 @@ async function whenTold(
   await waitFor(`${setting}: ${msg}`, () => told(server, setting, msg) > before);
 }
 
-/** Makes groups, of which some are in every shard. */
+/** Creates groups, some of them in every shard. */
 async function useAll(server: TestServer): Promise<void> {
   const { groups } = grpcClients(server);
   const made = Array.from({ length: 40 }, () => groups.getUserGroup({ userGroupId: crypto.randomUUID() }));
   for (const { newUserGroup } of await Promise.all(made)) expect(newUserGroup).toBe(true);
 }
 
-/** Waits until calls are answered again after all connections to Redis were ended. */
+/** Waits until calls succeed after all Redis connections were closed. */
 async function usedAgain(server: TestServer): Promise<void> {
-  await waitFor("all of Redis is reached", () => succeeds(useAll(server)));
+  await waitFor("all nodes of Redis respond", () => succeeds(useAll(server)));
 }
 
-/** Changes the password of the user of all nodes by the file, with a wrong one in between. */
+/** Changes the password of the user of all nodes through the file, with a wrong password in between. */
 async function changePassword(server: TestServer, nodes: readonly TestRedis[], swap: (text: string) => void) {
   const setting = "REDIS_PASSWORD_FILE";
   await useAll(server);
@@ -66,8 +66,8 @@ async function changePassword(server: TestServer, nodes: readonly TestRedis[], s
   expect(server.output()).not.toContain("password-");
 }
 
-describeWithRedis("a password of Redis in a file is changed without a restart", () => {
-  it("at a Cluster", async () => {
+describeWithRedis("a Redis password in a file is changed without a restart", () => {
+  it("on a Cluster", async () => {
     const cluster = await newCluster();
     await tell(cluster.nodes, newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "" });
@@ -76,7 +76,7 @@ describeWithRedis("a password of Redis in a file is changed without a restart", 
     await changePassword(server, cluster.nodes, (password) => mounted.swap({ password }));
   });
 
-  it("behind Sentinels, and that of the Sentinels as well", async () => {
+  it("with Sentinels, whose password changes too", async () => {
     const sentinels = await newSentinels({ password: "password-of-sentinels" });
     await tell(sentinels.nodes, newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", sentinel: "password-of-sentinels" });
@@ -99,7 +99,7 @@ describeWithRedis("a password of Redis in a file is changed without a restart", 
     );
     await tellSentinels("password-anew", ["ACL", "SETUSER", "default", "<password-of-sentinels"]);
     await tellSentinels("password-anew", ["CLIENT", "KILL", "TYPE", "pubsub"]);
-    await waitFor("every Sentinel is subscribed to again", async () => {
+    await waitFor("every Sentinel has its subscription again", async () => {
       const lists = await tellSentinels("password-anew", ["CLIENT", "LIST", "TYPE", "pubsub"]);
       return lists.every((list) => String(list).includes("cmd=subscribe"));
     });
@@ -108,12 +108,12 @@ describeWithRedis("a password of Redis in a file is changed without a restart", 
     expect(server.output()).not.toContain("password-");
   });
 
-  it("and one that hangs meanwhile holds up no other file", async () => {
+  it("and if Redis hangs, other files are still used", async () => {
     const redis = await newRedis();
     await tell([redis], newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", admin: ADMIN_TOKEN });
     const env = {
-      // A shorter time would close the silent connection before it is asked.
+      // A shorter timeout would close the silent connection first.
       REDIS_TIMEOUT: "10s",
       REDIS_PASSWORD_FILE: mounted.pathOf("password"),
       ADMIN_TOKEN_FILE: mounted.pathOf("admin"),
@@ -128,7 +128,7 @@ describeWithRedis("a password of Redis in a file is changed without a restart", 
       mounted.swap({ password: AFTER ?? "", admin: another }),
     );
     expect(await adminOf(server.url, another).getCaller({})).toMatchObject({ role: "root" });
-    await waitFor("Redis was asked", () => told(server, "REDIS_PASSWORD_FILE", "previous content") > 0);
+    await waitFor("Redis received a request", () => told(server, "REDIS_PASSWORD_FILE", "previous content") > 0);
     const [silence] = server.log().filter(({ msg }) => msg.endsWith("previous content"));
     expect(silence?.["error"]).toMatch(/no answer to the new password/);
     redis.thaw();
@@ -139,8 +139,8 @@ describeWithRedis("a password of Redis in a file is changed without a restart", 
   });
 });
 
-describeWithRedis("the authorities of Redis in a file are changed without a restart", () => {
-  it("when Redis gets a certificate of another", async () => {
+describeWithRedis("the CA certificates of Redis in a file are changed without a restart", () => {
+  it("when Redis has a certificate of another CA", async () => {
     const [theirs, others] = [inject("certificates"), makeCertificates()];
     closeLater(() => removeCertificates(others));
     const port = await freePort();
@@ -161,7 +161,7 @@ describeWithRedis("the authorities of Redis in a file are changed without a rest
     await tell([redis], endConnections);
     await usedAgain(server);
     await whenTold(server, [setting, "are used"], () => mounted.swap({ ca: others.ca.cert }));
-    // One that it no longer trusts.
+    // A certificate that it no longer trusts.
     await tell([redis], ["CONFIG", "SET", ...files(theirs)]);
     await tell([redis], endConnections);
     await waitFor("it is not trusted", () =>

@@ -19,8 +19,8 @@ const WORKERS = 2;
 
 const [OLD, NEW] = [tokenKey("old", 1), tokenKey("new", 2)];
 
-describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped under load, on %s", (runtime) => {
-  it("fail no call", async () => {
+describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced under load, on %s", (runtime) => {
+  it("cause no failed calls", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     await operator.call("ACL", "SETUSER", "default", "resetpass", ">password-before");
@@ -48,7 +48,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped unde
     const whenAll = async (msg: "are used" | "previous content", change: () => void) => {
       const count = told(msg) + WORKERS;
       change();
-      await waitFor(`all workers have told that they ${msg}`, () => told(msg) >= count);
+      await waitFor(`all workers have logged that they ${msg}`, () => told(msg) >= count);
       await load.some();
     };
     const load = startLoad(server, before);
@@ -65,7 +65,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped unde
     );
     await whenAll("are used", () => mounted.swap({ cert: second?.cert ?? "", certKey: second?.key ?? "" }));
     expect(await shownBy(server.url, ca)).toBe(`second-${runtime}`);
-    // In place and one after the other, with the half of each in between.
+    // In place and sequentially, with half of each file in between.
     for (const [name, text = ""] of [
       ["cert", third?.cert],
       ["certKey", third?.key],
@@ -74,17 +74,17 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped unde
         writeFileSync(mounted.pathOf(name), text.slice(0, length));
         await pause(700);
       }
-      if (name === "cert") await waitFor("it does not fit", () => told("previous content") >= 2 * WORKERS);
+      if (name === "cert") await waitFor("it does not match", () => told("previous content") >= 2 * WORKERS);
       expect(await shownBy(server.url, ca)).toMatch(name === "cert" ? /^second/ : /^(second|third)/);
     }
-    await waitFor("it fits", async () => (await shownBy(server.url, ca)) === `third-${runtime}`);
-    // By links of their own, one after the other, and the key first.
+    await waitFor("it matches", async () => (await shownBy(server.url, ca)) === `third-${runtime}`);
+    // As separate links, sequentially, the key first.
     for (const name of ["certKey", "cert"] as const) {
       const refused = told("previous content");
       symlinkSync((name === "cert" ? fourth?.certFile : fourth?.keyFile) ?? "", `${mounted.pathOf(name)}-link`);
       renameSync(`${mounted.pathOf(name)}-link`, mounted.pathOf(name));
-      if (name === "certKey") await waitFor("it does not fit", () => told("previous content") >= refused + WORKERS);
-      else await waitFor("it fits", async () => (await shownBy(server.url, ca)) === `fourth-${runtime}`);
+      if (name === "certKey") await waitFor("it does not match", () => told("previous content") >= refused + WORKERS);
+      else await waitFor("it matches", async () => (await shownBy(server.url, ca)) === `fourth-${runtime}`);
     }
 
     await whenAll("previous content", () => mounted.swap({ keys: `${NEW}\n${OLD}` }));
@@ -106,10 +106,10 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are swapped unde
     expect(await load.end()).toEqual([]);
     for (const secret of [before, after, "password-", OLD.slice(4), NEW.slice(4)])
       expect(server.output()).not.toContain(secret);
-    // Connections that begin now have the new password.
+    // New connections have the new password.
     const losses = told("Redis connection is ready");
     await operator.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
-    await waitFor("Redis is reached", () => told("Redis connection is ready") >= losses + WORKERS);
+    await waitFor("Redis responds", () => told("Redis connection is ready") >= losses + WORKERS);
     const again = startLoad(server, after);
     await again.some();
     expect(await again.end()).toEqual([]);
@@ -120,7 +120,7 @@ function denoFlags(runtime: string, folder: string) {
   return runtime === "node" ? {} : { denoFlags: [`--allow-read=${folder},${certificates.folder}`, "--allow-run"] };
 }
 
-/** Calls by connections that last, over gRPC and HTTP/1.1, and by one connection for each. */
+/** Calls over lasting connections with gRPC and HTTP/1.1, and over a new connection for each call. */
 function startLoad({ url }: TestServer, token: string) {
   const calls = { lasting: 0, "HTTP/1.1": 0, new: 0, created: 0 };
   const manager = new Http2SessionManager(url, {}, { ca });
@@ -169,7 +169,7 @@ function startLoad({ url }: TestServer, token: string) {
     const before = { ...calls };
     const kindsOf = Object.keys(calls) as (keyof typeof calls)[];
     await waitFor(
-      "more calls are answered",
+      "more calls succeed",
       () => repeated.failures.length > 0 || kindsOf.every((kind) => calls[kind] > before[kind] + 5),
     );
   }

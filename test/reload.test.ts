@@ -16,7 +16,7 @@ const certificates = inject("certificates");
 const SETTINGS = ["TOKEN_KEYS_FILE", "API_TOKENS_FILE", "ADMIN_TOKEN_FILE", "TLS_CERT_FILE", "TLS_KEY_FILE"];
 
 describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (runtime) => {
-  it("are used when they change, and stay when what comes is faulty", async () => {
+  it("are used when they change, and kept if the new content is invalid", async () => {
     const [before, after] = [`before-${crypto.randomUUID()}`, `after-${crypto.randomUUID()}`];
     const name = `t${crypto.randomUUID().slice(0, 8)}`;
     const { cert, key } = certificates.server;
@@ -76,7 +76,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (ru
     };
     mounted.swap(broken);
     const refused = () => server.log().filter(({ level, msg }) => level === "warn" && msg.endsWith("previous content"));
-    await waitFor("all of them are refused", () => refused().length === 4);
+    await waitFor("all of them are rejected", () => refused().length === 4);
     expect(
       refused()
         .map((line) => line["error"])
@@ -101,5 +101,5 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (ru
   });
 });
 
-/** The names of the files, in the order of their settings. */
+/** File names, in the order of their settings. */
 const FILES = { keys: "", api: "", admin: "", cert: "", key: "" };

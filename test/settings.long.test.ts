@@ -9,7 +9,7 @@ import { failureOf, grpcClients } from "./support/rpc.ts";
 describeWithRedis("credentials of the settings", () => {
   const [older, newer] = [`older-${crypto.randomUUID()}`, `newer-${crypto.randomUUID()}`];
 
-  it("let root change its token without a gap", async () => {
+  it("let ADMIN_TOKEN be changed without an interruption", async () => {
     const server = await newServer({ redisUrl, env: { ADMIN_TOKEN: `${older},${newer}` } });
     for (const token of [older, newer]) await adminOf(server.url, token).listEnvironments({});
     for (const none of [`${older},${newer}`, `${older},`]) {
@@ -19,7 +19,7 @@ describeWithRedis("credentials of the settings", () => {
     expect(server.output()).not.toContain(newer);
   });
 
-  it("keep the ids that the audit trail has for them when their order changes", async () => {
+  it("keep their ids in the audit trail if their order changes", async () => {
     const environment = { name: newName() };
     const entries = [`${environment.name}=${older}`, `named@${environment.name}=${newer}`];
     const actors: (readonly string[])[] = [];
@@ -36,8 +36,8 @@ describeWithRedis("credentials of the settings", () => {
   });
 });
 
-describeWithRedis("the API tokens of the settings for an environment that is deleted", () => {
-  it("create nothing, end, do not bring it back, and act on it again when it is made anew", async () => {
+describeWithRedis("the API tokens of the settings for a deleted environment", () => {
+  it("do not create it again, are rejected, and act on it again once it is created again", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const root = adminOf(server.url);
@@ -49,7 +49,7 @@ describeWithRedis("the API tokens of the settings for an environment that is del
     expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(ended);
     expect(await failureOf(groups.getUserGroup({ userGroupId: "a" }))).toEqual(ended);
     const told = "an environment of API_TOKENS was deleted";
-    await waitFor("it has heard of it", () => server.log().some(({ msg }) => msg.startsWith(told)));
+    await waitFor("it has received the deletion", () => server.log().some(({ msg }) => msg.startsWith(told)));
     expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(ended);
 
     const other = await newServer({ redisUrl: redis.url, env: ADMIN_ENV, like: server });
@@ -68,7 +68,7 @@ describeWithRedis("the API tokens of the settings for an environment that is del
     expect(await root.getEnvironment({ environment })).toMatchObject({ userGroupCount: 1n });
   });
 
-  it("act at once on one that is created again, by workers that were told of nothing", async () => {
+  it("act at once on an environment that is created again, on workers that did not receive the deletion", async () => {
     const redis = await newRedis();
     const rights = documentedRights().filter((right) => right !== "+subscribe");
     const env = { ...ADMIN_ENV, API_TOKEN_CACHE: "1m" };
@@ -96,7 +96,7 @@ describeWithRedis("the API tokens of the settings for an environment that is del
   });
 });
 
-it("gives the grace of ROTATION_GRACE where a request does not say", async () => {
+it("uses ROTATION_GRACE as the grace period if a request has none", async () => {
   const { groups, viewers } = grpcClients(await newServer({ env: { ROTATION_GRACE: "1h" } }));
   const token = (await groups.getUserGroup({ userGroupId: "a" })).userGroup?.token ?? "";
   const group = { case: "userGroupId", value: "a" } as const;
