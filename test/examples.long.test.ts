@@ -101,7 +101,7 @@ describeWithChromium("an example, started with the commands of its README", () =
       // The environment is wrong.
       await page.route("**/data", (route) => route.continue({ headers: { authorization: "Bearer x.y.z" } }));
       await page.reload();
-      await waitFor("the page says why", async () => {
+      await waitFor("the page shows the reason", async () => {
         return (await page.locator("#data").textContent())?.startsWith("no data: HTTP 401 ");
       });
       await service.stop();

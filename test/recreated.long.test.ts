@@ -28,7 +28,7 @@ describeWithRedis("an environment that was deleted and created again under load"
     const environment = customerOf(steady);
     const root = () => adminOf(steady.url);
 
-    /** Gives the environment some of everything, and reads what it has. */
+    /** Creates data of each kind in the environment, and reads it. */
     const fill = async (): Promise<Former> => {
       const { groups, viewers } = grpcClients(steady);
       const issued = await root().createApiToken({ environment, displayName: "x", role: Role.ADMIN });
@@ -50,7 +50,7 @@ describeWithRedis("an environment that was deleted and created again under load"
       return { teamIds, tokens, sessions, apiToken: issued.token, events };
     };
 
-    /** Calls that go on all the time, on both workers. */
+    /** Continuous calls on both workers. */
     let isOver = false;
     const load = Array.from({ length: 6 }, async (_, i) => {
       while (!isOver) {

@@ -66,7 +66,7 @@ describeWithRedis.each(RUNTIMES)("error codes of a Cluster after ERR, on %s", (r
     const cluster = await newPrefixingCluster(5000);
     const server = await newServer({ runtime, redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
     const load = beginLoad(server);
-    await waitFor("every group is there", () => load.calls > 4 * IDS.length);
+    await waitFor("every group exists", () => load.calls > 4 * IDS.length);
     const [master, , , replica] = cluster.nodes;
     await planFailover(
       async () => void (await ask(replica, "CLUSTER", "FAILOVER")),
@@ -101,7 +101,7 @@ describeWithRedis.each(RUNTIMES)("error codes of a Cluster after ERR, on %s", (r
     const cluster = await newPrefixingCluster(1000);
     const server = await newServer({ runtime, redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
     const load = beginLoad(server);
-    await waitFor("every group is there", () => load.calls > 4 * IDS.length);
+    await waitFor("every group exists", () => load.calls > 4 * IDS.length);
     const [master, other, , replica] = cluster.nodes;
     await Promise.all([replica.kill(), master.kill()]);
     await waitFor("the Cluster is down", async () =>
@@ -121,7 +121,7 @@ describeWithRedis("a Cluster in the state fail", () => {
     const cluster = await newCluster({ nodeTimeoutMs: 1000 });
     const server = await newServer({ redisUrl: cluster.url, env: { REDIS_TIMEOUT: "2s" } });
     const load = beginLoad(server);
-    await waitFor("every group is there", () => load.calls > 4 * IDS.length);
+    await waitFor("every group exists", () => load.calls > 4 * IDS.length);
     const [master, other, third, replica] = cluster.nodes as [TestRedis, TestRedis, TestRedis, TestRedis];
     await Promise.all([replica.kill(), master.kill()]);
     await waitFor("the Cluster is down", async () =>

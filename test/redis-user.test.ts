@@ -12,7 +12,7 @@ import { grpcClients, succeeds } from "./support/rpc.ts";
 /** The rights that the service does not require. */
 const OPTIONAL = ["-@all", "&ug:revoked", "+info", "+config|get", "+subscribe", "+publish", "+select"];
 
-describeWithRedis("the rights of docs/operations/redis.md", () => {
+describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
   // `store.test.ts` runs the whole store contract with this user.
   const redis = suiteRedis(["--cluster-enabled", "yes"]);
   const faultOf = async (rights: readonly string[]) => {
@@ -74,7 +74,9 @@ describeWithRedis("the rights of docs/operations/redis.md", () => {
       const one = await newServer(options);
       const other = await newServer({ ...options, like: one });
       for (const server of [one, other]) {
-        const warning = await waitFor("it warns", () => server.log().find(({ msg }) => msg.includes("ug:revoked")));
+        const warning = await waitFor("it logs the warning", () =>
+          server.log().find(({ msg }) => msg.includes("ug:revoked")),
+        );
         expect(warning).toMatchObject({
           level: "warn",
           msg: expect.stringMatching(/end_sessions.* within API_TOKEN_CACHE/),
@@ -90,7 +92,7 @@ describeWithRedis("the rights of docs/operations/redis.md", () => {
       expect(await resolve()).toBe(true);
       await adminOf(one.url).rotateSigningKey({ environment: customerOf(one), endSessions: true });
       // Without this limit, the other worker would read them after 45 seconds.
-      await waitFor("the session has ended", async () => !(await resolve()), 20_000);
+      await waitFor("the session is revoked", async () => !(await resolve()), 20_000);
       await waitFor("the new keys are published", async () => (await published()) !== before, 20_000);
     },
   );

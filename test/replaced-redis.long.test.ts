@@ -71,7 +71,7 @@ function callsOn(server: TestServer) {
 describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtime) => {
   const start = (redisUrl: string, like?: TestServer) =>
     newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "2s" }, ...(like && { like }) });
-  /** Two servers, and a group of theirs. */
+  /** Two servers, and a group. */
   const newPair = async (redisUrl: string) => {
     const first = await start(redisUrl);
     const { userGroup } = await grpcClients(first).groups.getUserGroup({ userGroupId: "a" });
@@ -84,7 +84,7 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     const { first, second, token } = await newPair(redis.url);
     const issued = (await issueToken(first, "manage")).token;
     const calls = callsOn(first);
-    await waitFor("calls are answered", () => calls.tokens.size === 1);
+    await waitFor("calls succeed", () => calls.tokens.size === 1);
     await operator.flushall();
     await isKnown(first, 0);
     await isKnown(second, 0);
@@ -181,9 +181,9 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
     const { groups } = grpcClients(first);
     const before = await sentinels.master();
     await sentinels.failOver();
-    await waitFor("another is the master", async () => (await sentinels.master()) !== before);
+    await waitFor("another node is the master", async () => (await sentinels.master()) !== before);
     await sentinels.whole();
-    await waitFor("changes are made", () => succeeds(groups.updateUserGroup({ userGroupId: "a", name: "after" })));
+    await waitFor("changes succeed", () => succeeds(groups.updateUserGroup({ userGroupId: "a", name: "after" })));
     expect(says(first, REPLACED)).toEqual([]);
     await isKnown(first, 1);
     const master = newOperator(await sentinels.master());

@@ -27,9 +27,9 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
     await connected();
   });
 
-  /** Waits until the replica has everything. */
+  /** Waits until the replica is in sync. */
   async function connected(): Promise<void> {
-    await waitFor("the replica is up to date", async () => {
+    await waitFor("the replica is in sync", async () => {
       await redisOf(direct).set("probe", "x");
       return (await redisOf(direct).wait(1, 500)) === 1;
     });
@@ -71,7 +71,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(warned()).toBe(false);
     });
 
-    it("does not acknowledge changes while the replica is frozen, and still answers reads", async () => {
+    it("does not acknowledge changes while the replica is frozen, and still serves reads", async () => {
       const { groups, viewers } = await start();
       const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
       const token = userGroup?.token ?? "";
@@ -125,7 +125,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(waits).toBeLessThan(50);
     });
 
-    it("answers a read while a change waits for the frozen replica", async () => {
+    it("serves a read while a change waits for the frozen replica", async () => {
       const { groups, viewers } = await start("5s");
       const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
       replica.freeze();

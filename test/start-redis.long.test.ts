@@ -10,13 +10,13 @@ import { type TestServer, TOKEN_KEYS } from "./support/server.ts";
 const OTHER_KEY = Buffer.alloc(32, 8).toString("base64");
 
 describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => {
-  /** Starts a server that is to end by itself with 1; all that it wrote. */
+  /** Starts a server that must exit with 1. @returns its output */
   const refused = async (env: { [name: string]: string }) => {
     const server = newServerProcess({ runtime, env: { TOKEN_KEYS, API_TOKENS: "e=0123456789abcdef", ...env } });
     expect(await server.exited()).toBe(1);
     const output = server.output();
     expect(output).not.toMatch(/\n\s+at /);
-    // What is wrong is said once, at the end, and not as failures of a connection besides.
+    // The problem is logged once, at the end, without additional connection errors.
     expect(server.log().filter(({ msg }) => msg !== "Redis connection is ready")).toEqual([]);
     return { output };
   };
@@ -27,7 +27,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
   const start = (redis: string, env: { [name: string]: string } = {}) => newServer({ runtime, redisUrl: redis, env });
   const warnings = (server: TestServer) => server.log().flatMap(({ level, msg }) => (level === "warn" ? [msg] : []));
 
-  it("refuses a database that Redis does not have, and writes to no other", async () => {
+  it("rejects a database that Redis does not have, and writes to no other", async () => {
     const redis = await newRedis();
     const { output } = await refused({ REDIS_URL: `${redis.url}/99` });
     expect(output).toMatch(/cannot use Redis: .*database 99 .*REDIS_URL/);
@@ -36,7 +36,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(await newOperator(redis).dbsize()).toBe(0);
   });
 
-  it("uses the database that it is given, also after a reconnect", async () => {
+  it("uses the given database, also after a reconnect", async () => {
     const redis = await newRedis();
     const server = await start(`${redis.url}/3`);
     const { groups } = grpcClients(server);
@@ -81,7 +81,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(output).toMatch(/cannot use Redis: .*rediss:\/\//);
   });
 
-  it("tells a user who may not do what is needed from a wrong password", async () => {
+  it("distinguishes a user without sufficient rights from a wrong password", async () => {
     const redis = await newRedis();
     const url = await withUser(redis, "narrow", "narrow-password");
     await newOperator(redis).acl("SETUSER", "narrow", "-time");
@@ -89,7 +89,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(output).toMatch(/cannot use Redis: .*ACL SETUSER NAME \+time\n/);
   });
 
-  it("writes neither user nor password, and leaves its log as it is when the password is a word of it", async () => {
+  it("logs neither user nor password, and keeps its log intact if the password is a word in it", async () => {
     const redis = await newRedis();
     for (const [user, password] of [
       ["listening", "info"],
@@ -99,7 +99,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
       const server = await start(url, { LOG_LEVEL: "trace" });
       await grpcClients(server).groups.getUserGroup({ userGroupId: "a" });
       await redis.kill();
-      await waitFor("the log tells of it", () => server.log().some(({ msg }) => msg === "Redis connection failed"));
+      await waitFor("the log reports it", () => server.log().some(({ msg }) => msg === "Redis connection failed"));
       await redis.restart();
       for (const { level } of server.log()) expect(["trace", "debug", "info", "warn", "error"]).toContain(level);
       expect(server.log().some(({ msg }) => msg === "listening")).toBe(true);
@@ -109,7 +109,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     }
   });
 
-  it("refuses keys that are not those of what is stored, and says what to do", async () => {
+  it("rejects keys that do not match the stored data, and says what to do", async () => {
     const redis = await newRedis();
     const { groups } = grpcClients(await start(redis.url));
     await groups.getUserGroup({ userGroupId: "a" });
@@ -117,17 +117,17 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     expect(wrong.output).toMatch(/TOKEN_KEYS has another key under the id test/);
     const none = await refused({ REDIS_URL: redis.url, TOKEN_KEYS: `new:${OTHER_KEY}` });
     expect(none.output).toMatch(/TOKEN_KEYS has none of the keys .*\(test\)/);
-    // The old one behind a new one fits; then a process with the old one alone is told what it could not read.
+    // The old key behind a new one is accepted. Then a process with only the old key is rejected.
     await start(redis.url, { TOKEN_KEYS: `new:${OTHER_KEY},${TOKEN_KEYS}` });
     const behind = await refused({ REDIS_URL: redis.url, TOKEN_KEYS });
     expect(behind.output).toMatch(/TOKEN_KEYS lacks new,/);
   });
 
-  it("notes the layout of its data, and refuses another one or data without the number of theirs", async () => {
+  it("records the layout of its data, and rejects another layout or data without one", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
     const env = { REDIS_URL: redis.url };
-    // All come to an empty Redis at once.
+    // All start at once with an empty Redis.
     const first = await Promise.all(Array.from({ length: 3 }, () => start(redis.url)));
     expect(await operator.get("ug:format")).toMatch(/^3 [0-9a-f]{16}$/);
     for (const server of first) await server.stop();
@@ -142,7 +142,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     await operator.del("ug:format");
     expect((await refused(env)).output).toMatch(/an earlier release .*layout 1/);
     expect(await operator.exists("ug:format")).toBe(0);
-    // Also the records of environments alone, which the first layout had.
+    // Also if there are only environment records, which the first layout had.
     await operator.flushall();
     await operator.hset("ug:env:acme/Customer", "partitions", "64");
     expect((await refused(env)).output).toMatch(/an earlier release .*layout 1/);
@@ -151,7 +151,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     await start(redis.url);
   });
 
-  it("warns when Redis may throw data away or writes nothing to disk, and not when it keeps it", async () => {
+  it("warns if Redis may evict data or has no persistence, and not otherwise", async () => {
     const careless = await start((await newRedis(["--maxmemory-policy", "allkeys-lru"])).url);
     expect(warnings(careless)).toEqual([
       expect.stringMatching(/allkeys-lru.*noeviction/),
@@ -165,7 +165,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     }
   });
 
-  it("starts where it may not look at what Redis is set to", async () => {
+  it("starts if it may not read the configuration of Redis", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const url = await withUser(redis, "narrow", "narrow-password");
     await newOperator(redis).acl("SETUSER", "narrow", "-config", "-info");
@@ -189,7 +189,7 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
 });
 
 describeWithRedis("a Redis at an IPv6 address", () => {
-  it("is used", async () => {
+  it("works", async () => {
     const redis = await newRedis(["--bind", "127.0.0.1", "::1"]);
     const server = await newServer({ redisUrl: `redis://[::1]:${redis.port}` });
     expect((await grpcClients(server).groups.getUserGroup({ userGroupId: "a" })).newUserGroup).toBe(true);

@@ -13,7 +13,7 @@ import { grpcClients } from "./support/rpc.ts";
 /** Returns the cause and the message of a failed call, once the service has reconnected to a demoted Redis. */
 async function toldOf(call: () => Promise<unknown>): Promise<{ reason?: string; cause?: string; message: string }> {
   const error = await call().then(
-    () => expect.fail("the call was answered"),
+    () => expect.fail("the call succeeded"),
     (thrown: unknown) => ConnectError.from(thrown),
   );
   const [info] = error.findDetails(ErrorInfoSchema);
@@ -28,7 +28,7 @@ async function failToSave(redis: TestRedis): Promise<void> {
   rmSync(redis.folder, { recursive: true });
   await operator.config("SET", "save", "3600 1");
   await operator.bgsave();
-  await waitFor("Redis refuses changes", () =>
+  await waitFor("Redis rejects changes", () =>
     operator.set("key", "value").then(
       () => false,
       (error: Error) => error.message.startsWith("MISCONF"),
