@@ -79,7 +79,7 @@ describeWithRedis("the ACL rules in docs/operations/redis.md", () => {
         );
         expect(warning).toMatchObject({
           level: "warn",
-          msg: expect.stringMatching(/end_sessions.* within API_TOKEN_CACHE/),
+          msg: expect.stringMatching(/ACL SETUSER NAME &ug:revoked \+subscribe \+publish$/),
         });
       }
       await grpcClients(one).groups.getUserGroup({ userGroupId: "a" });
