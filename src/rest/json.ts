@@ -35,34 +35,33 @@ import { malformed, notJson, refusedJson } from "../rpc/refusal-errors.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** Responses from this size on are compressed, in bytes. */
+/** The minimum size of a compressed response, in bytes. */
 const COMPRESS_MIN_BYTES = 1024;
 
 const JSON_TYPE = /^application\/json *(?:;|$)/i;
 const FORM_TYPE = /^application\/x-www-form-urlencoded *(?:;|$)/i;
 
-/** An HTTP method of an endpoint that translates JSON to an RPC and back. */
+/** An HTTP method of a REST endpoint. It maps JSON to an RPC and back. */
 export function jsonMethod(rpc: DescMethodUnary, serve: EndpointMethod["serve"]): EndpointMethod {
   return { rpc, maxBytes: MAX_MESSAGE_BYTES, compressMinBytes: COMPRESS_MIN_BYTES, serve };
 }
 
-/** An endpoint of the REST interface, by its HTTP methods. */
+/** A REST endpoint, by HTTP method. */
 export function restEndpoint(methods: { readonly [httpMethod: string]: EndpointMethod }): Endpoint {
   return { protocolName: "rest", methods: new Map(Object.entries(methods)) };
 }
 
-/** The response for a JSON text, ended by a line break for terminals. It takes over `headers`. */
+/** A JSON response with a line break at the end, for terminals. Changes `headers`. */
 export function jsonResponse(headers: HeaderRecord, text: string): HttpResponse {
   headers["content-type"] = "application/json";
   return { status: 200, headers, body: `${text}\n` };
 }
 
 /**
- * Parses the body of a request as a JSON object; an empty body gives an empty object. A missing content type counts as
- * JSON.
+ * Parses the body of a request as a JSON object. An empty body is an empty object. The default content type is JSON.
  *
- * @throws RefusalError when the content type is another one; ConnectError InvalidArgument when the body is not a JSON
- *   object in UTF-8, or an object in it has a duplicate key
+ * @throws RefusalError for another content type; ConnectError InvalidArgument if the body is not a JSON object in UTF-8, or has a
+ *   duplicate key
  */
 export function readBody({ headers, body }: Pick<HttpRequest, "headers" | "body">): JsonObject {
   const contentType = headerValue(headers, "content-type");
@@ -77,16 +76,16 @@ export function readBody({ headers, body }: Pick<HttpRequest, "headers" | "body"
   return parseObject(text);
 }
 
-/** Whether the body of a request is a form, `application/x-www-form-urlencoded`. */
+/** Whether the body of a request is `application/x-www-form-urlencoded`. */
 export function isForm({ headers }: Pick<HttpRequest, "headers">): boolean {
   return FORM_TYPE.test(headerValue(headers, "content-type") ?? "");
 }
 
 /**
- * Parses fields that are URL-encoded, as those of a form or a query.
+ * Parses URL-encoded fields of a form or a query.
  *
- * @param what they are, for the message
- * @throws ConnectError InvalidArgument when they are not UTF-8; the parser would replace the invalid bytes
+ * @param what the name of the input in an error message
+ * @throws ConnectError InvalidArgument if they are not UTF-8; the parser would replace invalid bytes
  */
 export function parseFields(encoded: string | Uint8Array, what: string): URLSearchParams {
   try {
@@ -98,10 +97,11 @@ export function parseFields(encoded: string | Uint8Array, what: string): URLSear
   }
 }
 
-/** The only value of a field; undefined when it is missing. @throws ConnectError InvalidArgument when it has several */
+/** The value of a field; undefined if it is missing. @throws ConnectError InvalidArgument if the field occurs twice */
 export function oneOf(fields: URLSearchParams, name: string): string | undefined {
   const [value, again] = fields.getAll(name);
-  if (again !== undefined) throw malformed(`${name}: give it once`, [{ field: name, description: "give it once" }]);
+  if (again !== undefined)
+    throw malformed(`${name} must occur only once`, [{ field: name, description: "must occur only once" }]);
   return value;
 }
 
@@ -116,9 +116,9 @@ export function parseObject(text: string): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw malformed("the body must be a JSON object", []);
   }
-  // Refuses duplicate keys, and nesting so deep that it overflows the stack here, though not in JSON.parse.
+  // Rejects duplicate keys, and nesting that overflows the stack here but not in JSON.parse.
   try {
-    // If the value serializes to the same text, it has lost no duplicate key.
+    // If the value serializes to the same text, it had no duplicate key.
     if (JSON.stringify(value) !== text) fromJsonString(StructSchema, text);
   } catch (cause) {
     throw refusedJson(cause, StructSchema);
@@ -126,7 +126,7 @@ export function parseObject(text: string): JsonObject {
   return value;
 }
 
-/** Picks the fields that are present and not null. For the proto messages, null means absent. */
+/** Picks the fields that are present and not null. In proto messages, null means absent. */
 export function pick(body: JsonObject, names: readonly string[]): JsonObject {
   const picked: JsonObject = {};
   for (const name of names) {
@@ -136,7 +136,7 @@ export function pick(body: JsonObject, names: readonly string[]): JsonObject {
   return picked;
 }
 
-/** Makes a request's message of JSON. @throws ConnectError InvalidArgument, which names the invalid field */
+/** Parses JSON as a request message. @throws ConnectError InvalidArgument with the invalid field */
 export function messageOf<D extends DescMessage>(desc: D, fields: JsonObject): MessageShape<D> {
   try {
     return fromJson(desc, fields as JsonValue);
@@ -145,7 +145,7 @@ export function messageOf<D extends DescMessage>(desc: D, fields: JsonObject): M
   }
 }
 
-/** Refuses JSON that protobuf-es accepts although it is invalid. @throws ConnectError InvalidArgument */
+/** Rejects invalid JSON that protobuf-es accepts. @throws ConnectError InvalidArgument */
 export function requireStrict({ input }: DescMethodUnary, body: JsonObject): void {
   try {
     requireStrictJson(input, body);
@@ -154,12 +154,12 @@ export function requireStrict({ input }: DescMethodUnary, body: JsonObject): voi
   }
 }
 
-/** Whether a call failed because the group's etag did not match. */
+/** Whether a call failed because the etag of the group did not match. */
 export function isEtagMismatch(failure: unknown): boolean {
   return failure instanceof ConnectError && failure.cause instanceof EtagMismatch;
 }
 
-/** Whether a call failed because of the user group token or viewer session that it was to resolve: nobody has it any more. */
+/** Whether a call failed because the user group token or viewer session is not valid. */
 export function isNotActive(failure: unknown): failure is ConnectError {
   return failure instanceof ConnectError && NOT_ACTIVE.some((each) => failure.cause instanceof each);
 }
@@ -168,10 +168,10 @@ const NOT_ACTIVE = [TokenNotFound, ViewerSessionEnded, ViewerSessionExpired, Vie
 
 /** The response for an error over plain HTTP. */
 export const errorResponse: HttpError = (error, httpStatus) => {
-  // Every error has a reason by now: `toCallError` adds it.
+  // `toCallError` has added a reason to every error.
   const info = error.findDetails(ErrorInfoSchema)[0];
   const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
-  // Only requests with `If-Match` name an etag; 412 says that the condition failed (RFC 9110, 15.5.13).
+  // Only requests with `If-Match` have an etag. Status 412 means that the condition failed (RFC 9110, 15.5.13).
   const status = isEtagMismatch(error) ? 412 : httpStatus;
   const text = JSON.stringify({
     success: 0,
@@ -187,7 +187,7 @@ export const errorResponse: HttpError = (error, httpStatus) => {
   const headers = {
     "content-type": "application/json",
     "content-length": String(body.byteLength),
-    // A cache that kept a 404 would hide what is created later.
+    // A cached 404 would hide a group that is created later.
     "cache-control": "no-store",
   };
   return { status, headers: { ...headers, ...recordOf(error.metadata) }, body };

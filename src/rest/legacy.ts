@@ -10,14 +10,14 @@ import { jsonMethod, jsonResponse, messageOf, pick, readBody, restEndpoint } fro
 import { common, GET, MASKABLE, methodOf, POST, PUT, tagOf, type Verb } from "./user.ts";
 
 /*
- * The paths of the hosted service (https://docs.explo.co/api-reference), for clients that cannot be changed.
- * docs/legacy-paths.md describes each field, and what is not supported.
+ * The paths of the hosted service (https://docs.explo.co/api-reference), for clients that cannot be changed. docs/legacy-paths.md
+ * maps each field, and lists what is missing.
  */
 
-/** What the hosted service calls a user group. Its older documents call it a user group, the newer ones a customer. */
+/** A name of user groups in the hosted service: older documents use `user_group`, newer documents use `customer`. */
 interface Noun {
   readonly noun: string;
-  /** The field of a request that holds the id. */
+  /** The request field with the id. */
   readonly idField: string;
   readonly bodyOf: (group: UserGroup) => object;
 }
@@ -51,22 +51,18 @@ const NOUNS: readonly Noun[] = [
   },
 ];
 
-/** Fields that decide which id a group has, or what a viewer sees. They mean nothing here, but must not be ignored. */
+/** Fields that change the id of a group or the view of a viewer. This service does not support them, so it rejects them. */
 const REFUSED = {
   new_provided_id:
-    "must be left out: an id does not change here; create a group under the new one, and delete this one",
+    "must be absent: the id of a group cannot change; create a group with the new id, and delete this group",
   parent_provided_id:
-    "must be left out: groups have no parents here; give the group its parent's properties and mapping as its own",
+    "must be absent: groups have no parents; set the properties and the mapping of the parent on the group itself",
 } as const;
 
-/**
- * The paths of the hosted service. Each has one method.
- *
- * @param sessionMaxMs how long a viewer session may last, in milliseconds
- */
+/** The paths of the hosted service. Each has one method. @param sessionMaxMs the maximum lifetime of a viewer session */
 export function legacyEndpoints(sessionMaxMs: number): { readonly [path: string]: Endpoint } {
   const endpoints = NOUNS.flatMap(({ noun, idField, bodyOf }) => {
-    /** Serves a verb of REST for a request of other fields. */
+    /** Serves a verb of `/api/user` for a request with other field names. */
     const served = ({ method, toRequest }: Verb, fieldsOf: (body: JsonObject) => JsonObject) =>
       methodOf({
         method,
@@ -100,10 +96,10 @@ const DELETE = jsonMethod(deleteUserGroup, async (request, call) => {
   return jsonResponse(recordOf(call.responseHeader), '{"success":1}');
 });
 
-/** Permissions of the viewer in a JWT. The dashboard host finds them in the claims of the session. */
+/** Fields that control the dashboard. The dashboard host finds them in the claims of the session. */
 const EMBED_FIELDS = ["chart_id", "rb_allowed_features", "disable_editable_section_editing"] as const;
 
-/** Makes a viewer session for the dashboard, `embed_id`. A longer time than a session may last is cut to that. */
+/** Creates a viewer session for the dashboard `embed_id`. Limits its lifetime to the maximum. */
 function sessionMethod(maxSeconds: number): EndpointMethod {
   return jsonMethod(createViewerSession, async (request, call) => {
     const body = readBody(request);
@@ -113,7 +109,7 @@ function sessionMethod(maxSeconds: number): EndpointMethod {
       user_group_id: requiredText(body, "provided_id"),
       audience: requiredText(body, "embed_id"),
       ttl: `${Math.min(secondsOf(expiration), maxSeconds)}s`,
-      // The documents call it a domain.
+      // The hosted service calls the origin a domain.
       ...(origin !== undefined && { origin: isDomain(origin) ? `https://${origin}` : origin }),
       ...(Object.keys(claims).length > 0 && { claims }),
     });
@@ -126,7 +122,7 @@ function isDomain(origin: Json): origin is string {
   return typeof origin === "string" && /^[^:/]+(:\d+)?$/.test(origin);
 }
 
-/** A duration of ISO 8601 in whole units. */
+/** An ISO 8601 duration in whole units. */
 const DURATION =
   /^P(?=[\dT])(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?$/;
 const UNIT_SECONDS = [365 * 86_400, 30 * 86_400, 7 * 86_400, 86_400, 3600, 60, 1];
@@ -134,11 +130,11 @@ const UNIT_SECONDS = [365 * 86_400, 30 * 86_400, 7 * 86_400, 86_400, 3600, 60, 1
 /** @throws ConnectError InvalidArgument */
 function secondsOf(expiration: Json): number {
   const units = typeof expiration === "string" ? DURATION.exec(expiration) : undefined;
-  if (!units) throw invalidField("expiration", "must be a duration of ISO 8601 in whole units, such as PT1H or PT15M");
+  if (!units) throw invalidField("expiration", "must be an ISO 8601 duration in whole units, such as PT1H or PT15M");
   return UNIT_SECONDS.reduce((sum, seconds, i) => sum + seconds * Number(units[i + 1] ?? 0), 0);
 }
 
-/** The fields of a group as REST has them. One that is null counts as missing, so that no filter is cleared unawares. */
+/** The fields of a group for REST. A field that is null counts as missing, so that it clears no filter by mistake. */
 function groupFieldsOf(body: JsonObject, idField: string): JsonObject {
   for (const [field, description] of Object.entries(REFUSED)) {
     if (Object.keys(pick(body, [field])).length > 0) throw invalidField(field, description);
@@ -150,9 +146,9 @@ function tokenFieldOf(body: JsonObject): JsonObject {
   return { current_token: requiredText(body, "current_token") };
 }
 
-/** @throws ConnectError InvalidArgument, by the name that the client knows */
+/** @throws ConnectError InvalidArgument with the field name of the hosted service */
 function requiredText(body: JsonObject, field: string): string {
   const { [field]: value } = pick(body, [field]);
-  if (typeof value !== "string" || value === "") throw invalidField(field, "must be a text that is not empty");
+  if (typeof value !== "string" || value === "") throw invalidField(field, "must be a string that is not empty");
   return value;
 }

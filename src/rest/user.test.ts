@@ -5,7 +5,7 @@ import { type GetUserGroupRequest, GetUserGroupRequestSchema } from "../../gen/u
 import type { Json, JsonObject } from "../domain/user-group.ts";
 import { VERBS } from "./user.ts";
 
-/** Any JSON value that a field of a GET may hold, mostly texts. */
+/** Any JSON value for a field of a GET, mostly strings. */
 const value: fc.Arbitrary<Json> = fc.oneof(
   { weight: 4, arbitrary: fc.string({ unit: "binary" }) },
   fc.constantFrom<Json>("", "\ud800", "a\udc00b", 1, true, {}, { a: "b" }, { a: 1 }, [], ["a"]),
@@ -25,7 +25,7 @@ function outcomeOf(make: () => unknown): GetUserGroupRequest | "refused" {
   }
 }
 
-it("reads the request of a GET as protobuf-es does, or refuses it as protobuf-es does", () => {
+it("parses or rejects the request of a GET like protobuf-es", () => {
   let texts = 0;
   fc.assert(
     fc.property(body, (fields: JsonObject) => {

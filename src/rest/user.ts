@@ -35,31 +35,31 @@ import {
 /** A parsed request to `/api/user`. */
 interface VerbRequest {
   readonly body: JsonObject;
-  /** Undefined: the request has no query. */
+  /** Undefined if the request has no query. */
   readonly query: URLSearchParams | undefined;
-  /** The etags of `If-Match`, one of which must match; undefined when any will do. */
+  /** The etags of `If-Match`. One of them must match. Undefined: any etag matches. */
   readonly ifMatch: readonly string[] | undefined;
   /** The value of `Idempotency-Key`. */
   readonly idempotencyKey: string | undefined;
 }
 
-/** One verb of `/api/user`: its RPC, and how its JSON maps to the RPC's messages. */
+/** One verb of `/api/user`: its RPC, and the mapping between JSON and messages. */
 export interface Verb {
   readonly method: DescMethodUnary;
-  /** Makes the RPC's request. @throws ConnectError InvalidArgument, which names the invalid field */
+  /** Creates the request of the RPC. @throws ConnectError InvalidArgument with the invalid field */
   readonly toRequest: (request: VerbRequest) => Message;
-  /** Makes the response body of the group, of the rest of the RPC's response and of its request. */
+  /** Creates the response body. */
   readonly toBody: (group: UserGroup, response: never, request: never) => object;
 }
 
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
 
-/** The names of the fields of a group that callers set. */
+/** The fields of a group that callers can set. */
 export const MASKABLE = CHANGEABLE.map(({ name }) => name);
 
 const GROUP_FIELDS = ["user_group_id", ...MASKABLE];
 
-/** The fields that a query string holds as JSON text. */
+/** The fields that are JSON text in a query. */
 const JSON_FIELDS: ReadonlySet<string> = new Set(
   CHANGEABLE.filter(({ fieldKind }) => fieldKind !== "scalar").map(({ name }) => name),
 );
@@ -71,7 +71,7 @@ export const GET: Verb = {
   toBody: (group, { newUserGroup }: GetUserGroupResponse, { name, properties }: GetUserGroupRequest) => ({
     success: 1,
     new_user_group: newUserGroup,
-    // The interface echoes the request's values, even though an existing group keeps its own.
+    // The response repeats the values of the request, although an existing group keeps its own.
     user_group: {
       team_id: Number(group.teamId),
       token: group.token,
@@ -99,7 +99,7 @@ export const PUT: Verb = {
   },
 };
 
-/** Gives a group a new token. */
+/** Rotates the token of a group. */
 export const POST: Verb = {
   method: rotateUserGroupToken,
   toRequest: ({ body, idempotencyKey }) =>
@@ -116,7 +116,7 @@ export const POST: Verb = {
 /** The verbs of `/api/user`. */
 export const VERBS: ReadonlyMap<string, Verb> = new Map(Object.entries({ GET, PUT, POST }));
 
-/** The request of a GET. A field may be in the body or in the query, or in both with the same value. */
+/** The request of a GET. A field can be in the body, in the query, or in both with the same value. */
 function getRequest({ body, query }: VerbRequest): Message {
   const fields = pick(body, GROUP_FIELDS);
   let known = 0;
@@ -127,21 +127,21 @@ function getRequest({ body, query }: VerbRequest): Message {
     const value = JSON_FIELDS.has(name) ? queryObject(name, text) : text;
     if (fields[name] === undefined) fields[name] = value;
     else if (!isDeepStrictEqual(fields[name], value))
-      throw wrongQuery(name, "the query and the body differ; give it once");
+      throw wrongQuery(name, "must be the same in the query and in the body");
   }
   if (query && query.size > known) refuseParts(query);
   return messageOf(getUserGroup.input, fields);
 }
 
-/** Refuses a part of a field, such as `properties[plan]=free`. Other names in the query are ignored. */
+/** Rejects a part of a field, such as `properties[plan]=free`. Ignores other names in the query. */
 function refuseParts(query: URLSearchParams): void {
   for (const key of query.keys()) {
     const name = GROUP_FIELDS.find((each) => key.startsWith(`${each}[`) || key.startsWith(`${each}.`));
     if (name === undefined) continue;
     const whole = JSON_FIELDS.has(name)
-      ? `the JSON of the whole object, percent-encoded: ${name}=%7B%22key%22%3A%22value%22%7D`
+      ? `the JSON of the object, percent-encoded: ${name}=%7B%22key%22%3A%22value%22%7D`
       : `${name}=VALUE`;
-    throw wrongQuery(name, `the query may not give it in parts; send ${whole}`);
+    throw wrongQuery(name, `must not be in parts; send ${whole}`);
   }
 }
 
@@ -153,7 +153,7 @@ function queryObject(name: string, text: string): JsonObject {
   try {
     return parseObject(text);
   } catch (cause) {
-    throw wrongQuery(name, "must be the text of a JSON object, its keys unique", cause);
+    throw wrongQuery(name, "must be a JSON object with unique keys", cause);
   }
 }
 
@@ -163,17 +163,17 @@ export function common({ teamId, token, name, providedId }: UserGroup) {
   return { team_id: Number(teamId), token, name, provided_id: providedId };
 }
 
-/** The tag of a group's environment; null where it has none. */
+/** The tag of the environment of a group; null if it has none. */
 export function tagOf({ apiEnvironmentTag }: UserGroup): EnvironmentTag | null {
   return tagFromMessage(apiEnvironmentTag) ?? null;
 }
 
-/** One entity tag of a list, with the comma or end that follows it (RFC 9110, 8.8.3 and 5.6.1). */
+/** One entity tag of a list, with the following comma or the end (RFC 9110, 8.8.3 and 5.6.1). */
 const ETAG = /[\t ,]*(W\/)?"([\x21\x23-\x7e]*)"[\t ]*(?:,[\t ,]*|$)/y;
 
-const EMPTY_KEY = "the Idempotency-Key is empty; send a value, or leave the header out";
+const EMPTY_KEY = "Idempotency-Key is empty: send a value, or remove the header";
 
-/** The maximum number of entity tags in `If-Match`. Each may cost a call. */
+/** The maximum number of entity tags in `If-Match`. Each may need a call. */
 export const MAX_ETAGS = 10;
 
 /** The REST shim `/api/user`: each verb is one RPC. */
@@ -191,7 +191,7 @@ export function methodOf(verb: Verb): EndpointMethod {
     const condition = headerValue(headers, "if-match");
     const ifMatch = condition === null ? undefined : etagsOf(condition);
     const idempotencyKey = headerValue(headers, "idempotency-key") ?? undefined;
-    // Its sender would believe that a retry is safe.
+    // The client would assume that a retry is safe.
     if (idempotencyKey === "") throw malformed(EMPTY_KEY, [{ field: "request_id", description: "must not be empty" }]);
     if (request.body.byteLength > 0) requireStrict(verb.method, body);
     const message: Message = verb.toRequest({ body, query, ifMatch, idempotencyKey });
@@ -208,8 +208,8 @@ export function methodOf(verb: Verb): EndpointMethod {
 }
 
 /**
- * Makes the call, and repeats it with the next entity tag as long as the etag does not match. A group has one etag at a
- * time, so at most one of the calls changes it.
+ * Makes the call, and repeats it with the next entity tag if the etag does not match. A group has one etag, so at most one call
+ * changes the group.
  */
 async function callUntilMatch(
   call: EndpointCall,
@@ -225,8 +225,9 @@ async function callUntilMatch(
 }
 
 /**
- * Parses `If-Match`; undefined when any etag matches. @throws ConnectError InvalidArgument when it is neither a list of
- * entity tags nor `*`
+ * Parses `If-Match`; undefined if any etag matches.
+ *
+ * @throws ConnectError InvalidArgument if it is neither a list of entity tags nor `*`
  */
 function etagsOf(value: string): string[] | undefined {
   if (value.trim() === "*") return undefined;
@@ -235,11 +236,10 @@ function etagsOf(value: string): string[] | undefined {
     const match = ETAG.exec(value);
     if (!match) throw malformed('If-Match must be a list of entity tags, such as "abc", "def", or *', []);
     const [, weak, etag] = match;
-    // A weak tag never matches (RFC 9110, 13.1.1). The `W/` keeps it from matching, because no stored etag is empty or
-    // contains a slash.
+    // A weak tag never matches (RFC 9110, 13.1.1). The set keeps its `W/`, and no stored etag contains a slash.
     etags.add(weak || !etag ? `W/${etag}` : etag);
   }
-  if (etags.size > MAX_ETAGS) throw malformed(`If-Match may list ${MAX_ETAGS} entity tags at most`, []);
-  if (etags.size === 0) throw malformed("If-Match is empty; name an entity tag, or leave it out", []);
+  if (etags.size > MAX_ETAGS) throw malformed(`If-Match must have at most ${MAX_ETAGS} entity tags`, []);
+  if (etags.size === 0) throw malformed("If-Match is empty: send an entity tag, or remove the header", []);
   return [...etags];
 }

@@ -28,8 +28,8 @@ type CreatedSession = MessageShape<typeof createViewerSession.output>;
 const INACTIVE = '{"active":false}';
 
 /**
- * `/api/viewer`: ResolveViewer in the form of token introspection (RFC 7662), for back ends that speak neither gRPC nor
- * Connect. The request is a form, or JSON. Everything that is wrong with a token looks the same (section 2.2 of it).
+ * `/api/viewer`: ResolveViewer as token introspection (RFC 7662), for back ends without gRPC and Connect. The request is a form
+ * or JSON. All invalid tokens have the same response (section 2.2).
  */
 export function viewerEndpoint(): Endpoint {
   const POST = jsonMethod(resolveViewer, async (request, call) => {
@@ -48,13 +48,13 @@ export function viewerEndpoint(): Endpoint {
   return restEndpoint({ POST });
 }
 
-/** A field without a value counts as missing, as in all of OAuth (RFC 6749, 3.2). */
+/** A field without a value counts as missing, as in OAuth (RFC 6749, 3.2). */
 function formFields({ body }: Pick<HttpRequest, "body">): JsonObject {
   const fields = parseFields(body, "the form");
   return { token: oneOf(fields, "token") || null, audience: oneOf(fields, "audience") || null };
 }
 
-/** The fields of a CreateViewerSession over REST. */
+/** The fields of CreateViewerSession over REST. */
 const SESSION_FIELDS = createViewerSession.input.fields.map(({ name }) => name);
 
 /** `/api/viewer/session`: CreateViewerSession. */
@@ -75,8 +75,8 @@ function timeText(time: Timestamp | undefined): string | undefined {
 }
 
 /**
- * `sub`, `exp`, `aud`, `jti` and `iat` are the names of RFC 7662, all but the first two of viewer sessions alone; it leaves
- * the others to the service. Times are in whole seconds since 1970; nothing is said to last longer than it does.
+ * `sub`, `exp`, `aud`, `jti` and `iat` are fields of RFC 7662; the last three only for viewer sessions. The other fields are of
+ * this service. Times are in seconds since 1970, rounded down.
  */
 function textOf(viewer: Viewer, environment: Environment): string {
   const { tokenExpireTime, session } = viewer;

@@ -13,16 +13,16 @@ import { callError } from "../rpc/errors.ts";
 import { DOCUMENT_MAX_AGE_S } from "../sessions/documents.ts";
 import type { ViewerSessions, WellKnown } from "../sessions/viewer-sessions.ts";
 
-/** What anyone may ask for, to verify sessions of an environment: `/e/ENV/TAG/.well-known/jwks.json` and the like. */
+/** The public paths to verify sessions of an environment, such as `/e/ENV/TAG/.well-known/jwks.json`. */
 const PATH = /^\/e\/([\w./-]{1,80})\/\.well-known\/(openid-configuration|jwks\.json)$/;
 
 /**
- * Finds the endpoint of a path at which the keys of an environment are published; undefined for any other path. It is open:
- * pages of every origin may read it. It makes no difference between an environment without keys and none.
+ * Returns the endpoint of a path with published keys; undefined for other paths. It needs no token, and pages of any origin can
+ * read it. The response is the same for a missing environment and an environment without keys.
  */
 export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) {
   const headers = { "access-control-allow-origin": "*" };
-  /** How many requests wait for the store. They take no place of a call. */
+  /** The number of requests that wait for the store. They do not count as calls in flight. */
   let waiting = 0;
 
   const documentsOf = async (environment: EnvironmentName) => {
@@ -55,4 +55,4 @@ export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) 
   };
 }
 
-const NONE = "no keys are published here: there is no such environment, or no viewer session was made in it yet";
+const NONE = "no keys are published here: the environment does not exist, or it never had a viewer session";

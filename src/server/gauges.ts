@@ -36,7 +36,7 @@ export function addGauges(
   const isOpen = () => settings().metricsPort === undefined;
   metrics.gauge({
     name: "ugs_api_token_expire_time_seconds",
-    help: "Expiry time of the API token that expires first, per environment, in seconds since 1970. Only issued tokens that were used",
+    help: "Expiry time of the used API token that expires first, per environment, in seconds since 1970",
     ofWorkers: "min",
     read() {
       const ending = issued.expiringFirst().map(({ id, environment, expireTime = 0 }) => ({
@@ -48,7 +48,7 @@ export function addGauges(
   });
   metrics.gauge({
     name: "ugs_token_key_workers",
-    help: "Processes that have a key of TOKEN_KEYS, by what they use it for: encrypt (and decrypt), or decrypt alone",
+    help: "Processes with a key of TOKEN_KEYS, by use: encrypt (also decrypts) or decrypt",
     ofWorkers: "sum",
     read: () =>
       cipher.ring.map(({ id }, i) => ({ labels: { key_id: id, use: i === 0 ? "encrypt" : "decrypt" }, value: 1 })),
@@ -61,7 +61,7 @@ export function addGauges(
   };
   metrics.gauge({
     name: "ugs_certificate_expire_time_seconds",
-    help: "When the first certificate in a file ends, by the setting that names the file, since 1970",
+    help: "Earliest expiry time of the certificates in the file of a setting, in seconds since 1970",
     ofWorkers: "min",
     read() {
       const { tls, redisCa } = settings();
@@ -74,13 +74,13 @@ export function addGauges(
   });
   metrics.gauge({
     name: "ugs_redis_ready",
-    help: "Whether every node of Redis is connected: 1, or 0",
+    help: "1 if every Redis node is connected, otherwise 0",
     ofWorkers: "min",
     read: () => [{ labels: {}, value: Number(client.nodes.isReady()) }],
   });
   metrics.gauge({
     name: "ugs_ready",
-    help: "Whether Redis answers reads (kind reads) and accepts changes (kind changes): 1, or 0",
+    help: "1 if Redis answers reads (kind reads) or accepts changes (kind changes), otherwise 0",
     ofWorkers: "min",
     read: () =>
       Promise.all(READY_KINDS.map(async (kind) => ({ labels: { kind }, value: Number(await readiness.is(kind)) }))),
@@ -88,7 +88,7 @@ export function addGauges(
   if (!identity) return;
   metrics.gauge({
     name: "ugs_redis_data_known",
-    help: "Whether Redis holds the data that this process knows: 1, or 0",
+    help: "1 if Redis has the data that this process knows, otherwise 0",
     ofWorkers: "min",
     read: () => [{ labels: {}, value: Number(identity.refusal() === undefined) }],
   });

@@ -4,8 +4,8 @@ import { brotliCompress, constants, gzip } from "node:zlib";
 import { acceptsEncoding, type HeaderRecord } from "@user-group-service/transport";
 
 /**
- * The encodings of files, the preferred one first. A file is compressed once and held, so the effort is high: a tenth
- * of a second then saves a tenth of all that is sent.
+ * The encodings of files, in the order of preference. A file is compressed only once, so the compression level is high: 0.1 s of
+ * CPU saves 10 % of each response.
  */
 const ENCODINGS = {
   br: (bytes: Buffer) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 6 } }),
@@ -14,19 +14,19 @@ const ENCODINGS = {
 
 type Encoding = keyof typeof ENCODINGS;
 
-/** The smallest file that is compressed, in bytes: a smaller one fits into a packet anyway. */
+/** The minimum size of a compressed file, in bytes. A smaller file fits into one packet. */
 const COMPRESS_MIN_BYTES = 1024;
 
 /** A file in an encoding. */
 interface EncodedFile {
-  /** Undefined: not encoded. */
+  /** Undefined if the file is not encoded. */
   readonly encoding: Encoding | undefined;
-  /** The etag of the file in this encoding. */
+  /** The ETag of the file in this encoding. */
   readonly etag: string;
   readonly body: Buffer;
 }
 
-/** A file that is read when it is first asked for, and held in the encodings that were asked for. */
+/** A file that is read with the first request. Each requested encoding is cached. */
 export class CachedFile {
   private readonly read: () => Promise<Buffer>;
   private readonly encoded = new Map<Encoding | undefined, Promise<EncodedFile>>();
@@ -35,7 +35,7 @@ export class CachedFile {
     this.read = read;
   }
 
-  /** The file in the best encoding that a request accepts. Rejects with the error of reading it; the next call tries again. */
+  /** The file in the preferred accepted encoding. Rejects with the error of reading; the next call tries again. */
   encodedFor(request: HeaderRecord): Promise<EncodedFile> {
     const encoding = (Object.keys(ENCODINGS) as Encoding[]).find((name) => acceptsEncoding(request, name));
     const known = this.encoded.get(encoding);

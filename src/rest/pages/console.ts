@@ -4,8 +4,8 @@ import type { Endpoint } from "@user-group-service/transport";
 import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
 
 /**
- * The page may load its own files, and call the service that it came from. It may contact nothing else, so that the
- * token goes nowhere else; and no text can become a script (https://www.w3.org/TR/trusted-types/).
+ * The page can only load its own files and call its own service, so that it cannot send the token to another place. No text can
+ * become a script (https://www.w3.org/TR/trusted-types/).
  */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -28,16 +28,15 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-// A build makes these files; what runs the sources reads those of the last build.
+// The build creates these files. From sources, the service reads the files of the last build.
 const SCRIPT = pathOf("dist/console.js");
 const STYLE = pathOf("dist/console.css");
 
-/** The paths of the files that are read, for which Deno needs a permission. */
+/** The paths of the files. Deno needs a permission to read them. */
 export const CONSOLE_FILES: readonly string[] = [SCRIPT, STYLE];
 
 /**
- * The endpoints of the console, by path. Its files are public: everything secret that it shows needs the token that is
- * typed in.
+ * The endpoints of the console, by path. The files are public. All data in the console needs the token of its user.
  */
 export function consoleEndpoints(): { readonly [path: string]: Endpoint } {
   return {

@@ -3,8 +3,8 @@ import type { Endpoint } from "@user-group-service/transport";
 import { CONTENT_TYPES, fileEndpoint, pathOf, redirectEndpoint } from "./files.ts";
 
 /**
- * The page may load its own files, and the images in its style sheet. It may call the service that it came from, and
- * nothing else, so that a token that is typed in goes nowhere else.
+ * The page can only load its own files and the images in its style sheet, and call its own service, so that it cannot send the
+ * token to another place.
  */
 const PAGE_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -32,7 +32,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-// No validator, which would be another site, and no options from the address.
+// Without a validator, because it is another site, and without options from the URL.
 const START = `/* Masks API tokens in their fields, and in the command that repeats a call. */
 const masked = ({ React }) => ({
   wrapComponents: {
@@ -82,10 +82,10 @@ const DOCUMENT = pathOf("gen/openapi.json");
 const STYLE = pathOf(`${SWAGGER_UI}/swagger-ui.css`);
 const SCRIPT = pathOf(`${SWAGGER_UI}/swagger-ui-bundle.js`);
 
-/** The paths of the files that are read, for which Deno needs a permission. */
+/** The paths of the files. Deno needs a permission to read them. */
 export const DOCS_FILES: readonly string[] = [DOCUMENT, STYLE, SCRIPT];
 
-/** The OpenAPI document, and the page that shows it, by path. */
+/** The endpoints of the OpenAPI document and its page, by path. */
 export function docsEndpoints(): { readonly [path: string]: Endpoint } {
   const { css, html, json, script } = CONTENT_TYPES;
   return {

@@ -1,9 +1,9 @@
-/** Serves the files of pages: those of /docs/ and /console/. */
+/** Serves the files of /docs/ and /console/. */
 import { fileURLToPath } from "node:url";
 import { type Endpoint, isKnown, readEndpoint } from "@user-group-service/transport";
 import { CachedFile } from "./cached-file.ts";
 
-/** The policy of files that are not pages. */
+/** The `Content-Security-Policy` of files that are not pages. */
 const POLICY = "default-src 'none'; frame-ancestors 'none'";
 
 /** The values of `Content-Type`. */
@@ -15,9 +15,9 @@ export const CONTENT_TYPES = {
 } as const;
 
 /**
- * The path of a file that a build copies beside the bundle. On Deno, which runs the sources, `deno.json` lets it be read.
+ * The path of a file that the build copies next to the bundle. From sources, it is the path in the repository.
  *
- * @param source where it is in the repository
+ * @param source the path in the repository
  */
 export function pathOf(source: string): string {
   const isBundle = !import.meta.url.endsWith(".ts");
@@ -26,10 +26,10 @@ export function pathOf(source: string): string {
 }
 
 /**
- * An endpoint that serves a file to anyone. The file is read and compressed when it is first requested, and then held
- * for all requests.
+ * An endpoint that serves a file without a token. The first request reads and compresses the file. Further requests use the
+ * cache.
  *
- * @param policy its `Content-Security-Policy`; default: it may load nothing
+ * @param policy the `Content-Security-Policy`; default: the file may load nothing
  */
 export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, policy = POLICY): Endpoint {
   const file = new CachedFile(read);
@@ -42,7 +42,7 @@ export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, p
       "referrer-policy": "no-referrer",
       "cross-origin-opener-policy": "same-origin",
       "cross-origin-resource-policy": "same-origin",
-      // The browser has to ask whether the file has changed, for another release may have answered.
+      // The browser must revalidate the file, because the next request may reach another release.
       "cache-control": "no-cache",
       vary: "accept-encoding",
       etag,
@@ -52,7 +52,7 @@ export function fileEndpoint(read: () => Promise<Buffer>, contentType: string, p
   });
 }
 
-/** An endpoint that redirects permanently. @param location relative to its own */
+/** An endpoint with a permanent redirect. @param location relative to its own path */
 export function redirectEndpoint(location: string): Endpoint {
   return readEndpoint(async () => ({ status: 308, headers: { location }, body: "" }));
 }
