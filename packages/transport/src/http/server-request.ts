@@ -66,7 +66,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   protected readonly context: RequestContext;
   /** The only charge of the request: for its body, later for its response. */
   protected charge: Charge | undefined = undefined;
-  /** Set once the body begins to arrive. */
+  /** The route, from the time when it is found until it serves the request. */
   private route: Route | undefined = undefined;
   /** The source of the body, until the body is complete, too long or abandoned. */
   private arriving: Readable | undefined = undefined;
@@ -122,8 +122,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
       } else {
         this.route = found;
         this.arriving = found.maxBytes === undefined || !this.hasBody ? undefined : this.openBody();
-        if (this.arriving) this.receive(found, this.arriving);
-        else void this.answer(found);
+        if (this.arriving) this.receive(this.arriving);
+        else void this.answer();
       }
     } catch (error) {
       this.fail(error);
@@ -131,14 +131,13 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   /** Reads the body, then responds. */
-  private receive(route: Route, source: Readable): void {
-    const { maxBytes = 0 } = route;
+  private receive(source: Readable): void {
     const end = () => {
       if (!this.arriving) return;
       this.arriving = undefined;
       this.charge?.release();
       this.charge = undefined;
-      void this.answer(route);
+      void this.answer();
     };
     source.on("data", (chunk: Buffer) => {
       // The rest of a body that is too long or abandoned is discarded.
@@ -146,7 +145,8 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
       const isFirst = this.body.byteLength === 0;
       this.body = isFirst ? chunk : append(this.body, chunk, this.isCopy);
       this.isCopy = !isFirst;
-      if (this.body.byteLength > maxBytes || route.isTooLong?.(this.body)) end();
+      const { route } = this;
+      if (this.body.byteLength > (route?.maxBytes ?? 0) || route?.isTooLong?.(this.body)) end();
       else if (this.charge) this.charge.resize(this.compactBody());
     });
     source.once("end", end);
@@ -201,7 +201,11 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
     else this.refuse({ kind: "request-timeout", headerMs, requestMs: this.arrivalTimeoutMs });
   }
 
-  private async answer(route: Route): Promise<void> {
+  private async answer(): Promise<void> {
+    const { route } = this;
+    // node:http2 keeps a stream, and with it this request, until the next major garbage collection. The call must not stay.
+    this.route = undefined;
+    if (!route) return;
     // A stream that the client has reset emits `end` although its body is incomplete.
     if ("aborted" in this.response && this.response.aborted) return;
     try {
