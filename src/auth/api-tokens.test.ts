@@ -19,17 +19,17 @@ function valid(given: Partial<ValidApiToken> = {}): ValidApiToken {
   };
 }
 
-/** Where an API token of the environment is stored. */
+/** The key of an API token of the environment. */
 const keyOf = (digest: string): ApiTokenKey => ({ number: ENVIRONMENT.number, digest });
 
-/** Issued tokens over a store whose reads the test answers, in their order. */
+/** Issued tokens with a store that the test resolves in order. */
 function open(cacheMs = CACHE_MS) {
   const reads: { digest: string; answer(found?: ValidApiToken): void; fail(error: Error): void }[] = [];
   const find = ({ digest }: ApiTokenKey) =>
     new Promise<ValidApiToken | undefined>((resolve, reject) => reads.push({ digest, answer: resolve, fail: reject }));
   const note = vi.fn();
   const issued = new IssuedTokens({ store: { find }, uses: { note }, cacheMs });
-  /** What a call with the token gets, when the read that it begins, if any, is answered so. */
+  /** Authenticates a token. Resolves its read, if there is one, with the given result. */
   const call = async (digest: string, found?: ValidApiToken) => {
     const before = reads.length;
     const known = issued.cached(digest) ?? issued.find(keyOf(digest));
@@ -96,7 +96,7 @@ describe("IssuedTokens", () => {
     const { length } = reads;
     expect(await call("guess10000")).toBeUndefined();
     expect(reads).toHaveLength(length);
-    // There is a bound to how many are remembered.
+    // The number of cached tokens is limited.
     await call("guess0", undefined);
     expect(reads).toHaveLength(length + 1);
     vi.advanceTimersByTime(CACHE_MS);
@@ -132,7 +132,7 @@ describe("IssuedTokens", () => {
       const before = issued.find(keyOf("d"));
       if (how === "revoked") issued.revoked("d");
       else issued.missed();
-      // A call that comes later does not wait for the answer to the earlier question.
+      // A later call does not wait for the earlier read.
       const after = issued.find(keyOf("d"));
       expect(reads).toHaveLength(2);
       reads[0]?.answer(valid());
@@ -171,7 +171,7 @@ describe("IssuedTokens", () => {
     issued.cached("d");
     issued.cached("d");
     expect(note).toHaveBeenCalledTimes(2);
-    // Another worker has noted it half a minute ago.
+    // Another worker has recorded a use half a minute ago.
     await call("e", valid({ unusedForMs: 30_000 }));
     vi.advanceTimersByTime(29_999);
     issued.cached("e");
@@ -205,7 +205,7 @@ describe("ApiTokens", () => {
   });
 });
 
-/** Uses over a store that keeps what is written, and fails when told to. */
+/** TokenUses with a store that records writes and fails on demand. */
 function openUses() {
   const written: string[] = [];
   const state = { isAway: false };

@@ -4,7 +4,7 @@ import { RateLimiter } from "./rate-limiter.ts";
 
 const LIMIT = { max: 3, windowSeconds: 10 };
 
-/** Limits over a counter whose counts the test answers, in their order. */
+/** A rate limiter with a counter that the test resolves in order. */
 function open(maxKeys?: number) {
   const counts: { key: string; amount: number; answer(count: Count): Promise<void>; fail(): Promise<void> }[] = [];
   const counter = {
@@ -25,7 +25,7 @@ function open(maxKeys?: number) {
   return { limiter, counts };
 }
 
-/** Takes so often; which times were let through. */
+/** Takes several times. Returns which uses were allowed. */
 const takes = (limiter: RateLimiter, key: string, times: number) =>
   Array.from({ length: times }, () => limiter.take(key) === undefined);
 
@@ -37,7 +37,7 @@ describe("RateLimiter", () => {
     const { limiter, counts } = open();
     expect(takes(limiter, "a", 5)).toEqual([true, true, true, false, false]);
     expect(takes(limiter, "b", 1)).toEqual([true]);
-    // The first is counted at once, and the others when that is answered.
+    // The first use is sent at once, the others after the answer.
     expect(counts.map(({ key, amount }) => [key, amount])).toEqual([
       ["a", 1],
       ["b", 1],
@@ -60,7 +60,7 @@ describe("RateLimiter", () => {
     expect(limiter.take("a")).toEqual({ limit: LIMIT, retryAfterMs: 4000 });
     vi.advanceTimersByTime(3999);
     expect(limiter.take("a")).toEqual({ limit: LIMIT, retryAfterMs: 1 });
-    // What is refused is not counted.
+    // Refused uses are not counted.
     expect(counts).toHaveLength(1);
     vi.advanceTimersByTime(1);
     expect(takes(limiter, "a", 4)).toEqual([true, true, true, false]);
@@ -87,7 +87,7 @@ describe("RateLimiter", () => {
     vi.advanceTimersByTime(4000);
     expect(takes(limiter, "a", 2)).toEqual([true, true]);
     await counts[3]?.fail();
-    // What came meanwhile is counted once it can be.
+    // The uses during the outage are counted afterwards.
     await counts[4]?.answer({ total: 2, resetMs: 9000 });
     expect(takes(limiter, "a", 2)).toEqual([true, false]);
   });
@@ -108,7 +108,7 @@ describe("RateLimiter", () => {
     limiter.take("b");
     expect(limiter.take("a")).toBeDefined();
     limiter.take("c");
-    // What all workers have counted is known again with the next answer.
+    // The next answer contains the total of all workers.
     expect(limiter.take("a")).toBeUndefined();
     await counts.at(-1)?.answer({ total: 4, resetMs: 10_000 });
     expect(limiter.take("a")).toBeDefined();

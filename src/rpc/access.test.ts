@@ -15,7 +15,7 @@ const HEADER = { authorization: "Token 0123456789abcdef" };
 
 it("every served method has an access policy, and every policy a method", () => {
   const router = createConnectRouter();
-  // Handlers are made, not called.
+  // Handlers are created but not called.
   routes({ reflection: true } as never)(router);
   const served = router.handlers.map(({ method }) => method);
   expect(served.filter((method) => !ACCESS.has(method))).toEqual([]);
@@ -76,7 +76,7 @@ function open(max: number, proxies: readonly string[] = []) {
   return { call, lookUps, counted, addresses, refused: () => refused };
 }
 
-/** What a refusal says of the limit. */
+/** The rate limit in a refusal. */
 function told(error: unknown) {
   const refusal = error as ConnectError;
   const headers = ["retry-after", "ratelimit", "ratelimit-policy", "www-authenticate"];

@@ -9,7 +9,7 @@ import { healthService } from "./health.ts";
 
 const of = (service: string) => ({ service }) as HealthCheckRequest;
 
-/** Health of a process that closes when the test says so. @param ready what its store can do */
+/** The health service of a process that the test closes. @param ready the kinds of calls that work */
 function open(ready: readonly ReadyKind[] = ["reads", "changes"]) {
   const shutdown = new AbortController();
   const readiness = { is: async (kind: ReadyKind) => ready.includes(kind) };

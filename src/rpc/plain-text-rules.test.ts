@@ -50,7 +50,7 @@ import { compilePlainTextCheck, regexMatch } from "./plain-text-rules.ts";
 
 const allRules = allRulesInterceptor(isIntactToken)(async () => ({}) as never);
 
-/** Texts around every limit, of one and of two UTF-16 units a character. */
+/** Texts around every limit, with one and two UTF-16 units a character. */
 const text = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom("abc", "a-1") },
   fc.constantFrom("", "a", "\0", "a\u0085b", "\n", "👪", " a", "a ", "a b", "a\u200bb", "\ufeffa"),
@@ -111,7 +111,7 @@ describe.each(REQUESTS)("the check of plain $typeName", (desc, arbitrary) => {
         const message = create(desc, init as never) as Message;
         if (!isPlain(message)) return;
         plain++;
-        // Throws the error of a request that breaks a rule.
+        // Throws if the request breaks a rule.
         void allRules({ stream: false, method: { input: desc }, message } as unknown as UnaryRequest);
       }),
       { numRuns: 1500, seed: 11 },
@@ -220,7 +220,7 @@ function anyMessage(desc: DescMessage, depth: number): fc.Arbitrary<object> {
   }, fields);
 }
 
-/** Requires that protovalidate accepts each message that the check accepts. @returns how many the check accepted */
+/** Requires that protovalidate accepts each message that the check accepts. @returns the number of accepted messages */
 function timesPlain(desc: DescMessage): number {
   const isPlain = compilePlainTextCheck(desc, isIntactToken);
   let plain = 0;

@@ -3,7 +3,7 @@ import { StoreUnavailable } from "../domain/errors.ts";
 import type { ReadyKind } from "../domain/store.ts";
 import { Readiness } from "./readiness.ts";
 
-/** A store that answers checks when the test says so, and the lines that the readiness of it logs. */
+/** Readiness with a store that the test resolves, and its log lines. */
 function open(keptMs: number) {
   const waiting: { kind: ReadyKind; pass: () => void; fail: () => void }[] = [];
   const lines: string[] = [];

@@ -8,7 +8,7 @@ const ORIGIN = "https://app.example";
 const JSON_TYPE = "application/json";
 const MESSAGES = "00000000027b7d";
 
-/** Both methods answer with fields of their own. */
+/** Both methods set headers of their own. */
 const talk: Partial<ServiceImpl<typeof TalkService>> = {
   say: (_request, { responseHeader }) => {
     responseHeader.set("vary", "accept-language");

@@ -12,7 +12,7 @@ const kCaller = createContextKey("nobody");
 const PATH = "/talk.v1.TalkService/Say";
 const JSON_TYPE = { "content-type": "application/json" };
 
-/** Lets in whom a decision allows, and tells the call who it is. */
+/** Authorizes callers by name, and stores the name in the context values. */
 function authorizeBy(decide: (name: string) => boolean, isAsync: boolean): Authorize {
   return ({ headers, contextValues }) => {
     const name = String(headers["x-caller"] ?? "");
@@ -24,7 +24,7 @@ function authorizeBy(decide: (name: string) => boolean, isAsync: boolean): Autho
   };
 }
 
-/** A router with one method, and what it saw. The method waits for what is pushed to `waiting`. */
+/** A router with one method, and the calls of the method. The method awaits the promises in `waiting`. */
 function routerWith(options: Partial<RouterOptions> = {}) {
   const seen: string[] = [];
   const waiting: Promise<unknown>[] = [];
@@ -55,7 +55,7 @@ function request(body: string, target = PATH, headers: HeaderRecord = JSON_TYPE)
 
 const textOf = (body: Uint8Array | string) => Buffer.from(body as string).toString();
 
-it("takes POST alone, for methods without side effects too", async () => {
+it("accepts only POST, also for methods without side effects", async () => {
   const onRefused = (refusal: Refusal) => new ConnectError(JSON.stringify(refusal), Code.Unimplemented);
   const routes: RouterOptions["routes"] = ({ rpc }) => rpc(TalkService.method.look, async () => ({}));
   const router = new Router({ onRefused, routes });
@@ -65,12 +65,12 @@ it("takes POST alone, for methods without side effects too", async () => {
   expect([status, textOf(body)]).toMatchObject([405, expect.stringContaining("POST")]);
 });
 
-it("does not ignore an option that it lacks", () => {
+it("throws for an unsupported option", () => {
   expect(() => routerWith({ requireConnectProtocolHeader: true })).toThrow("requireConnectProtocolHeader");
 });
 
 describe.each([true, false])("authorization, asynchronous: %s", (isAsync) => {
-  it("lets a call in, which knows what was found out of it", async () => {
+  it("passes values of authorization to the call", async () => {
     const { route, seen } = routerWith({ authorize: authorizeBy(() => true, isAsync) });
     for (const [body, status] of [
       ["{}", 200],
@@ -84,7 +84,7 @@ describe.each([true, false])("authorization, asynchronous: %s", (isAsync) => {
     expect(seen).toEqual(["ada", "ada"]);
   });
 
-  it("refuses a call without its body", async () => {
+  it("refuses a call before its body is read", async () => {
     const { route, seen } = routerWith({ authorize: authorizeBy((name) => name !== "eve", isAsync) });
     const found = await route("eve");
     expect(found.maxBytes).toBeUndefined();
@@ -93,7 +93,7 @@ describe.each([true, false])("authorization, asynchronous: %s", (isAsync) => {
     expect(seen).toEqual([]);
   });
 
-  it("decides on an endpoint's RPC", async () => {
+  it("authorizes the RPC of an endpoint", async () => {
     const endpoint: Endpoint = {
       methods: new Map([
         ["PUT", { rpc: TalkService.method.say, serve: async () => ({ status: 200, headers: {}, body: "" }) }],
@@ -117,7 +117,7 @@ describe("an endpoint", () => {
     methods: new Map([["PUT", { ...method, serve }]]),
   });
 
-  it.each([undefined, TalkService.method.say])("says how much of a body it wants, its RPC being %s", async (rpc) => {
+  it.each([undefined, TalkService.method.say])("limits its body with the RPC %s", async (rpc) => {
     const endpoints = new Map([
       ["/any", endpointOf({ ...(rpc && { rpc }) })],
       ["/some", endpointOf({ ...(rpc && { rpc }), maxBytes: 10 })],
@@ -173,12 +173,19 @@ describe("an endpoint", () => {
       expect(answer.headers["vary"]).toBe(vary);
     });
 
-    it.each(["", "identity", "gzip;q=0", "zip", "*"])("answers plainly who accepts %j", async (accepted) => {
-      const { headers, body } = await put(Buffer.from("some longer text"), { "accept-encoding": accepted });
-      expect([headers["content-encoding"], headers["content-length"], body]).toEqual([undefined, "50", "x".repeat(50)]);
-    });
+    it.each(["", "identity", "gzip;q=0", "zip", "*"])(
+      "sends no encoding to a client that accepts %j",
+      async (accepted) => {
+        const { headers, body } = await put(Buffer.from("some longer text"), { "accept-encoding": accepted });
+        expect([headers["content-encoding"], headers["content-length"], body]).toEqual([
+          undefined,
+          "50",
+          "x".repeat(50),
+        ]);
+      },
+    );
 
-    it("answers plainly what is short", async () => {
+    it("sends no encoding for a short response", async () => {
       const { headers, body } = await put(Buffer.from("short"), { "accept-encoding": "gzip" });
       expect([headers["content-encoding"], headers["content-length"], body]).toEqual([undefined, "1", "x"]);
     });
@@ -194,7 +201,7 @@ describe("an endpoint", () => {
     });
   });
 
-  it("that throws is answered", async () => {
+  it("that throws has an error response", async () => {
     const failing: Endpoint = { methods: new Map([["PUT", { serve: () => Promise.reject(new Error("inner")) }]]) };
     const { route } = routerWith({ endpoints: new Map([["/fails", failing]]) });
     const { status, body } = await (await route("", "/fails", "PUT")).serve(request("", "/fails"));
@@ -202,7 +209,7 @@ describe("an endpoint", () => {
   });
 });
 
-it("heeds a decision that is a promise of another library", async () => {
+it("awaits a thenable decision of another library", async () => {
   // biome-ignore lint/suspicious/noThenProperty: this is what such a promise is
   const authorize = () => ({ then: (_resolve: unknown, reject: (reason: unknown) => void) => reject(new Error("no")) });
   const { route, seen } = routerWith({ authorize: authorize as never });
@@ -210,13 +217,13 @@ it("heeds a decision that is a promise of another library", async () => {
   expect(seen).toEqual([]);
 });
 
-it("needs no promise where the decision needs none", () => {
+it("routes synchronously if authorization is synchronous", () => {
   const { router } = routerWith({ authorize: authorizeBy(() => true, false) });
   expect(router.find(request(""))).not.toBeInstanceOf(Promise);
 });
 
 describe("the limit of calls", () => {
-  it("is of those whose body has come, and a place is given back once", async () => {
+  it("counts calls whose body has arrived, and releases each place once", async () => {
     const { route, waiting } = routerWith({ maxCalls: 1 });
     let answer = () => {};
     const [first, second] = [await route(), await route()];
@@ -224,7 +231,7 @@ describe("the limit of calls", () => {
     const answered = first.serve(request("{}"));
     expect((await second.serve(request("{}"))).status).toBe(429);
     second.call?.leave();
-    // There is no place by its header alone, either.
+    // The headers alone are refused as well.
     expect((await route()).maxBytes).toBeUndefined();
     answer();
     waiting.length = 0;
@@ -249,7 +256,7 @@ describe("the limit of calls", () => {
     expect((await (await route()).serve(request("{}"))).status).toBe(200);
   });
 
-  it("takes back the place of a call that a pending authorization denies", async () => {
+  it("releases the place of a call that is denied later", async () => {
     let deny = (_: Error) => {};
     let decision: Promise<void> | undefined = new Promise((_, reject) => (deny = reject));
     const { router, route } = routerWith({ authorize: () => decision, maxCalls: 1 });
@@ -261,7 +268,7 @@ describe("the limit of calls", () => {
     expect((await (await route()).serve(request("{}"))).status).toBe(200);
   });
 
-  it("does not hold for methods that are exempt", async () => {
+  it("does not apply to open methods", async () => {
     const { route } = routerWith({ maxCalls: 0, isOpen: () => true });
     expect((await (await route()).serve(request("{}"))).status).toBe(200);
   });
@@ -298,7 +305,7 @@ describe("a refusal", () => {
     if (path === PATH) expect(heard?.[1]).toBe("Say");
   });
 
-  it("of a missing RPC is HTTP's for Connect, streams included, and gRPC's for gRPC", async () => {
+  it("of a missing RPC is an HTTP error for Connect, and UNIMPLEMENTED for gRPC", async () => {
     const { router } = routerWith(options);
     const answers: (readonly [string, number])[] = [];
     for (const type of ["application/json", "application/connect+json", "application/grpc", "application/grpc-web"]) {
@@ -314,7 +321,7 @@ describe("a refusal", () => {
     ]);
   });
 
-  it("of a stream says its metadata once", async () => {
+  it("of a stream contains its metadata once", async () => {
     const error = new ConnectError("no", Code.PermissionDenied, { "x-why": "because" });
     const router = new Router({
       routes: ({ rpc }) => rpc(TalkService.method.watch, async function* () {}),
@@ -367,18 +374,18 @@ describe("a refusal", () => {
     const ofTheirOwn = await answers(errorWith);
     expect(ofTheirOwn[2]).not.toEqual(ofTheirOwn[1]);
     expect(await answers((headers) => ({ shared, headers }))).toEqual(ofTheirOwn);
-    // What is shared holds nothing of one request.
+    // The shared error contains nothing of one request.
     expect(shared.error.metadata.has("x-request-id")).toBe(false);
   });
 
-  it("can be read by pages of other origins", () => {
+  it("is readable by pages of other origins", () => {
     const cors = { origins: "*", requestHeaders: [], responseHeaders: [] } as const;
     const { router } = routerWith({ ...options, cors });
     const response = router.refuse({ kind: "too-many-streams" }, { origin: "https://a.example" });
     expect(response.headers["access-control-allow-origin"]).toBe("*");
   });
 
-  it("of what nobody would make a call of has a status alone by default", async () => {
+  it("of a request that is not a call is a bare status by default", async () => {
     const { router } = routerWith();
     const found = router.find({ ...request("", "/nowhere", {}), httpMethod: "GET" }) as Route;
     expect(await found.serve(request("", "/nowhere"))).toEqual({ status: 404, headers: {}, body: "" });

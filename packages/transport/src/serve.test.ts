@@ -58,7 +58,7 @@ it("frees an answered request without a body while its connection is idle", asyn
   const requests = [
     "GET / HTTP/1.1",
     `POST ${path}/Say HTTP/1.1\r\ncontent-type: application/json`,
-    // Connect's handler answers these without a look at the body.
+    // Connect's handler responds to these without reading the body.
     `POST ${path}/Watch HTTP/1.1\r\n${json}\r\nconnect-timeout-ms: x`,
     `POST ${path}/Watch HTTP/1.1\r\n${json}\r\nconnect-content-encoding: nope`,
   ];
@@ -92,7 +92,7 @@ describe("the body of a request to an endpoint", () => {
   });
   afterAll(() => server.destroy());
 
-  /** Sends half a body, and waits until it is read; gives the status of the answer so far. */
+  /** Sends half a body and waits until it is read. Returns the status of the response, if there is one. */
   async function sendHalf(path: string): Promise<{ status(): Promise<number | undefined>; close(): void }> {
     const session = connectHttp2(server.url);
     const stream = session.request({ ":method": "POST", ":path": path }, { endStream: false });
@@ -114,7 +114,7 @@ describe("the body of a request to an endpoint", () => {
 
   it("has less time to arrive for an open method than for an authorized call", async () => {
     const call = await sendHalf("/call");
-    // Begun later, they are over sooner.
+    // They begin later and end earlier.
     const short = [await sendHalf("/no-call"), await sendHalf("/open-call")];
     for (const half of short) await waitFor("it is refused", async () => (await half.status()) === 408);
     expect(await call.status()).toBeUndefined();

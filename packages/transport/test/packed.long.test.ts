@@ -60,7 +60,7 @@ describe("the installed package", () => {
     for (const protocol of ["connect", "grpc", "grpcweb"]) {
       const answer = run(`${curl} --protocol ${protocol} -H 'Authorization: Bearer secret'`);
       expect(JSON.parse(answer)).toEqual({ greeting: "Hello, Bob" });
-      expect(() => run(`${curl} --protocol ${protocol}`)).toThrow("who is calling?");
+      expect(() => run(`${curl} --protocol ${protocol}`)).toThrow("unauthenticated");
     }
     expect(await server.stop()).toBe(0);
   });

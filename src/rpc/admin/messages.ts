@@ -17,12 +17,12 @@ function roleMessage(role: Role): RoleEnum {
   return RoleEnum[role.toUpperCase() as Uppercase<Role>];
 }
 
-/** Converts a role from its enum value; undefined for one that is not defined. */
+/** Converts an enum value to a role; undefined for any other value. */
 export function roleFromMessage(value: RoleEnum): Role | undefined {
   return ROLES.find((role) => roleMessage(role) === value);
 }
 
-/** Converts an API token to its message. */
+/** Converts an API token to a message. */
 export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
   return {
     $typeName: "usergroup.admin.v1.ApiToken",
@@ -39,18 +39,18 @@ export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
   };
 }
 
-/** What a caller is told of a credential of the settings, which has no record. */
+/** Creates the message of a token of the settings, which has no record. */
 export function settingsTokenMessage({ id, displayName, role }: Principal): ApiTokenMessage {
   const roleEnum = role === "root" ? RoleEnum.UNSPECIFIED : roleMessage(role);
   return { $typeName: "usergroup.admin.v1.ApiToken", id, displayName, role: roleEnum, creator: "", rotator: "" };
 }
 
-/** Converts the name and tag of an environment to their message. */
+/** Converts the name and tag of an environment to a message. */
 export function environmentNameMessage({ name, tag }: EnvironmentName): EnvironmentNameMessage {
   return { $typeName: "usergroup.admin.v1.EnvironmentName", name, tag: TAG_MESSAGES[tag ?? "none"] };
 }
 
-/** Converts an environment to its message. */
+/** Converts an environment to a message. */
 export function environmentMessage(environment: ListedEnvironment): EnvironmentMessage {
   return {
     $typeName: "usergroup.admin.v1.Environment",
@@ -61,7 +61,7 @@ export function environmentMessage(environment: ListedEnvironment): EnvironmentM
   };
 }
 
-/** Converts what a list tells of a user group to its message. */
+/** Converts a user group of a list to a message. */
 export function userGroupInfoMessage(group: ListedUserGroup | UserGroupInfo): UserGroupInfoMessage {
   return {
     $typeName: "usergroup.admin.v1.UserGroupInfo",
@@ -78,12 +78,12 @@ export function userGroupInfoMessage(group: ListedUserGroup | UserGroupInfo): Us
   };
 }
 
-/** Converts the name and tag of an environment from their message. */
+/** Converts a message to the name and tag of an environment. */
 export function environmentNameFromMessage({ name, tag }: EnvironmentNameMessage): EnvironmentName {
   return { name, tag: tagFromMessage(tag) };
 }
 
-/** Converts an audit event to its message. */
+/** Converts an audit event to a message. */
 export function auditEventMessage(event: AuditEvent): AuditEventMessage {
   const { exported } = event;
   return {

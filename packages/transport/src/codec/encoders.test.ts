@@ -13,7 +13,7 @@ import { compileJsonEncoder } from "./json-encoder.ts";
 
 type Encode = (message: Message) => string;
 
-/** The encoders, what they are held against, and both in a form that can be compared. */
+/** The compiled encoders and their references, in a comparable form. */
 const FORMATS = [
   {
     format: "binary",
@@ -34,14 +34,14 @@ const texts = fc.oneof(
   fc.string({ unit: "binary" }),
   fc.string({ minLength: 20, maxLength: 50, unit: "binary" }),
   fc.string({ maxLength: 2000 }),
-  // Halves of characters.
+  // Lone surrogates.
   fc.constantFrom("__proto__", "constructor", "toJSON", "\ud83d", "a\udc00b"),
 );
-/** Fractions of a second that JSON is fast with: whole milliseconds. */
+/** Fractions that the JSON encoder supports: whole milliseconds. */
 const nanos = fc.constantFrom(0, 1_000_000, 999_000_000, 123_000_000);
 const PLAIN = { texts, nanos };
 
-/** The type of a message that has this field alone. */
+/** A message type with only this field. */
 function withOnly(field: DescField): DescMessage {
   return {
     ...field.parent,
@@ -57,7 +57,7 @@ const FIELDS = [TalkSchema, PlainSchema, LegacySchema, RequiredSchema, EditionSc
 const nameOf = ({ parent, name }: DescField) => `${parent.name}.${name}`;
 
 const PLAIN_FIELDS = namesOf(PlainSchema.fields);
-/** The fields that are encoded fast where they are alone, by their messages. */
+/** The fields that the encoder supports, by message. */
 const KNOWN: { readonly [format: string]: { readonly [message: string]: readonly string[] } } = {
   binary: {
     Talk: words(`text number fields script a_double an_int32 an_int64 a_bool a_string mood null_value
@@ -95,7 +95,7 @@ function namesOf(fields: readonly DescField[]): string[] {
   return fields.map(({ name }) => name);
 }
 
-/** What an encoder makes of a message, or that it throws. */
+/** The result or the error of an encoder. */
 function outcome(encode: () => string): string {
   try {
     return encode();
@@ -160,7 +160,7 @@ describe.each(FORMATS)("the compiled encoder of $format", ({ format, compile, re
         }
       }
     }
-    // Both sides of the line are tried.
+    // Both outcomes must occur.
     expect([written > 200, failed > 500]).toEqual([true, true]);
   });
 
@@ -173,7 +173,7 @@ describe.each(FORMATS)("the compiled encoder of $format", ({ format, compile, re
   });
 });
 
-/** What fields of any kind may hold by mistake, and what is at the edges of what they may hold. */
+/** Invalid values and edge values of fields of any kind. */
 const ODD_VALUES: readonly unknown[] = [
   ...[undefined, null, true, false, "", "0", "-0", "5", "-5", "1.5", "x", "NaN", "true", "\ud83d", Symbol("s")],
   ...[0, -0, 1, -1, 1.5, 2 ** 31, -(2 ** 31) - 1, 2 ** 32, 2 ** 53, 2 ** 63, 2 ** 64, 1e21, NaN, Infinity, -Infinity],
@@ -206,7 +206,7 @@ const ODD_VALUES: readonly unknown[] = [
   { ...create(PlainSchema), choice: { case: "none", value: 1 } },
 ];
 
-/** A value where fields of this kind hold one. */
+/** A message with a value in a field of this kind. */
 function asHeldBy({ fieldKind }: DescField, value: unknown): unknown[] {
   if (fieldKind === "list") return [value, [value]];
   if (fieldKind === "map") return [value, { a: value }, { __proto__: null, 7: value }];

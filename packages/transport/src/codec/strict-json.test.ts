@@ -7,7 +7,7 @@ import { PlainSchema } from "../../test/gen/talk/v1/plain_pb.ts";
 import { TalkSchema } from "../../test/gen/talk/v1/talk_pb.ts";
 import { hasLenientJson, requireStrictJson } from "./strict-json.ts";
 
-/** Times that are taken, and some that would be of another day. */
+/** Accepted times, and times that protobuf-es reads as another day. */
 const TIMES = [
   "2026-02-28T23:59:59Z",
   "2024-02-29T00:00:00.123456789+23:59",
@@ -19,7 +19,7 @@ const OTHER_DAYS = [
   ...["2026-01-01T24:00:00Z", "2026-01-01T24:00:00.000Z"],
 ];
 
-/** A duration wherever a message can hold one, by either name of the field. */
+/** A duration at each place of a message, by both names of the field. */
 const HELD: readonly (readonly [string, (duration: unknown) => object])[] = [
   ["a field", (duration) => ({ duration })],
   ["a oneof", (duration) => ({ chosenDuration: duration })],
@@ -33,7 +33,7 @@ const HELD: readonly (readonly [string, (duration: unknown) => object])[] = [
   ["another type that leads back", (duration) => ({ inner: { deeper: { talk: { duration } } } })],
 ];
 
-/** Enums wherever there can be one, by a name that there is and by one that there is not. */
+/** Enums at each place of a message, with a known and an unknown name. */
 const moods = (mood: string) => [
   ...[{ mood }, { optionalMood: mood }, { optional_mood: mood }, { chosenMood: mood }, { moods: ["MOOD_GOOD", mood] }],
   ...[{ moodByString: { a: mood } }, { moodByUint64: { "1": mood } }, { talkByString: { a: { nested: { mood } } } }],
@@ -136,7 +136,7 @@ describe("strict JSON", () => {
   });
 });
 
-/** What a function throws. */
+/** The error of a function. */
 function captured(run: () => void): unknown {
   try {
     run();

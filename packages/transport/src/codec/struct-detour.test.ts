@@ -14,10 +14,10 @@ import { collectRpcs } from "../protocol/methods.ts";
 import { binarySerialization } from "./serialization.ts";
 import { structDetour } from "./struct-detour.ts";
 
-/** What is no field of any message. */
+/** Bytes that belong to no field. */
 const stray = fc.constantFrom(new Uint8Array(), tagged(99, 2, new Uint8Array([1])), tagged(98, 0, varint(300)));
 
-/** A message, with what is behind its fields. */
+/** A message and the bytes after its fields. */
 const wire = fc
   .tuple(messages(EditionSchema, { texts: fc.constantFrom("", "a", "é", "__proto__"), depth: 4, maxFields: 5 }), stray)
   .map(([message, rest]) => Buffer.concat([toBinary(EditionSchema, message), rest]));
@@ -26,7 +26,7 @@ function varint(value: number): Uint8Array {
   return new BinaryWriter().uint32(value).finish();
 }
 
-/** A field; its length stands before what has one. */
+/** A field, with its length if it has one. */
 function tagged(number: number, type: number, content: Uint8Array): Uint8Array {
   const length = type === WireType.LengthDelimited ? varint(content.byteLength) : new Uint8Array();
   return Buffer.concat([varint((number << 3) | type), length, content]);
@@ -54,7 +54,7 @@ describe("decoding Struct fields as messages", () => {
     let failed = 0;
     const anyBytes = fc.oneof(
       { weight: 9, arbitrary: wire },
-      // Cut off, or with a byte that is another.
+      // Truncated, or with one changed byte.
       fc.tuple(wire, fc.nat(), fc.nat(255)).map(([bytes, at, value]) => {
         const changed = bytes.slice(0, Math.max(1, at % (bytes.byteLength + 8)));
         if (changed.byteLength > 0) changed[at % changed.byteLength] = value;
@@ -93,7 +93,7 @@ const KEYS = 400;
 const TIMES = 500;
 const struct = Object.fromEntries(Array.from({ length: KEYS }, (_, i) => [`k${i}`, i]));
 
-/** How many entries of objects are gone through by `work`. */
+/** The number of object entries that `work` reads. */
 function entriesIn(work: () => void): number {
   let count = 0;
   const entries = Object.entries;

@@ -2,7 +2,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { ClientBudget, UNIT_BYTES } from "./client-budget.ts";
 
-/** A budget, and what was evicted from it: the names of holdings, with the reason. @param isIdle of those that can be */
+/** A budget and its evictions: the names of the holdings and the reason. @param isIdle for holdings that may be idle */
 function open(max: number, isIdle?: (name: string) => boolean) {
   const budget = new ClientBudget(max);
   const evicted: string[] = [];
@@ -29,7 +29,7 @@ describe("ClientBudget", () => {
     const admitted = ["b", "b", "b", "b", "b", "b", "c"].map(
       (client, i) => charge(client, `${client}${i}`) !== undefined,
     );
-    // The sixth of b would be as many as a has left, and c has none.
+    // With a sixth holding, b would hold as many as a.
     expect(admitted).toEqual([true, true, true, true, true, false, true]);
     expect(evicted).toHaveLength(6);
     expect(evicted.slice(0, 5)).toEqual(["a0", "a1", "a2", "a3", "a4"]);
@@ -41,7 +41,7 @@ describe("ClientBudget", () => {
     fill("b", 4);
     for (let i = 0; i < 100; i++) expect(charge("a", "more")).toBeUndefined();
     expect(evicted).toEqual([]);
-    // Of two who hold as much, neither gives way to the other: that would go on without end.
+    // Two clients that hold the same do not evict each other, which would never end.
     expect(charge("b", "b4")).toBeDefined();
     expect(evicted).toEqual(["a0"]);
     expect([charge("b", "b5"), charge("a", "a6")]).toEqual([undefined, undefined]);
@@ -54,7 +54,7 @@ describe("ClientBudget", () => {
     idle.add("a7").add("a9");
     expect([charge("b", "b0"), charge("b", "b1")]).not.toContain(undefined);
     expect(evicted).toEqual(["a7", "a9"]);
-    // None is idle: one that was looked at just now gives way last.
+    // None is idle. A holding that was just checked is evicted last.
     charge("b", "b2");
     expect(evicted).toHaveLength(3);
     idle.add("a99");
@@ -96,14 +96,14 @@ describe("ClientBudget", () => {
     if (!large || !small) return expect.unreachable();
     small.resize(40 * UNIT_BYTES);
     expect(evicted).toEqual([]);
-    // It holds less, even so.
+    // It still holds less.
     small.resize(50 * UNIT_BYTES);
     expect(evicted).toEqual(["large"]);
     const other = charge("a", "other", { bytes: 20 * UNIT_BYTES });
     if (!other) return expect.unreachable();
     small.resize(90 * UNIT_BYTES);
     expect(evicted).toEqual(["large", "small"]);
-    // What is released counts no more, and is not released twice.
+    // Released charges do not count, and are released once.
     expect([small.release(), other.release(), other.release()]).toEqual([false, true, false]);
     other.resize(1000 * UNIT_BYTES);
     expect(charge("c", "all", { bytes: 100 * UNIT_BYTES })).toBeDefined();
@@ -140,10 +140,10 @@ describe("ClientBudget", () => {
     for (let i = 0; i < 20_000; i++) charge(`client ${i}`, "only");
     const before = process.cpuUsage();
     let admitted = 0;
-    // Each would hold as much as any other: one look has to do.
+    // All clients would hold the same, so one search must suffice.
     for (let i = 0; i < 50_000; i++) if (charge(`newcomer ${i}`, "only")) admitted++;
     expect([admitted, evicted]).toEqual([0, []]);
-    // A guard alone: a search of all clients for each takes minutes.
+    // Only a guard: a search of all clients for each charge takes minutes.
     expect(process.cpuUsage(before).user / 1000).toBeLessThan(5000);
   });
 });

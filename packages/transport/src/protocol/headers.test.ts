@@ -39,7 +39,7 @@ const operation: fc.Arbitrary<[string, Operation]> = fc.oneof(
   ),
 );
 
-/** What an operation gives, or that it throws. */
+/** The result or the error of an operation. */
 function outcome(headers: Headers, run: Operation): unknown {
   try {
     return run(headers);
@@ -48,7 +48,7 @@ function outcome(headers: Headers, run: Operation): unknown {
   }
 }
 
-/** Records as node:http and node:http2 give them. */
+/** Records as node:http and node:http2 create them. */
 const record: fc.Arbitrary<HeaderRecord> = fc
   .dictionary(
     fc.constantFrom("a", "b", "x-y", "content-type", "constructor", "x-bin"),

@@ -12,7 +12,7 @@ function prepared(headers: HeaderRecord, lifetimeMs = Infinity): HeaderRecord {
   return copy;
 }
 
-/** The deadline of a gRPC and of a Connect request, after it was prepared. */
+/** The prepared deadline of a gRPC request and of a Connect request. */
 const grpc = (timeout: string | undefined, lifetimeMs?: number) =>
   prepared({ ...GRPC, "grpc-timeout": timeout }, lifetimeMs)["grpc-timeout"];
 const connect = (timeout: string | undefined, lifetimeMs?: number) =>
