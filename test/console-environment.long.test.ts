@@ -312,10 +312,10 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     });
     await signIn(ADMIN_TOKEN);
     await page.getByText("Measuring.").waitFor();
-    const stranger = adminOf(server.url, "ugk_nobodys");
+    const unauthenticated = adminOf(server.url, "ugk_nobodys");
     await readUntil(page, "metrics", page.getByRole("term").filter({ hasText: "Measured over" }));
     for (let i = 0; i < 5; i++) await adminOf(server.url).listEnvironments({});
-    await expect(stranger.getCaller({})).rejects.toThrow();
+    await expect(unauthenticated.getCaller({})).rejects.toThrow();
     const row = (name: string) => page.getByRole("row").filter({ hasText: name });
     await readUntil(page, "metrics", row("ListEnvironments"));
     await row("Unauthenticated").filter({ hasText: "GetCaller" }).waitFor();

@@ -66,9 +66,11 @@ describeWithRedis("the key that encrypts tokens", () => {
     // last record.
     const isInUse = resumed.output().includes("a worker encrypted with it at");
     expect(code).toBe(isInUse ? 5 : 0);
-    const anew = Number(/and (\d+) encrypted under new/.exec(resumed.output())?.[1]);
-    expect(anew).toBeLessThanOrEqual(left["old"] ?? 0);
-    console.log(`${anew} of ${GROUPS} groups were left, and re-encrypted in ${seconds.toFixed(1)} s, under load`);
+    const reencrypted = Number(/and (\d+) encrypted under new/.exec(resumed.output())?.[1]);
+    expect(reencrypted).toBeLessThanOrEqual(left["old"] ?? 0);
+    console.log(
+      `${reencrypted} of ${GROUPS} groups were left, and re-encrypted in ${seconds.toFixed(1)} s, under load`,
+    );
     await waitFor("no worker can have encrypted with the old key", async () => {
       const { tokenKeys, readTime } = await adminOf(first.url).listTokenKeys({});
       const { lastEncryptTime } = tokenKeys.find(({ id }) => id === "old") ?? {};

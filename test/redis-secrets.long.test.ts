@@ -93,14 +93,14 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
         places.map((place) => ({ ...place, password })),
         words,
       );
-    await tellSentinels("password-of-sentinels", ["ACL", "SETUSER", "default", ">password-anew"]);
+    await tellSentinels("password-of-sentinels", ["ACL", "SETUSER", "default", ">password-new"]);
     await whenTold(server, ["REDIS_SENTINEL_PASSWORD_FILE", "are used"], () =>
-      mounted.swap({ sentinel: "password-anew" }),
+      mounted.swap({ sentinel: "password-new" }),
     );
-    await tellSentinels("password-anew", ["ACL", "SETUSER", "default", "<password-of-sentinels"]);
-    await tellSentinels("password-anew", ["CLIENT", "KILL", "TYPE", "pubsub"]);
+    await tellSentinels("password-new", ["ACL", "SETUSER", "default", "<password-of-sentinels"]);
+    await tellSentinels("password-new", ["CLIENT", "KILL", "TYPE", "pubsub"]);
     await waitFor("every Sentinel has its subscription again", async () => {
-      const lists = await tellSentinels("password-anew", ["CLIENT", "LIST", "TYPE", "pubsub"]);
+      const lists = await tellSentinels("password-new", ["CLIENT", "LIST", "TYPE", "pubsub"]);
       return lists.every((list) => String(list).includes("cmd=subscribe"));
     });
     await tell(sentinels.nodes, endConnections);

@@ -68,12 +68,12 @@ describe.each(RUNTIMES)("REST on %s", (runtime) => {
       const body = { user_group_id: id, previous_token_ttl: "300s" };
       const first = await ok(call("POST", body, { headers }));
       expect(await ok(call("POST", body, { headers }))).toEqual(first);
-      const graced = await call(
+      const inGrace = await call(
         "POST",
         { token: user_group.token },
         { target: "/usergroup.v1.ViewerService/ResolveViewer" },
       );
-      expect(graced.json()).toMatchObject({ providedId: id, tokenExpireTime: expect.any(String) });
+      expect(inGrace.json()).toMatchObject({ providedId: id, tokenExpireTime: expect.any(String) });
       const reused = { status: 400, code: "invalid_argument", reason: "REQUEST_ID_REUSED", fields: ["request_id"] };
       expectRestError(await call("POST", { user_group_id: id }, { headers }), reused);
     });

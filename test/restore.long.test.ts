@@ -35,7 +35,7 @@ describeWithRedis("restoring yesterday's backup", () => {
     await done(ADMIN_TOKEN, `env create ${ENV}`);
     await done(ADMIN_TOKEN, "env create gone");
     const [backEnd, leaked, changed] = [await issue("back-end"), await issue("leaked"), await issue("changed")];
-    const groups = ["kept", "rotated", "it's-revoked", "deleted", "made-anew"];
+    const groups = ["kept", "rotated", "it's-revoked", "deleted", "recreated"];
     const old = new Map<string, string>();
     for (const id of groups) old.set(id, await done(backEnd.token, `group create ${id}`));
 
@@ -44,8 +44,8 @@ describeWithRedis("restoring yesterday's backup", () => {
 
     const rotated = await done(backEnd.token, "group rotate rotated");
     await done(ADMIN_TOKEN, `group revoke it's-revoked --env ${ENV} --yes`);
-    for (const id of ["deleted", "made-anew"]) await done(ADMIN_TOKEN, `group delete ${id} --env ${ENV} --yes`);
-    await done(backEnd.token, "group create made-anew");
+    for (const id of ["deleted", "recreated"]) await done(ADMIN_TOKEN, `group delete ${id} --env ${ENV} --yes`);
+    await done(backEnd.token, "group create recreated");
     await done(backEnd.token, "group create new");
     await done(ADMIN_TOKEN, `token revoke ${leaked.id} --env ${ENV} --yes`);
     await done(ADMIN_TOKEN, `token rotate ${changed.id} --env ${ENV}`);
@@ -72,7 +72,7 @@ describeWithRedis("restoring yesterday's backup", () => {
       gone: (await as(ADMIN_TOKEN, "env get gone")).code === 0,
     });
     // Everything is as before, and later data is lost.
-    const revived = { kept: true, rotated: true, "it's-revoked": true, deleted: true, "made-anew": true };
+    const revived = { kept: true, rotated: true, "it's-revoked": true, deleted: true, recreated: true };
     expect(await state()).toEqual({ ...revived, leaked: true, changed: true, gone: true });
     expect(await resolves(rotated)).toBe(false);
     expect((await as(ADMIN_TOKEN, `group get new --env ${ENV}`)).code).toBe(3);
@@ -99,7 +99,7 @@ describeWithRedis("restoring yesterday's backup", () => {
       expect(readFileSync(join(again, `${changed.id}.token`), "utf8")).toBe(written);
       expect(await isKnown(written.trim())).toBe(true);
     }
-    const ended = { rotated: false, "it's-revoked": false, deleted: false, "made-anew": false };
+    const ended = { rotated: false, "it's-revoked": false, deleted: false, recreated: false };
     expect(await state()).toEqual({ kept: true, ...ended, leaked: false, changed: false, gone: false });
     expect((await as(ADMIN_TOKEN, `group get deleted --env ${ENV}`)).code).toBe(3);
   });

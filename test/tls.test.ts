@@ -31,7 +31,7 @@ describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
 
   const trusting = (): Identity => ({ ca: certificates.ca.cert });
   const known = (): Identity => ({ ...trusting(), ...pick(certificates.client) });
-  const stranger = (): Identity => ({ ...trusting(), ...pick(certificates.stranger) });
+  const untrusted = (): Identity => ({ ...trusting(), ...pick(certificates.untrusted) });
 
   it("has a URL with https", () => expect(server.url).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/));
 
@@ -48,7 +48,7 @@ describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
   });
 
   it("is trusted only by clients that trust its CA", async () => {
-    await expect(http1Status(server, { ca: certificates.stranger.cert }, undefined)).rejects.toThrow(/certificate/i);
+    await expect(http1Status(server, { ca: certificates.untrusted.cert }, undefined)).rejects.toThrow(/certificate/i);
   });
 
   it("serves gRPC, Connect and REST", async () => {
@@ -61,7 +61,7 @@ describe.each(RUNTIMES)("over TLS on %s", (runtime) => {
   });
 
   it("with TLS_CLIENT_CA_FILE serves no other client", async () => {
-    for (const identity of [trusting(), stranger()]) {
+    for (const identity of [trusting(), untrusted()]) {
       await expect(http1Status(strict, identity, ["http/1.1"])).rejects.toThrow();
       await expect(http2Status(strict, identity)).rejects.toThrow();
     }

@@ -60,11 +60,11 @@ describeMatrix((place) => {
       const started = Date.now();
       const rotation = { currentToken: old, previousTokenTtl: "86400s" };
       const { token: current } = (await client.rotateUserGroupToken(rotation, as.customer)).group;
-      const graced = await resolve(old);
-      expect(graced.teamId).toBe(teamId);
-      expect(graced.expireTime).toBeGreaterThanOrEqual(started + DAY_MS);
-      expect(graced.expireTime).toBeLessThanOrEqual(Date.now() + DAY_MS);
-      expect(await resolve(current)).toEqual({ ...graced, expireTime: undefined });
+      const inGrace = await resolve(old);
+      expect(inGrace.teamId).toBe(teamId);
+      expect(inGrace.expireTime).toBeGreaterThanOrEqual(started + DAY_MS);
+      expect(inGrace.expireTime).toBeLessThanOrEqual(Date.now() + DAY_MS);
+      expect(await resolve(current)).toEqual({ ...inGrace, expireTime: undefined });
       const { fields } = await failureOf(client.rotateUserGroupToken({ currentToken: old }, as.customer));
       expect(fields).toMatchObject({ code: "not_found", reason: "TOKEN_NOT_FOUND" });
       // The rejection has revoked neither token.

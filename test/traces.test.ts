@@ -11,7 +11,7 @@ import { healthOf } from "./support/operations.ts";
 import { type CollectedSpan, openTraceCollector } from "./support/trace-collector.ts";
 
 const COLLECTOR_SECRET = "of-the-collector-0123456789";
-const GROUP = "a group of whom no trace tells";
+const GROUP = "a group that no trace names";
 const GET = "usergroup.v1.UserGroupService/GetUserGroup";
 
 const collector = forSuite(
@@ -93,12 +93,14 @@ describe.concurrent("traces", () => {
     const get = (token: string, headers: object) =>
       CLIENTS.grpc().getUserGroup({ userGroupId: "there is none" }, { headers: { ...bearer(token), ...headers } });
     await expect(get(reader.token, missing.headers)).rejects.toThrow("not_found");
-    const stranger = newTrace();
+    const unauthenticated = newTrace();
     const token = `ugk_${"a".repeat(32)}`;
-    await expect(get(token, { ...stranger.headers, tracestate: `vendor=${token}` })).rejects.toThrow("unauthenticated");
+    await expect(get(token, { ...unauthenticated.headers, tracestate: `vendor=${token}` })).rejects.toThrow(
+      "unauthenticated",
+    );
     const [, found] = await missing.come(2);
     expect(found?.attributes).toMatchObject({ "rpc.grpc.status_code": 5, "ugs.api_token_id": reader.id });
-    const [refused] = await stranger.come(1);
+    const [refused] = await unauthenticated.come(1);
     expect(refused?.attributes).toMatchObject({ "rpc.grpc.status_code": 16, "error.type": "unauthenticated" });
     expect(refused?.attributes).not.toHaveProperty("ugs.api_token_id");
     expect(refused?.traceState).toBe("");

@@ -182,10 +182,10 @@ describeClients(ROWS, (server, row) => {
     const group = { case: "userGroupId", value: providedId } as const;
     await groups().rotateUserGroupToken({ group, previousTokenTtl: { seconds: 120n } });
     expect(await viewers.resolve(session)).toBeDefined();
-    const graced = await made({ token });
-    expect(graced.expireTime).toBeLessThanOrEqual(Date.now() / 1000 + 121);
+    const inGrace = await made({ token });
+    expect(inGrace.expireTime).toBeLessThanOrEqual(Date.now() / 1000 + 121);
     await groups().rotateUserGroupToken({ group });
-    for (const text of [session, graced.session]) expect(await viewers.resolve(text)).toBeUndefined();
+    for (const text of [session, inGrace.session]) expect(await viewers.resolve(text)).toBeUndefined();
   });
 
   it("of one viewer are revoked separately, and then all of their group", async () => {

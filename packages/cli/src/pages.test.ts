@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { pagesOf } from "./pages.ts";
 
-/** A list of so many numbers, and what was asked of it. */
+/** A list of numbers that records its requests. */
 function newList(length: number) {
   const asked: number[] = [];
   return {

@@ -42,7 +42,7 @@ export async function ask(
   }
 }
 
-/** Something that is deleted, revoked or replaced for good. */
+/** Something that is deleted, revoked or replaced permanently. */
 export interface Ending {
   /** The thing, such as `the user group acme`. */
   readonly what: string;

@@ -105,7 +105,7 @@ export class Settings {
     };
   }
 
-  /** The TLS settings: of the options and the environment, or else of the profile. */
+  /** Returns the TLS settings: of the options and the environment, otherwise of the profile. */
   tlsFiles(profile?: Profile) {
     return {
       caFile: this.#options.caFile ?? this.#variable("UGS_CA_FILE") ?? profile?.caFile,

@@ -70,7 +70,7 @@ describe("ugs with a service", () => {
 });
 
 describe("ugs with a TLS service", () => {
-  const { ca, server, client, stranger } = inject("certificates");
+  const { ca, server, client, untrusted } = inject("certificates");
   const tls = { TLS_CERT_FILE: server.certFile, TLS_KEY_FILE: server.keyFile };
   const mutual = suiteServer({ env: { ...tls, TLS_CLIENT_CA_FILE: ca.certFile } });
   const ping = (url: string, ...args: string[]) => ugs(["ping", "--url", url, ...args]);
@@ -81,7 +81,7 @@ describe("ugs with a TLS service", () => {
     for (const [args, words] of [
       [shown, /\n {2}give --ca-file FILE/],
       [["--ca-file", ca.certFile], /\n {2}give --cert-file/],
-      [["--ca-file", stranger.certFile, ...shown], /\n {2}give --ca-file FILE/],
+      [["--ca-file", untrusted.certFile, ...shown], /\n {2}give --ca-file FILE/],
       [["--ca-file", ca.certFile, ...shown, "--server-name", "else.example"], /\n.*--server-name/],
       [["--ca-file", ca.certFile, "--cert-file", client.certFile], /--cert-file and --key-file/],
       [["--ca-file", "/nowhere.pem"], /cannot read \/nowhere.pem: no such file/],

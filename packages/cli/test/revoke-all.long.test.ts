@@ -76,14 +76,14 @@ describe("ugs group revoke for many groups", () => {
     const place = await newPlace(server, GROUPS.slice(0, 12));
     const { run } = place;
     const original = await tokensOf(place);
-    const graced = await run(["group", "revoke", "--prefix", "group-001", "--grace", "1h", "--yes"]);
-    expect(graced).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Revoked the tokens of 2 user groups/) });
+    const inGrace = await run(["group", "revoke", "--prefix", "group-001", "--grace", "1h", "--yes"]);
+    expect(inGrace).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Revoked the tokens of 2 user groups/) });
     const after = await tokensOf(place);
     expect(changedIn(original, after)).toEqual(["group-0010", "group-0011"]);
     const stateOf = async (token = "") => (await run(["token", "lookup"], { input: token })).code;
     const old = original.get("group-0010");
     expect(await stateOf(old)).toBe(0);
-    const [, time = ""] = /created before (\S+Z)/.exec(graced.stderr) ?? [];
+    const [, time = ""] = /created before (\S+Z)/.exec(inGrace.stderr) ?? [];
     const again = (more: string[]) =>
       run(["group", "revoke", "--prefix", "group-001", "--before", time, "--yes", ...more]);
     expect((await again(["--grace", "1h"])).stdout).toMatch(/^Revoked the tokens of 0 user groups/);

@@ -21,7 +21,7 @@ export interface Certificates {
   readonly server: Certificate;
   readonly client: Certificate;
   /** Has the same name as `client`, but another authority signed it. */
-  readonly stranger: Certificate;
+  readonly untrusted: Certificate;
 }
 
 const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
@@ -52,7 +52,7 @@ export function makeCertificates(): Certificates {
     ca,
     server: makeServerCertificate({ folder, ca }, "server"),
     client: make(folder, "client", "client", signedBy(ca)),
-    stranger: make(folder, "stranger", "client", signedBy(other)),
+    untrusted: make(folder, "untrusted", "client", signedBy(other)),
   };
 }
 

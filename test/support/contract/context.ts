@@ -165,11 +165,11 @@ export async function contents(redis: ScriptedRedis, { number }: Environment): P
 /**
  * A client that first runs a function before each script that changes data. If the function fails, so does the change.
  */
-export function heldUpAt(client: StoreClient, script: string, meanwhile: () => Promise<unknown>): StoreClient {
+export function heldUpAt(client: StoreClient, script: string, duringScript: () => Promise<unknown>): StoreClient {
   const held =
     (call: StoreClient["change"]): StoreClient["change"] =>
     async (...args) => {
-      if (args[1].name === script) await meanwhile();
+      if (args[1].name === script) await duringScript();
       return call.apply(client, args);
     };
   const [run, ask] = [client.run.bind(client), client.ask.bind(client)];

@@ -50,7 +50,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
     it("does not change other groups", async () => {
       const { environment } = await withGroup();
       const { group } = await store().getOrCreate(environment, newGroup("b"));
-      const graced = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
+      const inGrace = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
       const own = async () => {
         const all = await contents(redis(), environment);
         return Object.entries(all).filter(([key]) => /:group:b$/.test(key));
@@ -59,7 +59,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       await admin().delete(environment, "a");
       expect(await own()).toEqual(before);
       expect((await store().resolve(environment, group.token)).providedId).toBe("b");
-      expect((await store().resolve(environment, graced.token)).providedId).toBe("b");
+      expect((await store().resolve(environment, inGrace.token)).providedId).toBe("b");
     });
 
     it("checks the given etag", async () => {
@@ -78,7 +78,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       const environment = await newEnvironment();
       await admin().import(environment, [imported("a", { token: "of-another-system" })]);
       const { group } = await store().getOrCreate(environment, newGroup("b"));
-      const graced = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
+      const inGrace = await store().rotate(environment, byToken(group.token, { graceMs: HOUR_MS }));
       for (const [id, token, etag, Refused] of [
         ["a", "of-another-system", "x", EtagMismatch],
         ["b", group.token, "", TokenNotFound],
@@ -90,7 +90,7 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
       }
       for (const [id, token] of [
         ["a", "of-another-system"],
-        ["b", graced.token],
+        ["b", inGrace.token],
       ] as const) {
         await admin().delete(environment, { by: "token", token });
         await fails(store().get(environment, id), UserGroupNotFound);

@@ -357,8 +357,8 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     const [first, second] = [imported("a"), imported("a")];
     const graceMs = 60_000;
     await admin().import(environment, [first], { mode: UPSERT, graceMs });
-    const graced = await store().resolve(environment, group.token);
-    expect(Math.abs((graced.tokenExpireTime ?? 0) - (await clockOf()) - graceMs)).toBeLessThan(10_000);
+    const inGrace = await store().resolve(environment, group.token);
+    expect(Math.abs((inGrace.tokenExpireTime ?? 0) - (await clockOf()) - graceMs)).toBeLessThan(10_000);
     await admin().import(environment, [second], { mode: UPSERT, graceMs });
     await fails(store().resolve(environment, group.token), TokenNotFound);
     expect((await store().resolve(environment, first.token ?? "")).tokenExpireTime).toBeDefined();

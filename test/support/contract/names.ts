@@ -105,7 +105,7 @@ function isolation({ store, redis }: ContractContext): void {
     const { name } = await newEnvironment();
     const home = await newEnvironment({ name, tag: "Customer" });
     const { group } = await store().getOrCreate(home, newGroup("a"));
-    const graced = await store().rotate(home, byToken(group.token, { graceMs: 60_000, requestId: "r" }));
+    const inGrace = await store().rotate(home, byToken(group.token, { graceMs: 60_000, requestId: "r" }));
     const before = await contents(redis(), home);
     for (const other of [
       await newEnvironment({ name, tag: "Testing" }),
@@ -114,7 +114,7 @@ function isolation({ store, redis }: ContractContext): void {
     ]) {
       await fails(store().update(other, "a", { name: "x" }), UserGroupNotFound);
       await fails(store().rotate(other, byId("a")), UserGroupNotFound);
-      for (const { token } of [group, graced]) {
+      for (const { token } of [group, inGrace]) {
         await fails(store().rotate(other, byToken(token)), TokenNotFound);
         await fails(store().resolve(other, token), TokenNotFound);
       }

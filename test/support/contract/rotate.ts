@@ -53,8 +53,8 @@ function eachWay({ store }: ContractContext, by: "token" | "id"): void {
     const { environment, group } = await create();
     const before = Date.now();
     const { token: second, tokenCreateTime } = await store().rotate(environment, rotation(group.token, HOUR_MS));
-    const graced = await store().resolve(environment, group.token);
-    expect(graced.tokenExpireTime).toBe(tokenCreateTime + HOUR_MS);
+    const inGrace = await store().resolve(environment, group.token);
+    expect(inGrace.tokenExpireTime).toBe(tokenCreateTime + HOUR_MS);
     expect(tokenCreateTime).toBeGreaterThanOrEqual(before);
     // It is valid until the end of its grace period, also on a busy machine.
     const { token: third, tokenCreateTime: since } = await store().rotate(environment, rotation(second, 400));

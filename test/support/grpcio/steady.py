@@ -1,4 +1,4 @@
-"""Makes unary calls to several servers by turns until its standard input ends, and prints what became of them.
+"""Makes unary calls to several servers by turns until its standard input ends, and prints their outcomes.
 
 Arguments: hosts and ports with a comma between, path of the method, request message as hexadecimal digits, API token.
 Prints a JSON object: how many calls ended with which code and details. No call that has failed is made again by it.

@@ -119,7 +119,7 @@ export const tokenCommands: DefineCommand = (token, shell) => {
     .description(
       "identify a leaked text: an API token, also one of the settings, a user group token or a viewer session",
     )
-    .option("--from-file <file>", "a file with the text; default: it is asked for, or read from standard input");
+    .option("--from-file <file>", "a file with the secret; default: a prompt, or standard input");
   runs(lookup, shell, async (session, { fromFile }: { readonly fromFile?: string }) => {
     const { admin } = await connect(session);
     const text = await readToken(shell, "Token or viewer session", fromFile);

@@ -16,7 +16,7 @@ export const viewerCommands: DefineCommand = (viewer, shell) => {
     fields: {
       token: {
         flags: "--from-file <file>",
-        description: "a file with the token or session; default: it is asked for, or read from standard input",
+        description: "a file with the token or session; default: a prompt, or standard input",
         secret: "User group token or viewer session",
         isAsked: true,
       },
@@ -44,7 +44,7 @@ const sessionCommands: DefineCommand = (session, shell) => {
       },
       user_group_id: {
         flags: "--group <id>",
-        description: "the user group; default: the one whose token is asked for, or read from standard input",
+        description: "the user group; default: the group of a token from a prompt, or from standard input",
       },
       token: {
         flags: "--from-file <file>",

@@ -38,7 +38,7 @@ it("gives back lines in their order", async () => {
   expect(numbers).toEqual([1, 2, 3, 4]);
 });
 
-it("tells what is not UTF-8", () => {
+it("returns undefined for invalid UTF-8", () => {
   expect(textOf(Buffer.from([0xff]))).toBeUndefined();
   expect(textOf(Buffer.from("é"))).toBe("é");
 });

@@ -25,7 +25,7 @@ afterEach(() => void vi.restoreAllMocks());
 describe("Patience", () => {
   it("ends when nothing succeeds for too long, but not while it does what the service asks for", async () => {
     const pauses: [number, string][] = [];
-    // Time passes by the pauses alone, each a little longer than it was to be: of a busy machine no more.
+    // Only the pauses take time. Each one is a little longer than requested, as on a busy machine.
     let now = 0;
     vi.spyOn(performance, "now").mockImplementation(() => now);
     const onPause = (ms: number, reason: string) => {

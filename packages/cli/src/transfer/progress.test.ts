@@ -34,7 +34,7 @@ it("writes a line each ten seconds where it is no terminal, with the rate and th
   expect(stream.read()).toBe(null);
 });
 
-it("writes one line anew on a terminal, five times a second and no wider than it is, and takes it away", () => {
+it("rewrites one line on a terminal, five times a second and no wider than the terminal, and removes it", () => {
   const { progress, stream, at } = newProgress(true);
   expect([at(0, 0), at(0.1, 1), at(0.2, 2), at(0.3, 3)]).toEqual(["", "", "\rimported 2 groups, 10/s, 0 %", ""]);
   expect(at(4, 100)).toBe("\rimported 100 groups, 25/s, 10 %, 36 s left");

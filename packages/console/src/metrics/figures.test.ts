@@ -93,7 +93,7 @@ it("tells the scrape of another process", async () => {
   expect(isSameProcess(before, await read(1))).toBe(false);
 });
 
-it("reads labels with every letter, infinite values and none of what is no metric", () => {
+it("reads labels with all characters and infinite values, and ignores other lines", () => {
   const text = '# HELP a b\na{x="q\\"u\\\\o\\nte, }",y="2"} +Inf\nb 1e-3 1700000000\n\nno metric\n<html>\n# EOF';
   expect([...parseScrape(text, 0).series.values()]).toEqual([
     { name: "a", labels: { x: 'q"u\\o\nte, }', y: "2" }, value: Number.POSITIVE_INFINITY },

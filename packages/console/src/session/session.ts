@@ -92,7 +92,7 @@ function requireActs(): void {
     forget("You were signed out after 15 minutes without activity. The token is forgotten.");
 }
 
-/** Ends the session when nobody does anything for `IDLE_MS`, and when the page is left. */
+/** Ends the session after `IDLE_MS` without activity, and when the page is left. */
 export function watchActs(): void {
   for (const type of ["keydown", "pointerdown", "wheel", "focusin"])
     addEventListener(
