@@ -36,7 +36,7 @@ export function openSessions(
     onOverdue: (error) =>
       logger.warn(
         errorFields(error),
-        "signing keys are due for a change that failed; the service tries again within a minute",
+        "the service could not change signing keys that are due; it tries again within a minute",
       ),
   });
   lifecycle.onClose("signing keys", () => signingKeys.close());
