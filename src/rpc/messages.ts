@@ -15,7 +15,7 @@ export const CHANGEABLE: readonly DescField[] = UpdateUserGroupRequestSchema.fie
   ({ name }) => !["user_group_id", "update_mask", "etag"].includes(name),
 );
 
-/** The fields of a group that callers set, as every message that shows a group has them. */
+/** The group fields that callers set, for every message that contains a group. */
 export function groupFieldsMessage({
   name,
   mapping = {},

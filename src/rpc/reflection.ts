@@ -86,7 +86,7 @@ function failure(errorCode: Code, errorMessage: string): Answer {
   return { case: "errorResponse", value: { errorCode, errorMessage } } as Answer;
 }
 
-/** The maximum number of requests of a stream. Requests for all files and types of the schema are a fraction of it. */
+/** The maximum number of requests of a stream. A client that requests all files and types of the schema needs fewer. */
 export const MAX_QUESTIONS = 1000;
 
 /** The maximum number of file bytes of a stream. The largest file is a hundred times longer than a request for it. */

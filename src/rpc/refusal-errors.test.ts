@@ -51,7 +51,7 @@ describe("JSON that protobuf-es refuses has an error with its field:", () => {
     [UpdateUserGroupRequestSchema, "update_mask", "some_name"],
     [RotateUserGroupTokenRequestSchema, "previous_token_ttl", 300],
     [RotateUserGroupTokenRequestSchema, "previous_token_ttl", "5 minutes"],
-  ] as const)("in %s, that %s cannot be %j", (desc, name, value) => {
+  ] as const)("%s: the field %s with the value %j", (desc, name, value) => {
     const { rawMessage } = refusalOf(desc, { [name]: value as JsonValue });
     expect(rawMessage).toMatch(new RegExp(`^${name}: (?!is not of the right type)`));
   });

@@ -20,7 +20,7 @@ const streamIds = (count: number) => Array.from({ length: count }, (_, i) => 2 *
 const CONNECTIONS = 60;
 const STREAMS = 20;
 const HEADER_MS = 1500;
-const [STRANGER, PROXY] = ["127.0.0.2", "127.0.0.9"];
+const [OTHER_CLIENT, PROXY] = ["127.0.0.2", "127.0.0.9"];
 
 describe.each(VARIANTS)("resources of one client are charged to it on $runtime, TLS $secure:", ({ runtime, tls }) => {
   const { raws, dial, heldBytes } = watchedPort(runtime, {
@@ -71,7 +71,7 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
   it("half bodies count against their sender and do not end older slow uploads of other clients", async () => {
     const upload = await startUpload();
     // 4,096 bodies take 64 MiB.
-    const opened = await halfBodies(20, "/", STRANGER);
+    const opened = await halfBodies(20, "/", OTHER_CLIENT);
     await waitFor("the server refuses the rest", () => refusedOf(opened) > 800);
     const other = await startUpload("127.0.0.3");
     expect(await endUpload(upload)).toBe("200");
@@ -106,7 +106,7 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
   it("a client with many streams loses streams to other clients until all have an equal share", async () => {
     const open = (streams: readonly number[], fields: { [name: string]: string } = {}) =>
       Buffer.concat(streams.map((stream) => requestHeaders(stream, { ":path": "/stream", ...fields })));
-    const many = [await dial("h2", STRANGER), await dial("h2", STRANGER)];
+    const many = [await dial("h2", OTHER_CLIENT), await dial("h2", OTHER_CLIENT)];
     for (const raw of many) {
       raw.send(Buffer.concat([HELLO, open(streamIds(STREAMS / 2 + 1))]));
       await pinged(raw);
@@ -147,7 +147,7 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
 
   it("connections that send header bytes slowly do not block other clients", async () => {
     const drip = async () => {
-      const raw = await dial("http/1.1", STRANGER);
+      const raw = await dial("http/1.1", OTHER_CLIENT);
       raw.send("GET / HTTP/1.1\r\nHost: x\r\nX: ");
       return raw;
     };
@@ -186,7 +186,7 @@ describe.each(VARIANTS)("resources of one client are charged to it on $runtime, 
     await waitFor("the server closes connections of the proxy's own client", () =>
       direct.some((raw) => raw.isClosed()),
     );
-    const late = await dial("http/1.1", STRANGER);
+    const late = await dial("http/1.1", OTHER_CLIENT);
     late.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     await waitFor("the limit is reached", () => late.isClosed() || statusOf(late) !== undefined);
     expect(opened.filter((raw) => raw.isClosed())).toEqual([]);

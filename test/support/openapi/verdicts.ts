@@ -19,8 +19,8 @@ const BEYOND_FIELDS = [
   "snapshot_time: is required with tokens: the time when the groups were exported",
   "snapshot_time: must not be in the future",
   "display_name: must not be empty",
-  /^token: must be an API token: this is a user group token/,
-  /must not be given twice$/,
+  /^token: must be an API token; use LookupUserGroupToken/,
+  /must be unique in a request$/,
 ];
 
 /** A request. */

@@ -20,7 +20,11 @@ const CHUNKS_KIB = 12_288;
 const MANY_ENTRIES = Buffer.alloc(MIB - 16, protoField(5, ""));
 
 /** A body that a client without a token sends over HTTP/1.1. */
-function stranger(title: string, { path, fields, body, method = "POST" }: StrangerBody, cpuMs: number): Attack {
+function unauthenticated(
+  title: string,
+  { path, fields, body, method = "POST" }: UnauthenticatedBody,
+  cpuMs: number,
+): Attack {
   return {
     title: `${title}, no token`,
     bounds: { cpuMs },
@@ -31,7 +35,7 @@ function stranger(title: string, { path, fields, body, method = "POST" }: Strang
   };
 }
 
-interface StrangerBody {
+interface UnauthenticatedBody {
   readonly path: string;
   readonly fields: { readonly [name: string]: string };
   readonly body: Buffer;
@@ -43,7 +47,7 @@ let nothing: Buffer | undefined;
 const nested = Buffer.from("[".repeat(500_000) + "]".repeat(500_000));
 
 describeAttacks("bodies of unauthenticated clients", [
-  stranger(
+  unauthenticated(
     "1 KiB of gzip, 1 MiB of map entries (Connect)",
     {
       path: PATHS.say,
@@ -52,7 +56,7 @@ describeAttacks("bodies of unauthenticated clients", [
     },
     50,
   ),
-  stranger(
+  unauthenticated(
     "1 KiB of gzip, 1 MiB of map entries (gRPC-Web)",
     {
       path: PATHS.say,
@@ -61,7 +65,7 @@ describeAttacks("bodies of unauthenticated clients", [
     },
     50,
   ),
-  stranger(
+  unauthenticated(
     "1 KiB of gzip, 1 MiB of JSON (endpoint)",
     {
       path: PATHS.talk,
@@ -71,7 +75,7 @@ describeAttacks("bodies of unauthenticated clients", [
     },
     50,
   ),
-  stranger(
+  unauthenticated(
     "1.4 MB of `AA==` (gRPC-Web text)",
     {
       path: PATHS.say,
@@ -80,12 +84,12 @@ describeAttacks("bodies of unauthenticated clients", [
     },
     100,
   ),
-  stranger(
+  unauthenticated(
     "1 MiB of brackets (Connect JSON)",
     { path: PATHS.say, fields: { "Content-Type": "application/json" }, body: nested },
     100,
   ),
-  stranger(
+  unauthenticated(
     "gzip of 64 MiB to a method that needs no token",
     {
       path: PATHS.look,

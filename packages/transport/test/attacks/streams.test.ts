@@ -183,7 +183,7 @@ describeAttacks("streams", [
   {
     title: "unread answers of 150 KB, a second time",
     isRehearsed: true,
-    // Abandoned answers that stay for good would add 10 MiB each time.
+    // Abandoned responses that stay in memory would add 10 MiB each time.
     bounds: { heldKiB: 6144 },
     run: unreadLarge,
   },
