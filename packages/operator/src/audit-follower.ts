@@ -1,15 +1,13 @@
 import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { ListAuditEventsRequest } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import type { AuditEvent } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
+import { itemsOf } from "./pages.ts";
 
 /**
  * How far before the newest known event each read begins, in milliseconds. The Redis node that writes an event also
  * stamps it, so an event of another node can appear later with an earlier time.
  */
 const OVERLAP_MS = 5000;
-
-/** The largest page that the service returns. */
-const PAGE_SIZE = 1000;
 
 /** The fields of a request that the follower sets or passes on. */
 type AuditRequest = Partial<Omit<ListAuditEventsRequest, "$typeName">>;
@@ -50,7 +48,7 @@ export class AuditFollower {
    * event that appears late. After a failure the next call returns the missing events.
    */
   async next(signal: AbortSignal): Promise<readonly AuditEvent[]> {
-    const { list, filter, shownFirst, maxEvents = Number.POSITIVE_INFINITY } = this.#options;
+    const { list, filter, shownFirst, maxEvents } = this.#options;
     const { environment } = filter;
     // The newest event of any kind: older events need not be read again, even if the filter matches none since.
     const [newest] = (await list({ environment, pageSize: 1 }, signal)).auditEvents;
@@ -59,8 +57,8 @@ export class AuditFollower {
     const startTime = later(timestampFromMs(Math.max(this.#fromMs, newestMs - OVERLAP_MS)), filter.startTime);
     const found = await this.#read({ ...filter, startTime }, maxEvents, signal);
     const oldest = found.at(-1);
-    if (found.length >= maxEvents && oldest) this.#fromMs = msOf(oldest);
-    // The first call does not return what it found in the overlap. It reads that before the events that it returns.
+    if (maxEvents !== undefined && found.length >= maxEvents && oldest) this.#fromMs = msOf(oldest);
+    // The first call reads the overlap first, and then the events that it returns, so that it misses none in between.
     const shown = isFirst ? await this.#read(filter, shownFirst, signal) : found;
     const unseen = shown.filter(({ id }) => !this.#returned.has(id));
     this.#newestMs = Math.max(newestMs, newest ? msOf(newest) : 0);
@@ -69,17 +67,12 @@ export class AuditFollower {
     return unseen.sort((a, b) => msOf(b) - msOf(a));
   }
 
-  /** Reads pages until there are `limit` events or more. */
-  async #read(request: AuditRequest, limit: number, signal: AbortSignal): Promise<AuditEvent[]> {
-    const found: AuditEvent[] = [];
-    let pageToken = "";
-    do {
-      const pageSize = Math.min(PAGE_SIZE, limit - found.length);
-      const page = await this.#options.list({ ...request, pageSize, pageToken }, signal);
-      found.push(...page.auditEvents);
-      pageToken = page.nextPageToken;
-    } while (pageToken !== "" && found.length < limit);
-    return found;
+  /** Reads at most `limit` events. */
+  #read(request: AuditRequest, limit: number | undefined, signal: AbortSignal): Promise<AuditEvent[]> {
+    return itemsOf(limit, async (page) => {
+      const { auditEvents: items, nextPageToken } = await this.#options.list({ ...request, ...page }, signal);
+      return { items, nextPageToken };
+    });
   }
 }
 

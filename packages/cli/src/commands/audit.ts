@@ -1,9 +1,9 @@
 import { Option } from "commander";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type AuditEvent, AuditEventSchema } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
+import { pagesOf } from "../../../operator/src/pages.ts";
 import { followEvents } from "../follow.ts";
 import { columnsOf } from "../output/table.ts";
-import { pagesOf } from "../pages.ts";
 import { connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { countOf } from "./options.ts";

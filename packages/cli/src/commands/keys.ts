@@ -2,24 +2,23 @@ import { randomBytes } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
 import { reasonOf } from "@user-group-service/client";
-import type { Environment } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
+import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { type TokenKey, type TokenKeyUse, TokenKeyUseSchema } from "../../../../gen/usergroup/admin/v1/token_key_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { pagesOf } from "../../../operator/src/pages.ts";
 import { timeText } from "../../../operator/src/times.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Column } from "../output/table.ts";
-import { pagesOf } from "../pages.ts";
 import { type Clients, connect, type Session } from "../session.ts";
 import { patiently } from "../transfer/patience.ts";
 import { duration } from "../transfer/progress.ts";
 import { openAdmin, type Target, transferFailure } from "../transfer/target.ts";
 import { type DefineCommand, runs } from "./command.ts";
+import { environmentNames } from "./token-lookup.ts";
 
 /** The pause between two progress reports, in milliseconds. */
 const PROGRESS_MS = 10_000;
-
-const PAGE_SIZE = 1000;
 
 /** The most undecryptable groups that a message names. */
 const MAX_FAILED = 10;
@@ -130,16 +129,8 @@ async function pass(
   const onPause = (pauseMs: number, reason: string) => {
     if (pauseMs >= 1000) out.note(`waiting ${duration(pauseMs / 1000)}: ${reason}`);
   };
-  const environments = pagesOf(undefined, async (page) => {
-    const { environments: items, nextPageToken } = await admin.listEnvironments(page);
-    return { items, nextPageToken };
-  });
-  for await (const page of environments) {
-    // The deletion of an environment also deletes its tokens.
-    for (const environment of page.filter(({ deleteTime }) => !deleteTime)) {
-      await passOver(environment, target, { found, validateOnly, onPage, onPause, signal: shell.signal });
-    }
-  }
+  for (const environment of await environmentNames(admin))
+    await passOver(environment, target, { found, validateOnly, onPage, onPause, signal: shell.signal });
   return found;
 }
 
@@ -152,35 +143,34 @@ interface PassOptions {
 }
 
 async function passOver(
-  { name, tag }: Environment,
+  environment: EnvironmentName,
   { admin, connection }: Pick<Target, "admin" | "connection">,
   { found, validateOnly, onPage, onPause, signal }: PassOptions,
 ): Promise<void> {
-  const environment = { name, tag };
-  let pageToken = "";
-  do {
-    const request = { environment, pageSize: PAGE_SIZE, pageToken, validateOnly };
+  const name = formatEnvironmentName(environment);
+  const pages = pagesOf(undefined, async (page) => {
     // A page is safe to repeat.
-    const call = () => admin.reencryptUserGroupTokens(request);
-    const page = await patiently({ signal, onPause }, call).catch((error: unknown) => {
-      // Somebody deleted the environment.
-      if (error instanceof ConnectError && reasonOf(error) === "ENVIRONMENT_NOT_FOUND") return undefined;
-      throw transferFailure(error, connection, "run the same command again to continue");
-    });
-    if (!page) return;
-    for (const { tokenKeyId, userGroupCount } of page.tokenKeyUses) {
-      found.uses.set(tokenKeyId, (found.uses.get(tokenKeyId) ?? 0n) + userGroupCount);
-      found.looked += userGroupCount;
+    const call = () => admin.reencryptUserGroupTokens({ environment, validateOnly, ...page });
+    const read = await patiently({ signal, onPause }, call);
+    return { items: [read], nextPageToken: read.nextPageToken };
+  });
+  try {
+    for await (const [page] of pages) {
+      for (const { tokenKeyId, userGroupCount } of page?.tokenKeyUses ?? []) {
+        found.uses.set(tokenKeyId, (found.uses.get(tokenKeyId) ?? 0n) + userGroupCount);
+        found.looked += userGroupCount;
+      }
+      found.reencrypted += page?.reencryptedCount ?? 0n;
+      for (const id of page?.failedUserGroupIds ?? []) found.failed.push(`${name} ${id}`);
+      for (const id of page?.failedSigningKeyIds ?? [])
+        found.failed.push(`${name} (its signing key ${id}: to replace it, run ugs signing-key rotate --end-sessions)`);
+      onPage();
     }
-    found.reencrypted += page.reencryptedCount;
-    for (const id of page.failedUserGroupIds) found.failed.push(`${formatEnvironmentName(environment)} ${id}`);
-    for (const id of page.failedSigningKeyIds)
-      found.failed.push(
-        `${formatEnvironmentName(environment)} (its signing key ${id}: to replace it, run ugs signing-key rotate --end-sessions)`,
-      );
-    pageToken = page.nextPageToken;
-    onPage();
-  } while (pageToken !== "");
+  } catch (error) {
+    // Somebody deleted the environment.
+    if (error instanceof ConnectError && reasonOf(error) === "ENVIRONMENT_NOT_FOUND") return;
+    throw transferFailure(error, connection, "run the same command again to continue");
+  }
 }
 
 function newId(): string {

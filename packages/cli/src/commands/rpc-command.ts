@@ -11,11 +11,11 @@ import {
   valueIn,
 } from "../../../operator/src/fields.ts";
 import { entryOf, parseObject } from "../../../operator/src/input.ts";
+import { pagesOf } from "../../../operator/src/pages.ts";
 import { EXIT, Failure, inputFailure, usageFailure } from "../failures.ts";
 import { readPlainFile } from "../files.ts";
 import type { Secret } from "../output/output.ts";
 import { type ColumnOf, columnsOf } from "../output/table.ts";
-import { pagesOf } from "../pages.ts";
 import { confirm, type Ending } from "../questions.ts";
 import { readToken } from "../secret-input.ts";
 import { connect, type Session } from "../session.ts";
@@ -40,7 +40,7 @@ export interface FieldInput {
   readonly isRequired?: boolean;
   /** Whether an empty text is refused. Default: no. */
   readonly isFilled?: boolean;
-  /** Whether a duration in place of a time is in the future (1) or in the past (-1). Default: 1. */
+  /** A duration for a time field counts from now into the future (1, default) or into the past (-1). */
   readonly sign?: 1 | -1;
   /** For a credential: its name in the question. The option names a file with it; `-` is standard input. */
   readonly secret?: string;

@@ -3,8 +3,8 @@ import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environ
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { factsOf } from "../../../operator/src/fields.ts";
 import { quoted } from "../../../operator/src/input.ts";
+import { itemsOf } from "../../../operator/src/pages.ts";
 import { EXIT, Failure } from "../failures.ts";
-import { pagesOf } from "../pages.ts";
 import { type Clients, connect, type Session } from "../session.ts";
 
 /** The number of lookups in flight. */
@@ -58,15 +58,16 @@ export function isNotFound(error: unknown): error is Failure {
 
 /** The environments of the caller. Undefined is the environment of its API token. */
 async function environmentsOf(admin: Clients["admin"]): Promise<(EnvironmentName | undefined)[]> {
-  if ((await admin.getCaller({})).environment) return [undefined];
-  const pages = pagesOf(undefined, async (page) => {
+  return (await admin.getCaller({})).environment ? [undefined] : environmentNames(admin);
+}
+
+/** The names of all environments, except those that are being deleted. */
+export async function environmentNames(admin: Clients["admin"]): Promise<EnvironmentName[]> {
+  const environments = await itemsOf(undefined, async (page) => {
     const { environments: items, nextPageToken } = await admin.listEnvironments(page);
     return { items, nextPageToken };
   });
-  const all: (EnvironmentName | undefined)[] = [];
-  for await (const page of pages) {
-    for (const { name, tag, deleteTime } of page)
-      if (!deleteTime) all.push({ $typeName: "usergroup.admin.v1.EnvironmentName", name, tag });
-  }
-  return all;
+  return environments
+    .filter(({ deleteTime }) => !deleteTime)
+    .map(({ name, tag }) => ({ $typeName: "usergroup.admin.v1.EnvironmentName", name, tag }));
 }

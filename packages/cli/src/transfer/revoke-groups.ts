@@ -31,8 +31,8 @@ const AT_ONCE = 8;
 const MAX_NAMED = 10;
 
 /**
- * Revokes the tokens of many groups that were created before a time. The time of an interrupted run continues that run,
- * because the tokens that it created are newer.
+ * Revokes the tokens of many groups that were created before a time. To continue an interrupted run, pass its time: the tokens
+ * that it created are newer.
  *
  * @throws Failure
  */

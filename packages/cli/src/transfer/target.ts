@@ -3,10 +3,10 @@ import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_p
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { UserGroupInfo } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
+import { pagesOf } from "../../../operator/src/pages.ts";
 import { callFailure } from "../connection/call-failure.ts";
 import { openTransport } from "../connection/transport.ts";
 import { EXIT, Failure } from "../failures.ts";
-import { pagesOf } from "../pages.ts";
 import { connect, type Session } from "../session.ts";
 import type { Connection } from "../settings.ts";
 import { type PatienceOptions, patiently } from "./patience.ts";

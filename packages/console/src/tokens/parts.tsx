@@ -1,30 +1,24 @@
 import { type ApiToken, Role, RoleSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { enumText } from "../../../operator/src/fields.ts";
+import { itemsOf } from "../../../operator/src/pages.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { NotOffered } from "../parts/page.tsx";
 import type { Session } from "../session/session.ts";
 
-/** The largest page of the service, and the most API tokens of an environment. */
-const PAGE_SIZE = 1000;
-
 /** Reads all API tokens of an environment. */
-export async function readApiTokens(
+export function readApiTokens(
   { admin }: Pick<Session, "admin">,
   filter: { readonly environment: EnvironmentName | undefined; readonly role?: Role },
   signal: AbortSignal,
 ): Promise<ApiToken[]> {
-  const found: ApiToken[] = [];
-  let pageToken = "";
-  do {
-    const page = await admin.listApiTokens({ ...filter, pageSize: PAGE_SIZE, pageToken }, { signal });
-    found.push(...page.apiTokens);
-    pageToken = page.nextPageToken;
-  } while (pageToken !== "");
-  return found;
+  return itemsOf(undefined, async (page) => {
+    const { apiTokens: items, nextPageToken } = await admin.listApiTokens({ ...filter, ...page }, { signal });
+    return { items, nextPageToken };
+  });
 }
 
-/** Explains which user group tokens a leaked API token exposed. Its revocation does not revoke them. */
+/** Explains which user group tokens a leaked API token exposed. They stay valid if the API token is revoked. */
 export function LeakNote({ role, env }: { readonly role: Role; readonly env?: string | undefined }) {
   // A token of role resolve reads no user group.
   if (role === Role.RESOLVE) return null;

@@ -22,3 +22,10 @@ export async function* pagesOf<T>(
     pageToken = nextPageToken;
   } while (pageToken !== "" && left > 0);
 }
+
+/** Reads the items of all pages. @param limit the most items. Undefined: all */
+export async function itemsOf<T>(limit: number | undefined, read: Parameters<typeof pagesOf<T>>[1]): Promise<T[]> {
+  const items: T[] = [];
+  for await (const page of pagesOf(limit, read)) items.push(...page);
+  return items;
+}

@@ -23,7 +23,7 @@ const all = async (limit: number | undefined, read: ReturnType<typeof newList>["
   return found;
 };
 
-it("reads a list to its end, or so far as is asked, and no page more", async () => {
+it("reads a list to its end or its limit, and no further page", async () => {
   const list = newList(2500);
   expect((await all(undefined, list.read)).length).toBe(2500);
   expect(list.asked).toEqual([1000, 1000, 1000]);
