@@ -1,10 +1,7 @@
-// Fails if a file of the repository uses a phrase of scripts/words.txt, and prints the replacement. In the folders of NOT_YET,
-// it only counts the phrases. With arguments, it only looks at files whose paths start with one of them.
+// Fails if a file of the repository uses a phrase of scripts/words.txt, and prints the replacement. With arguments, it only
+// looks at files whose paths start with one of them.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-
-/** Folders that still have phrases. @type {string[]} */
-const NOT_YET = ["packages/transport/", "src/auth/", "src/rpc/"];
 
 /** Quotes the MIT licence. */
 const QUOTES = "scripts/licenses.js";
@@ -33,20 +30,13 @@ const files = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--
   .filter((file) => EXTENSIONS.test(file) && !GENERATED.test(file) && file !== QUOTES && existsSync(file))
   .filter((file) => only.length === 0 || only.some((start) => file.startsWith(start)));
 
-/** @type {Map<string, number>} */
-const counts = new Map();
 let failures = 0;
 for (const file of files) {
   const text = `${file}\n${readFileSync(file, "utf8")}`;
   const found = phrases.flatMap(({ regex, replacement }) =>
     [...text.matchAll(regex)].map((match) => ({ at: match.index, phrase: match[0], replacement })),
   );
-  if (found.length === 0) continue;
-  const folder = folderOf(file);
-  counts.set(folder, (counts.get(folder) ?? 0) + found.length);
-  const mustBeClean = !NOT_YET.some((start) => file.startsWith(start));
-  if (mustBeClean) failures += found.length;
-  if (!mustBeClean && only.length === 0) continue;
+  failures += found.length;
   for (const { at, phrase, replacement } of found.sort((a, b) => a.at - b.at)) {
     const line = text.slice(0, at).split("\n").length - 1;
     console.error(`${file}:${line}: replace "${phrase.replace(/\s+/g, " ").trim()}": ${replacement}`);
@@ -55,16 +45,4 @@ for (const file of files) {
 if (failures > 0) {
   console.error(`${failures} phrases of scripts/words.txt: use the replacements`);
   process.exit(1);
-}
-const rest = [...counts].sort(([, a], [, b]) => b - a).map(([folder, count]) => `${folder} ${count}`);
-if (rest.length > 0)
-  console.log(`phrases of scripts/words.txt left (node scripts/check-words.js FOLDER): ${rest.join(", ")}`);
-
-/**
- * The folder that a file is counted in: at most the first two parts of its path.
- *
- * @param {string} file
- */
-function folderOf(file) {
-  return file.split("/").slice(0, -1).slice(0, 2).join("/") || ".";
 }
