@@ -43,7 +43,7 @@ export async function ask(
 }
 
 /** Something that is deleted, revoked or replaced permanently. */
-export interface Ending {
+export interface Confirmation {
   /** The thing, such as `the user group acme`. */
   readonly what: string;
   /** The text that the user has to type. */
@@ -58,7 +58,7 @@ export interface Ending {
  * @param isSure whether `--yes` was given
  * @throws Failure if the user does not confirm, or no terminal is available
  */
-export async function confirm(shell: Shell, { what, id, consequence }: Ending, isSure = false): Promise<void> {
+export async function confirm(shell: Shell, { what, id, consequence }: Confirmation, isSure = false): Promise<void> {
   if (isSure) return;
   if (!canAsk(shell))
     throw usageFailure(`nothing was done: ${what} needs a confirmation, and this is no terminal`, "give --yes");

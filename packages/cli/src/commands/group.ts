@@ -72,10 +72,10 @@ export const groupCommands: DefineCommand = (group, shell) => {
     part: "user_group",
     secret: ({ userGroup, newUserGroup }, { userGroupId }) => ({
       token: userGroup?.token ?? "",
-      said: newUserGroup
+      sentence: newUserGroup
         ? `Created the user group ${userGroupId}. Its token`
         : `The user group ${userGroupId} exists already and was not changed. Its token`,
-      lost: "run it again: it shows the same token",
+      ifLost: "run it again: it shows the same token",
     }),
   });
   rpcCommand(group, shell, {
@@ -103,8 +103,8 @@ export const groupCommands: DefineCommand = (group, shell) => {
     },
     secret: ({ userGroup }, { requestId }) => ({
       token: userGroup?.token ?? "",
-      said: `Replaced the token of the user group ${userGroup?.providedId}. The new token`,
-      lost: againWith(requestId),
+      sentence: `Replaced the token of the user group ${userGroup?.providedId}. The new token`,
+      ifLost: againWith(requestId),
     }),
   });
   rpcCommand(group, shell, {

@@ -16,7 +16,7 @@ import { EXIT, Failure, inputFailure, usageFailure } from "../failures.ts";
 import { readPlainFile } from "../files.ts";
 import type { Secret } from "../output/output.ts";
 import { type ColumnOf, columnsOf } from "../output/table.ts";
-import { confirm, type Ending } from "../questions.ts";
+import { type Confirmation, confirm } from "../questions.ts";
 import { readToken } from "../secret-input.ts";
 import { connect, type Session } from "../session.ts";
 import type { Shell } from "../shell.ts";
@@ -62,7 +62,7 @@ export interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   /** What is reported for an empty list. Default: nothing. */
   readonly none?: string;
   /** For a call that destroys something: what the user confirms; undefined: nothing. */
-  readonly confirm?: (request: MessageShape<I>) => Ending | undefined;
+  readonly confirm?: (request: MessageShape<I>) => Confirmation | undefined;
   /** For a call that returns a credential. */
   readonly secret?: (response: MessageShape<O>, request: MessageShape<I>) => Omit<Secret, "file">;
   /** For a call without a result: the sentence that says what was done. */
@@ -104,8 +104,8 @@ export function rpcCommand<I extends DescMessage, O extends DescMessage>(
     // This checks the settings before anything is asked.
     const { call } = await connect(session);
     await readSecrets(session, request, inputs);
-    const ending = spec.confirm?.(request);
-    if (ending) await confirm(shell, ending, options.yes);
+    const confirmation = spec.confirm?.(request);
+    if (confirmation) await confirm(shell, confirmation, options.yes);
     const { out } = session;
     const note = (response: MessageShape<O>) => {
       for (const line of spec.note?.(response, request)?.split("\n") ?? []) out.note(line);

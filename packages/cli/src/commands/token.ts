@@ -45,8 +45,8 @@ export const tokenCommands: DefineCommand = (token, shell) => {
     },
     secret: ({ apiToken, token }) => ({
       token,
-      said: `${describe(apiToken)}. It cannot be shown again. Its secret`,
-      lost: rotateAgain(apiToken?.id ?? ""),
+      sentence: `${describe(apiToken)}. It cannot be shown again. Its secret`,
+      ifLost: rotateAgain(apiToken?.id ?? ""),
     }),
   });
   rpcCommand(token, shell, {
@@ -86,8 +86,8 @@ export const tokenCommands: DefineCommand = (token, shell) => {
     secret: ({ apiToken, token }, { apiTokenId }) => {
       const until = timeText(apiToken?.graceExpireTime);
       const old = until === undefined ? "The old secret is revoked" : `The old secret is valid until ${until}`;
-      const said = `${describe(apiToken)}. ${old}. The new one cannot be shown again. The new secret`;
-      return { token, said, lost: rotateAgain(apiTokenId) };
+      const sentence = `${describe(apiToken)}. ${old}. The new one cannot be shown again. The new secret`;
+      return { token, sentence, ifLost: rotateAgain(apiTokenId) };
     },
   });
   rpcCommand(token, shell, {

@@ -70,8 +70,8 @@ const sessionCommands: DefineCommand = (session, shell) => {
     },
     secret: ({ session: token, id, expireTime, refreshTime }, { audience }) => ({
       token,
-      said: `Created the viewer session ${id} for ${audience}. It expires at ${timeText(expireTime)}; create the next one at ${timeText(refreshTime)}. It cannot be shown again. The session`,
-      lost: "run it again: it creates another session",
+      sentence: `Created the viewer session ${id} for ${audience}. It expires at ${timeText(expireTime)}; create the next one at ${timeText(refreshTime)}. It cannot be shown again. The session`,
+      ifLost: "run it again: it creates another session",
     }),
   });
   rpcCommand(session, shell, {

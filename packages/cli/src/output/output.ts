@@ -11,9 +11,9 @@ import { type Column, Table } from "./table.ts";
 export interface Secret {
   readonly token: string;
   /** What was done. It ends with the name of the credential, such as `Its token`. */
-  readonly said: string;
+  readonly sentence: string;
   /** What to do if the credential cannot be written. */
-  readonly lost: string;
+  readonly ifLost: string;
   /** The file to write to. Undefined: standard output. */
   readonly file: string | undefined;
 }
@@ -100,18 +100,18 @@ export class Output {
    * @throws Failure if it cannot be written
    */
   async secret<S extends DescMessage>(schema: S, message: MessageShape<S>, secret: Secret): Promise<void> {
-    const { token, said, lost, file } = secret;
+    const { token, sentence, ifLost, file } = secret;
     const text = this.isJson ? jsonLine(toJson(schema, message)) : token;
     if (file !== undefined) {
       await writeSecretFile(file, `${text}\n`).catch((error: unknown) => {
-        throw lostFailure(error instanceof Failure ? error.message : `cannot write ${file}`, lost, error);
+        throw lostFailure(error instanceof Failure ? error.message : `cannot write ${file}`, ifLost, error);
       });
-      return this.note(`${said} is written to ${file}.`);
+      return this.note(`${sentence} is written to ${file}.`);
     }
-    this.note(`${said}${this.isTerminal ? ":" : " is written to standard output."}`);
+    this.note(`${sentence}${this.isTerminal ? ":" : " is written to standard output."}`);
     await this.line(text).catch((error: unknown) => {
       const { code = "closed" } = error as { code?: string };
-      throw lostFailure(`standard output rejected it (${code})`, lost, error);
+      throw lostFailure(`standard output rejected it (${code})`, ifLost, error);
     });
     if (this.isTerminal)
       this.note(
