@@ -146,7 +146,7 @@ describe.each(RUNTIMES)("the log line of a call on %s", (runtime) => {
     expect(JSON.stringify(line).length).toBeLessThan(1000);
   });
 
-  it("has no caller if there is none", async () => {
+  it("has no caller if the API token is unknown", async () => {
     const nobody = {
       environment: undefined,
       api_token_id: undefined,

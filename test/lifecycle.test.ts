@@ -32,7 +32,7 @@ async function slowServer(runtime: Runtime, env: { [name: string]: string } = {}
 
 /**
  * Holds back all requests to the store, makes a call, and waits until it is in flight. A held request is no proof of
- * that, because the server makes requests of its own.
+ * that, because the server also sends its own requests.
  */
 async function underWay<T>(
   { server, proxy }: SlowServer,

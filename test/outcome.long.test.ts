@@ -153,7 +153,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
     expect(isMade).toBe(false);
     const { group } = { group: { case: "userGroupId", value: "a" } as const };
     const { userGroup } = await grpcClients(server).groups.rotateUserGroupToken({ group });
-    // A script is sent in full until a connection knows it.
+    // A connection sends the text of a script once, and then only its digest.
     await operator.acl("SETUSER", "user-groups", "-evalsha", "-eval");
     const refused = await outcomes(server, userGroup?.token ?? "");
     expect(refused).toEqual({ ...NOT_MADE, resolve: "nothing" });

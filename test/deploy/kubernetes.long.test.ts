@@ -68,7 +68,7 @@ describe.skipIf(kustomize === undefined || programs === undefined).each(["single
       const config = await loadConfig(Object.fromEntries(settings));
       expect(config.misspelled).toEqual([]);
       expect(config.metricsPort).toBe(9090);
-      // preStop, then the calls in flight, then the supervisor's tolerance.
+      // preStop, then the calls in flight, then the time that the supervisor adds.
       const preStopMs = Number(container["lifecycle"]?.["preStop"]?.["sleep"]?.["seconds"]) * 1000;
       expect(Number(pod["terminationGracePeriodSeconds"]) * 1000).toBeGreaterThan(
         preStopMs + config.shutdownTimeoutMs + 5000,

@@ -22,7 +22,7 @@ const LONGEST_PAUSE_MS = 8;
 export interface SteadyCalls {
   /** Number of correct responses so far. */
   answered(): number;
-  /** Errors so far, and their numbers. */
+  /** Number of each error so far. */
   readonly faults: { readonly [fault: string]: number };
   /** Starts no more calls, and waits for those in flight. */
   end(): Promise<void>;

@@ -199,7 +199,7 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
         if (!before.has(alert)) timeline.push(`${what.padEnd(10)} ${at.toFixed(1).padStart(5)} min  ${alert} fires`);
       }
       timeline.push(
-        `${what.padEnd(10)} ${(minutes() - ended).toFixed(1).padStart(5)} min  after its end all is quiet; failed: ${JSON.stringify(failed)}`,
+        `${what.padEnd(10)} ${(minutes() - ended).toFixed(1).padStart(5)} min  no alert fires any more; failed: ${JSON.stringify(failed)}`,
       );
       expect([...fired.keys()].filter((alert) => alert !== CALLS_FAIL).sort(), what).toEqual(expected);
       expect(failed.changes, what).toBeGreaterThan(0);

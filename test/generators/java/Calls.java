@@ -11,7 +11,7 @@ import org.openapitools.client.model.UsergroupV1CreateViewerSessionRequest;
 import org.openapitools.client.model.UsergroupV1GetUserGroupRequest;
 import org.openapitools.client.model.UsergroupV1ResolveViewerRequest;
 
-/** Calls the service by the client of openapi-generator. */
+/** Calls the service with the client of openapi-generator. */
 public final class Calls {
   public static void main(String[] args) throws Exception {
     ApiClient client = new ApiClient();

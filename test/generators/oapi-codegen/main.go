@@ -1,4 +1,4 @@
-// Calls the service by the client of oapi-codegen.
+// Calls the service with the client of oapi-codegen.
 package main
 
 import (

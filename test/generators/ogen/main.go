@@ -1,4 +1,4 @@
-// Calls the service by the client of ogen.
+// Calls the service with the client of ogen.
 package main
 
 import (
