@@ -30,8 +30,8 @@ import { wrongTypeContract } from "./contract/wrong-types.ts";
  *
  * @param name name of the store
  * @param open opens connections to an empty store of its own
- * @param options `isShared: false` for the embedded store: it serves one process, and a script takes a millisecond;
- *   `operator`: a connection that reaches every node, if there are several
+ * @param options `isShared: false` for the embedded store: it serves one process, a script takes a millisecond, and keys have
+ *   no types; `operator`: a connection that reaches every node, if there are several
  */
 export function storeContract(
   name: string,
@@ -60,9 +60,9 @@ export function storeContract(
     environmentContract(context);
     environmentDeletionContract(context);
     apiTokenContract(context, { feeds: isShared });
-    auditContract(context);
+    auditContract(context, { streams: isShared });
     viewerSessionContract(context);
     signingKeyContract(context);
-    wrongTypeContract(context);
+    if (isShared) wrongTypeContract(context);
   });
 }

@@ -37,8 +37,8 @@ const FIRST = { after: "", size: 1000 };
 
 const EXPORTED = { prefix: "", count: 1 };
 
-/** The audit trail. */
-export function auditContract(context: ContractContext): void {
+/** The audit trail. @param options `streams: false` for the embedded store, which keeps events in lists */
+export function auditContract(context: ContractContext, { streams }: { streams: boolean }): void {
   const { store, client, redis, withGroup } = context;
   const listed = (environment: Environment) => ({ ...environment, createTime: 0, deleteTime: undefined });
   const trail = ({ worker = 0, audit = AUDIT } = {}) => redisAuditTrail(client(worker), audit);
@@ -385,7 +385,7 @@ export function auditContract(context: ContractContext): void {
       for (const size of [1, 2]) expect(await pages(environment, size)).toEqual(events);
     });
 
-    it("fails if it contains an unreadable event", async () => {
+    it.skipIf(!streams)("fails if it contains an unreadable event", async () => {
       const whole = ["a", "x", "n", "x", "r", "root", "m", "x", "i", "x", "f", "x", "q", "x", "p", "x"];
       const withEvent = async (fields: readonly string[]) => {
         const { environment } = await withGroup();
@@ -399,27 +399,30 @@ export function auditContract(context: ContractContext): void {
       expect(await list(await withEvent(whole))).toHaveLength(2);
     });
 
-    it("is a condition of every change: if the event cannot be written, the change is not made", async () => {
-      const { environment, group } = await withGroup();
-      const tokens = testApiTokens(client());
-      const values = { displayName: "x", role: "read", expireTime: undefined, creator: "x" } as const;
-      const { apiToken, token } = await tokens.create(environment, values);
-      for (const stream of ["events", "updates"] as const) {
-        await redis().del(todayKey(environment, stream));
-        await redis().set(todayKey(environment, stream), "x");
-      }
-      await fails(store().update(environment, "a", { name: "x" }), RecordUnreadable);
-      await fails(store().rotate(environment, byToken(group.token)), RecordUnreadable);
-      await fails(store().getOrCreate(environment, newGroup("b")), RecordUnreadable);
-      await fails(tokens.create(environment, values), RecordUnreadable);
-      await fails(tokens.update(environment, apiToken.id, { displayName: "y" }), RecordUnreadable);
-      await fails(tokens.rotate(environment, apiToken.id), RecordUnreadable);
-      await fails(trail().recordExport(environment, EXPORTED, BY), RecordUnreadable);
-      expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(group);
-      await fails(store().get(environment, "b"), UserGroupNotFound);
-      expect((await tokens.list(environment, {}, FIRST)).items).toEqual([apiToken]);
-      await fails(tokens.revoke(environment, apiToken.id), RecordUnreadable);
-      expect(await tokens.find({ number: environment.number, digest: apiTokenDigest(token) })).toBeDefined();
-    });
+    it.skipIf(!streams)(
+      "is a condition of every change: if the event cannot be written, the change is not made",
+      async () => {
+        const { environment, group } = await withGroup();
+        const tokens = testApiTokens(client());
+        const values = { displayName: "x", role: "read", expireTime: undefined, creator: "x" } as const;
+        const { apiToken, token } = await tokens.create(environment, values);
+        for (const stream of ["events", "updates"] as const) {
+          await redis().del(todayKey(environment, stream));
+          await redis().set(todayKey(environment, stream), "x");
+        }
+        await fails(store().update(environment, "a", { name: "x" }), RecordUnreadable);
+        await fails(store().rotate(environment, byToken(group.token)), RecordUnreadable);
+        await fails(store().getOrCreate(environment, newGroup("b")), RecordUnreadable);
+        await fails(tokens.create(environment, values), RecordUnreadable);
+        await fails(tokens.update(environment, apiToken.id, { displayName: "y" }), RecordUnreadable);
+        await fails(tokens.rotate(environment, apiToken.id), RecordUnreadable);
+        await fails(trail().recordExport(environment, EXPORTED, BY), RecordUnreadable);
+        expect((await store().getOrCreate(environment, newGroup("a"))).group).toEqual(group);
+        await fails(store().get(environment, "b"), UserGroupNotFound);
+        expect((await tokens.list(environment, {}, FIRST)).items).toEqual([apiToken]);
+        await fails(tokens.revoke(environment, apiToken.id), RecordUnreadable);
+        expect(await tokens.find({ number: environment.number, digest: apiTokenDigest(token) })).toBeDefined();
+      },
+    );
   });
 }

@@ -157,6 +157,8 @@ export async function contents(redis: ScriptedRedis, { number }: Environment): P
     const type = await redis.type(key);
     if (type === "hash") return [key, await redis.hgetall(key)] as const;
     if (type === "stream") return [key, await redis.xrange(key, "-", "+")] as const;
+    // A stream of the embedded store.
+    if (type === "list") return [key, await redis.lrange(key, 0, -1)] as const;
     return [key, type === "zset" ? await redis.zrange(key, 0, -1, "WITHSCORES") : await redis.get(key)] as const;
   });
   return Object.fromEntries(await Promise.all(entries));

@@ -17,6 +17,11 @@ import {
 
 const HOUR_MS = 3_600_000;
 
+/** Redis removes an empty value. The embedded store keeps it. */
+function isEmptyValue(value: unknown): boolean {
+  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
+}
+
 /** `delete`. */
 export function deletionContract({ store, admin, redis, withGroup }: ContractContext): void {
   describe("delete", () => {
@@ -35,10 +40,8 @@ export function deletionContract({ store, admin, redis, withGroup }: ContractCon
         await fails(admin({ worker }).delete(environment, "a"), UserGroupNotFound);
       }
       // Only the record of the environment and the audit trail remain.
-      expect(Object.keys(await contents(redis(), environment)).sort()).toEqual([
-        `${prefix}environment`,
-        todayKey(environment),
-      ]);
+      const left = Object.entries(await contents(redis(), environment)).filter(([, value]) => !isEmptyValue(value));
+      expect(left.map(([key]) => key).sort()).toEqual([`${prefix}environment`, todayKey(environment)]);
       const again = await store().getOrCreate(environment, newGroup("a"));
       expect(again.created).toBe(true);
       expect(again.group.teamId).toBeGreaterThan(group.teamId);

@@ -3,24 +3,26 @@ import { expect, it } from "vitest";
 import { redisOf } from "../../../../test/support/redis-of.ts";
 import { send } from "../client.ts";
 import { defineScript } from "../script.ts";
-import { openEmbedded } from "./embedded.ts";
-import { newMemory } from "./memory.ts";
+import { openEmbedded, reverseRange } from "./embedded.ts";
 
 const DEADLINE = String(Date.now() + 3_600_000);
 
+const IDS = ["5-1", "5-20", "6-3", "10-1", "10-2"];
+
 it.each<[end: string, start: string, count: number, expected: readonly string[]]>([
-  ["+", "-", 9, ["10-0", "6-0", "5-0"]],
-  ["+", "0", 2, ["10-0", "6-0"]],
-  ["10", "6", 9, ["10-0", "6-0"]],
-  ["9", "0", 9, ["6-0", "5-0"]],
-  ["(10-0", "6", 9, ["6-0"]],
-  ["(5-0", "0", 9, []],
+  ["+", "0", 9, ["10-2", "10-1", "6-3", "5-20", "5-1"]],
+  ["+", "0", 2, ["10-2", "10-1"]],
+  ["10", "6", 9, ["10-2", "10-1", "6-3"]],
+  ["9", "0", 9, ["6-3", "5-20", "5-1"]],
+  ["(10-2", "6", 9, ["10-1", "6-3"]],
+  ["5", "0", 9, ["5-20", "5-1"]],
+  ["(5-20", "0", 9, ["5-1"]],
+  ["(5-1", "0", 9, []],
+  ["4", "0", 9, []],
   ["+", "11", 9, []],
-])("reads a stream as Redis does, from %s to %s, at most %i events", (end, start, count, expected) => {
-  const { commands } = newMemory();
-  for (const id of ["5-0", "6-0", "10-0"]) commands["xadd"]?.("stream", id, "field", `of ${id}`);
-  const events = commands["xrevrange"]?.("stream", end, start, "COUNT", String(count));
-  expect(events).toEqual(expected.map((id) => [id, ["field", `of ${id}`]]));
+])("reads a list as XREVRANGE reads a stream, from %s to %s, at most %i events", (end, start, count, expected) => {
+  const list = IDS.map((id) => `${id} ["field","of ${id}"]`);
+  expect(reverseRange(list, end, start, count)).toEqual(expected.map((id) => [id, ["field", `of ${id}`]]));
 });
 
 it("lists members in the order of their bytes, as Redis does", async () => {

@@ -1,48 +1,213 @@
+import type { Redis } from "ioredis";
 import { StoreClient, type StoreClientOptions } from "../client.ts";
 import { readClock } from "../clock.ts";
+import type { CommandName } from "../commands.ts";
 import type { ScriptedRedis, StoreConnection } from "../connection.ts";
 import { StoreNode, singleNode } from "../nodes.ts";
 import { luaCompiler } from "./lua.ts";
-import { type Command, newMemory, refusal } from "./memory.ts";
+
+/** The commands that the service sends outside of scripts. */
+const PLAIN_COMMANDS = Object.keys({
+  get: true,
+  hgetall: true,
+  hmget: true,
+  zcard: true,
+  zrangebylex: true,
+  xrevrange: true,
+} satisfies Record<CommandName, true>);
+
+/** A command of ioredis-mock, or its replacement in this file. */
+type MockCommand = (...args: readonly never[]) => Promise<unknown>;
 
 /** Opens the embedded store in the memory of this process. It is empty. */
 export async function openEmbedded(options: StoreClientOptions): Promise<StoreClient> {
-  const { default: fengari } = await import("fengari");
-  const { commands, removeExpired } = newMemory();
-  const compile = luaCompiler(fengari, (name, args) => {
+  const [{ default: RedisMock }, { default: fengari }] = await Promise.all([import("ioredis-mock"), import("fengari")]);
+  // Instances with the same host share their data. A new host name gives an empty store.
+  const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
+  const expiry = expiryOf(redis);
+  const streams = streamsOf(redis);
+  const emulated = { time: microseconds(), zrangebylex: rangeByBytes(redis), ...streams, ...expiry.commands };
+  const commands: Record<string, MockCommand | undefined> = { ...(redis as object), ...emulated };
+  Object.assign(redis, emulated);
+  const compile = luaCompiler(fengari, async (name, args) => {
     const command = commands[name];
-    if (!command) throw refusal(`ERR the embedded store has no command '${name}'`);
-    return command(...args);
+    if (!command) throw new Error(`ERR the embedded store has no command '${name}'`);
+    return command(...(args as never[]));
   });
-  const define = (name: string, run: Command) =>
-    Object.assign(redis, {
-      [name]: async (...args: readonly unknown[]) => {
-        removeExpired();
-        return run(...args.flatMap(toTexts));
-      },
-    });
-  const redis = { disconnect() {} } as unknown as ScriptedRedis;
-  for (const [name, command] of Object.entries(commands)) define(name, command);
-  const { hgetall } = commands as { readonly hgetall: Command };
-  define("hgetall", (key = "") => {
-    const pairs = hgetall(key) as string[];
-    return Object.fromEntries(pairs.flatMap((field, i) => (i % 2 === 0 ? [[field, pairs[i + 1]]] : [])));
-  });
+  // A script waits for each of its commands. No other script or command runs until it ends.
+  let latest: Promise<unknown> = Promise.resolve();
+  const inTurn =
+    (run: MockCommand): MockCommand =>
+    (...args) => {
+      // As in Redis, no key expires between two commands of a script.
+      const answer = latest.then(expiry.removeExpired).then(() => run(...args));
+      latest = answer.catch(() => {});
+      return answer;
+    };
+  const define = (name: string, run: MockCommand) => Object.assign(redis, { [name]: inTurn(run) });
+  for (const name of PLAIN_COMMANDS) define(name, refusing(commands[name] as MockCommand));
   redis.defineScript = (name, lua) => {
     const run = compile(lua);
-    define(name, (count, ...args) => run(args.slice(0, Number(count)), args.slice(Number(count))));
+    define(name, (count: string, ...args: readonly string[]) => {
+      const keys = Number(count);
+      return run(args.slice(0, keys), args.slice(keys));
+    });
   };
   const connection: StoreConnection = {
     redis,
     clock: await readClock(redis),
     losses: 0,
     replace: () => {},
-    close: () => {},
+    close: () => redis.disconnect(),
   };
   return new StoreClient(singleNode(new StoreNode("embedded", connection)), options);
 }
 
-/** Converts an argument of a command to strings, as ioredis does. */
-function toTexts(arg: unknown): string[] {
-  return typeof arg === "object" && arg !== null ? Object.entries(arg).flat().map(String) : [String(arg)];
+/** Names the errors of a command like ioredis names errors of Redis. */
+function refusing(run: MockCommand): MockCommand {
+  return (...args) =>
+    run(...args).catch((error: Error) => {
+      throw Object.assign(error, { name: "ReplyError" });
+    });
+}
+
+/**
+ * Commands for expiry. Expired keys are removed before a command or a script, never between two commands of a script.
+ */
+function expiryOf(redis: Redis) {
+  const ends = new Map<string, number>();
+  let next = Number.POSITIVE_INFINITY;
+  const [set, del] = [redis.set.bind(redis), redis.del.bind(redis)];
+  const remove = (...keys: string[]) => {
+    for (const key of keys) ends.delete(key);
+    return del(keys);
+  };
+  const expireAt = async (key: string, at: string | number) => {
+    if ((await redis.exists(key)) === 0) return 0;
+    ends.set(key, Number(at));
+    next = Math.min(next, Number(at));
+    return 1;
+  };
+  const removeExpired = async (): Promise<void> => {
+    const now = Date.now();
+    if (now < next) return;
+    next = Number.POSITIVE_INFINITY;
+    for (const [key, end] of ends) {
+      if (end > now) next = Math.min(next, end);
+      else await remove(key);
+    }
+  };
+  const commands = {
+    del: remove,
+    unlink: remove,
+    pexpireat: expireAt,
+    pexpire: (key: string, ms: string | number) => expireAt(key, Date.now() + Number(ms)),
+    persist: async (key: string) => Number(ends.delete(key)),
+    async pttl(key: string) {
+      if ((await redis.exists(key)) === 0) return -2;
+      const end = ends.get(key);
+      if (end === undefined) return -1;
+      return end > Date.now() ? end - Date.now() : -2;
+    },
+    set(key: string, ...args: readonly never[]) {
+      ends.delete(key);
+      return set(key, ...(args as [never]));
+    },
+  };
+  return { commands, removeExpired };
+}
+
+/**
+ * TIME: seconds since 1970, and microseconds. The mock rounds it to seconds. The clock has milliseconds, so each answer
+ * within a millisecond is a microsecond later than the one before.
+ */
+function microseconds(): () => Promise<[string, string]> {
+  let [latest, asked] = [0, 0];
+  return async () => {
+    const now = Date.now();
+    asked = now === latest ? Math.min(asked + 1, 999) : 0;
+    latest = now;
+    return [`${Math.floor(now / 1000)}`, `${(now % 1000) * 1000 + asked}`];
+  };
+}
+
+/** ZRANGEBYLEX in the order of bytes. The mock orders by UTF-16 units, so a page could skip groups. */
+function rangeByBytes(redis: Redis) {
+  const order = (member: string, bound: string, ifExcluded: number) =>
+    compareBytes(member, bound.slice(1)) || (bound.startsWith("(") ? ifExcluded : 0);
+  return async (key: string, min: string, max: string, _limit?: "LIMIT", _offset?: number, count = Infinity) => {
+    const isWithin = (member: string) =>
+      (min === "-" || order(member, min, -1) >= 0) && (max === "+" || order(member, max, 1) <= 0);
+    return (await redis.zrange(key, 0, -1)).filter(isWithin).sort(compareBytes).slice(0, Number(count));
+  };
+}
+
+function compareBytes(one: string, other: string): number {
+  return Buffer.compare(Buffer.from(one), Buffer.from(other));
+}
+
+/**
+ * Commands for streams. A stream of ioredis-mock reuses ids after it is trimmed, keeps trimmed events in memory, and cannot be
+ * read from a given id. So a stream is a list here. Each element is the id of an event, a space, and its fields in JSON.
+ */
+function streamsOf(redis: Redis) {
+  const listed = (key: string) => redis.lrange(key, 0, -1);
+  return {
+    xlen: (key: string) => redis.llen(key),
+    async xadd(key: string, id: string, ...fields: string[]) {
+      const last = idOf((await redis.lindex(key, -1)) ?? "0-0 ");
+      if (id !== "*" && compareEvents(id, last) <= 0) throw new Error("ERR the id is not above the last of the stream");
+      const added = id === "*" ? idAfter(last) : id;
+      await redis.rpush(key, `${added} ${JSON.stringify(fields)}`);
+      return added;
+    },
+    /** @param least the first millisecond to keep (MINID), or the number of events to keep (MAXLEN) */
+    async xtrim(key: string, by: "MINID" | "MAXLEN", _about: "~", least: string) {
+      const events = await listed(key);
+      const young = events.findIndex((event) => compareEvents(idOf(event), least) >= 0);
+      const stays = by === "MAXLEN" ? Number(least) : young < 0 ? 0 : events.length - young;
+      const gone = Math.max(events.length - stays, 0);
+      await redis.ltrim(key, gone, -1);
+      return gone;
+    },
+    xrevrange: async (key: string, end: string, start: string, _count: "COUNT", count: number) =>
+      reverseRange(await listed(key), end, start, count),
+  };
+}
+
+function idOf(event: string): string {
+  return event.slice(0, event.indexOf(" "));
+}
+
+/** Returns the id of a new event. */
+function idAfter(last: string): string {
+  const [ms = "", sequence = ""] = last.split("-");
+  return Number(ms) < Date.now() ? `${Date.now()}-0` : `${ms}-${Number(sequence) + 1}`;
+}
+
+/** XREVRANGE on such a list. */
+export function reverseRange(list: readonly string[], end: string, start: string, count: number) {
+  const events = list
+    .filter((event) => isWithin(idOf(event), end, start))
+    .slice(-count)
+    .reverse();
+  return events.map((event): [string, string[]] => [idOf(event), JSON.parse(event.slice(event.indexOf(" ")))]);
+}
+
+function isWithin(id: string, end: string, start: string): boolean {
+  const isBelow = end.startsWith("(") ? compareEvents(id, end.slice(1)) < 0 : compareEvents(id, upTo(end)) <= 0;
+  return isBelow && compareEvents(id, start) >= 0;
+}
+
+/** Returns the last id of a millisecond if an id has no second part. */
+function upTo(id: string): string {
+  return id.includes("-") || id === "+" ? id : `${id}-${Number.MAX_SAFE_INTEGER}`;
+}
+
+/** Compares two ids: positive if the first is later. `+` is later than all. */
+function compareEvents(one: string, other: string): number {
+  if (other === "+") return -1;
+  const [ms = "", sequence = "0"] = one.split("-");
+  const [otherMs = "", otherSequence = "0"] = other.split("-");
+  return Number(ms) - Number(otherMs) || Number(sequence) - Number(otherSequence);
 }

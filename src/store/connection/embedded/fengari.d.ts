@@ -1,19 +1,15 @@
-/** The used part of fengari, which has no types: the C API of Lua 5.3. */
+/** What is used of fengari, which brings no types: the C functions of Lua 5.3, on a state or a thread. */
 declare module "fengari" {
-  /** A Lua state, or one of its threads. */
+  /** A state of Lua, or one of its threads. */
   interface LuaState {
     readonly l_G: unknown;
   }
   const fengari: {
     to_luastring(text: string): Uint8Array;
     readonly lua: {
-      readonly [constant in `LUA_${"OK" | "REGISTRYINDEX" | `T${"NIL" | "BOOLEAN" | "NUMBER" | "STRING" | "TABLE"}`}`]: number;
+      readonly [constant in `LUA_${"OK" | "REGISTRYINDEX" | "YIELD" | `T${"NIL" | "BOOLEAN" | "NUMBER" | "STRING" | "TABLE"}`}`]: number;
     } & {
       lua_call(state: LuaState, args: number, results: number): void;
-      lua_error(state: LuaState): number;
-      lua_pcall(state: LuaState, args: number, results: number, handler: number): number;
-      lua_pushjsfunction(state: LuaState, fn: (state: LuaState) => number): void;
-      lua_setglobal(state: LuaState, name: Uint8Array): void;
       lua_createtable(state: LuaState, elements: number, fields: number): void;
       lua_gettop(state: LuaState): number;
       lua_newthread(state: LuaState): LuaState;
@@ -23,7 +19,9 @@ declare module "fengari" {
       lua_pushstring(state: LuaState, value: Uint8Array): void;
       lua_rawgeti(state: LuaState, table: number, index: number): number;
       lua_rawseti(state: LuaState, table: number, index: number): void;
+      lua_resume(thread: LuaState, from: LuaState | null, args: number): number;
       lua_setfield(state: LuaState, table: number, name: Uint8Array): void;
+      lua_settop(state: LuaState, top: number): void;
       lua_toboolean(state: LuaState, index: number): boolean;
       lua_tojsstring(state: LuaState, index: number): string;
       lua_tonumber(state: LuaState, index: number): number;
@@ -37,6 +35,6 @@ declare module "fengari" {
     };
     readonly lualib: { luaL_openlibs(state: LuaState): void };
   };
-  // biome-ignore lint/style/noDefaultExport: the form of a CommonJS package in Node and in the bundle
+  // biome-ignore lint/style/noDefaultExport: what Node and the bundle give of a CommonJS package
   export default fengari;
 }

@@ -1,17 +1,28 @@
 import type Fengari from "fengari";
-import { refusal } from "./memory.ts";
 
 type LuaState = ReturnType<(typeof Fengari)["lauxlib"]["luaL_newstate"]>;
 
-/** Runs a Redis command for a script. @param name in lower case. @throws an Error that a Redis would answer */
-type RunCommand = (name: string, args: readonly string[]) => unknown;
+/** Runs a Redis command for a script. @param name in lower case */
+type RunCommand = (name: string, args: readonly string[]) => Promise<unknown>;
 
 /** A compiled script. Converts its result as Redis does. */
-type LuaScript = (keys: readonly string[], args: readonly string[]) => unknown;
+type LuaScript = (keys: readonly string[], args: readonly string[]) => Promise<unknown>;
+
+/** A script or one of its commands failed. Has the name that ioredis gives to errors of Redis. */
+class ScriptFailed extends Error {
+  override readonly name = "ReplyError";
+}
+
+/** A command suspends the thread of its script until its answer arrives. */
+const REDIS = `local yield = coroutine.yield
+redis = {
+  call = function(...) return yield('call', ...) end,
+  pcall = function(...) return yield('pcall', ...) end,
+}`;
 
 /**
- * Compiles Redis scripts in one Lua state. Every call of a script has its own globals. The compiler and the scripts throw a
- * `ReplyError`, as ioredis does for errors of Redis.
+ * Compiles Redis scripts in one Lua state, each once. Every call of a script has its own globals. The compiler throws an Error
+ * if a text is not Lua.
  *
  * @param run runs the commands of the scripts
  */
@@ -19,7 +30,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
   const { lua, lauxlib, lualib, to_luastring } = fengari;
   const state = lauxlib.luaL_newstate();
 
-  const errorOf = (thread: LuaState) => refusal(`a script failed: ${lua.lua_tojsstring(thread, -1)}`);
+  const errorOf = (thread: LuaState) => new ScriptFailed(`a script failed: ${lua.lua_tojsstring(thread, -1)}`);
 
   /** Runs a Lua text, and leaves its results on the stack. */
   const load = (text: string, results: number): void => {
@@ -27,7 +38,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
     lua.lua_call(state, 0, results);
   };
 
-  /** Pushes the answer of a command: null as false, and an error as a table. */
+  /** Pushes the answer of a command: null as false, an object as alternating fields and values, an error as a table. */
   const push = (thread: LuaState, value: unknown): void => {
     if (typeof value === "string") {
       lua.lua_pushstring(thread, Buffer.from(value));
@@ -41,7 +52,7 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
       push(thread, value.message);
       lua.lua_setfield(thread, -2, to_luastring("err"));
     } else {
-      const elements = value as readonly unknown[];
+      const elements: readonly unknown[] = Array.isArray(value) ? value : Object.entries(value).flat();
       lua.lua_createtable(thread, elements.length, 0);
       for (const [i, element] of elements.entries()) {
         push(thread, element);
@@ -73,39 +84,36 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
     }
   };
 
-  /** Pushes `redis.call`, or `redis.pcall`, which returns an error instead of throwing it. */
-  const pushCommand = (name: string, isProtected: boolean): void => {
-    lua.lua_pushjsfunction(state, (thread) => {
-      const [command = "", ...args] = Array.from({ length: lua.lua_gettop(thread) }, (_, i) =>
-        String(at(thread, i + 1)),
-      );
-      try {
-        push(thread, run(command.toLowerCase(), args));
-        return 1;
-      } catch (error) {
-        push(thread, isProtected ? error : (error as Error).message);
-      }
-      return isProtected ? 1 : lua.lua_error(thread);
+  /** Runs the command that a suspended thread waits for. */
+  const answerTo = async (thread: LuaState): Promise<unknown> => {
+    const [how, name = "", ...args] = Array.from({ length: lua.lua_gettop(thread) }, (_, i) =>
+      String(at(thread, i + 1)),
+    );
+    lua.lua_settop(thread, 0);
+    return run(name.toLowerCase(), args).catch((error: Error) => {
+      if (how === "pcall") return error;
+      throw new ScriptFailed(error.message);
     });
-    lua.lua_setfield(state, -2, to_luastring(name));
   };
 
-  const call = (script: number, keys: readonly string[], args: readonly string[]): unknown => {
+  const call = async (script: number, keys: readonly string[], args: readonly string[]): Promise<unknown> => {
     // In a new thread, so a failed script leaves nothing on the stack.
     const thread = lua.lua_newthread(state);
     lua.lua_pop(state, 1);
     lua.lua_rawgeti(thread, lua.LUA_REGISTRYINDEX, script);
     push(thread, keys);
     push(thread, args);
-    if (lua.lua_pcall(thread, 2, 1, 0) !== lua.LUA_OK) throw errorOf(thread);
+    let status = lua.lua_resume(thread, null, 2);
+    while (status === lua.LUA_YIELD) {
+      push(thread, await answerTo(thread));
+      status = lua.lua_resume(thread, null, 1);
+    }
+    if (status !== lua.LUA_OK) throw errorOf(thread);
     return at(thread, -1);
   };
 
   lualib.luaL_openlibs(state);
-  lua.lua_createtable(state, 0, 2);
-  pushCommand("call", false);
-  pushCommand("pcall", true);
-  lua.lua_setglobal(state, to_luastring("redis"));
+  load(REDIS, 0);
   return (text) => {
     // The first line, such as `#!lua flags=allow-oom`, is not Lua.
     const body = text.replace(/^#!.*\n/, "\n");
