@@ -31,7 +31,8 @@ export class CallContext implements ContextValues, ChangeBy {
   /** The protocol of the call, for metrics; `none` for a request that is not a call. */
   readonly protocol: string;
   readonly received: Received;
-  readonly #trustedProxies: readonly Network[];
+  // Not `#`: with native private fields here and in Observation, a gRPC call takes 7 % more CPU.
+  private readonly trustedProxies: readonly Network[];
   /** The owner of the API token, for the log. Also set when authorization denies the call. */
   bearer: Principal | undefined = undefined;
   /** Whether authorization admitted the call. */
@@ -48,7 +49,7 @@ export class CallContext implements ContextValues, ChangeBy {
     this.method = received.method?.name ?? "";
     this.protocol = received.protocolName ?? "none";
     this.received = received;
-    this.#trustedProxies = trustedProxies;
+    this.trustedProxies = trustedProxies;
   }
 
   /** The authenticated caller; undefined for a denied call, and for a call of an open method. */
@@ -86,7 +87,7 @@ export class CallContext implements ContextValues, ChangeBy {
   }
 
   get peer(): string {
-    return clientAddress(originOf(this.received), this.#trustedProxies);
+    return clientAddress(originOf(this.received), this.trustedProxies);
   }
 
   /** Whether the client has sent a deadline. */

