@@ -144,7 +144,7 @@ describeWithRedis.each(RUNTIMES)("several workers on one port on %s", (runtime) 
     for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow("ESRCH");
   });
 
-  it("do not start if one cannot", async () => {
+  it("exit if one of them cannot listen", async () => {
     const server = await start();
     const port = new URL(server.url).port;
     await expect(newServer({ runtime, redisUrl, env: { WORKERS: "2", PORT: port } })).rejects.toThrow("EADDRINUSE");

@@ -115,7 +115,7 @@ describe("failed authentications", () => {
     expect(refused()).toBe(1);
   });
 
-  it("count for the client address that a trusted proxy sends, which is read once a call", async () => {
+  it("count for the client address in the header of a trusted proxy", async () => {
     const { call, lookUps, counted, addresses } = open(9, ["10.0.0.0/8"]);
     for (const client of ["2001:db8::1", "2001:db8:0:1::1"]) {
       const failing = call("10.0.0.1", { ...HEADER, "x-forwarded-for": client });

@@ -52,7 +52,7 @@ export class Audit {
     this.#maxUpdates = maxUpdates;
   }
 
-  /** The arguments that all scripts take that change an environment. */
+  /** The common arguments of scripts that change an environment. */
   argsOf(number: number, by: ChangeBy): ScriptArgs<"environment", EventArg> {
     const { actorId, actorName, role, method, requestId, peer } = by;
     const retentionMs = this.retentionMs + ((number * 7919_000) % SPREAD_MS);

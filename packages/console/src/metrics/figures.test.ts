@@ -51,7 +51,7 @@ it("draws rates, errors by code and p99 from what was added between two scrapes"
   const { observe, trips, tripErrors, ready, workers, read } = newMetrics();
   ready.set(1);
   workers.set(2);
-  // Before: it is none of what is shown.
+  // These calls come before the first scrape, so the figures leave them out.
   for (let i = 0; i < 500; i++) observe("GetUserGroup", 2, { grpc_code: "Internal" });
   const before = await read(1000);
   for (let i = 0; i < 98; i++) observe("GetUserGroup", 0.005);
