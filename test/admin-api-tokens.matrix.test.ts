@@ -158,14 +158,25 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
 
       const { auditEvents } = await admin().listAuditEvents({ environment, pageSize: 1000 });
       const events = auditEvents.filter(({ apiTokenId }) => apiTokenId === id);
-      const told = { apiTokenRole: "admin", apiTokenId: id };
+      const reported = { apiTokenRole: "admin", apiTokenId: id };
       expect(events).toMatchObject([
-        { ...told, method: "RotateApiToken", changedFields: ["token"], actorId: "root", apiTokenDisplayName: "all" },
-        { ...told, method: "RotateApiToken", changedFields: ["token"], actorId: id, apiTokenDisplayName: "all" },
-        { ...told, method: "UpdateApiToken", changedFields: ["display_name", "expire_time"] },
-        { ...told, method: "UpdateApiToken", changedFields: ["expire_time"], apiTokenDisplayName: "other" },
-        { ...told, method: "UpdateApiToken", changedFields: ["display_name"], apiTokenDisplayName: "of role admin" },
-        { ...told, method: "CreateApiToken", changedFields: [], apiTokenDisplayName: "of role admin" },
+        {
+          ...reported,
+          method: "RotateApiToken",
+          changedFields: ["token"],
+          actorId: "root",
+          apiTokenDisplayName: "all",
+        },
+        { ...reported, method: "RotateApiToken", changedFields: ["token"], actorId: id, apiTokenDisplayName: "all" },
+        { ...reported, method: "UpdateApiToken", changedFields: ["display_name", "expire_time"] },
+        { ...reported, method: "UpdateApiToken", changedFields: ["expire_time"], apiTokenDisplayName: "other" },
+        {
+          ...reported,
+          method: "UpdateApiToken",
+          changedFields: ["display_name"],
+          apiTokenDisplayName: "of role admin",
+        },
+        { ...reported, method: "CreateApiToken", changedFields: [], apiTokenDisplayName: "of role admin" },
       ]);
       const text = JSON.stringify(events, (_, value) => (typeof value === "bigint" ? String(value) : value));
       for (const secret of [token, rotated.token, last.token]) expect(text).not.toContain(secret.slice(4, 20));

@@ -57,10 +57,10 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     const { userGroup } = await own().groups.getUserGroup({ userGroupId, name: "N" });
     const token = userGroup?.token ?? "";
     const environment = customerOf(server);
-    const told = await admin().lookupUserGroupToken({ token });
-    expect(told).toMatchObject({ userGroup: { providedId: userGroupId, name: "N" }, environment });
-    expect([told.tokenExpireTime, told.session]).toEqual([undefined, undefined]);
-    expect(await root().lookupUserGroupToken({ environment, token })).toEqual(told);
+    const reported = await admin().lookupUserGroupToken({ token });
+    expect(reported).toMatchObject({ userGroup: { providedId: userGroupId, name: "N" }, environment });
+    expect([reported.tokenExpireTime, reported.session]).toEqual([undefined, undefined]);
+    expect(await root().lookupUserGroupToken({ environment, token })).toEqual(reported);
     const group = { case: "token", value: token } as const;
     const { session, id } = await own().viewers.createViewerSession({ group, audience: "page", viewerId: "bob" });
     const ofSession = await admin().lookupUserGroupToken({ token: session });

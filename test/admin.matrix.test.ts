@@ -92,9 +92,9 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     const { token } = await admin().createApiToken({ environment, displayName: "x", role: Role.ADMIN });
     const own = grpcClients(server, token);
     for (const userGroupId of ["a", "b"]) await own.groups.getUserGroup({ userGroupId });
-    const told = { environment: made, userGroupCount: 2n, apiTokenCount: 1 };
-    expect(await admin().getEnvironment({ environment })).toMatchObject(told);
-    expect(await admin(token).getEnvironment({})).toMatchObject(told);
+    const reported = { environment: made, userGroupCount: 2n, apiTokenCount: 1 };
+    expect(await admin().getEnvironment({ environment })).toMatchObject(reported);
+    expect(await admin(token).getEnvironment({})).toMatchObject(reported);
     const other = { code: "PermissionDenied", reason: "OTHER_ENVIRONMENT" };
     expect(await failureOf(admin(token).getEnvironment({ environment: customerOf(server) }))).toEqual(other);
     const notEmpty = { code: "FailedPrecondition", reason: "ENVIRONMENT_NOT_EMPTY" };

@@ -79,19 +79,19 @@ function expectRefusal(answer: HttpAnswer, { protocol, type }: WayIn, requestId:
     expectConnectError(answer, "unauthenticated", "API_TOKEN_MISSING");
   }
   const text = type?.includes("-text") ? Buffer.from(String(answer.body), "base64") : answer.body;
-  const told =
+  const reported =
     protocol === "grpc-web"
       ? Object.fromEntries([...text.toString("latin1").matchAll(/([\w-]+): ([^\r]*)/g)].map(([, k, v]) => [k, v]))
       : { ...headers };
   if (protocol === "grpc" || protocol === "grpc-web") {
     expect(status).toBe(200);
-    expect(told["grpc-status"]).toBe("16");
-    expect(Buffer.from(String(told["grpc-status-details-bin"]), "base64").toString("latin1")).toContain(
+    expect(reported["grpc-status"]).toBe("16");
+    expect(Buffer.from(String(reported["grpc-status-details-bin"]), "base64").toString("latin1")).toContain(
       "API_TOKEN_MISSING",
     );
   }
-  expect(told["www-authenticate"]).toBe(CHALLENGE);
-  expect(told["x-request-id"]).toBe(requestId);
+  expect(reported["www-authenticate"]).toBe(CHALLENGE);
+  expect(reported["x-request-id"]).toBe(requestId);
 }
 
 describe.each(RUNTIMES)("without an API token on %s", (runtime) => {

@@ -32,9 +32,9 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
 
   /** Expects a token to be accepted, or rejected. */
   async function expectAccepted(token: string, isAccepted: boolean): Promise<void> {
-    const asked = adminOf(server.url, token).getCaller({});
-    if (isAccepted) await expect(asked).resolves.toBeDefined();
-    else await expect(asked).rejects.toThrow("unknown, revoked or expired");
+    const requested = adminOf(server.url, token).getCaller({});
+    if (isAccepted) await expect(requested).resolves.toBeDefined();
+    else await expect(requested).rejects.toThrow("unknown, revoked or expired");
   }
 
   it("creates, changes, rotates and revokes API tokens, and shows each secret once", async () => {
@@ -353,9 +353,9 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     };
     const [ofAnn, ofBob] = [await newSession("ann"), await newSession("bob")];
     const expectAlive = async (session: string, isAlive: boolean) => {
-      const asked = viewers.resolveViewer({ token: session });
-      if (isAlive) await expect(asked).resolves.toBeDefined();
-      else await expect(asked).rejects.toThrow();
+      const requested = viewers.resolveViewer({ token: session });
+      if (isAlive) await expect(requested).resolves.toBeDefined();
+      else await expect(requested).rejects.toThrow();
     };
 
     await signIn((await newApiToken("the console")).token);

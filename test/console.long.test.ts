@@ -290,11 +290,11 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await stay();
     await press("button", "Sign out");
     await stay();
-    const asked = page.waitForEvent("dialog");
+    const requested = page.waitForEvent("dialog");
     // The browser asks, and the reload does not finish if the user declines.
     const reloading = page.evaluate(() => location.reload());
-    expect((await asked).type()).toBe("beforeunload");
-    await (await asked).dismiss();
+    expect((await requested).type()).toBe("beforeunload");
+    await (await requested).dismiss();
     await reloading;
     await press("button", "Save");
     await says("Saved the user group green: name.");

@@ -60,12 +60,12 @@ describeWithRedis.each(RUNTIMES)("a change that failed with %s", (runtime) => {
     await Promise.all(ids.map((userGroupId) => groups.getUserGroup({ userGroupId, name: "before" })));
     const nameOf = storedNames(direct, server);
     replica.freeze();
-    const told = ids.map(async (userGroupId, i) => {
+    const reported = ids.map(async (userGroupId, i) => {
       await pause(50 * i);
       const { reason } = await failureOf(groups.updateUserGroup({ userGroupId, name: "after" }));
       return { userGroupId, reason, name: await nameOf(userGroupId) };
     });
-    const outcomes = await Promise.all(told);
+    const outcomes = await Promise.all(reported);
     // Long enough for every queued WAIT.
     await pause(5000);
     for (const { userGroupId, reason, name } of outcomes) {
@@ -88,19 +88,19 @@ describeWithRedis("a change whose connection breaks", () => {
     redis.freeze();
     const failure = client.change("add", ADD_MEMBER, { key: "set", member: "member" });
     failure.catch(() => {});
-    const told = failure.then(
+    const reported = failure.then(
       () => "made",
       () => "failed",
     );
     await pause(100);
     redisOf(client).stream.destroy();
     await pause(100);
-    const early = await Promise.race([told, pause(0)]);
+    const early = await Promise.race([reported, pause(0)]);
     redis.thaw();
     const direct = await newStoreClient(redis);
     await waitFor("Redis has made it", () => redisOf(direct).exists("set"));
     expect(early).toBeUndefined();
-    expect(await told).toBe("failed");
+    expect(await reported).toBe("failed");
   });
 });
 

@@ -111,19 +111,19 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
 });
 
 it("retries soon while Redis loads its data, whatever duration it estimates", async () => {
-  let asked = 0;
+  let requested = 0;
   const server = createServer((socket) => {
     socket.on("error", () => {});
     socket.on("data", (data) => {
       const words = data.toString().toLowerCase().split("\r\n");
       for (const [i, word] of words.entries()) {
         if (!word.startsWith("*")) continue;
-        const info = ++asked < 4 ? "loading:1\r\nloading_eta_seconds:60\r\n" : "loading:0\r\n";
+        const info = ++requested < 4 ? "loading:1\r\nloading_eta_seconds:60\r\n" : "loading:0\r\n";
         if (words[i + 2] === "info") socket.write(`$${info.length}\r\n${info}\r\n`);
         else if (words[i + 2] === "hello") socket.write("*4\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n");
         else if (words[i + 2] === "evalsha") socket.write("*0\r\n");
         else socket.write(words[i + 2] === "time" ? "*2\r\n$1\r\n1\r\n$1\r\n0\r\n" : "+OK\r\n");
-        if (words[i + 2] !== "info") asked--;
+        if (words[i + 2] !== "info") requested--;
       }
     });
   });
@@ -131,7 +131,7 @@ it("retries soon while Redis loads its data, whatever duration it estimates", as
   closeLater(() => server.close());
   const client = await openRedis(url, { timeoutMs: 1000, connectMs: 20_000 });
   client.close();
-  expect(asked).toBe(4);
+  expect(requested).toBe(4);
 });
 
 it("sends the host name to a Redis with TLS, and rejects it without a valid certificate", async () => {

@@ -67,8 +67,8 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
       ...{ properties, api_environment_tag: "Customer" },
     };
     expect({ ...created, user_group }).toEqual({ success: 1, new_user_group: true, user_group: shown });
-    const told = await rest.ok(rest.call("GET", { user_group_id }));
-    expect(told.user_group).toEqual({ team_id, token, name: "Example 1", provided_id: user_group_id, properties });
+    const reported = await rest.ok(rest.call("GET", { user_group_id }));
+    expect(reported.user_group).toEqual({ team_id, token, name: "Example 1", provided_id: user_group_id, properties });
     const viewer = await rest.call("POST", { token }, { target: "/api/viewer" });
     expect(viewer.json()).toMatchObject({ sub: user_group_id, team_id, mapping, properties });
     const { userGroup } = await adminOf(server.url, adminToken).lookupUserGroup({ userGroupId: user_group_id });
@@ -103,24 +103,26 @@ describe.each(RUNTIMES)("the paths of the hosted service on %s", (runtime) => {
     await hosted.createCustomer({ provided_id, properties });
     // The example of the documents, and other documented fields.
     const request = { provided_id, embed_id: "abcde", key_id: "aa111111-1a11-111a-aa11-1aaaa11a1a11" };
-    const told = async (more: object) => {
+    const reported = async (more: object) => {
       const answer = await hosted.generateJwt({ ...request, ...more });
       expect(answer).toEqual({ success: 1, jwt: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+$/) });
-      const asked = await rest.call("POST", { token: answer.jwt, audience: "abcde" }, { target: "/api/viewer" });
-      const { iat, exp, ...viewer } = asked.json<{ iat: number; exp: number }>();
+      const requested = await rest.call("POST", { token: answer.jwt, audience: "abcde" }, { target: "/api/viewer" });
+      const { iat, exp, ...viewer } = requested.json<{ iat: number; exp: number }>();
       return { ...viewer, lasts: exp - iat };
     };
-    expect(await told({ expiration: "PT15M" })).toMatchObject({
+    expect(await reported({ expiration: "PT15M" })).toMatchObject({
       ...{ active: true, sub: provided_id, aud: "abcde", properties, ext: null, origin: null, lasts: 900 },
     });
     for (const expiration of [null, "PT1H", "P1D", "P0Y0M0W0DT2H0M0S"]) {
-      expect(await told({ expiration })).toMatchObject({ lasts: 3600 });
+      expect(await reported({ expiration })).toMatchObject({ lasts: 3600 });
     }
     const allowed = { chart_id: "c", rb_allowed_features: ["view"], disable_editable_section_editing: true };
-    expect(await told({ ...allowed, embed_origin: "app.example.com", expiration: "PT1M1S" })).toMatchObject({
+    expect(await reported({ ...allowed, embed_origin: "app.example.com", expiration: "PT1M1S" })).toMatchObject({
       ...{ ext: allowed, origin: "https://app.example.com", lasts: 61 },
     });
-    expect(await told({ embed_origin: "http://localhost:3000" })).toMatchObject({ origin: "http://localhost:3000" });
+    expect(await reported({ embed_origin: "http://localhost:3000" })).toMatchObject({
+      origin: "http://localhost:3000",
+    });
   });
 
   it("count as RPCs for roles, the audit trail and the metrics", async () => {

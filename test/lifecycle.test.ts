@@ -111,7 +111,7 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
     wasClosed,
     answers: [(await grpc)?.userGroup?.name, (await rest).status, await status],
     code: await server.exited(),
-    told: ["shutting down", "closed", "not closed in time"].map((text) => says(server, text)),
+    reported: ["shutting down", "closed", "not closed in time"].map((text) => says(server, text)),
     goaway,
     idleFrames: http2?.frames().map(({ type }) => type),
     // If the store is held for longer than a probe waits, the watcher may receive that too.
@@ -137,7 +137,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
         wasClosed: false,
         answers: ["N", 200, 200],
         code: 0,
-        told: [true, true, false],
+        reported: [true, true, false],
         goaway: 0,
         idleFrames: expect.arrayContaining([GOAWAY_FRAME]),
         watched: [Status.SERVING, Status.NOT_SERVING],

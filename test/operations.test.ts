@@ -208,8 +208,8 @@ describe.each(RUNTIMES)("operations on %s", (runtime) => {
     /** A registry built only from reflection, as grpcurl does it. */
     async function registryOf(symbols: readonly string[]) {
       const files = new Map<string, FileDescriptorProto>();
-      const add = async (asked: Asked) => {
-        const file = fromBinary(FileDescriptorProtoSchema, await ask(asked));
+      const add = async (requested: Asked) => {
+        const file = fromBinary(FileDescriptorProtoSchema, await ask(requested));
         const known = files.get(file.name);
         // A name identifies one file, however it was found.
         if (known)

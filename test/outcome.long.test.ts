@@ -62,7 +62,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
     return { server, token: userGroup?.token ?? "" };
   };
 
-  it.each<[what: string, befall: (redis: TestRedis, server: TestServer) => unknown, told: object]>([
+  it.each<[what: string, befall: (redis: TestRedis, server: TestServer) => unknown, reported: object]>([
     [
       "is not_made if it was never sent",
       (redis, server) => redis.kill().then(() => waitUntilReady(server, false)),
@@ -79,11 +79,11 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
       (redis) => newOperator(redis).config("SET", "maxmemory", "1"),
       { ...NOT_MADE, resolve: "answered" },
     ],
-  ])("is %s", async (_what, befall, told) => {
+  ])("is %s", async (_what, befall, reported) => {
     const redis = await newRedis();
     const { server, token } = await start(redis);
     await befall(redis, server);
-    expect(await outcomes(server, token)).toEqual(told);
+    expect(await outcomes(server, token)).toEqual(reported);
   });
 
   it("is unknown if its reply was lost", async () => {
@@ -112,7 +112,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
     await admin.importUserGroups({ userGroups, snapshotTime: timestampNow() });
     redis.freeze();
     const [group, userGroupId] = [{ case: "currentToken", value: token } as const, "a"];
-    const told = await Promise.all([
+    const reported = await Promise.all([
       outcomeOf(viewers.resolveViewer({ token })),
       outcomeOf(admin.listUserGroups({})),
       outcomeOf(admin.lookupUserGroup({ userGroupId })),
@@ -122,7 +122,7 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
       outcomeOf(admin.revokeUserGroupTokens({ userGroupId })),
       outcomeOf(admin.revokeUserGroupTokens({ userGroupId, requestId: "r" })),
     ]);
-    expect(told).toEqual([...Array(4).fill("nothing"), "unknown", "unknown", "unknown", "unknown"]);
+    expect(reported).toEqual([...Array(4).fill("nothing"), "unknown", "unknown", "unknown", "unknown"]);
     const many = Array.from({ length: 200 }, (_, i) => ({ providedId: `many ${i}` }));
     const { results } = await admin.importUserGroups({ userGroups: many });
     for (const { failure } of results) {
@@ -140,16 +140,16 @@ describeWithRedis.each(RUNTIMES)("the outcome that %s reports for a change", (ru
     const operator = newOperator(redis);
     const withoutRight = async (right: string) => {
       await operator.acl("SETUSER", "user-groups", right);
-      const told = await outcomes(server, token);
+      const reported = await outcomes(server, token);
       await operator.acl("SETUSER", "user-groups", right.replace("-", "+"));
       const isMade = (await operator.exists(await keyOf("new"))) === 1;
       await operator.del(await keyOf("new"));
-      return { told, isMade };
+      return { reported, isMade };
     };
     const keyOf = async (id: string) => (await operator.keys(`*:group:${id}`))[0] ?? "none";
     // The event of a change is written before the change.
-    const { told, isMade } = await withoutRight("-xadd");
-    expect(told).toEqual({ ...UNKNOWN, resolve: "answered" });
+    const { reported, isMade } = await withoutRight("-xadd");
+    expect(reported).toEqual({ ...UNKNOWN, resolve: "answered" });
     expect(isMade).toBe(false);
     const { group } = { group: { case: "userGroupId", value: "a" } as const };
     const { userGroup } = await grpcClients(server).groups.rotateUserGroupToken({ group });

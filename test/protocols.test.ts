@@ -56,7 +56,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     stream.end(envelope(Buffer.alloc(3)));
     const flags = await new Promise<number>((resolve, reject) => {
       stream.on("error", reject);
-      stream.on("response", (_headers, told) => resolve(told));
+      stream.on("response", (_headers, reported) => resolve(reported));
     });
     expect(flags & constants.NGHTTP2_FLAG_END_STREAM).toBe(constants.NGHTTP2_FLAG_END_STREAM);
     session.destroy();
@@ -165,8 +165,8 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     it("streams, however it is split", async () => {
       const type = "application/grpc-web-text+proto";
       for (const pieces of [[watchRequest], [...watchRequest], [watchRequest.slice(0, 3), watchRequest.slice(3)]]) {
-        const { status: answered, message, type: told } = await watchText(server.url, pieces);
-        expect([answered, told]).toEqual([200, type]);
+        const { status: answered, message, type: reported } = await watchText(server.url, pieces);
+        expect([answered, reported]).toEqual([200, type]);
         expect(message).toMatchObject(SERVING);
       }
     });
@@ -184,8 +184,8 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
       for (let over = 0; over < 4; over++) {
         const body = `${"A".repeat(1_398_200 + over)}${"A".repeat(20_000)}`;
         const answer = await http1(server.url, GET_PATH, { method: "POST", headers, body });
-        const told = Buffer.from(answer.body.toString(), "base64").toString("latin1");
-        expect(told).toContain("grpc-status: 8\r\n");
+        const reported = Buffer.from(answer.body.toString(), "base64").toString("latin1");
+        expect(reported).toContain("grpc-status: 8\r\n");
       }
       const name = "x".repeat(1_100_000);
       const message = toBinary(

@@ -99,8 +99,8 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
         services: [Status.SERVING, Status.NOT_SERVING],
         metrics: [1, 0],
       });
-      const told = () => server.log().filter(({ msg }) => /ready/.test(msg) && msg !== "Redis connection is ready");
-      expect(told()).toMatchObject([
+      const reported = () => server.log().filter(({ msg }) => /ready/.test(msg) && msg !== "Redis connection is ready");
+      expect(reported()).toMatchObject([
         { level: "error", msg: "not ready: changes fail", cause: expect.stringMatching(refusal.cause) },
       ]);
       for (const change of [
@@ -117,7 +117,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
       await waitUntilReady(server, true, "changes");
       // The connection to a replica that was promoted is replaced once more.
       await waitFor("everything is ready", async () => isDeepStrictEqual(await signalsOf(server), ALL_WELL));
-      const lines = told().map(({ level, msg }) => [level, msg]);
+      const lines = reported().map(({ level, msg }) => [level, msg]);
       expect(lines[0]).toEqual(["error", "not ready: changes fail"]);
       expect(lines).toContainEqual(["info", "ready again: changes"]);
       await waitFor("changes succeed", () => succeeds(groups.updateUserGroup({ userGroupId: "a", name: "after" })));

@@ -24,7 +24,7 @@ const tell = (nodes: readonly Pick<TestRedis, "port">[], [command, ...args]: rea
   Promise.all(nodes.map((node) => ask(node, command, ...args)));
 
 /** Number of times that a setting's file was used or rejected. */
-const told = (server: TestServer, setting: string, msg: "are used" | "previous content") =>
+const reported = (server: TestServer, setting: string, msg: "are used" | "previous content") =>
   server.log().filter((line) => line.msg.endsWith(msg) && (line["settings"] as string[]).includes(setting)).length;
 
 /** Waits until a changed file of a setting is used or rejected. */
@@ -33,9 +33,9 @@ async function whenTold(
   [setting, msg]: readonly [string, "are used" | "previous content"],
   change: () => unknown,
 ): Promise<void> {
-  const before = told(server, setting, msg);
+  const before = reported(server, setting, msg);
   await change();
-  await waitFor(`${setting}: ${msg}`, () => told(server, setting, msg) > before);
+  await waitFor(`${setting}: ${msg}`, () => reported(server, setting, msg) > before);
 }
 
 /** Creates groups, some of them in every shard. */
@@ -128,11 +128,11 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
       mounted.swap({ password: AFTER ?? "", admin: another }),
     );
     expect(await adminOf(server.url, another).getCaller({})).toMatchObject({ role: "root" });
-    await waitFor("Redis received a request", () => told(server, "REDIS_PASSWORD_FILE", "previous content") > 0);
+    await waitFor("Redis received a request", () => reported(server, "REDIS_PASSWORD_FILE", "previous content") > 0);
     const [silence] = server.log().filter(({ msg }) => msg.endsWith("previous content"));
     expect(silence?.["error"]).toMatch(/no answer to the new password/);
     redis.thaw();
-    await waitFor("it is used", () => told(server, "REDIS_PASSWORD_FILE", "are used") > 0);
+    await waitFor("it is used", () => reported(server, "REDIS_PASSWORD_FILE", "are used") > 0);
     await tell([redis], notBefore);
     await tell([redis], endConnections);
     await usedAgain(server);

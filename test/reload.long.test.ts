@@ -44,11 +44,11 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced und
       TLS_KEY_FILE: mounted.pathOf("certKey"),
     };
     const server = await newServer({ runtime, redisUrl: redis.url, env, ...denoFlags(runtime, mounted.folder) });
-    const told = (msg: string) => server.log().filter((line) => line.msg.endsWith(msg)).length;
+    const reported = (msg: string) => server.log().filter((line) => line.msg.endsWith(msg)).length;
     const whenAll = async (msg: "are used" | "previous content", change: () => void) => {
-      const count = told(msg) + WORKERS;
+      const count = reported(msg) + WORKERS;
       change();
-      await waitFor(`all workers have logged that they ${msg}`, () => told(msg) >= count);
+      await waitFor(`all workers have logged that they ${msg}`, () => reported(msg) >= count);
       await load.some();
     };
     const load = startLoad(server, before);
@@ -74,16 +74,17 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced und
         writeFileSync(mounted.pathOf(name), text.slice(0, length));
         await pause(700);
       }
-      if (name === "cert") await waitFor("it does not match", () => told("previous content") >= 2 * WORKERS);
+      if (name === "cert") await waitFor("it does not match", () => reported("previous content") >= 2 * WORKERS);
       expect(await shownBy(server.url, ca)).toMatch(name === "cert" ? /^second/ : /^(second|third)/);
     }
     await waitFor("it matches", async () => (await shownBy(server.url, ca)) === `third-${runtime}`);
     // As separate links, sequentially, the key first.
     for (const name of ["certKey", "cert"] as const) {
-      const refused = told("previous content");
+      const refused = reported("previous content");
       symlinkSync((name === "cert" ? fourth?.certFile : fourth?.keyFile) ?? "", `${mounted.pathOf(name)}-link`);
       renameSync(`${mounted.pathOf(name)}-link`, mounted.pathOf(name));
-      if (name === "certKey") await waitFor("it does not match", () => told("previous content") >= refused + WORKERS);
+      if (name === "certKey")
+        await waitFor("it does not match", () => reported("previous content") >= refused + WORKERS);
       else await waitFor("it matches", async () => (await shownBy(server.url, ca)) === `fourth-${runtime}`);
     }
 
@@ -107,9 +108,9 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates that are replaced und
     for (const secret of [before, after, "password-", OLD.slice(4), NEW.slice(4)])
       expect(server.output()).not.toContain(secret);
     // New connections have the new password.
-    const losses = told("Redis connection is ready");
+    const losses = reported("Redis connection is ready");
     await operator.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
-    await waitFor("Redis responds", () => told("Redis connection is ready") >= losses + WORKERS);
+    await waitFor("Redis responds", () => reported("Redis connection is ready") >= losses + WORKERS);
     const again = startLoad(server, after);
     await again.some();
     expect(await again.end()).toEqual([]);

@@ -48,12 +48,12 @@ describeWithRedis("the API tokens of the settings for a deleted environment", ()
     expect(await root.deleteEnvironment({ environment, force: true })).toMatchObject({ done: true });
     expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(ended);
     expect(await failureOf(groups.getUserGroup({ userGroupId: "a" }))).toEqual(ended);
-    const told = "an environment of API_TOKENS was deleted";
-    await waitFor("it has received the deletion", () => server.log().some(({ msg }) => msg.startsWith(told)));
+    const reported = "an environment of API_TOKENS was deleted";
+    await waitFor("it has received the deletion", () => server.log().some(({ msg }) => msg.startsWith(reported)));
     expect(await failureOf(groups.updateUserGroup({ userGroupId: "a", name: "N" }))).toEqual(ended);
 
     const other = await newServer({ redisUrl: redis.url, env: ADMIN_ENV, like: server });
-    expect(other.log().filter(({ msg }) => msg.startsWith(told))).toMatchObject([
+    expect(other.log().filter(({ msg }) => msg.startsWith(reported))).toMatchObject([
       { level: "error", environment: `${server.environment}/Customer` },
     ]);
     const others = grpcClients(other);

@@ -11,14 +11,14 @@ import type { TestRedis } from "./support/redis.ts";
 import { grpcClients } from "./support/rpc.ts";
 
 /** Returns the cause and the message of a failed call, once the service has reconnected to a demoted Redis. */
-async function toldOf(call: () => Promise<unknown>): Promise<{ reason?: string; cause?: string; message: string }> {
+async function reportOf(call: () => Promise<unknown>): Promise<{ reason?: string; cause?: string; message: string }> {
   const error = await call().then(
     () => expect.fail("the call succeeded"),
     (thrown: unknown) => ConnectError.from(thrown),
   );
   const [info] = error.findDetails(ErrorInfoSchema);
   const cause = info?.metadata["cause"];
-  if (cause === "not_connected") return toldOf(call);
+  if (cause === "not_connected") return reportOf(call);
   return { reason: info?.reason, cause, message: error.rawMessage };
 }
 
@@ -62,15 +62,15 @@ describeWithRedis("an error of an unavailable store", () => {
       body: JSON.stringify({ user_group_id: "a", name: "N" }),
     };
     const [byRoot, byAdmin, byOther, imported] = await Promise.all([
-      toldOf(() => adminOf(server.url).createEnvironment({ environment: { name: "new" } })),
-      toldOf(() => admin.createApiToken(values)),
-      toldOf(() => groups.updateUserGroup({ userGroupId: "a", name: "N" })),
+      reportOf(() => adminOf(server.url).createEnvironment({ environment: { name: "new" } })),
+      reportOf(() => admin.createApiToken(values)),
+      reportOf(() => groups.updateUserGroup({ userGroupId: "a", name: "N" })),
       admin.importUserGroups({ userGroups, environment, snapshotTime: timestampNow() }),
     ]);
     const overRest = (await fetch(`${server.url}/api/user`, put).then((answer) => answer.json())) as { error: object };
-    const told = { reason: "STORE_UNAVAILABLE", cause, message: expect.stringContaining(words) };
-    expect(byRoot).toEqual(told);
-    expect(byAdmin).toEqual(told);
+    const reported = { reason: "STORE_UNAVAILABLE", cause, message: expect.stringContaining(words) };
+    expect(byRoot).toEqual(reported);
+    expect(byAdmin).toEqual(reported);
     const text = "the store does not answer; try again";
     expect(byOther).toEqual({ reason: "STORE_UNAVAILABLE", cause: undefined, message: text });
     expect(overRest.error).toMatchObject({ reason: "STORE_UNAVAILABLE", message: text });

@@ -1,4 +1,4 @@
-import { unforeseenIn } from "@user-group-service/testing/attacks/unforeseen";
+import { unexpectedIn } from "@user-group-service/testing/attacks/unexpected";
 import { envelope, http2 } from "@user-group-service/testing/http";
 import { FLAG, FRAME, frame, HELLO, numberFrame, requestHeaders } from "@user-group-service/testing/http2-frames";
 import { rawConnect } from "@user-group-service/testing/raw-socket";
@@ -61,7 +61,7 @@ describe.each(VARIANTS)("on $runtime, TLS $secure, the error log does not contai
     expect(await ask(path, "application/connect+proto", MALFORMED)).toContain('"code":"invalid_argument"');
     expect(await ask(path, "application/connect+json", envelope(Buffer.from("{")))).toContain("invalid_argument");
     await pause(100);
-    expect(unforeseenIn(server)).toEqual([]);
+    expect(unexpectedIn(server)).toEqual([]);
   });
 
   it.each(PATHS)("callers of %s who disconnect", async (path) => {
@@ -79,6 +79,6 @@ describe.each(VARIANTS)("on $runtime, TLS $secure, the error log does not contai
       ...(await ask("/metrics", "text/plain", Buffer.alloc(0))).matchAll(/_in_flight\{[^}]*\} (\d+)/g),
     ];
     await waitFor("all have ended", async () => (await inFlight()).every(([, count]) => count === "0"));
-    expect(unforeseenIn(server)).toEqual([]);
+    expect(unexpectedIn(server)).toEqual([]);
   });
 });

@@ -99,10 +99,10 @@ describeMatrix((place, row) => {
       for (const { description } of failure.violations) expect(description).not.toBe("");
       expect(JSON.stringify(failure)).not.toMatch(/ug[tk]_/);
       // The reference client is called once per server.
-      const asked = `${server.url} ${title}`;
-      const told = ofReference.get(asked) ?? (await failureOf(call(reference, as.customer))).fields;
-      ofReference.set(asked, told);
-      expect(failure).toEqual(told);
+      const requested = `${server.url} ${title}`;
+      const reported = ofReference.get(requested) ?? (await failureOf(call(reference, as.customer))).fields;
+      ofReference.set(requested, reported);
+      expect(failure).toEqual(reported);
     });
   });
 

@@ -136,12 +136,12 @@ describeWithRedis("the signing key of viewer sessions", () => {
           atOnce(AT_ONCE, make),
         ]);
         for (const { session } of before) expect(new Set(await actives(session))).toEqual(new Set([false]));
-        const told = await atOnce(AT_ONCE, async () => (await admin("ListSigningKeys", {})).signingKeys);
-        for (const keys of told) expect(keys).toEqual(told[0]);
-        const states = told[0]?.map(({ state }) => state).filter((state) => state !== "STATE_RETIRED");
+        const reported = await atOnce(AT_ONCE, async () => (await admin("ListSigningKeys", {})).signingKeys);
+        for (const keys of reported) expect(keys).toEqual(reported[0]);
+        const states = reported[0]?.map(({ state }) => state).filter((state) => state !== "STATE_RETIRED");
         expect(states?.sort()).toEqual(["STATE_ACTIVE", "STATE_STANDBY"]);
         const { session } = await make();
-        expect(told[0]?.find(({ id }) => id === decodeProtectedHeader(session).kid)?.state).toBe("STATE_ACTIVE");
+        expect(reported[0]?.find(({ id }) => id === decodeProtectedHeader(session).kid)?.state).toBe("STATE_ACTIVE");
         expect(new Set(await actives(session))).toEqual(new Set([true]));
       }
     },

@@ -119,8 +119,8 @@ describeClients(ROWS, (server, row) => {
   it("are created by id, contain no more than necessary, and last ten minutes", async () => {
     const { providedId } = await newGroup({ secret: 1 });
     const { session, expireTime } = await made({ user_group_id: providedId });
-    const told = await viewers.resolve(session);
-    expect(told).toMatchObject({ providedId, viewerId: "", origin: "" });
+    const reported = await viewers.resolve(session);
+    expect(reported).toMatchObject({ providedId, viewerId: "", origin: "" });
     const payload = JSON.parse(Buffer.from(session.split(".")[1] as string, "base64url").toString());
     expect(Object.keys(payload).sort()).toEqual(["aud", "exp", "gen", "iat", "iss", "jti", "sub", "tid"]);
     expect(payload.exp - payload.iat).toBe(600);
@@ -329,8 +329,8 @@ function overRpc(server: TestServer, options: AdminClientOptions): Viewers {
         const { providedId, properties, session } = await client(apiToken).resolveViewer({ token, audience });
         if (!session) return expect.fail("the response has no session");
         const { viewerId, origin, claims, id, expireTime } = session;
-        const told = { viewerId, origin, audience: session.audience, claims, id, expireTime: seconds(expireTime) };
-        return { providedId, properties, ...told };
+        const reported = { viewerId, origin, audience: session.audience, claims, id, expireTime: seconds(expireTime) };
+        return { providedId, properties, ...reported };
       } catch (error) {
         const { code, reason } = await failureOf(Promise.reject(error));
         expect(code).toBe("NotFound");

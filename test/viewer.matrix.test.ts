@@ -55,11 +55,11 @@ describeServers((server) => {
       expect(answer.status).toBe(200);
       expect(answer.headers["content-type"]).toBe("application/json");
       expect(answer.headers["cache-control"]).toBe("no-store");
-      const told = answer.json<JsonObject>();
+      const reported = answer.json<JsonObject>();
       const environment = `${server.environment}/Customer`;
-      expect(told).toEqual(await resolved(user_group.token, { apiToken: server.tokens.customer, environment }));
-      expect(told).toMatchObject({ active: true, sub: id, ...fields });
-      expect(told).not.toHaveProperty("exp");
+      expect(reported).toEqual(await resolved(user_group.token, { apiToken: server.tokens.customer, environment }));
+      expect(reported).toMatchObject({ active: true, sub: id, ...fields });
+      expect(reported).not.toHaveProperty("exp");
       expect(answer.body.toString()).not.toContain(user_group.token);
     },
   );
@@ -73,9 +73,9 @@ describeServers((server) => {
     ] as const;
     for (const [apiToken, environment] of environments) {
       const { user_group } = await ok(call("GET", { user_group_id: newId() }, { headers: bearer(apiToken) }));
-      const told = (await introspect({ token: user_group.token }, bearer(apiToken))).json<JsonObject>();
-      expect(told).toMatchObject({ active: true, environment });
-      expect(told).toEqual(await resolved(user_group.token, { apiToken, environment }));
+      const reported = (await introspect({ token: user_group.token }, bearer(apiToken))).json<JsonObject>();
+      expect(reported).toMatchObject({ active: true, environment });
+      expect(reported).toEqual(await resolved(user_group.token, { apiToken, environment }));
       for (const [other] of environments.filter(([token]) => token !== apiToken)) {
         expectInactive(await introspect({ token: user_group.token }, bearer(other)));
       }
@@ -86,12 +86,12 @@ describeServers((server) => {
     const { id, user_group } = await created();
     const rotate = (body: JsonObject) => ok(call("POST", { user_group_id: id, ...body }));
     const second = await rotate({ previous_token_ttl: "600s" });
-    const told = (await introspect({ token: user_group.token })).json<{ sub: string; exp: number }>();
-    expect(told).toMatchObject({ active: true, sub: id });
+    const reported = (await introspect({ token: user_group.token })).json<{ sub: string; exp: number }>();
+    expect(reported).toMatchObject({ active: true, sub: id });
     const expected = { apiToken: server.tokens.customer, environment: `${server.environment}/Customer` };
-    expect(told).toEqual(await resolved(user_group.token, expected));
-    expect(told.exp).toSatisfy(Number.isSafeInteger);
-    const left = told.exp - Date.now() / 1000;
+    expect(reported).toEqual(await resolved(user_group.token, expected));
+    expect(reported.exp).toSatisfy(Number.isSafeInteger);
+    const left = reported.exp - Date.now() / 1000;
     expect(left).toBeGreaterThan(300);
     expect(left).toBeLessThanOrEqual(601);
     expect((await introspect({ token: second.user_group.token })).json()).not.toHaveProperty("exp");

@@ -58,13 +58,13 @@ async function overBoth(url: string, { method, target, fields, body = "" }: RawR
   const http2 = rawBytes(url, Buffer.concat(sent), isOver);
   const [one, two] = [(await http1).bytes, (await http2).bytes];
   const data = framesIn(two).filter(({ type }) => type === FRAME.data);
-  const told = (text: string) => {
+  const reported = (text: string) => {
     const { error, user_group } = JSON.parse(text);
     return error?.reason ?? user_group.provided_id;
   };
   return {
-    http1: told(one.subarray(one.indexOf("\r\n\r\n") + 4).toString()),
-    http2: told(Buffer.concat(data.map(({ payload }) => payload)).toString()),
+    http1: reported(one.subarray(one.indexOf("\r\n\r\n") + 4).toString()),
+    http2: reported(Buffer.concat(data.map(({ payload }) => payload)).toString()),
   };
 }
 

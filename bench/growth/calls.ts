@@ -44,7 +44,7 @@ export async function measureCalls(store: UserGroupStore, redis: Redis, plan: Ca
   };
   const rotate = async () => {
     const { id, token } = take();
-    const rotation = { graceMs: 0, askedGraceMs: undefined, requestId: undefined };
+    const rotation = { graceMs: 0, requestedGraceMs: undefined, requestId: undefined };
     const group = await store.rotate(ENVIRONMENT, { target: { by: "token", token }, ...rotation }, BY);
     tokens.set(id, group.token);
   };

@@ -67,7 +67,7 @@ export interface Rotation {
    * The requested grace period, in milliseconds. Undefined if `graceMs` is the default. A retry must request the same grace period,
    * but the default may change in between.
    */
-  readonly askedGraceMs: number | undefined;
+  readonly requestedGraceMs: number | undefined;
   /** Makes retries safe: within 24 hours, the same id creates only one token. */
   readonly requestId: string | undefined;
 }

@@ -54,8 +54,8 @@ describe("the log", () => {
 
   it("does not redact the names of fields and levels", async () => {
     const secrets = ["info", "level", "msg", "time", "request_id"];
-    const [line] = await lines(secrets, ({ logger }) => logger.info({ request_id: "an info" }, "told"));
-    expect(line).toMatchObject({ level: "info", request_id: "an [redacted]", msg: "told" });
+    const [line] = await lines(secrets, ({ logger }) => logger.info({ request_id: "an info" }, "reported"));
+    expect(line).toMatchObject({ level: "info", request_id: "an [redacted]", msg: "reported" });
     expect(Number.isNaN(Date.parse(String(line?.["time"])))).toBe(false);
   });
 

@@ -77,7 +77,7 @@ function open(max: number, proxies: readonly string[] = []) {
 }
 
 /** The rate limit in a refusal. */
-function told(error: unknown) {
+function reported(error: unknown) {
   const refusal = error as ConnectError;
   const headers = ["retry-after", "ratelimit", "ratelimit-policy", "www-authenticate"];
   return {
@@ -101,9 +101,9 @@ describe("failed authentications", () => {
     lookUps[3]?.found(ROOT);
     lookUps[4]?.fail(new Error("away"));
     const [first, second, third, good, away, late] = calls;
-    expect(told(await first)).toMatchObject({ code: Code.Unauthenticated });
-    expect(told(await second)).toMatchObject({ code: Code.Unauthenticated });
-    const limited = told(await third);
+    expect(reported(await first)).toMatchObject({ code: Code.Unauthenticated });
+    expect(reported(await second)).toMatchObject({ code: Code.Unauthenticated });
+    const limited = reported(await third);
     expect(limited.code).toBe(Code.ResourceExhausted);
     expect(limited.headers).toEqual(["3600", '"address";r=0;t=3600', POLICY(2), null]);
     expect(limited.seconds).toBe(3600n);

@@ -26,8 +26,8 @@ function answererOf(services: readonly DescService[], further: readonly DescFile
   const registry = createRegistry(...files.values());
   const bytesOf = memoize((file: DescFile) => toBinary(FileDescriptorProtoSchema, file.proto));
 
-  const fileAnswer = (file: DescFile | undefined, asked: string): Answer => {
-    if (!file) return unknown(asked);
+  const fileAnswer = (file: DescFile | undefined, requested: string): Answer => {
+    if (!file) return unknown(requested);
     return { case: "fileDescriptorResponse", value: { fileDescriptorProto: [bytesOf(file)] } } as Answer;
   };
 
@@ -78,8 +78,8 @@ function nameOf(file: DescFile): string {
   return `${file.name}.proto`;
 }
 
-function unknown(asked: string): Answer {
-  return failure(Code.NotFound, `this server does not have ${asked}`);
+function unknown(requested: string): Answer {
+  return failure(Code.NotFound, `this server does not have ${requested}`);
 }
 
 function failure(errorCode: Code, errorMessage: string): Answer {

@@ -43,11 +43,11 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
     async rotateUserGroupToken({ group, previousTokenTtl, requestId }, { values }) {
       const call = callOf(values);
       // Rounded down, so that a grace period never exceeds the requested one.
-      const askedGraceMs = graceMsOf(previousTokenTtl);
+      const requestedGraceMs = graceMsOf(previousTokenTtl);
       const rotation: Rotation = {
         target: groupTarget(group),
-        graceMs: askedGraceMs ?? defaultGraceMs,
-        askedGraceMs,
+        graceMs: requestedGraceMs ?? defaultGraceMs,
+        requestedGraceMs,
         requestId: requestId || undefined,
       };
       const rotated = await store.rotate(call.environment, rotation, call);

@@ -61,10 +61,10 @@ describe("the lifecycle", () => {
       throw new Error("no");
     });
     lifecycle.onClose("rejects", () => Promise.reject(new Error("no")));
-    const told: unknown[] = [];
-    const failed = await lifecycle.close(10_000, { onFailure: (name, error) => told.push([name, error]) });
+    const reported: unknown[] = [];
+    const failed = await lifecycle.close(10_000, { onFailure: (name, error) => reported.push([name, error]) });
     expect(failed).toEqual(["rejects", "throws"]);
-    expect(told).toEqual(failed.map((name) => [name, new Error("no")]));
+    expect(reported).toEqual(failed.map((name) => [name, new Error("no")]));
     expect(seen).toEqual(["first"]);
   });
 

@@ -106,10 +106,10 @@ export interface Answer {
 
 /** Answers the arguments of the command line; undefined if there are none. */
 export function answerTo(args: readonly string[]): Answer | undefined {
-  const asked = args.map((arg) => KNOWN.get(arg));
-  const unknown = asked.indexOf(undefined);
+  const requested = args.map((arg) => KNOWN.get(arg));
+  const unknown = requested.indexOf(undefined);
   if (unknown >= 0) return { text: refusal(unknown, args[unknown] ?? ""), exitCode: 2 };
-  const [make] = asked;
+  const [make] = requested;
   return make && { text: make(), exitCode: 0 };
 }
 

@@ -258,9 +258,9 @@ export function redisEnvironments({
       const environment = { ...name, number };
       if (!isBeingDeleted(record)) {
         const args = { ids: idsKey(number), signingKeys: signingKeysKey(number), force: force ? "1" : "" };
-        const told = { channel: REVOKED_CHANNEL, message: newsMessage("deleted", environment) };
+        const reported = { channel: REVOKED_CHANNEL, message: newsMessage("deleted", environment) };
         try {
-          const answer = await change("begin-deletion", BEGIN_DELETION, { number, by, ...args, ...told });
+          const answer = await change("begin-deletion", BEGIN_DELETION, { number, by, ...args, ...reported });
           if (answer[0] === "filled") throw new EnvironmentNotEmpty();
           if (answer[0] === "gone" && answer[2] !== "deleting") throw new EnvironmentNotFound();
         } finally {

@@ -59,8 +59,8 @@ function guessing(
       const statuses = await guess(target);
       const commands = (await monitor.commands()).filter((command) => OF_A_GUESS.test(command)).length;
       monitor.close();
-      const told = [...statuses].map(([status, times]) => `${times} times ${status}`).join(", ");
-      if (!expected(statuses, commands)) throw new Error(`${told}, ${commands} Redis commands`);
+      const reported = [...statuses].map(([status, times]) => `${times} times ${status}`).join(", ");
+      if (!expected(statuses, commands)) throw new Error(`${reported}, ${commands} Redis commands`);
       const each = Number((commands / GUESSES).toPrecision(2));
       return { requests: GUESSES, outcome: `refused, ${each} Redis commands` };
     },

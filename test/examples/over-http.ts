@@ -46,8 +46,13 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
       const login = await logIn(example, "ann");
       for (const path of ["/session", "/login", "/logout"]) {
         const site = "cross-site";
-        const told = await post(example, path, { login, form: "viewer=eve", site, origin: "https://evil.example.com" });
-        expect(told.status, path).toBe(403);
+        const reported = await post(example, path, {
+          login,
+          form: "viewer=eve",
+          site,
+          origin: "https://evil.example.com",
+        });
+        expect(reported.status, path).toBe(403);
         // A page on another port belongs to the same site.
         const near = { site: "same-site", origin: example.dashboardsUrl };
         expect((await post(example, path, { login, form: "viewer=eve", ...near })).status, path).toBe(403);

@@ -34,7 +34,7 @@ describeWithRedis("Sentinels", () => {
     );
   });
 
-  it("are not asked to replace a master that they do not know or that no replica can follow", async () => {
+  it("are not requested to replace a master that they do not know or that no replica can follow", async () => {
     const sentinels = await newSentinels();
     expect(await failOverByScript(sentinels.url, "another")).toMatchObject({
       code: 1,

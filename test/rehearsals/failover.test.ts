@@ -27,7 +27,7 @@ interface Way {
   replace(shape: Shape, key: string): Promise<void>;
 }
 
-const asked: Way["replace"] = async (shape, key) => {
+const requested: Way["replace"] = async (shape, key) => {
   const old = await shape.master(key);
   await planFailover(
     () => shape.failOver(key),
@@ -59,14 +59,14 @@ const WAYS: readonly Way[] = [
     name: "planned, Sentinels, SENTINEL FAILOVER, MIN_REPLICAS_ACK=2",
     shape: "Sentinels",
     minReplicas: 2,
-    replace: asked,
+    replace: requested,
   },
   ...[0, 1].map(
     (minReplicas): Way => ({
       name: `planned, a Cluster, CLUSTER FAILOVER, MIN_REPLICAS_ACK=${minReplicas}`,
       shape: "a Cluster",
       minReplicas,
-      replace: asked,
+      replace: requested,
     }),
   ),
   { name: "unplanned, Sentinels, kill -9, MIN_REPLICAS_ACK=1", shape: "Sentinels", minReplicas: 1, replace: killed },

@@ -287,8 +287,8 @@ describe("the commands", () => {
       ["\u0003", 130, "interrupted"],
       ["\u0004", 2, "nothing was done"],
     ] as const) {
-      const asked = await admin("group delete acme", { keys });
-      expect([keys, asked.code, asked.stderr]).toEqual([keys, code, expect.stringContaining(words)]);
+      const requested = await admin("group delete acme", { keys });
+      expect([keys, requested.code, requested.stderr]).toEqual([keys, code, expect.stringContaining(words)]);
       expect((await admin("group get acme")).code).toBe(0);
     }
     const deleted = await admin("group delete acme", { keys: "acme\r" });
@@ -355,12 +355,12 @@ describe("the commands", () => {
         seen += text;
       },
     });
-    const told = () => (seen === "" ? [] : jsonLinesIn<{ readonly userGroupId: string }>(seen));
-    await waitFor("the earlier event is printed", () => told().length === 1);
+    const reported = () => (seen === "" ? [] : jsonLinesIn<{ readonly userGroupId: string }>(seen));
+    await waitFor("the earlier event is printed", () => reported().length === 1);
     await admin("group create b");
     await admin("group update b --name B");
-    await waitFor("the new event is printed", () => told().length === 2);
-    expect(told().map(({ userGroupId }) => userGroupId)).toEqual(["a", "b"]);
+    await waitFor("the new event is printed", () => reported().length === 2);
+    expect(reported().map(({ userGroupId }) => userGroupId)).toEqual(["a", "b"]);
     controller.abort();
     expect((await following).code).toBe(130);
   });

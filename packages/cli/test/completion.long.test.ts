@@ -23,7 +23,7 @@ type ShellName = keyof typeof SHELLS;
 const NAMES = Object.keys(SHELLS) as ShellName[];
 
 /** Writes its arguments to a file, one per line, and offers one option. */
-const RECORDING = `printf '%s\\n' "$@" >> "$HOME/asked"
+const RECORDING = `printf '%s\\n' "$@" >> "$HOME/requested"
 case "$*" in *--en) printf '%s\\t%s\\n' --env 'an environment';; esac`;
 
 /**
@@ -56,8 +56,8 @@ async function newShell(name: ShellName, answer = `exec '${UGS}' "$@"`) {
     await waitFor(`${name} shows ${shown} for ${keys}`, () => session.screen().slice(seen).includes(shown));
   };
   await run(load);
-  const asked = () => readFileSync(join(home, "asked"), "utf8");
-  return { ...session, cwd, run, typeUntil, asked };
+  const requested = () => readFileSync(join(home, "requested"), "utf8");
+  return { ...session, cwd, run, typeUntil, requested };
 }
 
 describe.each(NAMES)("completion in %s", (name) => {
@@ -84,7 +84,7 @@ describe.each(NAMES)("completion in %s", (name) => {
     writeFileSync(join(shell.cwd, "precious"), "precious\n");
     for (const word of HOSTILE) {
       for (const end of [" ", " --en", " --env=$(:>hit)="]) {
-        // When the shell shows the next key, it has handled Tab. If it asked a question, the first key answers it.
+        // When the shell shows the next key, it has handled Tab. If it requested a question, the first key answers it.
         await shell.typeUntil(`${KILL_LINE}ugs group get ${word}${end}\t\tnQ`, "Q");
         expect(readdirSync(shell.cwd), `Tab behind ${word}${end}`).toEqual(["precious"]);
         expect(readFileSync(join(shell.cwd, "precious"), "utf8"), `Tab behind ${word}${end}`).toBe("precious\n");
@@ -93,7 +93,7 @@ describe.each(NAMES)("completion in %s", (name) => {
     // The shell waits for the rest of the command, and completes the second line alone.
     await shell.typeUntil(`${KILL_LINE}ugs group get 'a\rb;touch hit' \t\tnQ`, "Q");
     expect(readdirSync(shell.cwd), "Tab in the second line").toEqual(["precious"]);
-    expect(shell.asked()).toMatch(/^group\nget\n\$\(touch hit\)\n--en$/m);
+    expect(shell.requested()).toMatch(/^group\nget\n\$\(touch hit\)\n--en$/m);
   });
 });
 

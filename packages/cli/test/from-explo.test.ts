@@ -109,7 +109,7 @@ describe("ugs import --from-explo", () => {
     };
     const run1 = await run("--json");
     expect(summaryOf(run1)).toMatchObject({ created: 30 });
-    expect(hosted.asked).toEqual([1, 2, 2, 2, 2, 2]);
+    expect(hosted.requested).toEqual([1, 2, 2, 2, 2, 2]);
     expect((times[2] ?? 0) - (times[1] ?? 0)).toBeGreaterThanOrEqual(990);
   });
 

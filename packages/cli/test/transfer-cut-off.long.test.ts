@@ -38,8 +38,8 @@ describe("an interrupted ugs export", () => {
     gate.calls.length = 0;
 
     expect(await run(["export", file, "--include-tokens"])).toMatchObject({ code: 0, stderr: "" });
-    const asked = callsOf(gate, "ExportUserGroups").map(({ message }) => message["pageToken"]);
-    expect(asked).toEqual([expect.stringMatching(/./)]);
+    const requested = callsOf(gate, "ExportUserGroups").map(({ message }) => message["pageToken"]);
+    expect(requested).toEqual([expect.stringMatching(/./)]);
     expect(await bodyOf(file)).toBe(await bodyOf(whole));
     expect([existsSync(`${file}.part`), existsSync(`${file}.export-state`)]).toEqual([false, false]);
     expect((await run(["import", file, "--verify"])).code).toBe(0);
@@ -208,8 +208,8 @@ describe("ugs on a full disk", () => {
     expect(full).toContain("\ncode 2\n");
     expect(again).toBe(`exported 1,200 groups of ${place.environment} to out.jsonl\ncode 0\n`);
     // Only the second page was requested again.
-    const asked = callsOf(place.gate, "ExportUserGroups").map(({ message }) => Boolean(message["pageToken"]));
-    expect(asked).toEqual([false, true, true]);
+    const requested = callsOf(place.gate, "ExportUserGroups").map(({ message }) => Boolean(message["pageToken"]));
+    expect(requested).toEqual([false, true, true]);
     const whole = join(place.folder, "whole.jsonl");
     expect((await place.run(["export", whole])).code).toBe(0);
     const [, ...groups] = linesIn(written);

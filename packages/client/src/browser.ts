@@ -90,7 +90,7 @@ export interface ViewerSessionSource {
 interface Held {
   readonly session: string;
   /** Time of the request, by both clocks, in milliseconds. */
-  readonly asked: Moment;
+  readonly requested: Moment;
   readonly lifeMs: number;
 }
 
@@ -123,7 +123,7 @@ class Source implements ViewerSessionSource {
   #underWay: Promise<string> | undefined;
   #abort: AbortController | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #told: ViewerSessionState | undefined;
+  #reported: ViewerSessionState | undefined;
 
   constructor(options: ViewerSessionOptions) {
     this.#options = options;
@@ -136,7 +136,7 @@ class Source implements ViewerSessionSource {
 
   get state(): ViewerSessionState {
     const held = this.#current();
-    const expireTime = held && new Date(held.asked.wall + held.lifeMs);
+    const expireTime = held && new Date(held.requested.wall + held.lifeMs);
     return { status: this.#status(held), session: held?.session, expireTime, error: this.#error };
   }
 
@@ -208,7 +208,7 @@ class Source implements ViewerSessionSource {
     const { signal } = this.#abort;
     const late = new ViewerSessionUnavailable(`the back end returned no viewer session within ${timeoutMs} ms`);
     const timer = setTimeout(() => this.#abort?.abort(late), timeoutMs);
-    const asked = now();
+    const requested = now();
     try {
       const { session, time } = await until(signal, () => read(fetch({ signal, cache: "no-store" })));
       const lifeMs = lifeOf(session, time);
@@ -216,7 +216,7 @@ class Source implements ViewerSessionSource {
         throw new ViewerSessionUnavailable(
           "the back end returned the same viewer session again: it must create a new one for each request, and forbid caching",
         );
-      this.#held = { session, asked, lifeMs };
+      this.#held = { session, requested, lifeMs };
       this.#last = session;
       this.#error = undefined;
       this.#failures = 0;
@@ -256,9 +256,10 @@ class Source implements ViewerSessionSource {
 
   #tell(): void {
     const { state } = this;
-    const told = this.#told;
-    if (told?.status === state.status && told.session === state.session && told.error === state.error) return;
-    this.#told = state;
+    const reported = this.#reported;
+    if (reported?.status === state.status && reported.session === state.session && reported.error === state.error)
+      return;
+    this.#reported = state;
     try {
       this.#options.onChange?.(state);
     } catch (error) {
@@ -276,8 +277,8 @@ function now(): Moment {
 }
 
 /** Returns the age of a session in milliseconds: the higher value of both clocks. */
-function age({ asked }: Held): number {
-  return Math.max(Date.now() - asked.wall, performance.now() - asked.running);
+function age({ requested }: Held): number {
+  return Math.max(Date.now() - requested.wall, performance.now() - requested.running);
 }
 
 /**

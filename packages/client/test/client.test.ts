@@ -109,11 +109,11 @@ describe("the client", () => {
       ["one", "two"].map((displayName) => admin.createApiToken({ environment, displayName, role: Role.READ })),
     );
     const texts = made.map(({ token }) => token);
-    const asked: (string | undefined)[] = [];
+    const requested: (string | undefined)[] = [];
     const { admin: own } = newClient({
       url: server.url,
       token: ({ refused }) => {
-        asked.push(refused);
+        requested.push(refused);
         if (refused !== undefined) texts.shift();
         return texts[0] ?? "";
       },
@@ -122,7 +122,7 @@ describe("the client", () => {
     expect(await own.getCaller({})).toMatchObject({ displayName: "one" });
     await admin.revokeApiToken({ environment, apiTokenId: made[0]?.apiToken?.id ?? "" });
     expect(await own.getCaller({})).toMatchObject({ displayName: "two" });
-    expect(asked).toEqual([undefined, undefined, first]);
+    expect(requested).toEqual([undefined, undefined, first]);
   });
 });
 

@@ -216,7 +216,7 @@ describe("the package, installed", () => {
       onHono.use(forHono.requireViewer(options));
       onHono.get("/data", (c) => c.text(c.get("viewer").viewerId));
 
-      const asked = {
+      const requested = {
         express: (headers) => fetch(\`http://127.0.0.1:\${listening.address().port}/data\`, { headers }),
         fastify: async (headers) => {
           const { statusCode, body } = await onFastify.inject({ url: "/data", headers });
@@ -224,7 +224,7 @@ describe("the package, installed", () => {
         },
         hono: (headers) => onHono.request("/data", { headers }),
       };
-      for (const [name, ask] of Object.entries(asked)) {
+      for (const [name, ask] of Object.entries(requested)) {
         const seen = [name];
         for (const headers of [{}, { authorization: "Bearer a.b.c" }, { authorization: "Bearer " + process.env.SESSION }]) {
           const answer = await ask(headers);

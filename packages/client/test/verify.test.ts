@@ -221,14 +221,14 @@ describe("viewer sessions", () => {
     await verifyViewerSession(known, own);
     isDripping = true;
     vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 1000 });
-    const asked = once(keys, "request");
+    const requested = once(keys, "request");
     let isOver = false;
     const waiting = verifyViewerSession(signed(privateKey, { kid: "unknown" }), own)
       .catch((error: unknown) => error)
       .finally(() => {
         isOver = true;
       });
-    await asked;
+    await requested;
     await verifyViewerSession(known, own);
     expect(isOver).toBe(false);
     expect(await waiting).toBeInstanceOf(SessionKeysError);

@@ -3,11 +3,11 @@ import { pagesOf } from "./pages.ts";
 
 /** A list of numbers that records its requests. */
 function newList(length: number) {
-  const asked: number[] = [];
+  const requested: number[] = [];
   return {
-    asked,
+    requested,
     read: async ({ pageSize, pageToken }: { pageSize: number; pageToken: string }) => {
-      asked.push(pageSize);
+      requested.push(pageSize);
       const start = Number(pageToken);
       // A page may have fewer items than it could.
       const end = Math.min(length, start + Math.max(1, pageSize - 1));
@@ -26,11 +26,11 @@ const all = async (limit: number | undefined, read: ReturnType<typeof newList>["
 it("reads a list to its end or its limit, and no further page", async () => {
   const list = newList(2500);
   expect((await all(undefined, list.read)).length).toBe(2500);
-  expect(list.asked).toEqual([1000, 1000, 1000]);
-  list.asked.length = 0;
+  expect(list.requested).toEqual([1000, 1000, 1000]);
+  list.requested.length = 0;
   expect(await all(1500, list.read)).toEqual(Array.from({ length: 1500 }, (_, i) => i));
-  expect(list.asked.slice(0, 2)).toEqual([1000, 501]);
-  list.asked.length = 0;
+  expect(list.requested.slice(0, 2)).toEqual([1000, 501]);
+  list.requested.length = 0;
   await pagesOf(undefined, list.read).next();
-  expect(list.asked).toEqual([1000]);
+  expect(list.requested).toEqual([1000]);
 });

@@ -46,8 +46,8 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
       }
     }
     for (const raw of open) {
-      const told = () => raw.isClosed() || raw.frames().some(({ type }) => type === FRAME.goAway);
-      await waitFor("the client receives GOAWAY for the protocol violation", told);
+      const reported = () => raw.isClosed() || raw.frames().some(({ type }) => type === FRAME.goAway);
+      await waitFor("the client receives GOAWAY for the protocol violation", reported);
       if (isClosed) raw.socket.destroy();
     }
     // The runtime opens some descriptors for itself at first use.

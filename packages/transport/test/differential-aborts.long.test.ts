@@ -184,7 +184,7 @@ it("keeps serving when connections close with calls in flight", async () => {
     const called = () => where(candidate).filter((what) => what === "implementation").length === HTTP2.length;
     await waitFor("every implementation is called", called);
     candidate.session().destroy();
-    const told = () => where(candidate).filter((what) => what === "aborted").length === HTTP2.length;
-    await waitFor("every signal aborts", told);
+    const reported = () => where(candidate).filter((what) => what === "aborted").length === HTTP2.length;
+    await waitFor("every signal aborts", reported);
   }
 });

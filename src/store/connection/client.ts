@@ -174,11 +174,11 @@ export class StoreClient implements StoreProbe {
    * @throws StoreUnavailable if all nodes fail
    */
   async each<T>(operation: string, ask: (redis: ScriptedRedis, name: string) => Promise<T>): Promise<readonly T[]> {
-    const asked = this.nodes
+    const requested = this.nodes
       .masters()
       .map(({ reads, name }) => new RoundTrip<T>(operation, this.#shared).answer(ask(reads.redis, name)));
-    const settled = await Promise.allSettled(asked);
-    if (settled.every(({ status }) => status === "rejected")) await asked[0];
+    const settled = await Promise.allSettled(requested);
+    if (settled.every(({ status }) => status === "rejected")) await requested[0];
     return settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   }
 

@@ -3,9 +3,9 @@ import type { Redis } from "ioredis";
 /** Reads the clock of Redis. */
 export async function readClock(redis: Redis): Promise<RedisClock> {
   const clock = new RedisClock();
-  const asked = performance.now();
+  const requested = performance.now();
   const [seconds, microseconds] = await redis.time();
-  clock.learn(Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000), asked, performance.now());
+  clock.learn(Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000), requested, performance.now());
   return clock;
 }
 
@@ -21,12 +21,12 @@ export class RedisClock {
 
   /**
    * @param time Redis' clock in whole milliseconds since 1970
-   * @param asked `performance.now()` when the command was sent
+   * @param requested `performance.now()` when the command was sent
    * @param answered `performance.now()` when the answer arrived
    */
-  learn(time: number, asked: number, answered: number): void {
+  learn(time: number, requested: number, answered: number): void {
     const atLeast = time - answered;
-    if (this.#ahead < atLeast || this.#ahead > time + 1 - asked) this.#ahead = atLeast;
+    if (this.#ahead < atLeast || this.#ahead > time + 1 - requested) this.#ahead = atLeast;
   }
 
   /** Converts a time of `performance.now()` to Redis' clock, as an argument of a script. */

@@ -96,7 +96,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     const { losses } = connection;
     try {
       const checked = requireUsable(redis, { isCluster: destination.shape === "cluster", waits: minReplicas > 0 });
-      const asked = Promise.all([
+      const requested = Promise.all([
         readClock(redis),
         // If it fails and the connection stays open, the service checks again later.
         checkConnection?.(redis).catch(() => {}),
@@ -104,9 +104,9 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
         if (connection.losses === losses) connection.clock = clock;
       });
       // If the check fails, its error is reported, not the error of the clock that follows from it.
-      asked.catch(() => {});
+      requested.catch(() => {});
       await checked;
-      await asked;
+      await requested;
       if (connection.losses === losses) onReady();
     } catch (error) {
       // A lost connection has already reported its error.

@@ -19,10 +19,10 @@ describe("the private parts of ioredis:", () => {
     const server = await fakeRedis();
     const redis = await connected(server);
     server.isSilent = true;
-    const asked = [redis.get("a"), redis.get("b")];
+    const requested = [redis.get("a"), redis.get("b")];
     expect(redis.commandQueue.length).toBe(2);
     server.speak();
-    await Promise.all(asked);
+    await Promise.all(requested);
     expect(redis.commandQueue.length).toBe(0);
   });
 
@@ -117,10 +117,10 @@ describe("the connectors of ioredis:", () => {
 
   it("`check` of a connector gets the answer of INFO, and its false closes the connection", async () => {
     const server = await fakeRedis();
-    const asked: unknown[] = [];
-    const check = (info: unknown) => asked.push(info) > 1;
+    const requested: unknown[] = [];
+    const check = (info: unknown) => requested.push(info) > 1;
     await connected(server, { Connector: connectorOf(server, () => {}, check) });
-    expect(asked).toMatchObject([{ role: "master" }, { role: "master" }]);
+    expect(requested).toMatchObject([{ role: "master" }, { role: "master" }]);
     expect(server.connections).toBe(2);
   });
 

@@ -95,10 +95,10 @@ export function openRedis(url: string, options: OpenOptions): Opening {
  */
 async function requireAccepted(nodes: StoreNodes, username: string | undefined, password: string): Promise<void> {
   const ready = nodes.masters().filter((node) => node.isReady());
-  const asked = ready.map(({ reads: { redis } }) =>
+  const requested = ready.map(({ reads: { redis } }) =>
     username === undefined ? redis.auth(password) : redis.auth(username, password),
   );
-  for (const answer of await Promise.allSettled(asked)) {
+  for (const answer of await Promise.allSettled(requested)) {
     if (answer.status === "fulfilled") continue;
     if (!isRefusal(answer.reason)) throw new StoreUnavailable(new Error("no answer to the new password"));
     if (errorCodeOf(answer.reason) === "WRONGPASS")

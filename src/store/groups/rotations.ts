@@ -27,7 +27,7 @@ interface RotationOptions {
 export async function rotate(
   { cipher, ...deps }: GroupDeps,
   environment: Environment,
-  { target, graceMs, askedGraceMs, requestId }: Rotation,
+  { target, graceMs, requestedGraceMs, requestId }: Rotation,
   { by, isRevocation = false }: RotationOptions,
 ): Promise<{ readonly providedId: string; readonly record: StoredRecord; readonly now: number }> {
   const { number } = environment;
@@ -37,7 +37,7 @@ export async function rotate(
   const presented = target.by === "id" ? target.providedId : target.token;
   // A default grace period is left out, because the default may change before the retry. Redis gets digests, because callers may
   // choose secrets as request ids.
-  const parameters = isRevocation ? ["revoke", presented, graceMs] : [target.by, presented, askedGraceMs ?? null];
+  const parameters = isRevocation ? ["revoke", presented, graceMs] : [target.by, presented, requestedGraceMs ?? null];
   const answer = await changeEnvironment(
     { ...deps, environment, by },
     "rotate",

@@ -110,7 +110,7 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
 
     async revokeTokens(environment, providedId, { graceMs, requestId }, by) {
       const target = { by: "id", providedId } as const;
-      const rotation = { target, graceMs, askedGraceMs: graceMs || undefined, requestId };
+      const rotation = { target, graceMs, requestedGraceMs: graceMs || undefined, requestId };
       const { record, now } = await rotate(deps, environment, rotation, { by, isRevocation: true });
       return infoFromRecord(record, providedId, now);
     },

@@ -61,11 +61,11 @@ function changeFaults(environment: string, events: readonly StoredEvent[], calls
   const changes = calls.filter(({ method, answer }) =>
     method === "get" ? answer.created : METHODS[method] !== undefined,
   );
-  const asked = sortedBy(changes, (call) =>
+  const requested = sortedBy(changes, (call) =>
     call.requestId === undefined ? nameOf(call) : `${call.group} ${call.requestId}`,
   );
   const ofGroup = sortedBy(events, ({ group }) => groupOf(environment, group));
-  return [...asked.values()].flatMap((tries): string[] => {
+  return [...requested.values()].flatMap((tries): string[] => {
     const made = tries.find(isDone);
     if (!made) return [];
     const names = new Set(tries.map(nameOf));

@@ -41,8 +41,8 @@ export function call(method: Call["method"], answer: Answer, more: Partial<Call>
 }
 
 /** Sets the start and the end of a call. */
-export function at([start, end]: readonly [number, number], told: CallAt): Call {
-  return { ...told, start, end };
+export function at([start, end]: readonly [number, number], reported: CallAt): Call {
+  return { ...reported, start, end };
 }
 
 export const created = at([0, 1], call("get", shown({}, true), { value: "n0" }));
@@ -110,7 +110,7 @@ export function resolve(token: string, answer: Answer = shown({ token: undefined
 
 /** The creation of the group (call `c0`), and the calls after it (`c1` and later). */
 function historyOf(calls: readonly CallAt[]): Call[] {
-  return [created, ...calls].map((told, n) => ({ id: `c${n}`, start: 2 * n, end: 2 * n + 1, ...told }));
+  return [created, ...calls].map((reported, n) => ({ id: `c${n}`, start: 2 * n, end: 2 * n + 1, ...reported }));
 }
 
 /** The kinds of violations in a history. */

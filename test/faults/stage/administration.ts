@@ -4,7 +4,7 @@ import type { Random } from "@user-group-service/testing/random";
 import { ImportMode } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type Call, isDone } from "../history/call.ts";
 import { type Known, remember } from "./known.ts";
-import { asked, importAnswer, MAPPED, record, recordAll } from "./record.ts";
+import { importAnswer, MAPPED, record, recordAll, requested } from "./record.ts";
 import { retry } from "./retry.ts";
 import type { Worker } from "./workers.ts";
 
@@ -50,7 +50,7 @@ export class Administration {
   async #delete(known: Known): Promise<void> {
     const worker = this.#parts.worker();
     const { admin, environment } = worker.clients(known.environment);
-    const call = await record(asked("delete", known, worker, {}), async (options) => {
+    const call = await record(requested("delete", known, worker, {}), async (options) => {
       await admin.deleteUserGroup({ environment, userGroupId: known.id }, options);
       return { shown: undefined };
     });
@@ -61,7 +61,7 @@ export class Administration {
     const worker = this.#parts.worker();
     const { admin, environment } = worker.clients(known.environment);
     const call = await record(
-      asked("revoke", known, worker, { requestId: requestId || undefined }),
+      requested("revoke", known, worker, { requestId: requestId || undefined }),
       async (options) => {
         const request = { environment, userGroupId: known.id, requestId };
         return { shown: (await admin.revokeUserGroupTokens(request, options)).userGroup };
@@ -103,7 +103,7 @@ export class Administration {
     const [first] = groups as [Known];
     const worker = this.#parts.worker();
     const { admin, environment } = worker.clients(first.environment);
-    const imports = groups.map((known) => asked("import", known, worker, { given: tokenOf(), value: name() }));
+    const imports = groups.map((known) => requested("import", known, worker, { given: tokenOf(), value: name() }));
     const calls = await recordAll(imports, async (options) => {
       const userGroups = imports.map(({ given, value }, i) => {
         return { providedId: groups[i]?.id ?? "", name: value, mapping: { [MAPPED]: value }, token: given };

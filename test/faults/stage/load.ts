@@ -5,7 +5,7 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { byGroup, type Call, fateOf, isOk } from "../history/call.ts";
 import { Administration } from "./administration.ts";
 import { type Known, remember } from "./known.ts";
-import { asked, MAPPED, record } from "./record.ts";
+import { MAPPED, record, requested } from "./record.ts";
 import { retry } from "./retry.ts";
 import { ENVIRONMENTS, type EnvironmentId, type Worker } from "./workers.ts";
 
@@ -176,7 +176,7 @@ export class Load {
   #get(known: Known, worker: Worker, isFinal = false): Promise<Call> {
     const { environment, id, tokens } = known;
     const value = this.#name();
-    return this.#record(tokens, asked("get", known, worker, { value, isFinal }), async (options) => {
+    return this.#record(tokens, requested("get", known, worker, { value, isFinal }), async (options) => {
       const request = { userGroupId: id, name: value, mapping: { [MAPPED]: value } };
       const { userGroup, newUserGroup } = await worker.clients(environment).groups.getUserGroup(request, options);
       return { shown: userGroup, created: newUserGroup };
@@ -187,7 +187,7 @@ export class Load {
     const { environment, id, tokens } = known;
     const value = this.#name();
     const worker = this.#worker();
-    return this.#record(tokens, asked("update", known, worker, { value }), async (options) => {
+    return this.#record(tokens, requested("update", known, worker, { value }), async (options) => {
       const request = { userGroupId: id, name: value, mapping: { [MAPPED]: value } };
       return { shown: (await worker.clients(environment).groups.updateUserGroup(request, options)).userGroup };
     });
@@ -201,7 +201,7 @@ export class Load {
     const worker = this.#worker();
     const token = "token" in target ? target.token : undefined;
     const more = { token, requestId: requestId || undefined, graceMs };
-    return this.#record(known.tokens, asked("rotate", known, worker, more), async (options) => {
+    return this.#record(known.tokens, requested("rotate", known, worker, more), async (options) => {
       const group =
         "id" in target
           ? ({ case: "userGroupId", value: target.id } as const)
@@ -222,7 +222,7 @@ export class Load {
     }: { worker: Worker; environment?: EnvironmentId; isFinal?: boolean },
   ): Promise<Call> {
     const more = { environment, token, isFinal };
-    return this.#record(known.tokens, asked("resolve", known, worker, more), async (options) => ({
+    return this.#record(known.tokens, requested("resolve", known, worker, more), async (options) => ({
       shown: await worker.clients(environment).viewers.resolveViewer({ token }, options),
     }));
   }

@@ -26,7 +26,12 @@ export type Asked = Pick<Call, "method" | "worker" | "environment" | "group"> & 
  *
  * @param more fields that differ from the default
  */
-export function asked<More extends Partial<Call>>(method: Call["method"], known: Known, worker: Worker, more: More) {
+export function requested<More extends Partial<Call>>(
+  method: Call["method"],
+  known: Known,
+  worker: Worker,
+  more: More,
+) {
   const { environment, id } = known;
   return { method, worker: worker.name, environment, group: groupOf(environment, id), ...more };
 }
@@ -44,8 +49,8 @@ export interface Answered {
  *
  * @param call receives a header with the id of the call
  */
-export async function record(asked: Asked, call: (options: CallOptions) => Promise<Answered>): Promise<Call> {
-  const [made] = await recordAll([asked], async (options) => [answerOf(await call(options))]);
+export async function record(requested: Asked, call: (options: CallOptions) => Promise<Answered>): Promise<Call> {
+  const [made] = await recordAll([requested], async (options) => [answerOf(await call(options))]);
   return made as Call;
 }
 
@@ -55,17 +60,17 @@ export async function record(asked: Asked, call: (options: CallOptions) => Promi
  * @param call returns the outcome for each group
  */
 export async function recordAll(
-  asked: readonly Asked[],
+  requested: readonly Asked[],
   call: (options: CallOptions) => Promise<readonly Answer[]>,
 ): Promise<readonly Call[]> {
   const start = performance.now();
   const id = crypto.randomUUID();
   const answers = await call({ headers: { "x-request-id": id } }).catch((error: unknown) => {
     const failure = failureOf(error);
-    return asked.map(() => failure);
+    return requested.map(() => failure);
   });
   const end = performance.now();
-  return asked.map((each, i) => {
+  return requested.map((each, i) => {
     const answer = answers[i];
     if (!answer || (answer.code === "ok" && !answer.seen && !SHOWS_NOTHING.has(each.method))) {
       throw new Error("an answer shows no group");

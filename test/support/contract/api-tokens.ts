@@ -31,12 +31,12 @@ const VALUES: NewApiToken = { displayName: "Back end é{x}", role: "manage", exp
 
 /** A listener that records its calls. */
 function newListener() {
-  const told: string[] = [];
+  const reported: string[] = [];
   return {
-    told,
-    revoked: (digest: string) => void told.push(digest),
-    missed: () => void told.push("missed"),
-    environmentDeleted: ({ number }: Environment) => void told.push(`deleted ${number}`),
+    reported,
+    revoked: (digest: string) => void reported.push(digest),
+    missed: () => void reported.push("missed"),
+    environmentDeleted: ({ number }: Environment) => void reported.push(`deleted ${number}`),
     signingKeysChanged: () => {},
   };
 }
@@ -103,7 +103,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const deleted = newListener();
       await testEnvironments(client(1), { listener: deleted }).delete(environment, true);
       for (const worker of [0, 1]) expect(await store(newListener(), worker).find(ref)).toBeUndefined();
-      expect(deleted.told).toEqual([`deleted ${environment.number}`]);
+      expect(deleted.reported).toEqual([`deleted ${environment.number}`]);
       const again = await environments().create(environment);
       expect(await store().find(ref)).toBeUndefined();
       expect(await listed(again)).toEqual([]);
@@ -163,7 +163,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const listener = newListener();
       const revocations = [0, 1, 0, 1].map((worker) => store(listener, worker).revoke(environment, apiToken.id));
       await oneWins(revocations, ApiTokenNotFound);
-      expect(new Set(listener.told)).toEqual(new Set([digest]));
+      expect(new Set(listener.reported)).toEqual(new Set([digest]));
       for (const worker of [0, 1]) expect(await store(newListener(), worker).find(ref)).toBeUndefined();
       expect(await redis().exists(key)).toBe(0);
       expect(await entries(environment)).toEqual([`${other.apiToken.id} ${other.digest} root `]);
@@ -278,10 +278,10 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
         store(listener).update(environment, apiToken.id, change);
       expect(await update({ displayName: "other" })).toEqual(renamed);
       expect(await update({ expireTime })).toEqual({ ...renamed, expireTime });
-      expect(listener.told).toEqual([digest, digest]);
+      expect(listener.reported).toEqual([digest, digest]);
       // An update without effect is not published.
       expect(await update({ displayName: "other", expireTime })).toEqual({ ...renamed, expireTime });
-      expect(listener.told.length).toBe(2);
+      expect(listener.reported.length).toBe(2);
       expect((await store().find(ref))?.apiToken).toEqual({ ...renamed, expireTime });
       expect(await redis().pttl(key)).toBeGreaterThan(500_000);
       expect(await update({ expireTime: null })).toEqual(renamed);
@@ -300,7 +300,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const { tokenCreateTime, graceExpireTime = 0 } = second.apiToken;
       expect(second.apiToken).toEqual({ ...apiToken, rotator: "r", tokenCreateTime, graceExpireTime });
       expect(graceExpireTime).toBe(tokenCreateTime + 600_000);
-      expect(listener.told).toContain(apiTokenDigest(token));
+      expect(listener.reported).toContain(apiTokenDigest(token));
       expect(await listed(environment)).toEqual([second.apiToken]);
       expect(await store().find(refOf(token).ref)).toMatchObject({
         isReplaced: true,
@@ -486,15 +486,15 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       const listener = newListener();
       const end = followRevocations(client(1), { ...listener, refused: (error) => expect.fail(error.message) });
       try {
-        await waitFor("it has subscribed", () => listener.told.includes("missed"));
+        await waitFor("it has subscribed", () => listener.reported.includes("missed"));
         for (let i = 0; i < 5; i++) {
           const { environment, apiToken, digest } = await create();
           await store().revoke(environment, apiToken.id);
-          await waitFor("it is reported", () => listener.told.includes(digest));
+          await waitFor("it is reported", () => listener.reported.includes(digest));
         }
         const { environment } = await create();
         await environments().delete(environment, true);
-        await waitFor("it is reported", () => listener.told.includes(`deleted ${environment.number}`));
+        await waitFor("it is reported", () => listener.reported.includes(`deleted ${environment.number}`));
       } finally {
         end();
       }

@@ -267,13 +267,13 @@ export function auditContract(context: ContractContext, { streams }: { streams: 
       });
       const settled = await Promise.allSettled(changes);
       const made = settled.flatMap(({ status }, i) => (status === "fulfilled" ? [`request ${i}`] : []));
-      const told = (await list(environment))
+      const reported = (await list(environment))
         .map(({ requestId }) => requestId)
         .filter((id) => id.startsWith("request "));
       // A rotation or update succeeds, although a concurrent revocation may change its result.
-      for (const request of made) expect(told).toContain(request);
-      expect(new Set(told).size).toBe(told.length);
-      expect(told.length - made.length).toBeLessThanOrEqual(1);
+      for (const request of made) expect(reported).toContain(request);
+      expect(new Set(reported).size).toBe(reported.length);
+      expect(reported.length - made.length).toBeLessThanOrEqual(1);
     });
 
     it("rejects an invalid page token", async () => {

@@ -137,7 +137,7 @@ export function byId(providedId: string, given: Partial<Rotation> = {}): Rotatio
 
 /** A grace period counts as requested, unless it is marked as a default. */
 function rotation(given: Partial<Rotation>) {
-  return { graceMs: 0, askedGraceMs: given.graceMs, requestId: undefined, ...given };
+  return { graceMs: 0, requestedGraceMs: given.graceMs, requestId: undefined, ...given };
 }
 
 /** Key of a group, and the prefix of its environment's keys. */

@@ -101,12 +101,12 @@ function lists({ store, admin, client, redis, many, withGroup }: ContractContext
     const ask = vi.spyOn(client(), "ask");
     const { items } = await admin().list(environment, { after: "", size: 20, prefix: "" });
     const read = run.mock.calls.map(([operation, command]) => `${operation} by ${command}`);
-    const asked = ask.mock.calls.map(([operation]) => operation);
+    const requested = ask.mock.calls.map(([operation]) => operation);
     run.mockRestore();
     ask.mockRestore();
     expect(items).toHaveLength(20);
     expect(read).toEqual(Array(20).fill("list-user-groups by hmget"));
-    expect(asked).toEqual(["list-user-group-ids"]);
+    expect(requested).toEqual(["list-user-group-ids"]);
   });
 
   it("reports of each group what operators may know, and nothing else", async () => {

@@ -14,7 +14,7 @@ import {
   newGroup,
   oneWins,
 } from "./context.ts";
-import { told } from "./imports.ts";
+import { reported } from "./imports.ts";
 
 /** An import that provides every token. */
 const EVERY = { mode: "upsert", replaceNewerTokens: true } as const;
@@ -80,7 +80,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       );
       await fails(store().rotate(environment, byToken(token)), TokenNotFound);
       for (let tries = 0; tries < 2; tries++)
-        expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["TokenTaken"]);
+        expect(reported(await admin().import(environment, [imported("b", { token })]))).toEqual(["TokenTaken"]);
       expect((await store().resolve(environment, token)).providedId).toBe("a");
     });
 
@@ -95,7 +95,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
             (error) => error instanceof TokenNotFound,
           ),
       );
-      expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
+      expect(reported(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
       expect((await store().resolve(environment, token)).providedId).toBe("b");
       // Changes of the previous group do not revoke it.
       await store().rotate(environment, byId("a"));
@@ -112,9 +112,9 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       ];
       for (const end of endings) {
         const { environment, token } = await create();
-        expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["TokenTaken"]);
+        expect(reported(await admin().import(environment, [imported("b", { token })]))).toEqual(["TokenTaken"]);
         await end(environment);
-        expect(told(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
+        expect(reported(await admin().import(environment, [imported("b", { token })]))).toEqual(["created"]);
         expect((await store().resolve(environment, token)).providedId).toBe("b");
       }
     });
@@ -124,15 +124,15 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       const other = foreignToken();
       await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
       for (const given of [other, token]) {
-        expect(told(await admin().import(environment, [imported("a", { name: "A", token: given })], EVERY))).toEqual([
-          "updated",
-        ]);
+        expect(
+          reported(await admin().import(environment, [imported("a", { name: "A", token: given })], EVERY)),
+        ).toEqual(["updated"]);
       }
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
       await fails(store().resolve(environment, other), TokenNotFound);
       await store().rotate(environment, byToken(token, { graceMs: HOUR_MS }));
       const again = [imported("a", { name: "A", token })];
-      expect(told(await admin().import(environment, again, { ...EVERY, graceMs: HOUR_MS }))).toEqual(["updated"]);
+      expect(reported(await admin().import(environment, again, { ...EVERY, graceMs: HOUR_MS }))).toEqual(["updated"]);
       expect((await store().resolve(environment, token)).tokenExpireTime).toBeUndefined();
     });
 
@@ -147,7 +147,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       const other = await newEnvironment({ name: environment.name, tag: "Testing" });
       await fails(store().resolve(other, token), TokenNotFound);
       await fails(store().rotate(other, byToken(token)), TokenNotFound);
-      expect(told(await admin().import(other, [imported("b", { token })]))).toEqual(["created"]);
+      expect(reported(await admin().import(other, [imported("b", { token })]))).toEqual(["created"]);
       expect((await store().resolve(other, token)).providedId).toBe("b");
       expect((await store().resolve(environment, token)).providedId).toBe("a");
     });
@@ -160,7 +160,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
           admin({ worker: i }).import(environment, [imported(`group ${i}`, { token })]),
         ),
       );
-      const outcomes = imports.map(([outcome]) => told(outcome ? [outcome] : []).join());
+      const outcomes = imports.map(([outcome]) => reported(outcome ? [outcome] : []).join());
       expect(outcomes.filter((outcome) => outcome === "created")).toHaveLength(1);
       expect(new Set(outcomes)).toEqual(new Set(["created", "TokenTaken"]));
       const { providedId } = await store().resolve(environment, token);

@@ -24,7 +24,7 @@ import {
 const DAY_MS = 86_400_000;
 
 /** Import results for tests, with the reason of a failure. */
-export const told = (outcomes: readonly ImportOutcome[]) =>
+export const reported = (outcomes: readonly ImportOutcome[]) =>
   outcomes.map((each) => (each.outcome === "failed" ? each.error.name : each.outcome));
 
 /** `import`. */
@@ -44,7 +44,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
     const groups = Array.from({ length: many(120) }, (_, i) =>
       imported(`g${i}`, { name: `N${i}`, mapping: { s: `${i}` }, ...(i % 2 && { properties: { i } }) }),
     );
-    expect(told(await admin().import(environment, groups))).toEqual(groups.map(() => "created"));
+    expect(reported(await admin().import(environment, groups))).toEqual(groups.map(() => "created"));
     for (const [worker, { token = "", ...given }] of groups.entries()) {
       const { group, created } = await store({ worker }).getOrCreate(environment, newGroup(given.providedId));
       expect(created).toBe(false);
@@ -55,7 +55,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
 
   it("creates a token of this service for a group without one", async () => {
     const environment = await newEnvironment();
-    expect(told(await admin().import(environment, [imported("a", { token: undefined })]))).toEqual(["created"]);
+    expect(reported(await admin().import(environment, [imported("a", { token: undefined })]))).toEqual(["created"]);
     const { token } = await store().get(environment, "a");
     expect(token).toMatch(/^ugt_/);
     expect((await store().resolve(environment, token)).providedId).toBe("a");
@@ -76,7 +76,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
     const again = [{ ...groups[0], mapping: { y: "2", x: "1" }, properties: turned }, groups[1], groups[2]];
     for (const mode of ["create-only", "upsert"] as const) {
       const outcomes = await admin({ worker: 1 }).import(environment, again as typeof groups, mode);
-      expect(told(outcomes)).toEqual(["unchanged", "unchanged", "unchanged"]);
+      expect(reported(outcomes)).toEqual(["unchanged", "unchanged", "unchanged"]);
     }
     expect(await contents(redis(), environment)).toEqual(before);
   });
@@ -115,7 +115,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
     const would = (how: object) => admin().import(environment, groups, { validateOnly: true, snapshotTime, ...how });
     const forced = { mode: "upsert", replaceNewerTokens: true };
     const outcomes = await would(forced);
-    expect(told(await would({}))).toEqual([
+    expect(reported(await would({}))).toEqual([
       "created",
       "unchanged",
       UserGroupExists.name,
@@ -139,7 +139,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, (_, worker) => admin({ worker }).import(environment, [given])),
     );
-    expect(outcomes.flatMap(told).sort()).toEqual(["created", ...Array(19).fill("unchanged")]);
+    expect(outcomes.flatMap(reported).sort()).toEqual(["created", ...Array(19).fill("unchanged")]);
     const all = await contents(redis(), environment);
     expect(all[todayKey(environment)]).toHaveLength(1);
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
@@ -149,7 +149,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
     const { environment } = await withGroup();
     await redis().hset(environmentKey(environment.number), "groups", String(TEAM_IDS));
     const outcomes = await admin().import(environment, [imported("a"), imported("b")], "upsert");
-    expect(told(outcomes)).toEqual(["updated", "EnvironmentFull"]);
+    expect(reported(outcomes)).toEqual(["updated", "EnvironmentFull"]);
   });
 }
 
@@ -159,7 +159,7 @@ function replacing({ store, admin, redis, withGroup }: ContractContext): void {
     const { group } = await store().getOrCreate(environment, newGroup("a", { name: "A", properties: { p: 1 } }));
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
     const given = imported("a", { name: "B", mapping: { s: "d" } });
-    expect(told(await admin().import(environment, [given], "upsert"))).toEqual(["updated"]);
+    expect(reported(await admin().import(environment, [given], "upsert"))).toEqual(["updated"]);
     const now = await store({ worker: 1 }).get(environment, "a");
     expect(now).toMatchObject({ ...given, teamId: group.teamId, createTime: group.createTime, properties: undefined });
     expect(now.etag).not.toBe(rotated.etag);
@@ -171,7 +171,7 @@ function replacing({ store, admin, redis, withGroup }: ContractContext): void {
     const { environment, group } = await withGroup();
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
     const given = imported("a", { name: "B", token: undefined });
-    expect(told(await admin().import(environment, [given], "upsert"))).toEqual(["updated"]);
+    expect(reported(await admin().import(environment, [given], "upsert"))).toEqual(["updated"]);
     expect(await store().get(environment, "a")).toMatchObject({ name: "B", token: rotated.token });
     for (const { token } of [group, rotated]) expect((await store().resolve(environment, token)).name).toBe("B");
   });
@@ -181,14 +181,14 @@ function replacing({ store, admin, redis, withGroup }: ContractContext): void {
     for (const length of [900, 20, 400, 8, 63, 64, 65]) {
       const properties = { p: "x".repeat(length) };
       const given = imported("a", { properties, token: "t".repeat(length - 8) + String(1e7 + length) });
-      const [outcome] = told(await admin().import(environment, [given], "upsert"));
+      const [outcome] = reported(await admin().import(environment, [given], "upsert"));
       expect(["created", "updated"]).toContain(outcome);
       expect(await store().get(environment, "a")).toMatchObject({ properties, token: given.token });
     }
     await admin().import(environment, [imported("a", { token: "short-token" })], "upsert");
     await admin().import(environment, [imported("b", { token: "t".repeat(900) })]);
     const own = imported("b", { token: newUserGroupToken() });
-    expect(told(await admin().import(environment, [own], "upsert"))).toEqual(["updated"]);
+    expect(reported(await admin().import(environment, [own], "upsert"))).toEqual(["updated"]);
     expect((await store().resolve(environment, own.token ?? "")).providedId).toBe("b");
   });
 
@@ -232,7 +232,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
       const outcomes = await admin().import(environment, [imported(id)], { mode: UPSERT, snapshotTime });
       const { tokenCreateTime, createTime } = await store().get(environment, id);
       const { lastRotationTime } = await admin().lookUp(environment, id);
-      return [told(outcomes)[0], tokenCreateTime, lastRotationTime !== undefined, createTime >= now];
+      return [reported(outcomes)[0], tokenCreateTime, lastRotationTime !== undefined, createTime >= now];
     };
     expect(await dated("a", now - DAY_MS)).toEqual(["created", now - DAY_MS, false, true]);
     expect(await dated("a", now - DAY_MS)).toEqual(["updated", now - DAY_MS, false, true]);
@@ -251,20 +251,22 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
       if (isForeign) await admin().import(environment, [imported("a")], { snapshotTime: 1 });
       else await store().getOrCreate(environment, newGroup("a"));
       const { items, snapshotTime } = await admin().export(environment, { after: "", size: 10, prefix: "" });
-      expect(told(await admin().import(environment, items, { mode: UPSERT, snapshotTime }))).toEqual(["unchanged"]);
+      expect(reported(await admin().import(environment, items, { mode: UPSERT, snapshotTime }))).toEqual(["unchanged"]);
       await replace(environment);
       const now = await tokenOf(environment);
       const old = items[0]?.token ?? "";
       expect(now).not.toBe(old);
       const before = await contents(redis(), environment);
       for (const mode of [CREATE_ONLY, UPSERT, CREATE_ONLY]) {
-        expect(told(await admin().import(environment, items, { mode, snapshotTime }))).toEqual(["token-newer"]);
+        expect(reported(await admin().import(environment, items, { mode, snapshotTime }))).toEqual(["token-newer"]);
       }
       expect(await contents(redis(), environment)).toEqual(before);
       // All fields except the token are replaced.
       const renamed = items.map((group) => ({ ...group, name: "restored" }));
-      expect(told(await admin().import(environment, renamed, { snapshotTime }))).toEqual(["UserGroupExists"]);
-      expect(told(await admin().import(environment, renamed, { mode: UPSERT, snapshotTime }))).toEqual(["token-newer"]);
+      expect(reported(await admin().import(environment, renamed, { snapshotTime }))).toEqual(["UserGroupExists"]);
+      expect(reported(await admin().import(environment, renamed, { mode: UPSERT, snapshotTime }))).toEqual([
+        "token-newer",
+      ]);
       expect(await store().get(environment, "a")).toMatchObject({ name: "restored", token: now });
       await store().rotate(environment, byId("a"));
       await fails(store().resolve(environment, old), TokenNotFound);
@@ -276,7 +278,9 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     for (let i = 0; i < 30; i++) {
       const { items, snapshotTime } = await admin().export(environment, { after: "", size: 10, prefix: "" });
       const { token } = await store().rotate(environment, byId("a"));
-      expect(told(await admin().import(environment, items, { mode: UPSERT, snapshotTime }))).toEqual(["token-newer"]);
+      expect(reported(await admin().import(environment, items, { mode: UPSERT, snapshotTime }))).toEqual([
+        "token-newer",
+      ]);
       expect(await tokenOf(environment)).toBe(token);
     }
   });
@@ -292,7 +296,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     const [first, second, third] = days as [(typeof days)[0], (typeof days)[0], (typeof days)[0]];
     third.groups[1] = { ...third.groups[1], token: second.groups[1]?.token } as ImportedUserGroup;
     const run = async ({ groups, snapshotTime }: (typeof days)[0]) =>
-      told(await admin().import(environment, groups, { mode: UPSERT, snapshotTime }));
+      reported(await admin().import(environment, groups, { mode: UPSERT, snapshotTime }));
     expect(await run(first)).toEqual(["created", "created"]);
     expect(await run(second)).toEqual(["updated", "updated"]);
     expect(await run(third)).toEqual(["updated", "updated"]);
@@ -314,19 +318,19 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     const given = imported("a");
     const own = (await store().getOrCreate(environment, newGroup("a"))).group;
     const replace = { mode: UPSERT, snapshotTime, replaceNewerTokens: true };
-    expect(told(await admin().import(environment, [given], { snapshotTime }))).toEqual(["token-newer"]);
-    expect(told(await admin().import(environment, [given], { ...replace, mode: CREATE_ONLY }))).toEqual([
+    expect(reported(await admin().import(environment, [given], { snapshotTime }))).toEqual(["token-newer"]);
+    expect(reported(await admin().import(environment, [given], { ...replace, mode: CREATE_ONLY }))).toEqual([
       "UserGroupExists",
     ]);
-    expect(told(await admin().import(environment, [given], replace))).toEqual(["updated"]);
+    expect(reported(await admin().import(environment, [given], replace))).toEqual(["updated"]);
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
     await fails(store().resolve(environment, own.token), TokenNotFound);
     // After one replacement, all older files respect it.
     for (const time of [snapshotTime, snapshotTime + 1000, own.tokenCreateTime - 1]) {
       const outcomes = await admin().import(environment, [imported("a")], { mode: UPSERT, snapshotTime: time });
-      expect(told(outcomes)).toEqual(["token-newer"]);
+      expect(reported(outcomes)).toEqual(["token-newer"]);
     }
-    expect(told(await admin().import(environment, [given], { mode: UPSERT, snapshotTime }))).toEqual(["unchanged"]);
+    expect(reported(await admin().import(environment, [given], { mode: UPSERT, snapshotTime }))).toEqual(["unchanged"]);
     const [event] = (
       await redisAuditTrail(client(), AUDIT).list(
         [{ ...environment, createTime: 0, deleteTime: undefined }],
@@ -343,11 +347,13 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     const snapshotTime = (await clockOf()) - DAY_MS;
     await admin().import(environment, [given], { snapshotTime });
     await admin().delete(environment, "a");
-    expect(told(await admin().import(environment, [given], { snapshotTime }))).toEqual(["created"]);
+    expect(reported(await admin().import(environment, [given], { snapshotTime }))).toEqual(["created"]);
     expect((await store().resolve(environment, given.token ?? "")).providedId).toBe("a");
     await admin().delete(environment, "a");
     const { group } = await store().getOrCreate(environment, newGroup("a"));
-    expect(told(await admin().import(environment, [given], { mode: UPSERT, snapshotTime }))).toEqual(["token-newer"]);
+    expect(reported(await admin().import(environment, [given], { mode: UPSERT, snapshotTime }))).toEqual([
+      "token-newer",
+    ]);
     expect(await tokenOf(environment)).toBe(group.token);
     await fails(store().resolve(environment, given.token ?? ""), TokenNotFound);
   });
@@ -388,7 +394,7 @@ function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
       expect(outcome).toMatchObject({ outcome: "failed", error: expect.any(TokenNotImportable) });
     }
     expect(Object.keys(await contents(redis(), environment))).toHaveLength(1);
-    expect(told(await admin().import(environment, [imported("a", { token: ours })]))).toEqual(["created"]);
+    expect(reported(await admin().import(environment, [imported("a", { token: ours })]))).toEqual(["created"]);
     expect((await store().resolve(environment, ours)).providedId).toBe("a");
     const rotated = await store().rotate(environment, byToken(ours));
     await fails(store().resolve(environment, ours), TokenNotFound);
@@ -398,11 +404,11 @@ function ownTokens({ store, admin, redis, withGroup }: ContractContext): void {
   it("gives no token to a second group, not even one in its grace period", async () => {
     const { environment, group } = await withGroup();
     const given = imported("b", { token: group.token });
-    expect(told(await admin().import(environment, [given]))).toEqual(["TokenTaken"]);
+    expect(reported(await admin().import(environment, [given]))).toEqual(["TokenTaken"]);
     const rotated = await store().rotate(environment, byToken(group.token, { graceMs: 60_000 }));
-    expect(told(await admin().import(environment, [given]))).toEqual(["TokenTaken"]);
+    expect(reported(await admin().import(environment, [given]))).toEqual(["TokenTaken"]);
     await store().rotate(environment, byToken(rotated.token));
-    expect(told(await admin().import(environment, [given]))).toEqual(["created"]);
+    expect(reported(await admin().import(environment, [given]))).toEqual(["created"]);
     expect((await store().resolve(environment, group.token)).providedId).toBe("b");
   });
 }

@@ -56,11 +56,11 @@ export function requestIdContract({ store, admin, redis, replacements, withGroup
 
     it("accepts a retry after the default grace period has changed, and rejects one with another grace period", async () => {
       const { environment, group } = await withGroup();
-      const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000, askedGraceMs: undefined });
+      const rotation = byToken(group.token, { requestId: "r", graceMs: 60_000, requestedGraceMs: undefined });
       const first = await store().rotate(environment, rotation);
       expect(await store().rotate(environment, { ...rotation, graceMs: 0 })).toEqual(first);
-      for (const askedGraceMs of [0, 60_000]) {
-        await fails(store().rotate(environment, { ...rotation, askedGraceMs }), RequestIdReused);
+      for (const requestedGraceMs of [0, 60_000]) {
+        await fails(store().rotate(environment, { ...rotation, requestedGraceMs }), RequestIdReused);
       }
     });
 

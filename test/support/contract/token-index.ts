@@ -16,7 +16,7 @@ import {
   newEnvironment,
   newGroup,
 } from "./context.ts";
-import { told } from "./imports.ts";
+import { reported } from "./imports.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -107,9 +107,9 @@ export function tokenIndexContract({ store, admin, redis, many }: ContractContex
       for (const wrong of [undefined, "b", "gone", ""]) {
         if (wrong === undefined) await redis().hdel(...entryOf(environment, token));
         else await point(environment, token, wrong);
-        expect(told(await admin().import(environment, [given], { validateOnly: true }))).toEqual(["unchanged"]);
+        expect(reported(await admin().import(environment, [given], { validateOnly: true }))).toEqual(["unchanged"]);
         await fails(store().resolve(environment, token), TokenNotFound);
-        expect(told(await admin().import(environment, [given]))).toEqual(["unchanged"]);
+        expect(reported(await admin().import(environment, [given]))).toEqual(["unchanged"]);
         expect((await store().resolve(environment, token)).providedId).toBe("a");
       }
     });
@@ -123,7 +123,7 @@ export function tokenIndexContract({ store, admin, redis, many }: ContractContex
         await admin().import(environment, [imported("c")]);
         const outcomes = await Promise.all(
           ids.map(async (id, worker) =>
-            told(
+            reported(
               await admin({ worker }).import(environment, [imported(id, { token })], {
                 mode: "upsert",
                 replaceNewerTokens: true,

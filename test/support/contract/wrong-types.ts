@@ -14,7 +14,7 @@ import {
   newEnvironment,
   newGroup,
 } from "./context.ts";
-import { told } from "./imports.ts";
+import { reported } from "./imports.ts";
 
 /** Keys with an unexpected Redis type. */
 export function wrongTypeContract({ store, admin, redis, withGroup }: ContractContext): void {
@@ -30,7 +30,7 @@ export function wrongTypeContract({ store, admin, redis, withGroup }: ContractCo
       await fails(admin().delete(environment, "a"), RecordUnreadable);
       await fails(admin().revokeTokens(environment, "a"), RecordUnreadable);
       const token = undefined;
-      expect(told(await admin().import(environment, [imported("a", { token })], "upsert"))).toEqual([
+      expect(reported(await admin().import(environment, [imported("a", { token })], "upsert"))).toEqual([
         "RecordUnreadable",
       ]);
       expect((await contents(redis(), environment))[key]).toBe("x");
@@ -53,7 +53,7 @@ export function wrongTypeContract({ store, admin, redis, withGroup }: ContractCo
       await fails(admin().delete(environment, "a"), RecordUnreadable);
       for (const token of [undefined, newUserGroupToken()]) {
         const outcomes = await admin().import(environment, [imported("new", { token })]);
-        expect(told(outcomes)).toEqual(["RecordUnreadable"]);
+        expect(reported(outcomes)).toEqual(["RecordUnreadable"]);
       }
       expect(await contents(redis(), environment)).toEqual(before);
     });
@@ -65,7 +65,7 @@ export function wrongTypeContract({ store, admin, redis, withGroup }: ContractCo
       await fails(store().getOrCreate(environment, newGroup("new")), RecordUnreadable);
       await fails(admin().list(environment, { after: "", size: 1, prefix: "" }), RecordUnreadable);
       const token = undefined;
-      expect(told(await admin().import(environment, [imported("new", { token })]))).toEqual(["RecordUnreadable"]);
+      expect(reported(await admin().import(environment, [imported("new", { token })]))).toEqual(["RecordUnreadable"]);
       expect(await contents(redis(), environment)).toEqual(before);
     });
 

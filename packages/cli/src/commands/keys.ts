@@ -118,11 +118,11 @@ async function pass(
   const target = await openAdmin(session);
   const found: Pass = { uses: new Map(), looked: 0n, reencrypted: 0n, failed: [] };
   const began = performance.now();
-  let toldAt = began;
+  let reportedAt = began;
   const onPage = () => {
     const now = performance.now();
-    if (now - toldAt < PROGRESS_MS) return;
-    toldAt = now;
+    if (now - reportedAt < PROGRESS_MS) return;
+    reportedAt = now;
     const rate = Math.round(Number(found.looked) / ((now - began) / 1000));
     out.note(`read ${found.looked} user groups, encrypted ${found.reencrypted} (${rate}/s)`);
   };

@@ -101,7 +101,7 @@ export function rpcCommand<I extends DescMessage, O extends DescMessage>(
       readonly requestId?: string;
     };
     const file = spec.secret && (await outFileOf(options));
-    // This checks the settings before anything is asked.
+    // This checks the settings before anything is requested.
     const { call } = await connect(session);
     await readSecrets(session, request, inputs);
     const confirmation = spec.confirm?.(request);

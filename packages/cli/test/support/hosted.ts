@@ -21,7 +21,7 @@ export interface Hosted {
   /** The list of customers. Tests may change it while it is read. */
   readonly customers: Customer[];
   /** The pages requested with the token, in order. */
-  readonly asked: number[];
+  readonly requested: number[];
   /** Called before a page is answered. Returns true if it has answered the request. */
   before: Answer;
 }
@@ -50,8 +50,8 @@ export function customer(i: number, given: Partial<Customer> = {}): Customer {
 /** Starts a hosted service with this many customers. */
 export async function newHosted(count: number): Promise<Hosted> {
   const customers = Array.from({ length: count }, (_, i) => customer(i));
-  const asked: number[] = [];
-  const hosted = { token: "the-token-of-the-hosted-service", customers, asked, before: (() => false) as Answer };
+  const requested: number[] = [];
+  const hosted = { token: "the-token-of-the-hosted-service", customers, requested, before: (() => false) as Answer };
   const server = createServer((request, response) => answer(hosted, request, response));
   return Object.assign(hosted, { url: await newListener(server) });
 }
@@ -69,7 +69,7 @@ function answer(hosted: Omit<Hosted, "url">, request: IncomingMessage, response:
   } else {
     const page = Number(url.searchParams.get("page") ?? 1);
     const size = Math.min(1000, Number(url.searchParams.get("page_size") ?? 20));
-    hosted.asked.push(page);
+    hosted.requested.push(page);
     if (hosted.before(page, response)) return;
     const customers = hosted.customers.slice((page - 1) * size, page * size);
     const isBehind = page > 1 && customers.length === 0;

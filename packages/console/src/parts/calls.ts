@@ -17,11 +17,11 @@ export interface Answer<T> {
  */
 export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Answer<T> {
   const [round, setRound] = useState(0);
-  const asked = `${round} ${session.value?.number} ${key}`;
-  const [state, setState] = useState<{ asked: string; key: string; value: T | undefined; error: unknown }>();
+  const requested = `${round} ${session.value?.number} ${key}`;
+  const [state, setState] = useState<{ requested: string; key: string; value: T | undefined; error: unknown }>();
   /** Resolves the promises of `again`. */
   const waiting = useRef<(() => void)[]>([]);
-  // `ask` is a new function each time; `asked` changes when it requests something else.
+  // `ask` is a new function each time; `requested` changes when it requests something else.
   useEffect(() => {
     const leaving = new AbortController();
     const awaited = waiting.current;
@@ -29,7 +29,12 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
     const settle = (value: T | undefined, error: unknown) => {
       if (leaving.signal.aborted) return;
       // If a repeated request fails, the page keeps the previous value, and the text that the user typed.
-      setState((before) => ({ asked, key, value: value ?? (before?.key === key ? before.value : undefined), error }));
+      setState((before) => ({
+        requested,
+        key,
+        value: value ?? (before?.key === key ? before.value : undefined),
+        error,
+      }));
       for (const resolve of awaited) resolve();
     };
     ask(leaving.signal).then(
@@ -41,7 +46,7 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
       // They wait for the next request.
       waiting.current.push(...awaited);
     };
-  }, [asked]);
+  }, [requested]);
   const again = useCallback(
     () =>
       new Promise<void>((resolve) => {
@@ -51,7 +56,7 @@ export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<
     [],
   );
   const current = state?.key === key ? state : undefined;
-  return { value: current?.value, error: current?.error, isBusy: state?.asked !== asked, again };
+  return { value: current?.value, error: current?.error, isBusy: state?.requested !== requested, again };
 }
 
 /** An action of the user. */

@@ -7,7 +7,7 @@ import { PLACES, type Place } from "./place.ts";
 import { slowness } from "./slowness.ts";
 import type { StartSubject, SubjectServer } from "./subject.ts";
 import { addRow } from "./table.ts";
-import { unforeseenIn } from "./unforeseen.ts";
+import { unexpectedIn } from "./unexpected.ts";
 import { openTcp, openWire, type Wire } from "./wire.ts";
 
 declare module "vitest" {
@@ -145,7 +145,7 @@ async function strike<O, S extends SubjectServer>(
     expect(bystander.failures, "the bystander's calls").toEqual([]);
     expect(bystander.answered).toBeGreaterThan(0);
     await bystander.call();
-    expect(unforeseenIn(server)).toEqual([]);
+    expect(unexpectedIn(server)).toEqual([]);
     if (attack.bounds.cpuMs !== undefined) {
       const factor = Math.max(slow, slowness());
       const what = `CPU ms per request, on a machine ${factor.toFixed(1)} times as slow as the reference machine`;

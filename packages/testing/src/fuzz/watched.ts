@@ -1,6 +1,6 @@
 import { Bystander } from "../attacks/bystander.ts";
 import type { SubjectServer } from "../attacks/subject.ts";
-import { unforeseenIn } from "../attacks/unforeseen.ts";
+import { unexpectedIn } from "../attacks/unexpected.ts";
 import { isRunning } from "../process.ts";
 import { descriptorsOf, heldBytesOf } from "../process-usage.ts";
 import { pause, waitFor } from "../wait.ts";
@@ -36,7 +36,7 @@ export class Watched {
   async fault(): Promise<string | undefined> {
     const { server } = this;
     if (!isRunning(server.pid)) return `the process exited:\n${server.output().slice(-3000)}`;
-    const [line] = unforeseenIn(server, this.#known);
+    const [line] = unexpectedIn(server, this.#known);
     if (line !== undefined) return `it logged: ${line}`;
     try {
       await this.#bystander.call();

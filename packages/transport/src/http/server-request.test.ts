@@ -179,28 +179,28 @@ it("abandons a response beyond the budget, but a short one only if the kernel do
 
 it("calls outliveTurn once, at the end of the next turn", async () => {
   const turn = new Turn();
-  const asked: number[] = [];
+  const requested: number[] = [];
   const begin = (i: number, then = () => {}) =>
     turn.add({
       turns: 0,
       outliveTurn: () => {
-        asked.push(i);
+        requested.push(i);
         then();
       },
     });
   for (const i of [1, 2]) begin(i, () => begin(i + 10));
   await nextTurn();
   begin(3);
-  expect(asked).toEqual([]);
+  expect(requested).toEqual([]);
   await nextTurn();
-  expect(asked).toEqual([1, 2]);
+  expect(requested).toEqual([1, 2]);
   await nextTurn();
-  expect(asked).toEqual([1, 2, 3]);
+  expect(requested).toEqual([1, 2, 3]);
   for (let i = 0; i < 5; i++) await nextTurn();
-  expect(asked).toEqual([1, 2, 3, 11, 12]);
+  expect(requested).toEqual([1, 2, 3, 11, 12]);
   begin(4);
   for (let i = 0; i < 3; i++) await nextTurn();
-  expect(asked.at(-1)).toBe(4);
+  expect(requested.at(-1)).toBe(4);
   const twice = { turns: 0, outliveTurn: vi.fn<() => void>() };
   turn.add(twice);
   await nextTurn();

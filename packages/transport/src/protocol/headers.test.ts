@@ -77,8 +77,8 @@ describe.each([true, false])("RecordHeaders, writable: %s", (writable) => {
     fc.assert(
       fc.property(record, fc.array(operation, { maxLength: 12 }), (fields, operations) => {
         const [lean, real] = [new RecordHeaders({ ...fields }, writable), realOf(fields)];
-        const told = (headers: Headers) => [...operations.map(([, run]) => outcome(headers, run)), [...headers]];
-        const [actual, expected] = [told(lean), told(real)];
+        const reported = (headers: Headers) => [...operations.map(([, run]) => outcome(headers, run)), [...headers]];
+        const [actual, expected] = [reported(lean), reported(real)];
         if (!isDeepStrictEqual(actual, expected)) expect(actual).toEqual(expected);
       }),
       { seed: 3, numRuns: 1000 },

@@ -30,7 +30,7 @@ const telling: EndpointMethod = {
   maxBytes: MAX_BYTES,
   serve: async ({ target, body }, call) => {
     await call.invoke(create(PlainSchema, { text: body.length > 0 ? body.toString("utf8") : target }));
-    return { status: 200, headers: { "content-type": "text/plain" }, body: "told\n" };
+    return { status: 200, headers: { "content-type": "text/plain" }, body: "reported\n" };
   },
 };
 

@@ -122,12 +122,12 @@ function expiryOf(redis: Redis) {
  * within a millisecond is a microsecond later than the one before.
  */
 function microseconds(): () => Promise<[string, string]> {
-  let [latest, asked] = [0, 0];
+  let [latest, requested] = [0, 0];
   return async () => {
     const now = Date.now();
-    asked = now === latest ? Math.min(asked + 1, 999) : 0;
+    requested = now === latest ? Math.min(requested + 1, 999) : 0;
     latest = now;
-    return [`${Math.floor(now / 1000)}`, `${(now % 1000) * 1000 + asked}`];
+    return [`${Math.floor(now / 1000)}`, `${(now % 1000) * 1000 + requested}`];
   };
 }
 

@@ -20,7 +20,7 @@ it.each<[text: string, expected: unknown]>([
   ["local list = redis.call('FLAT') return {#list, list[1], list[2] == false, list[3]}", [3, "a", 1, "ü"]],
   ["return redis.call('HASH')", ["f", "v", "g", "w"]],
   ["local answer = redis.pcall('REFUSE') return {type(answer), answer.err}", ["table", "ERR refused"]],
-  ["#!lua flags=allow-oom\nreturn 'told'", "told"],
+  ["#!lua flags=allow-oom\nreturn 'reported'", "reported"],
 ])("a script gets and gives what Redis' scripts do: %s", async (text, expected) => {
   expect(await run(text, "a", "b")).toEqual(expected);
 });

@@ -5,11 +5,11 @@ import type { RunningProcess } from "../process.ts";
  *
  * @param known expected lines
  */
-export function unforeseenIn(server: Pick<RunningProcess, "output">, known?: RegExp): string[] {
-  const unforeseen = (line: string) => {
+export function unexpectedIn(server: Pick<RunningProcess, "output">, known?: RegExp): string[] {
+  const unexpected = (line: string) => {
     if (line.includes("Permissions in the config file") || line.trim() === "" || known?.test(line)) return false;
     return !line.startsWith("{") || /"level":"(?:error|fatal)"/.test(line);
   };
   // The last line may be incomplete.
-  return server.output().split("\n").slice(0, -1).filter(unforeseen).slice(0, 5);
+  return server.output().split("\n").slice(0, -1).filter(unexpected).slice(0, 5);
 }
