@@ -34,7 +34,7 @@ describeWithRedis("Sentinels", () => {
     );
   });
 
-  it("are not requested to replace a master that they do not know or that no replica can follow", async () => {
+  it("receive no failover command from the script for an unknown master, or one without a replica", async () => {
     const sentinels = await newSentinels();
     expect(await failOverByScript(sentinels.url, "another")).toMatchObject({
       code: 1,

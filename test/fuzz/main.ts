@@ -29,7 +29,7 @@ const options = {
   replay: { type: "string" },
 } as const;
 
-/** Whether a signal has requested the fuzzer to stop. It stops the servers first. */
+/** Whether a signal has told the fuzzer to stop. It stops the servers first. */
 let isEnding = false;
 
 try {
