@@ -27,7 +27,7 @@ async function endSilently(redis: Redis, token: string): Promise<void> {
 }
 
 /** Number of reads of API tokens that a server has sent to Redis. */
-async function looks(server: TestServer): Promise<number> {
+async function tokenReads(server: TestServer): Promise<number> {
   return (await metricOf(server, "ugs_redis_duration_seconds_count", { operation: "api-token" })) ?? 0;
 }
 
@@ -136,16 +136,20 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     const made = await whileSubscribed(async () => {
       const isKnown = async () => (await attempt(one, known.token)) === ACCEPTED;
       const wasKnown = await isKnown();
-      const before = await looks(one);
+      const before = await tokenReads(one);
       const guess = newApiToken();
       const outcomes = await Promise.all(Array.from({ length: 20 }, () => attempt(one, guess)));
       for (let i = 0; i < 20; i++) outcomes.push(await attempt(one, guess));
       for (const malformed of [guess.slice(0, -1), `${guess}0`, `${guess.slice(0, -1)}!`, "ugk_", "x".repeat(42)]) {
         outcomes.push(await attempt(one, malformed));
       }
-      return { known: [wasKnown, await isKnown()], outcomes: new Set(outcomes), looks: (await looks(one)) - before };
+      return {
+        known: [wasKnown, await isKnown()],
+        outcomes: new Set(outcomes),
+        reads: (await tokenReads(one)) - before,
+      };
     });
-    expect(made).toEqual({ known: [true, true], outcomes: new Set([REFUSED]), looks: 1 });
+    expect(made).toEqual({ known: [true, true], outcomes: new Set([REFUSED]), reads: 1 });
   });
 });
 

@@ -23,7 +23,7 @@ const call = ({ url }: TestServer, headers: Headers) => http1(url, TARGET, { hea
 const guess = (server: TestServer, headers: Headers = {}) => call(server, { ...bearer(newApiToken()), ...headers });
 
 /** The reads of API tokens among Redis commands. */
-const lookUpsIn = (commands: readonly string[]) =>
+const tokenReadsIn = (commands: readonly string[]) =>
   commands.filter((one) => /^hmget ug:\{\d+\}:environment state path/i.test(one));
 
 /** Sends wrong API tokens. @returns the statuses */
@@ -160,7 +160,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     expect((await http2(servers[1].url, TARGET, { headers })).status).toBe(401);
     await waitFor("TLS is counted", async () => (await counted()) === 3);
     expect(await operator.keys("ug:rate:*")).toEqual(["ug:rate:address:127.0.0.1"]);
-    // It knows of two failures, so it accepts four more until it learns of the third.
+    // This worker has counted two failures. It accepts at most four more before it reads the third from Redis.
     const rest = await Promise.all(Array.from({ length: 10 }, () => guess(servers[0])));
     expect(rest.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(6);
     await waitFor("the other worker rejects too", async () => {
@@ -186,7 +186,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     for (const session of sessions) session.close();
     expect(statuses.filter((status) => status === 401)).toHaveLength(20);
     expect(statuses.filter((status) => status === 429)).toHaveLength(280);
-    expect(lookUpsIn(await monitor.commands())).toHaveLength(300);
+    expect(tokenReadsIn(await monitor.commands())).toHaveLength(300);
   });
 
   it("cost Redis one read each, and lock out no valid token, also after a restart", async () => {
@@ -206,7 +206,7 @@ describeWithRedis.each(RUNTIMES)("authentication failures, on Redis and %s", (ru
     const operator = newOperator(redis);
     const isNoted = (token: string) => operator.hexists(keyOfApiToken(token), "last_use_time");
     for (const { token } of tokens) await waitFor("its use is recorded", () => isNoted(token));
-    expect(lookUpsIn(await monitor.commands())).toHaveLength(600 + tokens.length);
+    expect(tokenReadsIn(await monitor.commands())).toHaveLength(600 + tokens.length);
     // Malformed tokens cost nothing, and neither does counting rejected calls.
     for (let i = 0; i < 5; i++) expect((await call(server, bearer(`${newApiToken()}x`))).status).toBe(429);
     expect((await monitor.commands()).filter((command) => /ug:(?:\{\d+\}:api-token|rate):/.test(command))).toEqual([]);

@@ -6,7 +6,7 @@ import { waitFor } from "@user-group-service/testing/wait";
 import { describe, expect, it } from "vitest";
 import { newServer, suiteServer } from "./support/opened.ts";
 
-/** A second request behind an ambiguous one. A response to it would be taken for another. */
+/** A second request, sent after an ambiguous one. A client would take its response for the response to the first. */
 const NEXT = "GET /healthz?next HTTP/1.1\r\nHost: x\r\n\r\n";
 const chunked = "3\r\nabc\r\n0\r\n\r\n";
 

@@ -34,7 +34,7 @@ async function slowServer(runtime: Runtime, env: { [name: string]: string } = {}
  * Holds back all requests to the store, makes a call, and waits until it is in flight. A held request is no proof of
  * that, because the server also sends its own requests.
  */
-async function underWay<T>(
+async function inFlight<T>(
   { server, proxy }: SlowServer,
   { call, ...labels }: { grpc_method: string; protocol: string; call: () => Promise<T> },
 ): Promise<Promise<T>[]> {
@@ -84,7 +84,7 @@ async function endAt(signal: NodeJS.Signals, runtime: Runtime) {
   session.on("goaway", (code) => {
     goaway = code;
   });
-  const [grpc] = await underWay(
+  const [grpc] = await inFlight(
     { server, proxy },
     {
       ...{ grpc_method: "UpdateUserGroup", protocol: "grpc" },
@@ -156,7 +156,7 @@ describe.each(RUNTIMES)("a server on %s", (runtime) => {
       const ended = new Promise((resolve) => endless.once("close", resolve));
       endless.on("error", () => {}).write("{");
       await new Promise((resolve) => endless.once("continue", resolve));
-      const [call] = await underWay(
+      const [call] = await inFlight(
         { server, proxy },
         {
           ...{ grpc_method: "GetUserGroup", protocol: "rest" },

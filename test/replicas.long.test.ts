@@ -60,7 +60,7 @@ describeWithRedis("with MIN_REPLICAS_ACK=1", () => {
       expect(ofReplica).toBeGreaterThanOrEqual(ofPrimary ?? Number.NaN);
     });
 
-    it("warns about a master that accepts changes without its replicas, and not otherwise", async () => {
+    it("warns if a primary accepts changes without replicas, and not if it refuses them", async () => {
       const warning = /min-replicas-to-write is 0: .*Set min-replicas-to-write to 1/;
       const warned = () => server.log().some(({ level, msg }) => level === "warn" && warning.test(msg));
       await start();

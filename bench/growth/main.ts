@@ -19,12 +19,11 @@ const CALLS = 4000;
 /** Number of groups that are created at once. */
 const BATCH = 1000;
 
-const EXPLANATION = `- **bytes a group**: what Redis' \`used_memory\` has grown by, divided by the groups: their hashes and
-  keys, the index of tokens, the index of ids, and the audit events of their creation. **payload**: the bytes of the values
-  that a caller gave and gets.
-- **compact**: how many of the groups are a \`listpack\` to Redis, by a sample.
-- **p50, p99**: of calls to the store one at a time, groups picked at random. **CPU µs**: of the calling process and of
-  Redis, a call, with 64 in flight.`;
+const EXPLANATION = `- **bytes a group**: growth of Redis' \`used_memory\` per group: its hash, its index entries and its audit event.
+  **payload**: bytes of the values in its response.
+- **compact**: share of the groups that Redis stores as a \`listpack\`, from a sample.
+- **p50, p99**: latency of calls to the store, one at a time, for random groups. **CPU µs**: CPU time per call of the
+  calling process and of Redis, with 64 calls in flight.`;
 
 interface Size {
   readonly groups: number;

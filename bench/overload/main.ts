@@ -40,8 +40,8 @@ export async function main(args: readonly string[]): Promise<void> {
   const seconds = isQuick ? 3 : 10;
   const runtimes = findRuntimes(["node"]);
   const parts = [
-    `${describeMachine(runtimes)}; one worker on a core of its own, Redis and the load on the other. ` +
-      "**memory**: peak resident memory. **prompt again after**: time from the end of the load until a call is answered" +
+    `${describeMachine(runtimes)}; one worker has its own core; Redis and the load share the other. ` +
+      "**memory**: peak resident memory. **prompt again after**: time from the end of the load until a call is answered " +
       `within ${PROMPT_MS} ms.`,
   ];
   const shapes: readonly [string, () => Promise<Store>][] = [

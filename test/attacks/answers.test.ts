@@ -8,7 +8,7 @@ import { describeAttacks } from "./service.ts";
 /** A `ServerReflectionRequest` for the file that defines UserGroupService. */
 const REFLECTION = envelope(protoField(4, "usergroup.v1.UserGroupService"));
 
-describeAttacks("dear answers", [
+describeAttacks("expensive responses", [
   asking(
     "reflection",
     100,

@@ -67,14 +67,14 @@ function guessing(
   };
 }
 
-describeAttacks("dear answers", [
+describeAttacks("expensive responses", [
   guessing(
     `guessed API tokens (${GUESSES.toLocaleString("en")}), one address`,
     "",
     (statuses, commands) =>
       (statuses.get("16") ?? 0) >= 60 &&
       (statuses.get("16") ?? 0) + (statuses.get("8") ?? 0) === GUESSES &&
-      // The service looks every guess up, and counts only those within the limit, with one or two commands each.
+      // Looking up a guess costs one command. Counting it costs at most one more, only within the limit.
       commands > GUESSES &&
       commands <= GUESSES + (statuses.get("16") ?? 0),
   ),

@@ -92,10 +92,10 @@ describeWithChromium("the page in Chromium", () => {
       await page.clock.fastForward(TO_RENEWAL_MS);
       await waitFor("there is another session", () => traffic.sessions().length > made);
       const session = traffic.sessions().at(-1);
-      await waitFor("it is used", () => traffic.looks().at(-1)?.session === session);
+      await waitFor("it is used", () => traffic.reads().at(-1)?.session === session);
       expect(await shownBy(page)).toEqual(SHOWN);
     }
-    expect(traffic.looks().filter(({ status }) => status !== 200)).toEqual([]);
+    expect(traffic.reads().filter(({ status }) => status !== 200)).toEqual([]);
     expect(new Set(traffic.sessions()).size).toBe(traffic.sessions().length);
 
     // A viewer who is still logged in does not notice a revocation.
@@ -123,9 +123,9 @@ describeWithChromium("the page in Chromium", () => {
     const session = traffic.sessions().at(-1) ?? "";
     await logOutElsewhere();
     await endSessions();
-    const before = traffic.looks().length;
+    const before = traffic.reads().length;
     await page.clock.runFor(1000);
-    await waitFor("the page reads again", () => traffic.looks().length > before);
+    await waitFor("the page reads again", () => traffic.reads().length > before);
     expect(await shownBy(page)).toEqual(SHOWN);
     expect(await lookWith(session, "asks")).toBe(401);
     expect(await lookWith(session, "verifies")).toBe(200);
@@ -186,14 +186,14 @@ interface Traffic {
   /** The created viewer sessions. */
   sessions(): readonly string[];
   /** The requests to dashboards, and their responses. */
-  looks(): readonly { readonly session: string; readonly status: number }[];
+  reads(): readonly { readonly session: string; readonly status: number }[];
   /** All traffic: URLs, headers, bodies and the claims of sessions. */
   texts(): Promise<readonly string[]>;
 }
 
 function recordTraffic(context: BrowserContext): Traffic {
   const sessions: string[] = [];
-  const looks: { session: string; status: number }[] = [];
+  const reads: { session: string; status: number }[] = [];
   const texts: Promise<string>[] = [];
   const sent = async (request: Request) =>
     JSON.stringify([request.url(), await request.allHeaders(), request.postData()]);
@@ -203,7 +203,7 @@ function recordTraffic(context: BrowserContext): Traffic {
     const body = response.status() === 200 ? await response.text() : "";
     if (response.url().endsWith("/dashboard") && request.method() === "GET") {
       const { authorization = "" } = await request.allHeaders();
-      looks.push({ session: authorization.replace("Bearer ", ""), status: response.status() });
+      reads.push({ session: authorization.replace("Bearer ", ""), status: response.status() });
     }
     const { session } = (response.url().endsWith("/session") && body ? JSON.parse(body) : {}) as { session?: string };
     if (session !== undefined) sessions.push(session);
@@ -219,7 +219,7 @@ function recordTraffic(context: BrowserContext): Traffic {
   };
   context.on("request", (request) => record(request.frame().page(), sent(request)));
   context.on("response", (response) => record(response.frame().page(), received(response)));
-  return { sessions: () => sessions, looks: () => looks, texts: () => Promise.all(texts) };
+  return { sessions: () => sessions, reads: () => reads, texts: () => Promise.all(texts) };
 }
 
 /** Returns the values that the page shows, by name. */

@@ -23,7 +23,7 @@ describe("every alert", () => {
 });
 
 /** Evaluation interval of the rules: long for cases of several days. */
-const looks = ({ at }: AlertCase) => (Number.parseInt(at, 10) > 24 && at.endsWith("h") ? "30m" : "1m");
+const intervalOf = ({ at }: AlertCase) => (Number.parseInt(at, 10) > 24 && at.endsWith("h") ? "30m" : "1m");
 
 describe.skipIf(promtool === undefined || redisUrl === undefined)("with the series of a server", () => {
   const server = suiteServer(watchedServer);
@@ -73,7 +73,7 @@ describe.skipIf(promtool === undefined || redisUrl === undefined)("with the seri
     // JSON is valid YAML.
     writeFileSync(
       file,
-      JSON.stringify({ rule_files: [RULES_FILE], evaluation_interval: looks(each), tests: [testOf(each)] }),
+      JSON.stringify({ rule_files: [RULES_FILE], evaluation_interval: intervalOf(each), tests: [testOf(each)] }),
     );
     const { stdout } = await run(promtool as string, ["test", "rules", file]).catch((error) => error);
     expect(stdout).toContain("SUCCESS");

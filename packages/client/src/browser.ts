@@ -120,7 +120,7 @@ class Source implements ViewerSessionSource {
   #error: ViewerSessionUnavailable | undefined;
   #failures = 0;
   #isDisposed = false;
-  #underWay: Promise<string> | undefined;
+  #inFlight: Promise<string> | undefined;
   #abort: AbortController | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #reported: ViewerSessionState | undefined;
@@ -192,14 +192,14 @@ class Source implements ViewerSessionSource {
   #refresh(): Promise<string> {
     if (this.#isDisposed) return Promise.reject(disposed());
     clearTimeout(this.#timer);
-    this.#underWay ??= this.#request().finally(() => {
-      this.#underWay = undefined;
+    this.#inFlight ??= this.#request().finally(() => {
+      this.#inFlight = undefined;
       this.#abort = undefined;
       if (this.#isDisposed) return;
       this.#wait();
       this.#tell();
     });
-    return this.#underWay;
+    return this.#inFlight;
   }
 
   async #request(): Promise<string> {

@@ -92,7 +92,7 @@ function orderFaults(environment: string, events: readonly StoredEvent[], calls:
     if (!call.isFinal || call.method !== "get" || !isOk(call)) return [];
     const { name } = call.answer.seen;
     const last = names.get(call.group);
-    return last === name ? [] : [`${call.group} has the name ${name} in the end, and its last event is of ${last}`];
+    return last === name ? [] : [`${call.group} has the final name ${name}, but its last event set ${last}`];
   });
 }
 

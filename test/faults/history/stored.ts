@@ -32,7 +32,7 @@ export interface StoredEnvironment {
 export function checkStored(stored: StoredEnvironment, calls: readonly Call[]): Violation[] {
   const texts = [...indexFaults(stored), ...groupFaults(stored), ...finalFaults(stored, calls)];
   const violations = texts.map((text): Violation => ({ kind: "index", text: `${stored.environment}: ${text}` }));
-  return [...violations, ...strangerFaults(stored, calls)];
+  return [...violations, ...impossibleGroups(stored, calls)];
 }
 
 /** Differences between the indexes and the groups. */
@@ -81,7 +81,7 @@ function finalFaults({ environment, groups, digestOf }: StoredEnvironment, calls
 }
 
 /** Groups that no call can have created. */
-function strangerFaults({ environment, groups }: StoredEnvironment, calls: readonly Call[]): Violation[] {
+function impossibleGroups({ environment, groups }: StoredEnvironment, calls: readonly Call[]): Violation[] {
   const possible = new Set(
     calls.filter((call) => isCreation(call) && fateOf(call) !== "not made").map(({ group }) => group),
   );

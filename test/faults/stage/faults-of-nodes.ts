@@ -123,7 +123,7 @@ async function fillMemory({ shape, load, hasTime, nextKey }: Stage): Promise<voi
   }
 }
 
-/** Adds data to a node, beside a key that it has. Returns whether the node refuses more. */
+/** Appends data to the filler key in the slot of `key`. Returns whether the node refuses it because its memory is full. */
 async function isFull(node: TestRedis, key: string): Promise<boolean> {
   return ask(node, "APPEND", key.slice(0, key.indexOf("}") + 1) + FILLER, "x".repeat(MIB / 4)).then(
     () => false,

@@ -184,7 +184,7 @@ export function environmentDeletionContract({ client, store, admin, redis }: Con
       await isNowhere(environment);
     });
 
-    it("keeps a recreated environment listed if it is created before the last step, also if the worker ends then", async () => {
+    it("keeps an environment in the list if it is recreated before the last step, even if the deleting worker then exits", async () => {
       const environment = await create();
       const slow = heldUpAt(client(), REMOVE_MEMBER.name, async () => {
         await environments({ worker: 1 }).create(environment);

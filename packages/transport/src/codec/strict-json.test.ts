@@ -123,16 +123,16 @@ describe("strict JSON", () => {
   });
 
   it("checks each value once at any depth", () => {
-    let looks = 0;
+    let reads = 0;
     let json: object = {
       get duration() {
-        looks++;
+        reads++;
         return "1s";
       },
     };
     for (let depth = 0; depth < 10; depth++) json = { nested: json };
     requireStrictJson(TalkSchema, json);
-    expect(looks).toBe(1);
+    expect(reads).toBe(1);
   });
 });
 

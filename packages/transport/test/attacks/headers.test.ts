@@ -4,7 +4,7 @@ import { envelope } from "@user-group-service/testing/http";
 import { PATHS } from "../support/talk-ports.ts";
 import { describeAttacks } from "./port.ts";
 
-describeAttacks("dear headers", [
+describeAttacks("expensive headers", [
   asking(
     "calls without authorization",
     500,
