@@ -5,6 +5,7 @@ import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { newUserGroupToken } from "../src/domain/token.ts";
+import { TOKEN_KEY_USES_KEY } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, bearer, customerOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newCluster, newOperator, newRedis, newSentinels, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
@@ -71,17 +72,28 @@ function callsOn(server: TestServer) {
 describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtime) => {
   const start = (redisUrl: string, like?: TestServer) =>
     newServer({ runtime, redisUrl, env: { ...ADMIN_ENV, REDIS_TIMEOUT: "2s" }, ...(like && { like }) });
-  /** Two servers, and a group. */
-  const newPair = async (redisUrl: string) => {
-    const first = await start(redisUrl);
+  /** Two servers, and a group. @param operator waits until each server has made the last write of its start */
+  const newPair = async (redisUrl: string, operator?: ReturnType<typeof newOperator>) => {
+    const startWhole = async (like?: TestServer) => {
+      const began = Date.now();
+      const server = await start(redisUrl, like);
+      await waitFor("the server has recorded its key and then the time", async () => {
+        if (!operator) return true;
+        const [uses, time] = await Promise.all([operator.hvals(TOKEN_KEY_USES_KEY), operator.get(TIME_KEY)]);
+        const recorded = Math.max(...uses.map(Number));
+        return recorded >= began && Number(time) >= recorded;
+      });
+      return server;
+    };
+    const first = await startWhole();
     const { userGroup } = await grpcClients(first).groups.getUserGroup({ userGroupId: "a" });
-    return { first, second: await start(redisUrl, first), token: userGroup?.token ?? "" };
+    return { first, second: await startWhole(first), token: userGroup?.token ?? "" };
   };
 
   it("is refused after it was emptied, until an operator accepts it", async () => {
     const redis = await newRedis();
     const operator = newOperator(redis);
-    const { first, second, token } = await newPair(redis.url);
+    const { first, second, token } = await newPair(redis.url, operator);
     const issued = (await issueToken(first, "manage")).token;
     const calls = callsOn(first);
     await waitFor("calls succeed", () => calls.tokens.size === 1);
