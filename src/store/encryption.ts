@@ -41,14 +41,14 @@ export interface EncryptedToken {
 }
 
 /** A stored secret that is not a token. */
-export interface SealedSecret {
+interface SealedSecret {
   /** Id of the encryption key. */
   readonly keyId: string;
   /** Nonce, encrypted bytes and tag in base64url. */
   readonly text: string;
 }
 
-/** Secrets are bound to the number, because a recreated environment of the same name has another one. */
+/** Encryption binds secrets to this number. An environment that is created again under the same name has another number. */
 type EnvironmentNumber = Pick<Environment, "number">;
 
 /** SHA-256 of a text in base64url. */
@@ -107,6 +107,11 @@ export class TokenCipher {
   /** The ids of the keys. The first key encrypts. */
   get keyIds(): readonly string[] {
     return this.#ring.map(({ id }) => id);
+  }
+
+  /** The id of the key that encrypts. */
+  get currentKeyId(): string {
+    return this.#currentId;
   }
 
   /** The ids in one string for scripts, with a comma before and after each. Ids contain no commas. */

@@ -103,10 +103,11 @@ export function hasValue<Name extends keyof GroupFields>(
 }
 
 function fieldsFromRecord(record: StoredRecord): GroupFields {
+  const properties = record[FIELD.properties];
   return {
     name: textOf(record, FIELD.name),
-    mapping: jsonOf(record, FIELD.mapping) as GroupFields["mapping"],
-    properties: jsonOf(record, FIELD.properties),
+    mapping: jsonOf(FIELD.mapping, textOf(record, FIELD.mapping)) as GroupFields["mapping"],
+    properties: properties === undefined ? undefined : jsonOf(FIELD.properties, properties),
   };
 }
 
@@ -221,10 +222,15 @@ export function changedFields(change: UserGroupChange): ChangedFields {
   return fields;
 }
 
+/** The fields of the hash that store a token: field, value, … */
+export function tokenFields({ keyId, text, isPacked }: EncryptedToken): string[] {
+  return [FIELD.keyId, keyId, isPacked ? FIELD.token : FIELD.foreignToken, text];
+}
+
 /** Adds a token to a change. */
-export function setToken({ set, removed }: ChangedFields, { keyId, text, isPacked }: EncryptedToken): void {
-  set.push(FIELD.keyId, keyId, isPacked ? FIELD.token : FIELD.foreignToken, text);
-  removed.push(isPacked ? FIELD.foreignToken : FIELD.token);
+export function setToken({ set, removed }: ChangedFields, token: EncryptedToken): void {
+  set.push(...tokenFields(token));
+  removed.push(token.isPacked ? FIELD.foreignToken : FIELD.token);
 }
 
 /** The arguments of a script for changed fields. */
@@ -286,13 +292,8 @@ export async function* recordsOf(
   for await (const batch of inBatches(ids, atOnce, read)) yield* batch;
 }
 
-/** Decodes a JSON object. Only `properties` may be missing. @throws RecordUnreadable */
-function jsonOf(record: StoredRecord, field: string): JsonObject | undefined {
-  const source = record[field];
-  if (source === undefined) {
-    if (field === FIELD.properties) return undefined;
-    throw new RecordUnreadable(new Error(`a record has no ${field}`));
-  }
+/** Parses the JSON object of a field. @throws RecordUnreadable */
+function jsonOf(field: string, source: string): JsonObject {
   let value: Json;
   try {
     value = JSON.parse(source) as Json;

@@ -98,8 +98,9 @@ export function redisUserGroupAdmin(deps: GroupDeps): UserGroupAdminStore {
 
     async lookUp(environment, providedId) {
       const answer = await client.ask("look-up", READ, { key: groupKey(environment.number, providedId) });
-      if (answer.length === 0) throw new UserGroupNotFound();
-      return infoFromRecord(recordFromAnswer(answer), providedId, Number(answer[1]));
+      const record = recordFromAnswer(answer);
+      if (isEmpty(record)) throw new UserGroupNotFound();
+      return infoFromRecord(record, providedId, Number(answer[1]));
     },
 
     async delete(environment, target, etag, by) {

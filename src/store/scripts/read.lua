@@ -1,4 +1,2 @@
--- Reads a hash. Returns nothing if it does not exist; or `found`, Redis' clock and the record.
-local record = redis.call('HGETALL', key)
-if #record == 0 then return {} end
-return {'found', nowText, unpack(record)}
+-- Reads a hash. Returns `found`, Redis' clock and the record, which is empty if the hash does not exist.
+return {'found', nowText, unpack(redis.call('HGETALL', key))}

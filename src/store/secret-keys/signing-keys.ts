@@ -57,8 +57,7 @@ export function redisSigningKeys({
   const setOf = (environment: Environment, answer: readonly string[]): SigningKeySet => {
     const { [VERSION]: version = "", ...texts } = recordFromAnswer(answer);
     const keys = Object.entries(texts).map(([kid, text = ""]) => keyOf(environment, kid, text));
-    // READ returns no clock if the hash does not exist.
-    return { keys, version, now: answer[1] === undefined ? Date.now() : Number(answer[1]) };
+    return { keys, version, now: Number(answer[1]) };
   };
 
   const read = async (environment: Environment): Promise<SigningKeySet> =>
@@ -110,9 +109,8 @@ export function redisSigningKeys({
     async reencrypt(environment: Environment, isDryRun: boolean) {
       let set = await read(environment);
       for (let tries = 0; tries < TRIES; tries++) {
-        const [current] = cipher.keyIds;
         const sealed = set.keys.filter((key) => key.sealed !== undefined);
-        const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== current);
+        const moved = sealed.filter((key) => key.d !== undefined && ringKeyOf(key) !== cipher.currentKeyId);
         const failed = sealed.filter(({ d }) => d === undefined).map(({ kid }) => kid);
         if (moved.length === 0 || isDryRun) return { uses: sealed.map(ringKeyOf), failed };
         const next = set.keys.map((key) => (moved.includes(key) ? { ...key, sealed: undefined } : key));

@@ -6,7 +6,14 @@ import type { EnvironmentStore } from "../../domain/store.ts";
 import type { Reencryption, TokenKey, TokenKeyStore } from "../../domain/token-key.ts";
 import { writeEvent } from "../audit.ts";
 import { StoreMisconfigured } from "../connection/errors.ts";
-import { encryptedFromRecord, FIELD, type GroupDeps, recordsOf, TOKEN_FIELDS } from "../groups/group-record.ts";
+import {
+  encryptedFromRecord,
+  FIELD,
+  type GroupDeps,
+  recordsOf,
+  TOKEN_FIELDS,
+  tokenFields,
+} from "../groups/group-record.ts";
 import { listIds } from "../groups/user-group-admin.ts";
 import { groupKey, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
 import { inBatches, isEmpty, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
@@ -30,7 +37,7 @@ const SEARCH_MS = 2000;
 const PAGE_SIZE = 1000;
 
 /** Dependencies of the store of token keys. */
-export interface TokenKeyDeps extends GroupDeps {
+interface TokenKeyDeps extends GroupDeps {
   readonly environments: Pick<EnvironmentStore, "find" | "list">;
 }
 
@@ -56,14 +63,13 @@ export class RedisTokenKeys implements TokenKeyStore {
       const used = Number(uses[id]);
       return {
         id,
-        isPrimary: id === held[0],
+        isPrimary: id === cipher.currentKeyId,
         isHeld: held.includes(id),
         isRecorded: recorded[id] !== undefined,
         lastEncryptTime: used > 0 ? used : undefined,
       };
     });
-    // The embedded store records no keys. Its clock is that of this process.
-    return { keys, readTime: answer[1] === undefined ? Date.now() : Number(answer[1]) };
+    return { keys, readTime: Number(answer[1]) };
   }
 
   async reencrypt(environment: Environment, { after, size }: PageRequest, isDryRun: boolean): Promise<Reencryption> {
@@ -81,7 +87,7 @@ export class RedisTokenKeys implements TokenKeyStore {
       if (isEmpty(record)) continue;
       const keyId = record[FIELD.keyId] ?? "";
       uses.set(keyId, (uses.get(keyId) ?? 0) + 1);
-      if (keyId !== cipher.keyIds[0]) needing.push([id, record]);
+      if (keyId !== cipher.currentKeyId) needing.push([id, record]);
     }
     const reencrypt = async ([id, record]: [string, StoredRecord]) => {
       try {
@@ -101,7 +107,7 @@ export class RedisTokenKeys implements TokenKeyStore {
   }
 
   async retire(keyId: string, since: number): Promise<void> {
-    if (keyId === this.#deps.cipher.keyIds[0])
+    if (keyId === this.#deps.cipher.currentKeyId)
       throw new TokenKeyInUse("it is the first key of TOKEN_KEYS, which encrypts tokens");
     const { use } = await this.#findUse([keyId]);
     if (use) throw new TokenKeyInUse(`${use.path} needs it; re-encrypt every environment`);
@@ -116,7 +122,7 @@ export class RedisTokenKeys implements TokenKeyStore {
   async requireUnneeded(keyIds: readonly string[]): Promise<void> {
     if (keyIds.length === 0) return;
     const { use, isComplete } = await this.#findUse(keyIds);
-    if (use || !isComplete) {
+    if (!isComplete) {
       const lacks = use ? `${use.keyId}, which ${use.path} needs` : `${keyIds.join(", ")}, which environments may need`;
       throw new StoreMisconfigured(
         `TOKEN_KEYS lacks ${lacks}; add it after the other keys. Remove it after 'ugs keys rotate' has reported that no token needs it. If the key is lost, its tokens are lost; to start without it, run: redis-cli HDEL ${TOKEN_KEYS_KEY} ${keyIds.join(" ")}`,
@@ -170,18 +176,16 @@ export class RedisTokenKeys implements TokenKeyStore {
     return { isComplete: true };
   }
 
-  /** Encrypts a token with the first key. @returns false if it is, or the group does not exist */
+  /** Encrypts a token with the first key. @returns false if that key already encrypts it, or the group does not exist */
   async #reencryptOne(environment: Environment, id: string, seen: StoredRecord): Promise<boolean> {
     const { client, cipher } = this.#deps;
     const key = groupKey(environment.number, id);
     let record = seen;
     for (let tries = 0; tries < TRIES; tries++) {
-      const [current] = cipher.keyIds;
-      if (isEmpty(record) || record[FIELD.keyId] === current) return false;
+      if (isEmpty(record) || record[FIELD.keyId] === cipher.currentKeyId) return false;
       const digest = textOf(record, FIELD.digest);
       const token = cipher.decrypt(environment, encryptedFromRecord(record), digest);
-      const { keyId, text, isPacked } = cipher.encrypt(environment, token, digest);
-      const extraArgs = [FIELD.keyId, keyId, isPacked ? FIELD.token : FIELD.foreignToken, text];
+      const extraArgs = tokenFields(cipher.encrypt(environment, token, digest));
       const args = { group: key, digest, expectedKeyId: textOf(record, FIELD.keyId), extraArgs };
       const [state] = await client.change("reencrypt", REENCRYPT_TOKEN, args);
       if (state === "done") return true;
