@@ -30,7 +30,7 @@ const SPREAD_MS = 3_600_000;
 const MAX_UPDATES = 100_000;
 
 /** Limits of the audit trail. */
-export interface AuditOptions {
+interface AuditOptions {
   /**
    * Maximum number of group updates that an environment keeps per day, so that callers cannot fill the store. Default: 100,000.
    */
@@ -67,7 +67,7 @@ export function dayOf(ms: number): number {
 }
 
 /** The context of a change of an environment. */
-export interface EnvironmentChange {
+interface EnvironmentChange {
   readonly client: StoreClient;
   readonly audit: Audit;
   readonly environment: Pick<Environment, "number">;
@@ -99,19 +99,35 @@ export function requireNoRefusal(answer: string[]): string[] {
   return answer;
 }
 
+/** Arguments of a script that changes an environment, without those of its events. */
+type ChangeArgs<Key extends string, Arg extends string> = ScriptArgs<
+  Exclude<Key, "environment">,
+  Exclude<Arg, EventArg>
+>;
+
+/** Sends a script that changes an environment. @returns its answer, which may be a refusal. @throws as `StoreClient.change` */
+export function sendChange<Key extends string, Arg extends string>(
+  { client, audit, environment, by }: EnvironmentChange,
+  operation: string,
+  script: EnvironmentScript<Key, Arg>,
+  args: ChangeArgs<Key, Arg>,
+): Promise<string[]> {
+  const all = { ...args, ...audit.argsOf(environment.number, by) };
+  return client.change(operation, script as Script, all as ScriptArgs);
+}
+
 /**
  * Changes an environment by one script.
  *
  * @throws EnvironmentNotFound if it is deleted or in deletion; the errors of `REFUSALS` and of `StoreClient.change`
  */
 export async function changeEnvironment<Key extends string, Arg extends string>(
-  { client, audit, environment, by }: EnvironmentChange,
+  change: EnvironmentChange,
   operation: string,
   script: EnvironmentScript<Key, Arg>,
-  args: ScriptArgs<Exclude<Key, "environment">, Exclude<Arg, EventArg>>,
+  args: ChangeArgs<Key, Arg>,
 ): Promise<string[]> {
-  const all = { ...args, ...audit.argsOf(environment.number, by) };
-  return requireNoRefusal(await client.change(operation, script as Script, all as ScriptArgs));
+  return requireNoRefusal(await sendChange(change, operation, script, args));
 }
 
 /** Writes an event on its own. @throws as `changeEnvironment` */

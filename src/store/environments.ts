@@ -18,9 +18,8 @@ import {
   StoreUnavailable,
 } from "../domain/errors.ts";
 import type { EnvironmentDeletion, EnvironmentStore } from "../domain/store.ts";
-import type { Audit } from "./audit.ts";
+import { type Audit, sendChange } from "./audit.ts";
 import type { StoreClient } from "./connection/client.ts";
-import type { Script, ScriptArgs } from "./connection/script.ts";
 import {
   ENVIRONMENTS_KEY,
   environmentKey,
@@ -146,19 +145,6 @@ export function redisEnvironments({
     return last;
   };
 
-  const change = <Key extends string, Arg extends string>(
-    operation: string,
-    script: Script<Key, Arg>,
-    {
-      number,
-      by,
-      ...args
-    }: { readonly number: number; readonly by: ChangeBy; readonly [name: string]: string | number | ChangeBy },
-  ): Promise<string[]> => {
-    const all: { readonly [name: string]: unknown } = { ...args, ...audit.argsOf(number, by) };
-    return client.change(operation, script as Script, all as ScriptArgs);
-  };
-
   /**
    * Looks up an environment, and creates it if none exists.
    *
@@ -182,7 +168,9 @@ export function redisEnvironments({
       if (last && !mayFollowDeleted) throw new EnvironmentNotFound();
       await client.confirmMissing();
       await list(path, number);
-      const [state] = await change("create-environment", CREATE_ENVIRONMENT, { number, by, path, ids: idsKey(number) });
+      const change = { client, audit, environment: { number }, by };
+      const args = { path, ids: idsKey(number) };
+      const [state] = await sendChange(change, "create-environment", CREATE_ENVIRONMENT, args);
       if (state === "damaged") {
         const cause = new Error(
           `${environmentKey(number)} is lost, but the environment has user groups: restore a backup`,
@@ -194,11 +182,12 @@ export function redisEnvironments({
     }
   };
 
-  const clearEnvironment = async (number: number, by: ChangeBy): Promise<number> => {
+  const clearEnvironment = async (environment: Environment, by: ChangeBy): Promise<number> => {
+    const change = { client, audit, environment, by };
     const end = performance.now() + MAX_MS;
     const count = Math.min(CLEARED_AT_ONCE, maxGroups);
     for (let cleared = count; ; cleared += count) {
-      const [state, , left] = await change("clear-environment", CLEAR_ENVIRONMENT, { number, by, count });
+      const [state, , left] = await sendChange(change, "clear-environment", CLEAR_ENVIRONMENT, { count });
       // Without a number: all is deleted; or gone: another call has deleted the rest.
       if (state === "gone" || left === undefined) return 0;
       if (Number(left) > 0 && (cleared >= maxGroups || performance.now() > end)) return Number(left);
@@ -257,10 +246,11 @@ export function redisEnvironments({
       const { number, record } = await lookUp(name);
       const environment = { ...name, number };
       if (!isBeingDeleted(record)) {
-        const args = { ids: idsKey(number), signingKeys: signingKeysKey(number), force: force ? "1" : "" };
+        const args = { ids: idsKey(number), signingKeys: signingKeysKey(number), force };
         const reported = { channel: REVOKED_CHANNEL, message: newsMessage("deleted", environment) };
         try {
-          const answer = await change("begin-deletion", BEGIN_DELETION, { number, by, ...args, ...reported });
+          const change = { client, audit, environment, by };
+          const answer = await sendChange(change, "begin-deletion", BEGIN_DELETION, { ...args, ...reported });
           if (answer[0] === "filled") throw new EnvironmentNotEmpty();
           if (answer[0] === "gone" && answer[2] !== "deleting") throw new EnvironmentNotFound();
         } finally {
@@ -269,7 +259,7 @@ export function redisEnvironments({
       } else if (!force && (await client.run("count-user-groups", "zcard", [idsKey(number)])) > 0) {
         throw new EnvironmentNotEmpty();
       }
-      const left = await clearEnvironment(number, by);
+      const left = await clearEnvironment(environment, by);
       if (left > 0) return left;
       const member = environmentMember(environmentPath(name), number);
       await client.change("list-environment", REMOVE_MEMBER, { key: ENVIRONMENTS_KEY, member });
