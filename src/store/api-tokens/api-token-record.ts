@@ -10,8 +10,11 @@ export interface TokenSecret {
   readonly record: StoredRecord;
 }
 
+/** A secret with the id of its API token. */
+type IdentifiedSecret = TokenSecret & { readonly id: string };
+
 /** The secrets in the response of a script. The record of an expired or revoked secret is empty. */
-export function* allSecretsFrom(answer: readonly string[]): Generator<TokenSecret & { readonly id: string }> {
+export function* allSecretsFrom(answer: readonly string[]): Generator<IdentifiedSecret> {
   for (let at = 2; at < answer.length; ) {
     const [id = "", digest = ""] = (answer[at] as string).split(" ");
     const end = at + 2 + Number(answer[at + 1]);
@@ -20,14 +23,14 @@ export function* allSecretsFrom(answer: readonly string[]): Generator<TokenSecre
   }
 }
 
-/** The valid secrets in the response of a script, by the ids of their API tokens. */
-export function secretsFrom(answer: readonly string[]): Map<string, TokenSecret[]> {
-  const secrets = new Map<string, TokenSecret[]>();
-  for (const { id, digest, record } of allSecretsFrom(answer)) {
-    const found = secrets.get(id) ?? [];
-    secrets.set(id, isEmpty(record) ? found : [...found, { digest, record }]);
+/** The valid ones of some secrets, by the ids of their API tokens. The list of an API token without a valid secret is empty. */
+export function validById(secrets: Iterable<IdentifiedSecret>): Map<string, TokenSecret[]> {
+  const valid = new Map<string, TokenSecret[]>();
+  for (const { id, digest, record } of secrets) {
+    const found = valid.get(id) ?? [];
+    valid.set(id, isEmpty(record) ? found : [...found, { digest, record }]);
   }
-  return secrets;
+  return valid;
 }
 
 export function isReplaced({ record }: TokenSecret): boolean {

@@ -26,14 +26,7 @@ import {
   ROTATE_API_TOKEN,
   UPDATE_API_TOKEN,
 } from "../scripts.ts";
-import {
-  allSecretsFrom,
-  apiTokenFrom,
-  isReplaced,
-  matches,
-  secretsFrom,
-  type TokenSecret,
-} from "./api-token-record.ts";
+import { allSecretsFrom, apiTokenFrom, isReplaced, matches, type TokenSecret, validById } from "./api-token-record.ts";
 
 /** Number of secrets that one script reads: 1 ms. */
 const READ_AT_ONCE = 125;
@@ -45,7 +38,7 @@ const REVOKED_AT_ONCE = 50;
 const MAX_STEPS = (2 * MAX_API_TOKENS) / REVOKED_AT_ONCE;
 
 /** Dependencies of the store of API tokens. */
-export interface ApiTokenDeps {
+interface ApiTokenDeps {
   readonly client: StoreClient;
   /** Receives changes by this process. `followRevocations` reports changes by all processes. */
   readonly listener: Pick<RevocationListener, "revoked">;
@@ -58,9 +51,10 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
 
   /** Decodes the API token in the answer of a change, and reports its secrets. @throws ApiTokenNotFound if it has expired */
   const changedToken = (answer: readonly string[]): ApiToken => {
-    const [[id, secrets] = ["", []]] = secretsFrom(answer);
-    if (answer[0] === "done") for (const { digest } of allSecretsFrom(answer)) listener.revoked(digest);
-    const apiToken = afterChange(() => apiTokenFrom(id, secrets));
+    const secrets = [...allSecretsFrom(answer)];
+    if (answer[0] === "done") for (const { digest } of secrets) listener.revoked(digest);
+    const [[id, valid] = ["", []]] = validById(secrets);
+    const apiToken = afterChange(() => apiTokenFrom(id, valid));
     if (!apiToken) throw new ApiTokenNotFound();
     return apiToken;
   };
@@ -104,7 +98,7 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
       for (let from = after === "" ? "-" : `(${after}~`; ; ) {
         const args = { apiTokens: apiTokensKey(number), from, count: READ_AT_ONCE };
         const answer = await client.ask("list-api-tokens", READ_API_TOKENS, args, { outcome: "not_made" });
-        const found = secretsFrom(answer);
+        const found = validById(allSecretsFrom(answer));
         for (const [id, secrets] of found) {
           const apiToken = apiTokenFrom(id, secrets);
           if (!apiToken || !matches(apiToken, filter)) continue;
