@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { Command, type Redis, type RedisOptions } from "ioredis";
 import { type RedisClock, readClock } from "./clock.ts";
 import type { PlainCommands } from "./commands.ts";
@@ -28,7 +27,11 @@ export interface NodeOptions {
 /** An ioredis client with defined scripts as commands. */
 export type ScriptedRedis = Redis &
   PlainCommands & {
-    /** Adds a script as a command. Its arguments are the number of keys, the keys, and the other arguments. */
+    /**
+     * Adds a script as a command. The arguments of the command are the number of keys, the keys, and the other arguments.
+     *
+     * @param name SHA-1 of `lua`
+     */
     defineScript(name: string, lua: string): void;
   };
 
@@ -37,7 +40,7 @@ export interface StoreConnection {
   readonly redis: ScriptedRedis;
   /** The clock of Redis. Undefined while the connection is not ready. */
   clock: RedisClock | undefined;
-  /** How many times the connection was lost. */
+  /** Number of times that the connection was lost. */
   losses: number;
   /** Closes this connection and opens another one. */
   replace(): void;
@@ -103,7 +106,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
       ]).then(([clock]) => {
         if (connection.losses === losses) connection.clock = clock;
       });
-      // If the check fails, its error is reported, not the error of the clock that follows from it.
+      // If the check fails, reading the clock may fail, too. Only the error of the check is reported.
       requested.catch(() => {});
       await checked;
       await requested;
@@ -125,21 +128,20 @@ function scriptDefiner(redis: Redis): ScriptedRedis["defineScript"] {
   redis.on("close", () => known.clear());
   const utf8 = { replyEncoding: "utf8" } as const;
   return (name, lua) => {
-    const digest = createHash("sha1").update(lua).digest("hex");
     const run = (...args: string[]): Promise<unknown> => {
-      if (!known.has(digest)) {
+      if (!known.has(name)) {
         const first = redis.sendCommand(new Command("eval", [lua, ...args], utf8)) as Promise<unknown>;
         // A node of a Cluster that redirects the script has not cached it.
         first.then(
-          () => known.add(digest),
+          () => known.add(name),
           () => {},
         );
         return first;
       }
-      const answer = redis.sendCommand(new Command("evalsha", [digest, ...args], utf8)) as Promise<unknown>;
+      const answer = redis.sendCommand(new Command("evalsha", [name, ...args], utf8)) as Promise<unknown>;
       return answer.catch((error: unknown) => {
         if (errorCodeOf(error) !== "NOSCRIPT") throw error;
-        known.delete(digest);
+        known.delete(name);
         return run(...args);
       });
     };

@@ -13,12 +13,12 @@ import tokensPart from "../scripts/parts/tokens.lua" with { type: "text" };
  *
  * Redis refuses a change before it starts if its memory is full (`#!lua` without `allow-oom`). A script fails at the first key of
  * another type and, while its slot is migrating, at the first missing key. So it reads the keys that it writes before its first
- * write. `parts/environment.lua` reads a key that never exists, which covers the migration.
+ * write. In `parts/environment.lua`, it also reads a key that never exists: while the slot is migrating, it fails at that key.
  */
 
 /** A script in Lua, and the names of its arguments. */
 export interface Script<Key extends string = string, Arg extends string = string> {
-  /** Its name as a command of a connection. */
+  /** Its name as a command of a connection: the SHA-1 of its text, by which EVALSHA runs it. */
   readonly name: string;
   readonly lua: string;
   /** The keys that are known in advance. The first one selects the node. Each is a local variable of the script. */
@@ -44,7 +44,7 @@ export type ScriptArgs<Key extends string = string, Arg extends string = string>
 /**
  * `read`: writes nothing. `change`: writes, with a deadline. `count`: writes temporary values, without a deadline.
  */
-export type ScriptKind = "read" | "change" | "count";
+type ScriptKind = "read" | "change" | "count";
 
 export interface ScriptDefinition<Key extends string, Arg extends string> {
   readonly keys: readonly Key[];
@@ -96,7 +96,7 @@ export function defineScript<const Key extends string, const Arg extends string 
   const variables = `${UNPACK}local extra = ${first + args.length}\n${locals(keys, "KEYS", 1)}${locals(args, "ARGV", first)}`;
   const body = text.replace(/^-- include: (.+)\n/gm, (_, part: string) => PARTS[part] as string);
   const lua = `#!lua${flags}\n${CLOCK}${isChange ? UNLESS_LATE : ""}${variables}${body}`;
-  return { name: `ug-${hash("sha1", lua)}`, lua, keys, args, isChange, singleKey };
+  return { name: hash("sha1", lua), lua, keys, args, isChange, singleKey };
 }
 
 /** The arguments of EVAL: the number of keys, the keys, and the other arguments. @param deadline of a change */
