@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Redis } from "ioredis";
 import { StoreUnavailable } from "../domain/errors.ts";
 import type { DataCheck, StoreClient } from "./connection/client.ts";
-import { slotOf } from "./connection/cluster.ts";
+import { SLOTS, slotOf } from "./connection/cluster.ts";
 import { redirectionOf } from "./connection/errors.ts";
 import { FORMAT_KEY } from "./keys.ts";
 import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
@@ -21,7 +21,7 @@ const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 /** The accepted loss of data, in milliseconds. A failover or a crash loses the last second or two. */
 const MAX_LOSS_MS = 60_000;
 
-/** The number of further keys in a Cluster. With up to this number of equal shards, each shard has at least one. */
+/** The number of further keys in a Cluster. Each shard has at least one if the Cluster has at most this number of equal shards. */
 const SLOT_PARTS = 16;
 
 /** The value of a key with an identity. */
@@ -207,7 +207,7 @@ function partKeys(): string[] {
   const keys = new Map<number, string>();
   for (let i = 0; keys.size < SLOT_PARTS; i++) {
     const key = `${FORMAT_KEY}:{${i}}`;
-    const part = Math.floor((slotOf(key) * SLOT_PARTS) / 16_384);
+    const part = Math.floor((slotOf(key) * SLOT_PARTS) / SLOTS);
     if (!keys.has(part)) keys.set(part, key);
   }
   return [...keys.values()];

@@ -7,7 +7,7 @@ import { type NodeCall, openNode, type StoreNode, type StoreNodes } from "./node
 import { type HostPort, nameOf, type RedisTarget } from "./url.ts";
 
 /** The number of slots of a Redis Cluster. */
-const SLOTS = 16_384;
+export const SLOTS = 16_384;
 
 /** The slot of a key (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/). */
 export function slotOf(key: string): number {
@@ -16,7 +16,7 @@ export function slotOf(key: string): number {
   return crc16xmodem(close > open + 1 ? key.slice(open + 1, close) : key) % SLOTS;
 }
 
-/** The number of redirections of a call without a pause. */
+/** A call follows this number of redirections at once, and each further one after a pause. */
 const QUICK_HOPS = 5;
 
 /** The pause before each further redirection, and before a retry while a slot is migrating, in milliseconds. */

@@ -45,21 +45,18 @@ export async function durabilityWarnings(client: StoreClient, minReplicas: numbe
 
 /** The advice to set `hash-max-listpack-value`. Undefined if it is set, or if the user may not read it. */
 export async function memoryAdvice(client: StoreClient): Promise<string | undefined> {
-  const settings = await client.each("info", (redis) =>
-    redis.config("GET", "hash-max-listpack-value").then((answer) => (answer as string[])[1], unlessDenied),
-  );
+  const settings = await client.each("info", (redis) => settingOf(redis, "hash-max-listpack-value"));
   if (!settings.includes("64")) return undefined;
   return "Redis' hash-max-listpack-value is 64: with 1024, user groups with a longer mapping or properties need a third less memory";
 }
 
 async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> {
-  const setting = (name: string) => redis.config("GET", name).then((answer) => (answer as string[])[1], unlessDenied);
   // Settings that this user may not read cause no warning.
   const [memory, persistence, save, minReplicasToWrite] = await Promise.all([
-    redis.info("memory").catch(unlessDenied),
-    redis.info("persistence").catch(unlessDenied),
-    setting("save"),
-    setting("min-replicas-to-write"),
+    redis.info("memory").catch(undefinedIfDenied),
+    redis.info("persistence").catch(undefinedIfDenied),
+    settingOf(redis, "save"),
+    settingOf(redis, "min-replicas-to-write"),
   ]);
   const warnings: string[] = [];
   const policy = infoField(memory, "maxmemory_policy");
@@ -81,7 +78,13 @@ async function warningsOf(redis: Redis, minReplicas: number): Promise<string[]> 
   return warnings;
 }
 
-function unlessDenied(error: Error): undefined {
+/** Reads a setting of Redis. Undefined if the user may not read it. */
+function settingOf(redis: Redis, name: string): Promise<string | undefined> {
+  return redis.config("GET", name).then((answer) => (answer as string[])[1], undefinedIfDenied);
+}
+
+/** @throws the error, unless it says that the user may not send the command */
+function undefinedIfDenied(error: Error): undefined {
   if (!["NOPERM", "ERR"].includes(errorCodeOf(error) ?? "")) throw error;
   return undefined;
 }
