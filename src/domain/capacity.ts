@@ -1,5 +1,6 @@
 /*
- * What callers may use of a worker. The transport limits HTTP itself, by the defaults of its option `limits`.
+ * Limits of a worker for the messages, calls and streams of its callers. The transport has limits for HTTP: the defaults of its
+ * option `limits`.
  */
 
 /** The maximum size of a request message, in bytes, before and after decompression. */
@@ -19,7 +20,8 @@ export const MAX_OPEN_MESSAGE_BYTES = 4096;
 export const MAX_CALLS = 4096;
 
 /**
- * How many streams may be open, and how long each may last. The streaming calls are Watch and reflection, which need no API
- * token. Slow bodies of calls that need none count as well. gRPC clients that watch health call again when a stream ends.
+ * `max`: maximum number of open streams. `lifetimeMs`: maximum lifetime of a stream, in milliseconds. The streaming calls are Watch
+ * and reflection, which need no API token. Slow request bodies of calls without an API token count as streams, too. When a stream
+ * ends, gRPC clients that watch the health call Watch again.
  */
 export const STREAMS = { max: 1000, lifetimeMs: 600_000 };

@@ -92,9 +92,9 @@ export function singleNode(node: StoreNode, onClose = () => {}): StoreNodes {
 }
 
 /**
- * Waits for the replicas of one connection. While a WAIT is in flight, Redis runs no other command of that connection, so there
- * is one WAIT at a time. It covers all changes that Redis answered before it was sent. Changes that are answered later share the
- * next one.
+ * Waits for the replicas of one connection. While a WAIT is in flight, Redis runs no other command of that connection, so only one
+ * WAIT is in flight at a time. A WAIT covers all changes that Redis answered before this process sent the WAIT. Later changes share
+ * the next WAIT.
  */
 class Replicas {
   readonly connection: StoreConnection;

@@ -88,8 +88,9 @@ export function openRedis(url: string, options: OpenOptions): Opening {
 }
 
 /**
- * Checks that Redis accepts a password on every ready connection. A refusal does not change the connection. Nodes without a ready
- * connection are skipped, because they may refuse the former password. A silent connection is closed soon, which ends the wait.
+ * Checks that Redis accepts a password on every ready connection. If Redis refuses it, the connection stays usable. The check skips
+ * nodes without a ready connection, because they may refuse the former password. It does not wait long for a silent node, because
+ * `dropWhenSilent` closes the connection.
  *
  * @throws StoreMisconfigured if Redis refuses the password; StoreUnavailable if it does not answer
  */

@@ -122,7 +122,7 @@ async function write(
   const names = [...fields.names];
   if (given !== undefined) setToken(fields, cipher.encrypt(environment, given.text, given.digest));
   if (given !== undefined && given === token) {
-    // Never earlier than the time of the previous token: a second import with an old snapshot must not replace this token.
+    // An import with an old snapshot must not replace this token. So its time is not before that of the previous token.
     const before = isEmpty(record) ? Number.NEGATIVE_INFINITY : tokenTimeOf(record);
     if (before > snapshotTime) names.push("replace_newer_tokens");
     fields.set.push(FIELD.tokenCreateTime, String(Math.max(snapshotTime, before)));

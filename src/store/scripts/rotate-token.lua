@@ -23,7 +23,7 @@ local obsolete = obsoleteEntries(id, found, digest, graceMs)
 audit('g:' .. id, 'token')
 removeEntries(obsolete)
 replaceToken(group, id, found, digest, graceMs)
--- Always later than the creation of the group: a list shows by this that a rotation happened.
+-- The time of a rotated token is later than the creation of the group. Lists show a rotation only in this case.
 local tokenTime = math.max(math.floor(version / 1000), math.floor((tonumber(found[5]) or 0) / 1000) + 1.0)
 redis.call('HSET', group, 't', encryptedToken, 'k', keyId, 'u', versionText, 'r', string.format('%.0f', tokenTime))
 redis.call('HDEL', group, 'f')

@@ -1,6 +1,7 @@
--- Gives Redis the identity `id`, unless it has one. If `accepted` is not empty, an operator accepts the data of this Redis in place
--- of the data with `id`. The data keeps its own identity. The script stores `id` behind it, and a count of acceptances, which is
--- greater than the stored count and than `accepted`, the count that the caller read.
+-- Stores the identity `id`, unless Redis has one.
+-- If `accepted` is not empty, an operator accepts the data of this Redis as the replacement of the data with the identity `id`.
+-- `accepted` is the number of acceptances that the caller read. The script keeps the identity of this Redis, and stores two more
+-- values: the number of acceptances, greater than `accepted` and the stored number; and `id`.
 -- Returns `done` and the stored string.
 local text = redis.call('GET', key)
 if accepted == '' and text then return {'done', nowText, text} end

@@ -1,10 +1,12 @@
 -- Starts each audited change of an environment.
 -- Input: `environment`, the key of its record; `state`, its required state (empty: the record must not exist); `stream`, the stream
 -- of the events; and the event arguments (EVENT_ARGS in scripts.ts).
--- Output: `prefix` of all keys of the environment; `version` and `versionText` of this change; and the function `audit`.
--- Returns `gone` and the state if the state is another one.
+-- Output: `prefix`, the prefix of all keys of the environment; `version` and `versionText`, the version of this change as a number
+-- and as text; and the function `audit`.
+-- If the environment has another state, the script returns `gone` and that state.
 local prefix = string.sub(environment, 1, -12)
--- This key never exists. While the slot is migrating, Redis fails a script at the first missing key: here, before any write.
+-- This key never exists. While the slot is migrating, Redis stops a script at the first missing key. So the script stops here,
+-- before any write.
 redis.call('EXISTS', prefix .. 'moving')
 local before = redis.call('HMGET', environment, 'state', 'version')
 if (before[1] or '') ~= state then return {'gone', nowText, before[1] or ''} end
