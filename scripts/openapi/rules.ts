@@ -36,7 +36,7 @@ interface JsonRules {
 }
 
 /** The rules of a field. Missing rules are undefined. */
-export interface Rules {
+interface Rules {
   readonly field: FieldRules | undefined;
   readonly json: JsonRules | undefined;
   readonly isNoToken: boolean;

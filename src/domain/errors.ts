@@ -236,11 +236,6 @@ export class StoreUnavailable extends failure("Unavailable", "STORE_UNAVAILABLE"
     this.fault = fault;
   }
 
-  /** Returns this failure with another outcome of the change. */
-  withOutcome(outcome: ChangeOutcome): StoreUnavailable {
-    return new StoreUnavailable(this.cause, outcome, this.fault);
-  }
-
   /** The message for operators, with the fault. */
   get messageForOperators(): string {
     return this.fault === undefined ? this.message : `the store is unavailable: ${STORE_FAULTS[this.fault]}`;

@@ -182,7 +182,7 @@ function register(
 }
 
 /** Call metrics with the names that gRPC servers use (github.com/grpc-ecosystem/go-grpc-prometheus). */
-export class CallMetrics {
+class CallMetrics {
   readonly #seconds: ArrayHistogram;
   readonly #series = new Map<DescMethod | undefined, Map<string, CallSeries>>();
 
@@ -256,7 +256,7 @@ export class CallSeries {
 }
 
 /** The options of a histogram. */
-export interface HistogramOptions {
+interface HistogramOptions {
   readonly name: string;
   readonly help: string;
   readonly labelNames: readonly string[];

@@ -98,7 +98,7 @@ export function answerCommandLine(args: readonly string[]): boolean {
 }
 
 /** The answer to a command line. The service then does not start. */
-export interface Answer {
+interface Answer {
   readonly text: string;
   /** The exit code of the process. */
   readonly exitCode: 0 | 2;

@@ -12,7 +12,7 @@ export interface KeyTimes {
 }
 
 /** `standby`: published, but does not sign yet. `retired`: published until its last session has expired. */
-export type KeyState = "standby" | "active" | "retired";
+type KeyState = "standby" | "active" | "retired";
 
 /** A key and its state at a time. */
 interface KeyAt<Key extends KeyTimes> {
@@ -52,7 +52,7 @@ export function statesOf<Key extends KeyTimes>(keys: readonly Key[], now: number
 }
 
 /** A change of an environment's keys. */
-export interface KeySetChange {
+interface KeySetChange {
   /** The keys that stay, perhaps with another `activeTime`. */
   readonly kept: readonly KeyTimes[];
   /** The `activeTime` of each key to create. */

@@ -8,7 +8,7 @@ export const MAX_SESSION_LENGTH = 8192;
 export const CLOCK_TOLERANCE_S = 5;
 
 /** Maximum lifetime of a session, in seconds. */
-export const MAX_LIFE_S = 3600;
+const MAX_LIFE_S = 3600;
 
 /** The only algorithm for sessions (RFC 7518, 3.4). */
 export const ALGORITHM = "ES256";

@@ -11,7 +11,7 @@ import {
 } from "./rules.ts";
 
 /** Reason why a session is rejected. */
-export type SessionRefusal = "malformed" | "other-environment" | "unknown-key" | "signature" | "expired" | "too-early";
+type SessionRefusal = "malformed" | "other-environment" | "unknown-key" | "signature" | "expired" | "too-early";
 
 /** A session is rejected. */
 export class SessionRefused extends Error {

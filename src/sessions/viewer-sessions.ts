@@ -25,7 +25,7 @@ const REFRESH_AT = 0.8;
 const VERIFIED_BYTES = 16 * 1024 * 1024;
 
 /** A session to create. */
-export interface NewViewerSession {
+interface NewViewerSession {
   readonly target: UserGroupTarget;
   readonly audience: string;
   /** Lifetime in milliseconds. Undefined for the default. */
@@ -41,7 +41,7 @@ export interface NewViewerSession {
 export type ViewerSessionClaims = Pick<SessionClaims, "jti" | "iss" | "aud" | "vid" | "origin" | "ext" | "iat" | "exp">;
 
 /** Dependencies of `ViewerSessions`. */
-export interface ViewerSessionsDeps {
+interface ViewerSessionsDeps {
   readonly keys: SigningKeys;
   /** Maximum lifetime of a session, in milliseconds. */
   readonly maxMs: number;

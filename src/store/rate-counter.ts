@@ -3,7 +3,7 @@ import type { StoreClient } from "./connection/client.ts";
 import { COUNT } from "./scripts.ts";
 
 /** Counters have the keys `ug:rate:KIND:KEY`. */
-export interface RateCounterOptions {
+interface RateCounterOptions {
   readonly kind: string;
   readonly limit: RateLimit;
 }

@@ -44,7 +44,7 @@ export interface CallStart {
 }
 
 /** The failure of a call. */
-export interface CallFailure {
+interface CallFailure {
   /** The number of the gRPC code. */
   readonly code: number;
   /** The name of the Connect code, such as `not_found`. */

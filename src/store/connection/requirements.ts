@@ -54,7 +54,7 @@ const NO_SCRIPT = "0".repeat(40);
 const DENIED = /^(?:ERR |NOPERM )?(?:The user executing the script|ACL failure in script)/;
 
 /** The use of a connection. */
-export interface RequirementOptions {
+interface RequirementOptions {
   /** Whether it connects to a node of a Cluster. */
   readonly isCluster: boolean;
   /** Whether changes wait for replicas. */
