@@ -74,6 +74,7 @@ describe("passes", () => {
       [...many(shown), ...[7, 2, 5, 0].map((n) => get({ name: `n ${n}` }))],
     ],
     ["a change with an unknown outcome that was not made", [update("n1", UNKNOWN), get()]],
+    ["a change with an unknown outcome that was made", [update("n1", UNKNOWN), get({ name: "n1" })]],
     [
       "a change with an unknown outcome from a worker, made later",
       [update("n1", CUT_OFF), get(), get({ name: "n1" })],
@@ -84,7 +85,14 @@ describe("passes", () => {
       [at([2, 9], update("n1", UNKNOWN)), at([3, 4], get({ name: "n1" })), at([10, 11], get())],
       FORGETS,
     ],
+    [
+      "a lost rotation that its retry makes again",
+      [rotate(UNKNOWN, REQUEST), get({ token: "t1" }), rotate("t2", REQUEST)],
+      FORGETS,
+    ],
     ["a stale read", [update("n1"), at([7, 8], get())], lags(5)],
+    ["a stale token", [rotate("t1"), at([7, 8], resolve("t0"))], lags(5)],
+    ["a stale group", [remove(), at([7, 8], get())], lags(5)],
     [
       "correct rotations, retries and viewers",
       [
@@ -101,9 +109,20 @@ describe("passes", () => {
         at([11, 12], resolve("t2")),
       ],
     ],
+    [
+      "either of two concurrent rotations as the last",
+      [at([2, 9], rotate("t1")), at([2, 9], rotate("t2")), at([10, 11], resolve("t1"))],
+    ],
+    ["a token in its grace period", [rotate("t1", { graceMs: 10 }), at([12, 14], resolve("t0"))]],
     ["a refused token after a call that may have revoked it", [rotate(UNKNOWN), resolve("t0", NO_TOKEN)]],
+    ["a token refused during its rotation", [at([2, 9], rotate("t1")), at([4, 5], resolve("t0", NO_TOKEN))]],
     ["correct refusals", [call("resolve", NO_TOKEN, foreign), at([2, 3], resolve("t0", UNREAD)), update("n1", tooFew)]],
     ["a group that is not found while it is created", [at([0, 3], update("n1", NO_GROUP))]],
+    [
+      "a reused team id of a creation that no call acknowledged",
+      [at([1, 2], other(UNKNOWN)), at([2, 3], other(shown(shownB)))],
+      FORGETS,
+    ],
     ["a call cut off when its worker ended", [update("n1", CUT_OFF)], CUTS_OFF],
     ["workers that agree at the end", [at([2, 9], update("n1", UNKNOWN)), final("n0"), final("n0")]],
     [
@@ -143,6 +162,10 @@ describe("passes", () => {
         at([6, 7], recreate()),
         at([8, 9], revoke(NO_GROUP, REQUEST)),
       ],
+    ],
+    [
+      "a retry after its group was deleted",
+      [rotate("t1", { ...REQUEST, token: "t0" }), remove(), rotate(NO_TOKEN, { ...REQUEST, token: "t0" })],
     ],
     [
       "revocations",
@@ -191,36 +214,86 @@ describe("finds no order with", () => {
 
   it.each<Case>([
     ["a lost acknowledged change", [update("n1"), get()], FORGETS],
+    [
+      "an acknowledged change replaced by an older one",
+      [update("n1", UNKNOWN), update("n2"), get({ name: "n1" })],
+      FORGETS,
+    ],
+    [
+      "an acknowledged change lost with the one before it",
+      [update("n1", UNKNOWN), get({ name: "n1" }), update("n2"), get()],
+      FORGETS,
+    ],
+    [
+      "many concurrent changes",
+      [...many(() => UNKNOWN), get({ name: "n 1" }), get({ name: "n 2" }), get({ name: "n 1" })],
+    ],
     ["a change that was reported as not made", [update("n1", NOT_MADE), get({ name: "n1" })]],
     ["a change made after its failure was reported", [update("n1", UNKNOWN), get(), get({ name: "n1" })]],
     ["values that alternate", turns, FORGETS],
+    [
+      "a change that was seen and then lost",
+      [at([2, 9], update("n1", UNKNOWN)), at([3, 4], get({ name: "n1" })), at([10, 11], get())],
+    ],
     ["a read that is too stale", [update("n1"), at([9, 10], get())], lags(5)],
+    ["a stale read after the load", [update("n1"), at([7, 8], get({}, FINAL))], lags(5)],
     ["a value that no call wrote", [get({ name: "other" })]],
+    ["a value read before it was written", [get({ name: "n1" }), update("n1")]],
     [
       "two winners of one rotation",
       [at([2, 5], rotate("t1", { token: "t0" })), at([2, 5], rotate("t2", { token: "t0" }))],
     ],
     ["two answers for one request id", [rotate("t1", REQUEST), rotate("t2", REQUEST)]],
+    ["two rotations with one token", [rotate("t1"), rotate("t1")]],
+    ["a rotation to an old token", [rotate("t1"), rotate("t2"), rotate("t0")]],
     ["more rotations than there were calls", [rotate(UNKNOWN), get({ token: "t1" }), get({ token: "t2" })]],
+    ["the token of one rotation from another", [rotate(UNKNOWN), get({ token: "t1" }), rotate("t1")]],
+    ["a rotation that its retry makes again", [rotate(UNKNOWN, REQUEST), get({ token: "t1" }), rotate("t2", REQUEST)]],
     ["a token accepted after its revocation", [rotate("t1"), resolve("t0")]],
     ["a token accepted after its grace period", [rotate("t1", { graceMs: 10 }), at([14, 15], resolve("t0"))]],
     ["a grace period that the next rotation has ended", [rotate("t1", { graceMs: 100 }), rotate("t2"), resolve("t0")]],
     ["a valid token that is refused", [at([4, 5], resolve("t0", NO_TOKEN))]],
+    [
+      "a refused retry whose first attempt succeeded",
+      [rotate(UNKNOWN, { ...REQUEST, token: "t0" }), rotate(NO_TOKEN, { ...REQUEST, token: "t0" })],
+    ],
     ["a missing group", [update("n1", NO_GROUP)]],
     ["a group created twice", [at([2, 3], created)]],
+    ["a group with two team ids", [get({ teamId: 2 })]],
     ["a deletion that is undone", [remove(), get()], FORGETS],
     ["a group that no call created", [remove(), get(recreated)]],
+    ["an update after a deletion", [remove(), update("n1")]],
+    ["a token that an update cannot have set", [update("n1", UNKNOWN), get({ name: "n1", token: "t9" })]],
     ["the old group after it was created again", [remove(UNKNOWN), recreate(), get()]],
     ["a token that outlives its group", [remove(), resolve("t0")]],
+    ["a grace period that outlives its group", [rotate("t1", { graceMs: 100 }), remove(), resolve("t0", shown())]],
+    ["a reused token", [remove(), recreate({ token: "t0" })]],
     ["a reused team id", [remove(), recreate({ teamId: 1 })]],
+    ["a group that is missing before its deletion", [update("n1", NO_GROUP), remove()]],
     [
       "a revocation that does not find its group",
       [at([4, 5], remove()), at([6, 7], recreate()), at([8, 9], revoke(NO_GROUP, REQUEST))],
     ],
+    [
+      "a deleted group and its successor that alternate",
+      [at([2, 20], remove(CUT_OFF)), recreate(), resolve("u0", shown({ name: "m0", token: undefined })), get()],
+      CUTS_OFF,
+    ],
     ["an old token after a revocation", [revoke(), resolve("t0")]],
+    ["a grace period that a revocation has ended", [rotate("t1", { graceMs: 100 }), revoke(), resolve("t0")]],
+    ["the lost name of an import", [imported("f"), get({ ...there, name: "n0" })]],
     ["an imported token that is refused", [imported("f"), resolve("f", NO_TOKEN)]],
     ["a token that an import has replaced", [imported("f"), resolve("t0", viewed("name of f"))]],
+    [
+      "a grace period that an import has ended",
+      [rotate("t1", { graceMs: 100 }), imported("f"), resolve("t0", viewed("name of f"))],
+    ],
     ["the token of an import that was reported as not made", [imported("f", NOT_MADE), resolve("f")]],
+    ["a token that no import gave", [imported("f", UNKNOWN), get({ token: "t9" })]],
+    [
+      "a token that a failed rotation cannot have given",
+      [imported("f", NOT_MADE), rotate(UNKNOWN), get({ token: "f" })],
+    ],
   ])("%s", (_what, calls, more) => {
     expect(kindsOf(calls, more)).toEqual(["no order"]);
   });
@@ -233,7 +306,14 @@ describe("finds", () => {
     ["half a change", [update("n1"), get({ name: "n1", mapped: "n0" })], {}, ["torn"]],
     ["the answer of another change", [update("n1", shown({ name: "n0" }))], {}, ["torn", "no order"]],
     ["another group", [get({ id: "b" })], {}, ["another's group"]],
+    ["a group of another environment", [call("resolve", shown(), foreign)], {}, ["another's group"]],
     ["the team id of another group", [other(shown(shownB, true))], FORGETS, ["team id"]],
+    [
+      "a team id that two groups showed",
+      [at([1, 2], other(UNKNOWN)), at([2, 3], other(shown(shownB)))],
+      {},
+      ["team id"],
+    ],
     ...[update("n1", UNREAD), remove(UNREAD), revoke(UNREAD), imported("f", UNREAD)].map(
       (change): [...Required<Case>, string[]] => [
         `a failed ${change.method} without an outcome`,
@@ -243,6 +323,12 @@ describe("finds", () => {
       ],
     ),
     ["a failed read with an outcome", [resolve("t0", UNKNOWN)], {}, ["missing outcome"]],
+    [
+      "an outcome that does not exist",
+      [update("n1", { ...UNKNOWN, outcome: "perhaps" } as Answer)],
+      {},
+      ["missing outcome"],
+    ],
     ["an error that no fault causes", [get(), call("get", broken)], {}, ["unexpected"]],
     ["an error after the load", [call("get", NOT_MADE, FINAL)], {}, ["unexpected"]],
     ["a call that is cut off although no worker ended", [update("n1", CUT_OFF)], {}, ["unexpected"]],

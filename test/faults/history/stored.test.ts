@@ -29,6 +29,7 @@ describe("groups and indexes", () => {
   /** A foreign token of the group, and its index entry. */
   const foreign = { digest: "digest of f", has: { own: false, foreign: true } };
   const leading = { tokens: new Map([["digest of f", "a"]]) };
+  const both = { own: true, foreign: true };
   const indexed = (...more: [string, string][]) => new Map([["digest of t0", "a"], ...more]);
 
   it.each<[string, Held, CallAt[]?]>([
@@ -41,11 +42,15 @@ describe("groups and indexes", () => {
 
   it.each<[string, Held]>([
     ["a token that is missing from the index", { tokens: new Map() }],
+    ["an old token in the index", { tokens: indexed(["digest of t9", "a"]) }],
     ["an index entry for a group that does not exist", { tokens: indexed(["digest of t9", "b"]) }],
     ["an id that is missing from the list", { ids: [] }],
+    ["the id of a group that does not exist", { ids: ["a", "b"] }],
     ["a counter lower than the number of groups", { count: 0 }],
     ["a group without a token", { groups: [{ has: { own: false, foreign: false } }] }],
+    ["a group with two tokens", { groups: [{ ...foreign, has: both }], ...leading }],
     ["a foreign token without an index entry", { groups: [foreign], tokens: new Map() }],
+    ["a foreign token indexed for another group", { groups: [foreign], tokens: new Map([["digest of f", "b"]]) }],
   ])("finds %s", (_, held) => {
     finds("index", [], { stored: [stored(held)] });
   });
@@ -108,12 +113,18 @@ describe("audit", () => {
   const retried = event("c2", "RotateUserGroupToken");
   it.each<[string, readonly CallAt[], readonly StoredEvent[]]>([
     ["an acknowledged update without an event", [update("n1")], []],
+    ["an acknowledged rotation without an event", [rotate("t1")], []],
     ["a rotation with an event for each retry", [rotate("t1", REQUEST), rotate("t1", REQUEST)], [rotated, retried]],
+    ["a rotation with no event for any retry", [rotate(CUT_OFF, REQUEST), rotate("t1", REQUEST)], []],
     ["two events for one change", [update("n1")], [updated, updated]],
     ["an event without a call", [], [updated]],
     ["an event with another method", [update("n1")], [rotated]],
+    ["an event for another group", [update("n1")], [event("c1", "UpdateUserGroup", "b")]],
     ["an event for a change that was reported as not made", [update("n1", NOT_MADE)], [updated]],
+    ["an event for a refusal", [rotate(NO_TOKEN)], [rotated]],
+    ["an event for a Get that found the group", [get()], [event("c1", "GetUserGroup")]],
     ["an event whose change is missing at the end", [update("n1", UNKNOWN), get({}, FINAL)], [updated]],
+    ["a final change without an event", [update("n1", UNKNOWN), get({ name: "n1" }, FINAL)], []],
     ["a name on a group that was deleted last", [remove(UNKNOWN), get({}, FINAL)], [event("c1", "DeleteUserGroup")]],
   ])("finds %s", (_, calls, events) => {
     expect(auditKinds(calls, events)).toEqual(["audit"]);
