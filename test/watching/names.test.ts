@@ -1,10 +1,10 @@
 import { readdirSync } from "node:fs";
-import { textOf } from "@user-group-service/testing/documents";
+import { sectionsOf, textOf } from "@user-group-service/testing/documents";
 import { ROOT } from "@user-group-service/testing/process";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ugs } from "../../packages/cli/test/support/ugs.ts";
 import { describeWithRedis, suiteServer } from "../support/opened.ts";
-import { ALERTS, panelQueries, RECORDED } from "./files.ts";
+import { ALERTS, DASHBOARD, JOB, panelQueries, RECORDED } from "./files.ts";
 import { exposeAll, type Series, watchedServer } from "./page.ts";
 import { isSelected, readQuery } from "./promql.ts";
 
@@ -55,15 +55,23 @@ describeWithRedis("alerts and dashboard", () => {
     expect(missingIn("sum by (code) (ugs_limited_total)")).toEqual(["code"]);
     expect(() => readQuery("sum(rate(")).toThrow("not PromQL");
   });
+
+  it("the dashboard lists the instances of the job", () => {
+    const variable = DASHBOARD.templating.list.find(({ name }) => name === "instance");
+    expect(variable?.definition).toBe(`label_values(up{job="${JOB}"}, instance)`);
+  });
 });
 
 describe("the alerts", () => {
   const runbook = textOf("docs/operations/incidents.md");
-  const sections = [...runbook.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
 
-  it.each(ALERTS)("$alert has a section and a table row in the runbook", ({ alert, labels, annotations }) => {
+  it("are exactly the sections of the runbook", () => {
+    expect(sectionsOf("docs/operations/incidents.md").sort()).toEqual(ALERTS.map(({ alert }) => alert).sort());
+  });
+
+  it.each(ALERTS)("$alert has a severity, a link and a table row in the runbook", ({ alert, labels, annotations }) => {
+    expect(["page", "ticket"]).toContain(labels.severity);
     expect(annotations.runbook_url).toBe(`docs/operations/incidents.md#${alert.toLowerCase()}`);
-    expect(sections).toContain(alert);
     const row = runbook.split("\n").find((line) => line.startsWith("|") && line.includes(`(#${alert.toLowerCase()})`));
     expect(row).toContain(`| ${labels.severity} |`);
   });
