@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { type Code, ConnectError } from "@connectrpc/connect";
 import { codeFromString, codeToString } from "@connectrpc/connect/protocol-connect";
-import { rowsOf } from "@user-group-service/testing/documents";
+import { rowsOf, textOf } from "@user-group-service/testing/documents";
 import { ROOT } from "@user-group-service/testing/process";
 import type { Refusal } from "@user-group-service/transport";
 import { describe, expect, it } from "vitest";
@@ -17,8 +17,7 @@ import { legacyEndpoints } from "../src/rest/legacy.ts";
 import { ACCESS } from "../src/rpc/access.ts";
 import { callError, toCallError } from "../src/rpc/errors.ts";
 import { refusedError } from "../src/rpc/refusal-errors.ts";
-
-const read = (path: string) => readFileSync(`${ROOT}/${path}`, "utf8");
+import { OLDEST } from "../src/store/connection/requirements.ts";
 
 const DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].concat(
   readdirSync(`${ROOT}/docs`, { recursive: true, encoding: "utf8" })
@@ -35,13 +34,12 @@ function anchorsOf(text: string): string[] {
 describe("the table of settings", () => {
   it("has exactly the settings of the code, with their defaults", () => {
     const documented = rowsOf("README.md", "Settings").map(([name, value]) => [name, value]);
-    expect(Object.fromEntries(documented)).toEqual(
-      Object.fromEntries(Object.entries(SETTINGS).map(([name, [, , , byDefault = ""]]) => [name, byDefault])),
-    );
+    const settings = Object.entries(SETTINGS).map(([name, [, , , byDefault = ""]]) => [name, byDefault]);
+    expect(documented.sort()).toEqual(settings.sort());
   });
 
   it("has exactly the variables that Deno may read", () => {
-    const deno = JSON.parse(read("deno.json")) as { permissions: { default: { env: { allow: string[] } } } };
+    const deno = JSON.parse(textOf("deno.json")) as { permissions: { default: { env: { allow: string[] } } } };
     expect([...deno.permissions.default.env.allow].sort()).toEqual(Object.keys(SETTINGS).sort());
   });
 });
@@ -58,7 +56,7 @@ function reasonsInSource(): string[] {
     }
   }
   const found = files.flatMap((file) =>
-    [...read(file).matchAll(/"([A-Z]+(?:_[A-Z]+)*)"/g)].map(([, text]) => text ?? ""),
+    [...textOf(file).matchAll(/"([A-Z]+(?:_[A-Z]+)*)"/g)].map(([, text]) => text ?? ""),
   );
   return [...new Set(found)].filter((text) => !HTTP_METHODS.has(text)).sort();
 }
@@ -147,8 +145,11 @@ describe("the table of errors", () => {
 });
 
 it("the tables of dependencies have exactly the npm packages", () => {
-  const { dependencies, devDependencies } = JSON.parse(read("package.json")) as Record<string, Record<string, string>>;
-  const commandLine = JSON.parse(read("packages/cli/package.json")) as Record<string, Record<string, string>>;
+  const { dependencies, devDependencies } = JSON.parse(textOf("package.json")) as Record<
+    string,
+    Record<string, string>
+  >;
+  const commandLine = JSON.parse(textOf("packages/cli/package.json")) as Record<string, Record<string, string>>;
   const documented = rowsOf("docs/dependencies.md", "npm");
   expect(documented.map(([name]) => name)).toEqual([
     ...Object.keys(dependencies ?? {}),
@@ -159,23 +160,32 @@ it("the tables of dependencies have exactly the npm packages", () => {
 });
 
 it("the table of dependencies in Go has exactly the modules of go.mod", () => {
-  const required = [...read("packages/client-go/go.mod").matchAll(/^\t(\S+) v\S+$/gm)].map(([, name]) => name);
+  const required = [...textOf("packages/client-go/go.mod").matchAll(/^\t(\S+) v\S+$/gm)].map(([, name]) => name);
   expect(rowsOf("docs/dependencies.md", "Go").map(([name]) => name)).toEqual(required);
 });
 
 it("the table of dependencies in Python has exactly the required packages", () => {
   const namesIn = (file: string, pattern: RegExp) =>
-    [...read(`packages/client-python/${file}`).matchAll(pattern)].map(([, name]) => name);
+    [...textOf(`packages/client-python/${file}`).matchAll(pattern)].map(([, name]) => name);
   const required = namesIn("pyproject.toml", /^ {2}"([\w-]+)(?:\[\w+\])?[=>]/gm);
   const developed = namesIn("requirements.txt", /^([\w-]+)(?:\[\w+\])?==/gm).filter((name) => !required.includes(name));
   expect(rowsOf("docs/dependencies.md", "Python").map(([name]) => name)).toEqual([...required, ...developed]);
 });
 
+it("the README names the oldest supported versions", () => {
+  const { engines, devDependencies } = JSON.parse(textOf("package.json")) as Record<string, Record<string, string>>;
+  const [redis, valkey] = [OLDEST["redis"], OLDEST["valkey"]].map((version) => version?.join("."));
+  const readme = textOf("README.md");
+  expect(readme).toContain(`Node ${engines?.["node"]?.replace(">=", "")} or newer`);
+  expect(readme).toContain(`Deno ${devDependencies?.["deno"]}`);
+  expect(readme).toContain(`Redis ${redis} or newer, or Valkey ${valkey} or newer`);
+});
+
 describe.each(DOCUMENTS)("%s", (name) => {
-  const text = read(name);
+  const text = textOf(name);
 
   it("names only existing npm scripts", () => {
-    const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
+    const { scripts } = JSON.parse(textOf("package.json")) as { scripts: Record<string, string> };
     for (const [, script] of text.matchAll(/npm run ([a-z:]+)/g)) expect(Object.keys(scripts)).toContain(script);
   });
 
@@ -193,7 +203,7 @@ describe("docs/architecture.md", () => {
   const FOLDERS = ["", "packages/transport/src/", "src/store/connection/", "src/store/"];
 
   it("names only existing files and folders", () => {
-    const named = read("docs/architecture.md").matchAll(/`([\w./-]+(?:\.(?:tsx?|json|md|yaml)|\/))`/g);
+    const named = textOf("docs/architecture.md").matchAll(/`([\w./-]+(?:\.(?:tsx?|json|md|yaml)|\/))`/g);
     const names = [...named].map(([, name = ""]) => name);
     expect(names.length).toBeGreaterThan(40);
     const missing = names.filter((name) => !FOLDERS.some((folder) => existsSync(`${ROOT}/${folder}${name}`)));
