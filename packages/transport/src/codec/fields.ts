@@ -50,7 +50,7 @@ export function presenceOf(field: DescField): Presence | undefined {
   if (field.presence !== FeatureSet_FieldPresence.IMPLICIT) return { ...presence, kind: "explicit" };
   if (fieldKind === "list" || fieldKind === "map") return { ...presence, kind: fieldKind };
   if (fieldKind === "enum") return { ...presence, kind: "implicit", zero: field.enum.values[0]?.number };
-  if (fieldKind === "message") throw new TypeError("messages always have a presence of their own");
+  if (fieldKind === "message") throw new TypeError("a message field always has explicit presence");
   if (field.scalar === ScalarType.DOUBLE || field.scalar === ScalarType.FLOAT) return { ...presence, kind: "float" };
   return { ...presence, kind: "implicit", zero: scalarZeroValue(field.scalar, field.longAsString) };
 }

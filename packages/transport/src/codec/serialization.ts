@@ -73,7 +73,7 @@ export function jsonSerialization(desc: DescMethodUnary, options: UniversalHandl
   };
 }
 
-/** Decodes from a Uint8Array, because protobuf-es copies bytes fields with `slice`, which does not copy a Buffer. */
+/** Decodes from a Uint8Array. protobuf-es copies bytes fields with `slice`, and `slice` of a Buffer does not copy. */
 function parserOf(input: Parser): Parser["parse"] {
   return ({ buffer, byteOffset, byteLength }) => input.parse(new Uint8Array(buffer, byteOffset, byteLength));
 }

@@ -54,9 +54,9 @@ const SEARCHED = 32;
 /**
  * A budget that all clients share. Each client is charged for its holdings.
  *
- * If the budget is exhausted, the client that holds the most loses a holding: an idle one, otherwise its oldest. It loses
- * nothing to a client that would then hold as much itself. Such a client loses an idle holding of its own or is refused. So
- * a client that holds little is never refused because of other clients.
+ * If the budget is exhausted, the client with the most units loses a holding: an idle one, otherwise its oldest. If the
+ * charged client would then have as many units, it loses an idle holding of its own instead, or is refused. So a client with
+ * few units is never refused because of other clients.
  *
  * Holdings that end within their turn of the event loop are not charged: see `Turn`.
  */

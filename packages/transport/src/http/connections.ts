@@ -26,8 +26,9 @@ class Connection implements Holding {
   /** The socket of HTTP/1.1; undefined for HTTP/2, and until the protocol is known. */
   http1: Socket | undefined;
   session: Http2Session | undefined;
-  /** The received bytes at the last call of `isIdle`, and the time when a call first saw that number. */
+  /** The number of received bytes at the last call of `isIdle`. */
   #bytesRead = -1;
+  /** The time of the first call of `isIdle` with that number. */
   #silentSince = 0;
 
   constructor(socket: Socket) {
@@ -59,7 +60,7 @@ class Connection implements Holding {
     setTimeout(() => endConnection(session), LAST_CALLS_MS).unref();
   }
 
-  /** Closes after the calls in flight. An HTTP/1.1 connection without a call in flight closes after the next one. */
+  /** Closes the connection after its calls in flight. An idle HTTP/1.1 connection closes after its next call. */
   announceEnd(): void {
     // GOAWAY tells the client which calls it may repeat.
     if (this.session) this.session.close();

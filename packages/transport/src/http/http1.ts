@@ -163,7 +163,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     // The kernel takes most responses at once. A response that waits in a pipeline has no socket yet.
     const isTaken = res.writableFinished || (res.socket !== null && req.socket.writableLength === 0);
     if (!isTaken) this.chargeResponse(body.length);
-    // If the connection closed with unread bytes, the client could lose the response. node:http ends slow requests.
+    // If the connection closed with unread bytes, the client could lose the response. So the rest is read and discarded.
+    // node:http ends a request that arrives too slowly.
     if (this.hasBody && !req.readableEnded) discard(req, () => req.destroy());
   }
 

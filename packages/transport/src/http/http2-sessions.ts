@@ -56,8 +56,8 @@ export function bytesOf(session: Http2Session): {
 }
 
 /**
- * Checks a session at intervals until it ends. node:http2 does not clear its own timeout when a session is destroyed, which
- * keeps the memory of the connection until it fires.
+ * Checks a session at intervals until it ends. The timeout of node:http2 would keep the memory of a destroyed session until
+ * it fires.
  *
  * @returns a function that stops the checks
  */

@@ -168,7 +168,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
 
   override isOver(): boolean {
     const { readableEnded, destroyed } = this.response;
-    return this.isBodyWritten && (readableEnded || destroyed) && (!STREAMS_END_EARLY || this.isWritten);
+    return this.isWritten && (readableEnded || destroyed);
   }
 
   protected abandon(reason: EvictionReason): void {

@@ -64,9 +64,9 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   body: Buffer = EMPTY;
   protected readonly response: NodeResponse;
   protected readonly context: RequestContext;
-  /** The only charge of the request: for its body, later for its response. */
+  /** The only charge of the request. It is first for the body, later for the response. */
   protected charge: Charge | undefined = undefined;
-  /** The route, from the time when it is found until it serves the request. */
+  /** The route of the request. Unset before it is found, and when it begins to serve the request. */
   private route: Route | undefined = undefined;
   /** The source of the body, until the body is complete, too long or abandoned. */
   private arriving: Readable | undefined = undefined;

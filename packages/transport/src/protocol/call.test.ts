@@ -24,12 +24,11 @@ function methodOf(options: RpcOptions): UnaryMethod {
   return collectRpcs(options)[0]?.unary as UnaryMethod;
 }
 
-/** A call of `REQUEST`. */
-function callOf(method: UnaryMethod, timeoutMs?: number): Call {
+function callOf(method: UnaryMethod, timeoutMs?: number, request = REQUEST): Call {
   const call = new Call({
     method: method.desc,
     protocolName: "grpc",
-    request: REQUEST,
+    request,
     isOpen: false,
     gate: new Admission({}),
   });
@@ -39,7 +38,7 @@ function callOf(method: UnaryMethod, timeoutMs?: number): Call {
 }
 
 /** Makes a call through interceptors. Returns the context of the implementation. */
-async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
+async function call(interceptors: Interceptor[], request = REQUEST): Promise<HandlerContext> {
   let seen: HandlerContext | undefined;
   const method = methodOf({
     routes: (router) =>
@@ -50,7 +49,7 @@ async function call(interceptors: Interceptor[]): Promise<HandlerContext> {
       }),
     interceptors,
   });
-  const call = callOf(method);
+  const call = callOf(method, undefined, request);
   await call.invoke(create(TalkSchema));
   call.leave();
   return seen as HandlerContext;
@@ -96,6 +95,18 @@ describe("a call", () => {
     expect(seen).toEqual([URL_OF_CALL, false, "1"]);
     expect(context.requestHeader.get("x-copy")).toBe("1");
     expect(context.url).toBe(URL_OF_CALL);
+  });
+
+  it("reads the url of the request once when an interceptor passes on a spread copy", async () => {
+    let reads = 0;
+    const url = () => {
+      reads++;
+      return URL_OF_CALL;
+    };
+    const copying: Interceptor = (next) => (req) => next({ ...req } as never);
+    const passing: Interceptor = (next) => (req) => next(req);
+    await call([copying, passing, copying], { ...REQUEST, url });
+    expect(reads).toBe(1);
   });
 
   it("keeps the response headers of concurrent calls apart when interceptors pass on copies", async () => {

@@ -137,10 +137,9 @@ export class Call implements CallHead {
     if (!unary) throw new TypeError("the endpoint names no RPC that is served");
     if (this.isInvoked) this.reset();
     this.isInvoked = true;
-    const { handler = intercepted(unary) } = unary;
-    unary.handler = handler;
+    unary.handler ??= intercepted(unary);
     try {
-      const response = await handler(new CallRequest(this, unary, message));
+      const response = await unary.handler(new CallRequest(this, unary, message));
       if (response.header !== this.responseHeader) copyHeaders(response.header, this.responseHeader);
       if (response.trailer !== this.responseTrailer) copyHeaders(response.trailer, this.responseTrailer);
       return response.message as Message;
@@ -297,6 +296,8 @@ function complete(req: object): object {
   if (req instanceof CallRequest) return req;
   const { call } = req as Partial<CallRequest>;
   if (!call) throw new TypeError("an interceptor must pass on the request that it was given, or a spread copy of it");
+  // The copy of an earlier interceptor is already complete.
+  if ("url" in req && "signal" in req) return req;
   return { url: call.request.url(), signal: call.signal, ...req };
 }
 

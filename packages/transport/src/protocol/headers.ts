@@ -150,7 +150,7 @@ const PARSERS = {
 const known = new Map<string, CallFormat>();
 
 /** The format of a content type. */
-export function formatOf(contentType: HeaderRecord[string]): CallFormat {
+export function formatOf(contentType: HeaderRecord[string] | null): CallFormat {
   const type = String(contentType ?? "");
   const format = known.get(type);
   if (format) return format;

@@ -23,7 +23,7 @@ export interface UnaryMethod {
   readonly impl: (request: never, context: never) => unknown;
   readonly options: UniversalHandlerOptions;
   /** The interceptors around the implementation. Set at the first call. */
-  handler?: ReturnType<Interceptor>;
+  handler: ReturnType<Interceptor> | undefined;
   /** Compiled at the first call in the format. Compiling all at the start would delay it. */
   binary: Serialization | undefined;
   json: Serialization | undefined;
@@ -65,7 +65,9 @@ export function collectRpcs({ routes, streamsSignal, ...given }: RpcOptions): Rp
     const { grpc, grpcWeb, connect } = merged;
     const protocols = { grpc: grpc !== false, "grpc-web": grpcWeb !== false, connect: connect !== false };
     const unary: UnaryMethod | undefined =
-      kind === "unary" ? { desc: method, impl, options, protocols, binary: undefined, json: undefined } : undefined;
+      kind === "unary"
+        ? { desc: method, impl, options, protocols, handler: undefined, binary: undefined, json: undefined }
+        : undefined;
     const handler = connectRouter.rpc(method, impl as never, own).handlers.at(-1) as UniversalHandler;
     rpcs.push({ handler, unary, readMaxBytes: options.readMaxBytes });
   };

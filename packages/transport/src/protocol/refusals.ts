@@ -76,7 +76,7 @@ export class SharedError {
 }
 
 /** A shared error and the additional headers of one response. */
-export interface SharedRefusal {
+interface SharedRefusal {
   readonly shared: SharedError;
   /** Sent like the metadata of the error. */
   readonly headers: HeaderRecord;
@@ -161,7 +161,7 @@ export function streamRefusal(error: ConnectError, { header, contextValues }: St
   if (error.code === Code.ResourceExhausted) {
     return { kind: "message-too-large", maxBytes: contextValues.get(kReadMaxBytes), error };
   }
-  const { isBinary } = formatOf(header.get("content-type") ?? undefined);
+  const { isBinary } = formatOf(header.get("content-type"));
   const isMalformed = isBinary ? error.code === Code.Internal : error.cause !== undefined;
   return isMalformed ? { kind: "malformed-message", isBinary, error } : { kind: "protocol", error };
 }

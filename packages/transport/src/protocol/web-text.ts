@@ -50,7 +50,7 @@ export function decodeWebText(text: Uint8Array): Buffer {
 export function withWebText(handler: UniversalHandler): UniversalHandler {
   if (!handler.protocolNames.includes("grpc-web")) return handler;
   const serve = async (request: UniversalServerRequest) => {
-    const format = formatOf(request.header.get("content-type") ?? undefined);
+    const format = formatOf(request.header.get("content-type"));
     if (!format.isText || !format.isKnown) return handler(request);
     const header = new Headers(request.header);
     header.set("content-type", format.responseType.replace("-text", ""));
