@@ -79,7 +79,7 @@ export class ApiTokens {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
-  /** Looks up the owners of an environment's tokens of the settings again at their next use. */
+  /** Removes the cached owners of an environment's tokens of the settings. The next use of a token looks up its owner. */
   forget(environmentNumber: number): void {
     for (const each of this.#static?.values() ?? []) {
       if (each.principal?.environment?.number === environmentNumber) each.principal = undefined;

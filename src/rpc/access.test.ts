@@ -28,7 +28,6 @@ it("refuses calls of a method without a policy with PERMISSION_DENIED", () => {
   const authorize = authorization({
     authenticator: { authenticate: () => ROOT },
     rateLimiters: { tokens: undefined, failures: undefined, onLimited: () => {} },
-    trustedProxies: [],
   });
   expect(() => authorize({ method, headers: HEADER, contextValues })).toThrow(
     expect.objectContaining({ code: Code.PermissionDenied }),
@@ -50,24 +49,20 @@ function open(max: number, proxies: readonly string[] = []) {
       failures: new RateLimiter({ limit: { max, windowSeconds: 3600 }, counter }),
       onLimited: () => void refused++,
     },
-    trustedProxies: proxies.map((text) => parseNetwork(text) ?? expect.fail("no network")),
   };
+  const trustedProxies = proxies.map((text) => parseNetwork(text) ?? expect.fail("no network"));
   const addresses: string[] = [];
   const authorize = authorization(authentication);
   /** Authorizes a call. Resolves to its principal or its error. */
   const call = async (peer: string, headers: { [name: string]: string } = HEADER) => {
-    const contextValues = new CallContext({ headers });
+    const method = AdminService.method.listEnvironments;
     const peerAddress = () => {
       addresses.push(peer);
       return peer;
     };
+    const contextValues = new CallContext({ method, headers, peerAddress }, trustedProxies);
     try {
-      await authorize({
-        method: AdminService.method.listEnvironments,
-        headers,
-        peerAddress,
-        contextValues,
-      });
+      await authorize({ method, headers, contextValues });
       return contextValues.principal;
     } catch (error) {
       return error;

@@ -10,12 +10,11 @@ import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.t
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { ApiTokens, Authenticated, Principal } from "../auth/api-tokens.ts";
 import type { RateLimiter } from "../auth/rate-limiter.ts";
-import { clientKey, type Network } from "../domain/client-address.ts";
 import { environmentPath } from "../domain/environment.ts";
 import type { Role } from "../domain/role.ts";
 import type { Limited } from "../domain/store.ts";
 import type { RateLimitName } from "../observability/metrics.ts";
-import { type CallContext, callOf, originOf } from "./call-context.ts";
+import { type CallContext, callOf } from "./call-context.ts";
 import { CREDENTIAL_HEADERS, tokenFromHeader } from "./credentials.ts";
 import { callError, withoutStackTrace } from "./errors.ts";
 
@@ -97,8 +96,6 @@ const RANK: { readonly [access in Access]: number } = {
 export interface Authentication {
   readonly authenticator: Pick<ApiTokens, "authenticate">;
   readonly rateLimiters: RateLimiters;
-  /** The proxies whose `X-Forwarded-For` is trusted. */
-  readonly trustedProxies: readonly Network[];
 }
 
 /** The rate limits of calls and of failed authentications. */
@@ -123,7 +120,7 @@ const TEXTS: { readonly [name in RateLimitName]: { readonly reason: string; read
 };
 
 /** The parts of a call that authorization reads. */
-type Head = Pick<CallHead, "method" | "headers" | "contextValues"> & Partial<CallHead>;
+type Head = Pick<CallHead, "method" | "headers" | "contextValues">;
 
 /** Whether the caller's API token has a role or a higher one. */
 export function hasRole({ role }: Pick<CallContext, "role">, needed: Role): boolean {
@@ -135,51 +132,50 @@ export function hasRole({ role }: Pick<CallContext, "role">, needed: Role): bool
  * It throws ConnectError Unauthenticated, PermissionDenied or ResourceExhausted. It rejects with these or with a failure of
  * the store.
  */
-export function authorization({ authenticator, rateLimiters, trustedProxies }: Authentication) {
+export function authorization({ authenticator, rateLimiters }: Authentication) {
   const limited = (name: RateLimitName, by: Limited) => {
     rateLimiters.onLimited(name);
     return limitedError(name, by);
   };
 
   // Failures are counted after the lookup, so that guesses of one caller do not lock out others at its address.
-  const unauthenticated = (reason: keyof typeof FAULTS, head: Head) => {
-    const by = rateLimiters.failures?.take(clientKey(originOf(head), trustedProxies));
+  const unauthenticated = (reason: keyof typeof FAULTS, call: CallContext) => {
+    const by = rateLimiters.failures?.take(call.clientKey);
     if (by) return limited("address", by);
     const error = callError(Code.Unauthenticated, FAULTS[reason], { reason });
     error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
     return error;
   };
 
-  const requireAllowed = (principal: Authenticated, call: CallContext, head: Head) => {
-    if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", head);
+  const requireAllowed = (principal: Authenticated, call: CallContext, method: DescMethod) => {
+    if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", call);
     call.bearer = principal;
     const { id, environment, role } = principal;
     // ADMIN_TOKEN is not limited, because an operator who repairs the service must not wait.
     const by = environment && rateLimiters.tokens?.take(`${environmentPath(environment)}/${id}`);
     if (by) throw limited("api-token", by);
-    const needed = ACCESS.get(head.method);
+    const needed = ACCESS.get(method);
     const isAllowed =
       needed !== undefined &&
       (role === "root" ? needed === "any" || RANK[needed] >= RANK.admin : RANK[role] >= RANK[needed]);
-    if (!isAllowed) throw denial(role, head.method, needed);
+    if (!isAllowed) throw denial(role, method, needed);
     call.isAuthorized = true;
   };
 
-  return (head: Head): void | Promise<void> => {
-    const { headers, method, contextValues } = head;
+  return ({ headers, method, contextValues }: Head): void | Promise<void> => {
     const call = callOf(contextValues);
-    if (ACCESS.get(method) === "open") {
+    if (isOpen(method)) {
       call.isAuthorized = true;
       return undefined;
     }
     const value = headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
-    if (value === null) throw unauthenticated("API_TOKEN_MISSING", head);
+    if (value === null) throw unauthenticated("API_TOKEN_MISSING", call);
     const token = tokenFromHeader(value);
-    if (token === undefined) throw unauthenticated("API_TOKEN_MALFORMED", head);
+    if (token === undefined) throw unauthenticated("API_TOKEN_MALFORMED", call);
     const found = authenticator.authenticate(token);
     return found instanceof Promise
-      ? found.then((principal) => requireAllowed(principal, call, head))
-      : requireAllowed(found, call, head);
+      ? found.then((principal) => requireAllowed(principal, call, method))
+      : requireAllowed(found, call, method);
   };
 }
 

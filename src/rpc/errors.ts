@@ -27,7 +27,7 @@ export function callError(code: Code, message: string, detail: ErrorDetail): Con
   return error;
 }
 
-/** Creates an error without a stack trace, which would take a fifth of the CPU of a refusal. */
+/** Creates an error without a stack trace. The trace would take a fifth of the CPU of a refusal. */
 export function withoutStackTrace<T>(make: () => T): T {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;

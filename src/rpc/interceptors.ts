@@ -15,7 +15,7 @@ import { type CallContext, callOf, REQUEST_ID_HEADER } from "./call-context.ts";
 import type { IsCredential } from "./credentials.ts";
 import { toCallError } from "./errors.ts";
 import { Observation, type Observers } from "./observation.ts";
-import { compilePlainTextCheck } from "./plain-text-rules.ts";
+import { compilePlainTextCheck, memoize } from "./plain-text-rules.ts";
 import { refusedError } from "./refusal-errors.ts";
 
 /** The dependencies of the interceptor. */
@@ -36,12 +36,7 @@ type Run = (req: UnaryRequest | StreamRequest) => Promise<UnaryResponse | Stream
 export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const { shutdownSignal, isCredential } = deps;
   /** Compiled at the first request of each type. Compiling all at the start would delay it. */
-  const plainChecks = new Map<DescMessage, ReturnType<typeof compilePlainTextCheck>>();
-  const addPlainCheck = (input: DescMessage) => {
-    const isPlain = compilePlainTextCheck(input, isCredential);
-    plainChecks.set(input, isPlain);
-    return isPlain;
-  };
+  const plainCheckOf = memoize((input: DescMessage) => compilePlainTextCheck(input, isCredential));
   let allRules: Interceptor | undefined;
   const loadRules = async () => (allRules ??= (await loadAllRules()).allRulesInterceptor(isCredential));
   return (next) => async (req) => {
@@ -57,8 +52,7 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
         response = await rules(next)({ ...req, message: readMessages(req, observation) });
       } else {
         // Plain messages need no protovalidate.
-        const { input } = req.method;
-        const isPlain = plainChecks.get(input) ?? addPlainCheck(input);
+        const isPlain = plainCheckOf(req.method.input);
         const run: Run = isPlain(req.message) ? next : (await loadRules())(next);
         const answer = () => (call.hasDeadline ? beforeDeadline(run, req) : run(req));
         const { trace } = call;
@@ -115,7 +109,7 @@ function beforeDeadline(run: Run, req: UnaryRequest): ReturnType<Run> {
   });
 }
 
-/** Loads protovalidate, which takes a quarter of the start. So a worker loads it after it listens. */
+/** Loads protovalidate. A worker loads it after it listens, because loading takes a quarter of the start. */
 export function loadAllRules(): Promise<typeof import("./all-rules.ts")> {
   return import("./all-rules.ts");
 }

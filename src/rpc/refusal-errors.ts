@@ -14,7 +14,7 @@ const MAX_TEXT = 256;
  * messages; refusal-errors.test.ts compares the patterns with the library.
  */
 const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
-  // Validation has lower limits. The last limit is the call stack.
+  // Validation has a lower limit, but runs after decoding. Decoding is limited by protobuf-es and by the call stack.
   [/maximum (?:recursion depth|call stack)/i, "the JSON is nested too deeply; properties may have at most 32 levels"],
   [/duplicate object key/, "a JSON object has a duplicate key; send each key once"],
 ];
@@ -32,10 +32,10 @@ export function observeRefusals(observers: Observers): OnRefused {
     const observation = new Observation(observers, call, started);
     // An unexpected error of authorization or an endpoint, and an invalid response, are faults of the server.
     observation.isRequestFault = !["unauthorized", "unencodable", "endpoint"].includes(refusal.kind);
-    const error = refusedError(refusal, request);
-    if (error !== overloaded?.error) return observation.fail(error);
-    observation.end(error);
-    return { shared: overloaded, headers: { [REQUEST_ID_HEADER]: call.id } };
+    if (refusal.kind !== "too-many-calls") return observation.fail(refusedError(refusal, request));
+    const shared = sharedOverloaded();
+    observation.end(shared.error);
+    return { shared, headers: { [REQUEST_ID_HEADER]: call.id } };
   };
 }
 
@@ -192,7 +192,7 @@ function expectation(field: DescField | DescOneof): string {
     case "google.protobuf.Timestamp":
       return 'must be a time of RFC 3339, such as "2027-01-31T12:00:00Z"';
     case "google.protobuf.FieldMask":
-      return 'must be a comma list of fields in lowerCamelCase, such as "name,properties"';
+      return 'must be a comma-separated list of fields in lowerCamelCase, such as "name,properties"';
     default:
       return "is not of the right type";
   }

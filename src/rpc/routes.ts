@@ -28,7 +28,7 @@ export type Stores = Omit<
 >;
 
 /** The dependencies of the RPCs. */
-export interface RouteDeps extends HealthDeps, Stores, AdminDeps {
+export interface RouteDeps extends HealthDeps, AdminDeps {
   readonly sessions: ViewerSessions;
   /** Whether server reflection is served. */
   readonly reflection: boolean;

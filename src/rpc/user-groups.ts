@@ -58,8 +58,8 @@ export function userGroupService(store: UserGroupStore, defaultGraceMs: number) 
 
 /** @throws InvalidUpdateMask */
 function changeOf(request: UpdateUserGroupRequest): UserGroupChange {
-  const isNamed = new Set(maskedFields(request, NAMES, (_, name) => isSet(request, name)));
-  const changed = CHANGEABLE.filter(({ name }) => isNamed.has(name));
+  const names = maskedFields(request, NAMES, isSet);
+  const changed = CHANGEABLE.filter(({ name }) => names.includes(name));
   // A masked field that is unset is cleared.
   return Object.fromEntries(
     changed.map(({ localName }) => [localName, request[localName as keyof UserGroupChange] ?? null]),

@@ -36,7 +36,16 @@ import { type RouteDeps, routes } from "../rpc/routes.ts";
 interface AppDeps
   extends RouteDeps,
     Authentication,
-    Pick<Config, "corsOrigins" | "docs" | "legacyPaths" | "maxConnections" | "metricsPort" | "viewerSessionMaxMs"> {
+    Pick<
+      Config,
+      | "corsOrigins"
+      | "docs"
+      | "legacyPaths"
+      | "maxConnections"
+      | "metricsPort"
+      | "trustedProxies"
+      | "viewerSessionMaxMs"
+    > {
   readonly authenticator: ApiTokens;
   readonly logger: Logger;
   readonly metrics: Metrics;
