@@ -14,7 +14,7 @@ import type { StoreIdentity } from "../store/identity.ts";
 /** The sources of the gauges. */
 interface GaugeSources {
   /** Returns the settings in use. */
-  readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "redisUrl" | "tls">;
+  readonly settings: () => Pick<Config, "metricsPort" | "redisCa" | "tls">;
   /** A client with a shorter timeout than a scrape. */
   readonly client: StoreClient;
   /** Undefined: the embedded store. */

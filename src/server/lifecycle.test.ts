@@ -54,15 +54,15 @@ describe("the lifecycle", () => {
   });
 
   it("names the resources that fail to close, and closes the others", async () => {
-    const lifecycle = new Lifecycle();
+    const reported: unknown[] = [];
+    const lifecycle = new Lifecycle((name, error) => reported.push([name, error]));
     const seen: string[] = [];
     lifecycle.onClose("first", () => seen.push("first"));
     lifecycle.onClose("throws", () => {
       throw new Error("no");
     });
     lifecycle.onClose("rejects", () => Promise.reject(new Error("no")));
-    const reported: unknown[] = [];
-    const failed = await lifecycle.close(10_000, { onFailure: (name, error) => reported.push([name, error]) });
+    const failed = await lifecycle.close(10_000);
     expect(failed).toEqual(["rejects", "throws"]);
     expect(reported).toEqual(failed.map((name) => [name, new Error("no")]));
     expect(seen).toEqual(["first"]);

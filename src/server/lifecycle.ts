@@ -29,19 +29,18 @@ export async function endProcess(): Promise<void> {
   process.abort();
 }
 
-/** Called with each closer that fails. */
-export type CloseFailure = (name: string, error: unknown) => void;
-
-/** See `Lifecycle.close`. */
-interface CloseOptions {
-  readonly onFailure?: CloseFailure;
-  readonly delayMs?: number;
-}
+/** Called with each closer that fails, and its error. */
+type OnFailure = (name: string, error: unknown) => void;
 
 /** Closes resources in reverse order of their opening. */
 export class Lifecycle {
   readonly #closers: { readonly name: string; readonly close: () => unknown }[] = [];
+  readonly #onFailure: OnFailure;
   #closing: Promise<readonly string[]> | undefined;
+
+  constructor(onFailure: OnFailure = () => {}) {
+    this.#onFailure = onFailure;
+  }
 
   /** Registers a closer. Call it right after opening the resource. */
   onClose(name: string, close: () => unknown): void {
@@ -57,17 +56,16 @@ export class Lifecycle {
    * Closes all resources within one timeout. Further calls return the same promise.
    *
    * @param timeoutMs in milliseconds. Resources that are still open are then abandoned
-   * @param onFailure called with each closer that fails, and its error
    * @param delayMs the time between `isClosing` and the first closer, in milliseconds
    * @returns the names of the resources that could not be closed
    */
-  close(timeoutMs: number, { onFailure, delayMs = 0 }: CloseOptions = {}): Promise<readonly string[]> {
+  close(timeoutMs: number, { delayMs = 0 }: { readonly delayMs?: number } = {}): Promise<readonly string[]> {
     // Closers may read `isClosing`, so it is set first.
-    this.#closing ??= pause(delayMs).then(() => this.#closeAll(timeoutMs, onFailure));
+    this.#closing ??= pause(delayMs).then(() => this.#closeAll(timeoutMs));
     return this.#closing;
   }
 
-  async #closeAll(timeoutMs: number, onFailure?: CloseFailure): Promise<readonly string[]> {
+  async #closeAll(timeoutMs: number): Promise<readonly string[]> {
     const failed: string[] = [];
     const end = performance.now() + timeoutMs;
     for (const { name, close } of this.#closers.reverse()) {
@@ -75,14 +73,19 @@ export class Lifecycle {
         await within(end - performance.now(), (async () => close())());
       } catch (error) {
         failed.push(name);
-        onFailure?.(name, error);
+        this.#onFailure(name, error);
       }
     }
     return failed;
   }
 }
 
-/** Waits for a closer, in milliseconds. With 0 or less, it waits for one turn of the event loop. @throws Error after it */
+/**
+ * Waits for a closer.
+ *
+ * @param ms maximum time, in milliseconds. With 0 or less, it waits for one turn of the event loop
+ * @throws Error if the closer is not done in this time; the error of the closer
+ */
 async function within(ms: number, closed: Promise<unknown>): Promise<void> {
   await new Promise((resolve, reject) => {
     const late = () => reject(new Error("not closed before the shutdown timeout"));

@@ -2,9 +2,10 @@ import { createHmac } from "node:crypto";
 import { type BoundPrincipal, IssuedTokens, ROOT, type StaticToken, TokenUses } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
 import type { ApiTokenSetting } from "../config/parse.ts";
-import type { Environment } from "../domain/environment.ts";
+import { type Environment, environmentPath } from "../domain/environment.ts";
 import { newApiToken } from "../domain/token.ts";
 import { errorFields } from "../observability/log.ts";
+import type { SigningKeys } from "../sessions/signing-keys.ts";
 import { redisApiTokens } from "../store/api-tokens/api-tokens.ts";
 import { type FeedListener, followRevocations } from "../store/api-tokens/revocation-feed.ts";
 import { deriveKey } from "../store/encryption.ts";
@@ -31,29 +32,37 @@ export function generateTokens({ redisUrl, apiTokens, adminTokens }: Config, has
   };
 }
 
-/** Opens the authentication of issued API tokens. Subscribes to the revocations of other workers. */
+/**
+ * Opens the authentication of issued API tokens. Subscribes to revocations and signing-key changes by other workers.
+ *
+ * @param onDeleted called with deleted environments
+ */
 export function openIssuedTokens(
   { redisUrl, apiTokenCacheMs }: Config,
   { client, audit, lifecycle, logger }: OpenDeps,
-  /** `createListener`: creates the listener for revocations and signing-key changes. `onDeleted`: called with deleted environments. */
   {
-    createListener,
+    signingKeys,
     onDeleted,
-  }: {
-    readonly createListener: (listener: FeedListener) => FeedListener;
-    readonly onDeleted: (environment: Environment) => void;
-  },
+  }: { readonly signingKeys: SigningKeys; readonly onDeleted: (environment: Environment) => void },
 ) {
-  const listener = createListener({
+  const listener: FeedListener = {
     revoked: (digest) => issued.revoked(digest),
     environmentDeleted(environment) {
       issued.environmentDeleted(environment);
       onDeleted(environment);
+      signingKeys.forget(environmentPath(environment));
     },
-    signingKeysChanged: () => {},
-    missed: () => issued.missed(),
-    refused: (error) => logger.warn(errorFields(error), REFUSED),
-  });
+    signingKeysChanged: (environment) => signingKeys.forget(environmentPath(environment)),
+    missed() {
+      issued.missed();
+      signingKeys.setSubscribed(true);
+      signingKeys.forget();
+    },
+    refused(error) {
+      logger.warn(errorFields(error), REFUSED);
+      signingKeys.setSubscribed(false);
+    },
+  };
   const apiTokenStore = redisApiTokens({ client, listener, audit });
   const uses = new TokenUses(apiTokenStore);
   lifecycle.onClose("last uses of API tokens", () => uses.flush());

@@ -1,10 +1,8 @@
 import type { Config } from "../config/config.ts";
-import { environmentPath } from "../domain/environment.ts";
 import type { EnvironmentStore } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import { SigningKeys } from "../sessions/signing-keys.ts";
 import { ViewerSessions } from "../sessions/viewer-sessions.ts";
-import type { FeedListener } from "../store/api-tokens/revocation-feed.ts";
 import type { GroupDeps } from "../store/groups/group-record.ts";
 import { redisSigningKeys } from "../store/secret-keys/signing-keys.ts";
 import type { Lifecycle } from "./lifecycle.ts";
@@ -51,26 +49,6 @@ export function openSessions(
     /** Sets the URL that the service listens on. It is the public URL if `PUBLIC_URL` is unset. */
     listensAt(url: string): void {
       listenUrl = url.replace(/\/$/, "");
-    },
-    /** Creates the listener for revocations and signing-key changes. @param listener for revocations of API tokens */
-    createListener(listener: FeedListener): FeedListener {
-      return {
-        revoked: (digest) => listener.revoked(digest),
-        environmentDeleted(environment) {
-          listener.environmentDeleted(environment);
-          signingKeys.forget(environmentPath(environment));
-        },
-        signingKeysChanged: (environment) => signingKeys.forget(environmentPath(environment)),
-        missed() {
-          listener.missed();
-          signingKeys.setSubscribed(true);
-          signingKeys.forget();
-        },
-        refused(error) {
-          listener.refused(error);
-          signingKeys.setSubscribed(false);
-        },
-      };
     },
   };
 }

@@ -18,17 +18,17 @@ import { isReporter } from "./worker.ts";
 /** The pause before a failed check is repeated, in milliseconds. */
 const RETRY_MS = 1000;
 
-/** The interval in which a start waits for a postponed check, in milliseconds. */
+/** Interval at which the start tests whether a postponed check is done, in milliseconds. */
 const PUT_OFF_MS = 5;
 
-/** The limits of the interval of checks of the environments, in milliseconds. Within them, it is `API_TOKEN_CACHE`. */
+/** Minimum and maximum interval of the checks of environments, in milliseconds. The interval is `API_TOKEN_CACHE`, within these. */
 const CHECK_MS = { least: 1000, most: 60_000 };
 
-/** The interval of checks of the identity, in milliseconds. A connected Redis may be emptied. */
+/** Interval of the checks of the identity, in milliseconds. Redis can lose its data while it stays connected. */
 const IDENTITY_MS = 1000;
 
 interface RedisStateDeps {
-  readonly config: Pick<Config, "apiTokenCacheMs" | "minReplicasAck" | "redisUrl">;
+  readonly config: Pick<Config, "apiTokenCacheMs" | "minReplicasAck">;
   readonly cipher: Pick<TokenCipher, "ring">;
   readonly tokenKeys: Pick<RedisTokenKeys, "requireUnneeded">;
   readonly client: StoreClient;
@@ -36,6 +36,8 @@ interface RedisStateDeps {
   readonly identity: StoreIdentity | undefined;
   readonly environments: Pick<EnvironmentStore, "ensureEnvironment">;
   readonly logger: Logger;
+  /** Receives each used environment that was deleted or replaced. */
+  readonly onGone: (environment: Environment) => void;
   /** Receives the error if a check that was postponed at the start finds that Redis cannot be used. */
   readonly onUnusable: (error: StoreMisconfigured) => void;
 }
@@ -46,8 +48,6 @@ interface RedisStateDeps {
  * Redis loses this data, the process writes it again, so that Redis still detects wrong keys, and an environment keeps its number.
  */
 export class RedisState {
-  /** Receives each used environment that was deleted or replaced. */
-  onGone: (environment: Environment) => void = () => {};
   readonly #deps: RedisStateDeps;
   readonly #inUse = new Map<string, Environment>();
   /** The paths of the environments whose deletion is logged. */
@@ -64,19 +64,20 @@ export class RedisState {
   }
 
   /**
-   * Checks layout and keys at the start, and logs warnings about the configuration of Redis.
+   * Checks layout and keys at the start, and logs warnings about the configuration of Redis. Does nothing for the embedded store.
    *
    * @throws StoreMisconfigured, StoreUnavailable, TooFewReplicas
    */
   async check(): Promise<void> {
-    const { client, config, logger } = this.#deps;
+    const { client, config, identity, logger } = this.#deps;
+    if (!identity) return;
     await this.#unlessAway(this.#check(), "the layout of its data and TOKEN_KEYS");
     // The service must not use data with another layout or key. But in a Cluster, one shard may be down.
     while (!this.#isChecked && client.nodes.masters().length < 2) {
       if (this.#isClosed) throw new StoreUnavailable(new Error("closed"));
       await pause(PUT_OFF_MS, undefined, { ref: false });
     }
-    if (!isReporter() || !this.#deps.identity) return;
+    if (!isReporter()) return;
     const warnings = await this.#unlessAway(durabilityWarnings(client, config.minReplicasAck), "its configuration");
     for (const warning of warnings ?? []) logger.warn(warning);
     const advice = await memoryAdvice(client).catch(() => undefined);
@@ -101,7 +102,7 @@ export class RedisState {
     return found;
   }
 
-  /** The same at the start. Undefined if the environment was deleted, or if its shard is down. */
+  /** Does the same as `use` at the start. Returns undefined if the environment was deleted, or if its shard is down. */
   useIfThere(name: EnvironmentName): Promise<Environment | undefined> {
     const path = environmentPath(name);
     return this.#unlessAway(this.use(name).catch(unlessDeleted), `the environment ${path}`);
@@ -117,7 +118,7 @@ export class RedisState {
   forget(environment: Environment): void {
     const path = environmentPath(environment);
     if (this.#inUse.get(path)?.number === environment.number) this.#inUse.delete(path);
-    this.onGone(environment);
+    this.#deps.onGone(environment);
   }
 
   /** Removes an environment after a worker announced its deletion. */
@@ -128,12 +129,12 @@ export class RedisState {
     if (isInUse) this.#logDeletion(path);
   }
 
-  /** Writes to Redis with which key this process encrypts. After a failure, the next call repeats it. */
+  /** Records in Redis the key that this process encrypts with. If this fails, the next call tries again. */
   async noteKeyUse(): Promise<void> {
-    const { client, config, cipher } = this.#deps;
+    const { client, identity, cipher } = this.#deps;
     const [current] = cipher.ring;
     // No other process uses the embedded store.
-    if (config.redisUrl !== undefined && current) await noteKeyUse(client, current).catch(() => {});
+    if (identity && current) await noteKeyUse(client, current).catch(() => {});
   }
 
   /** Starts the regular checks of the environments and the identity, and the regular notes of the key in use. */

@@ -17,7 +17,7 @@ import { type RingKey, TokenCipher } from "../store/encryption.ts";
 import { redisEnvironments } from "../store/environments.ts";
 import { type App, createApp } from "./app.ts";
 import { addGauges } from "./gauges.ts";
-import { type CloseFailure, Lifecycle } from "./lifecycle.ts";
+import { Lifecycle } from "./lifecycle.ts";
 import { generateTokens, openIssuedTokens } from "./open-api-tokens.ts";
 import { openSessions } from "./open-sessions.ts";
 import { openAudit, openRateLimiters, openStore, openStores, WAIT_MS } from "./open-store.ts";
@@ -88,7 +88,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
     sharedOverloaded();
     return { ...listening, close: () => close(config, { lifecycle, logger }) };
   } catch (error) {
-    await lifecycle.close(config.shutdownTimeoutMs, { onFailure: closeFailure(logger) });
+    await lifecycle.close(config.shutdownTimeoutMs);
     throw error;
   }
 }
@@ -126,9 +126,9 @@ export async function supervise(config: Config): Promise<{ close(): Promise<void
 
 /** Opens everything except the port. No request is served before `service.start` has resolved. @throws StoreMisconfigured */
 export async function open(config: Config, options: { write?: (line: string) => void } = {}) {
-  const lifecycle = new Lifecycle();
   const log = await openLog({ level: config.logLevel, secrets: secretsOf(config), ...options });
   const { logger } = log;
+  const lifecycle = new Lifecycle((name, error) => logger.warn({ name, ...errorFields(error) }, "closing failed"));
   const metrics = new Metrics(worker && (() => requestMetrics(process, "all metrics", METRICS_TIMEOUT_MS)));
   try {
     const hasConsole = (config.console ?? config.redisUrl === undefined) && (await canServe(CONSOLE, logger));
@@ -148,14 +148,22 @@ export async function open(config: Config, options: { write?: (line: string) => 
       listener: { environmentDeleted: (environment) => listener.environmentDeleted(environment) },
     });
     const common = { client, cipher, audit, environments, lifecycle, logger };
-    const { sessions, signingKeys, listensAt, createListener } = openSessions(config, common);
+    const { sessions, signingKeys, listensAt } = openSessions(config, common);
     const onDeleted = (environment: Environment) => state.deleted(environment);
-    const { issued, listener } = openIssuedTokens(config, common, { createListener, onDeleted });
+    const { issued, listener } = openIssuedTokens(config, common, { signingKeys, onDeleted });
     const storeClient = traces ? client.tracedBy(() => traces.current?.roundTrip) : client;
     const stores = openStores(storeClient, { cipher, audit, listener });
     const authenticator = new ApiTokens(issued);
-    const state = new RedisState({ config, client, identity, cipher, ...stores, logger, onUnusable: endUnusable });
-    state.onGone = ({ number }) => authenticator.forget(number);
+    const state = new RedisState({
+      ...stores,
+      config,
+      client,
+      identity,
+      cipher,
+      logger,
+      onGone: ({ number }) => authenticator.forget(number),
+      onUnusable: endUnusable,
+    });
     lifecycle.onClose("checks of Redis", () => state.close());
     const parts = { log, client, opened, state, cipher, tokenKeys: stores.tokenKeys, authenticator, traces };
     const service = new Service(config, { ...parts, development });
@@ -194,7 +202,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const endStreams = () => shutdown.abort();
     return { app, log, lifecycle, metrics, development, service, listensAt, endStreams };
   } catch (error) {
-    await lifecycle.close(config.shutdownTimeoutMs, { onFailure: closeFailure(logger) });
+    await lifecycle.close(config.shutdownTimeoutMs);
     throw error;
   }
 }
@@ -212,12 +220,7 @@ async function close(
   logger.info("shutting down");
   // A process that must stop serving has set its exit code. It closes without a delay.
   const delayMs = process.exitCode === undefined ? shutdownDelayMs : 0;
-  const failed = await lifecycle.close(shutdownTimeoutMs, { onFailure: closeFailure(logger), delayMs });
+  const failed = await lifecycle.close(shutdownTimeoutMs, { delayMs });
   if (failed.length > 0) logger.warn({ failed }, "not closed in time");
   else logger.info("closed");
-}
-
-/** Logs why a resource could not be closed. */
-function closeFailure(logger: Logger): CloseFailure {
-  return (name, error) => logger.warn({ name, ...errorFields(error) }, "closing failed");
 }

@@ -25,7 +25,7 @@ interface ServiceParts {
   readonly traces: Traces | undefined;
 }
 
-/** What changes while a process serves: its settings, and whether it has started. */
+/** Starts to serve, and uses changed settings. Holds the settings in use, and whether the process has started to serve. */
 export class Service {
   #settings: Config;
   #isStarted = false;
@@ -51,7 +51,7 @@ export class Service {
   async start(): Promise<void> {
     const { opened, state } = this.#parts;
     await opened;
-    if (this.#settings.redisUrl !== undefined) await state.check();
+    await state.check();
     // The files of settings may change in the meantime.
     for (let used: Config | undefined; used !== this.#settings; ) {
       used = this.#settings;
