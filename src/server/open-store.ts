@@ -5,6 +5,7 @@ import { formatEnvironmentName } from "../domain/environment.ts";
 import type { RateLimit } from "../domain/store.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { Metrics, RateLimitName } from "../observability/metrics.ts";
+import { oncePer } from "../observability/once-per.ts";
 import type { RateLimiters } from "../rpc/access.ts";
 import type { Stores } from "../rpc/routes.ts";
 import { redisApiTokens } from "../store/api-tokens/api-tokens.ts";
@@ -120,7 +121,7 @@ function warnOfAbsent({ nodes }: StoreClient, logger: Logger): void {
   );
 }
 
-/** Opens the stores of the RPCs on one client. Traced calls have their own stores, whose client reports the round trips. */
+/** Opens the stores of the RPCs on one client. */
 export function openStores(
   client: StoreClient,
   { cipher, audit, listener }: { cipher: TokenCipher; audit: Audit; listener: RevocationListener },
@@ -145,15 +146,13 @@ export function openAudit(
   { auditRetentionMs, auditMaxEvents }: Config,
   { logger, metrics }: Pick<StoreObservers, "logger" | "metrics">,
 ): Audit {
-  const warnedAt = new Map<string, number>();
+  const isDue = oncePer(DROPPED_INTERVAL_MS);
   return new Audit(auditRetentionMs, {
     maxUpdates: auditMaxEvents,
     onDropped(name, count) {
       metrics.auditDropped.inc(count);
       const environment = formatEnvironmentName(name);
-      const now = performance.now();
-      if (now - (warnedAt.get(environment) ?? Number.NEGATIVE_INFINITY) < DROPPED_INTERVAL_MS) return;
-      warnedAt.set(environment, now);
+      if (!isDue(environment)) return;
       logger.warn(
         { environment },
         "the audit trail drops updates before AUDIT_RETENTION, because a day has more than AUDIT_MAX_EVENTS: raise it, or set RATE_LIMIT",

@@ -2,6 +2,7 @@ import packageJson from "../../package.json" with { type: "json" };
 import type { Config } from "../config/config.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
+import { oncePer } from "../observability/once-per.ts";
 import type { CollectorTls, OnLost } from "../observability/traces/collector.ts";
 import type { Traces } from "../observability/traces/traces.ts";
 import type { Lifecycle } from "./lifecycle.ts";
@@ -39,12 +40,9 @@ const LOST =
 
 /** Creates a function that counts lost spans, and warns of each cause at most once per `WARNING_INTERVAL_MS`. */
 export function lossReporter(logger: Pick<Logger, "warn">, lost: (cause: string, spans: number) => void): OnLost {
-  const warnedAt = new Map<string, number>();
+  const isDue = oncePer(WARNING_INTERVAL_MS);
   return (cause, spans, error) => {
     lost(cause, spans);
-    const now = performance.now();
-    if (now - (warnedAt.get(cause) ?? Number.NEGATIVE_INFINITY) < WARNING_INTERVAL_MS) return;
-    warnedAt.set(cause, now);
-    logger.warn({ lost: cause, ...(error && errorFields(error)) }, LOST);
+    if (isDue(cause)) logger.warn({ lost: cause, ...(error && errorFields(error)) }, LOST);
   };
 }
