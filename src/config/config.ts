@@ -57,9 +57,6 @@ export interface Config extends Omit<Values, "tlsCert" | "tlsKey" | "tlsClientCa
   readonly misspelled: readonly Misspelled[];
 }
 
-/** The texts of the files of settings. */
-type FileTexts = { readonly [name in FileSetting]?: string };
-
 /** The contents of the files of settings, or the errors of reading them. */
 type FileContents = { readonly [name in FileSetting]?: FileContent };
 
@@ -77,8 +74,6 @@ export async function loadConfig(environ: Environ): Promise<Readonly<Config>> {
 /** @param contents of all files of settings @throws ConfigError with every fault */
 function parseConfig(environ: Environ, contents: FileContents): Readonly<Config> {
   const given = (name: Setting): string => environ[name] || defaultOf(name);
-  /** The settings that have their value in a file. */
-  const inFiles = new Set<Setting>();
   const files: SettingFile[] = [];
   const faults: string[] = [];
   const wrong = new Set<Setting>();
@@ -92,10 +87,8 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
       const path = given(name);
       const direct = name.slice(0, -"_FILE".length) as Setting;
       if (path === "" && direct in SETTINGS) continue;
-      if (path !== "" && direct in SETTINGS) {
-        if (given(direct) !== "") throw new parse.SettingError(`and ${direct} are both set: unset one of them`);
-        inFiles.add(direct);
-      }
+      if (path !== "" && direct in SETTINGS && given(direct) !== "")
+        throw new parse.SettingError(`and ${direct} are both set: unset one of them`);
       const text = contents[name] ?? "";
       if (text instanceof parse.SettingError) throw text;
       if (path !== "") files.push({ setting: name, path, text });
@@ -134,7 +127,7 @@ function parseConfig(environ: Environ, contents: FileContents): Readonly<Config>
     ],
     [
       areRight("REDIS_URL") && others.redisSentinelPassword !== undefined && !/^rediss?-sentinel:/i.test(url),
-      `${inFiles.has("REDIS_SENTINEL_PASSWORD") ? "REDIS_SENTINEL_PASSWORD_FILE" : "REDIS_SENTINEL_PASSWORD"} needs Sentinels in REDIS_URL: redis-sentinel://`,
+      `${given("REDIS_SENTINEL_PASSWORD") === "" ? "REDIS_SENTINEL_PASSWORD_FILE" : "REDIS_SENTINEL_PASSWORD"} needs Sentinels in REDIS_URL: redis-sentinel://`,
     ],
     [
       url !== "" && given("TOKEN_KEYS") === "" && given("TOKEN_KEYS_FILE") === "",
@@ -189,7 +182,7 @@ function isFile(name: Setting): name is FileSetting {
   return /_(?:FILE|CERTIFICATE|CLIENT_KEY)$/.test(name);
 }
 
-function textsOf(files: readonly SettingFile[]): FileTexts {
+function textsOf(files: readonly SettingFile[]): FileContents {
   return Object.fromEntries(files.map(({ setting, text }) => [setting, text]));
 }
 
@@ -209,10 +202,11 @@ function faultOf({ cert, key, clientCa }: TlsConfig): string | undefined {
  * case or underscores, in few letters of a long name, or by `_FILE` at the end.
  */
 function misspelledIn(environ: Environ): Misspelled[] {
-  const settings = Object.keys(SETTINGS) as Setting[];
+  const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);
   return Object.keys(environ).flatMap((name) => {
     if (!environ[name] || Object.hasOwn(SETTINGS, name) || isExample(name, environ[name])) return [];
-    const setting = settings.find((each) => isMisspelling(lettersOf(name), lettersOf(each)));
+    const letters = lettersOf(name);
+    const [setting] = settings.find(([, ofSetting]) => isMisspelling(letters, ofSetting)) ?? [];
     return setting === undefined ? [] : [{ name, setting }];
   });
 }
