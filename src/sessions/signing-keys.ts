@@ -202,7 +202,7 @@ export class SigningKeys {
     return published.reading;
   }
 
-  /** Whether an environment is listed, or is one of the few others that are read all the same. */
+  /** Returns true for listed environments, and for the first `MAX_UNLISTED` requests for other names. */
   async #mayHaveKeys(path: string): Promise<boolean> {
     const now = performance.now();
     if (!this.#listed || now - this.#listed.readAt > ABSENT_MS) {
@@ -217,7 +217,7 @@ export class SigningKeys {
     return (await listed.paths).has(path) || listed.unlistedLeft-- > 0;
   }
 
-  /** The keys of an environment, as they are now, the one first that signs first. Rejects as the store does. */
+  /** Reads the keys of an environment with their current states, in the order in which they sign. Rejects as the store does. */
   async list(environment: Environment) {
     const { keys, now } = await this.#deps.store.read(environment);
     return statesOf(keys, now);
@@ -250,7 +250,8 @@ export class SigningKeys {
     const reading: Promise<KnownKeys> = this.#readSet(environment)
       .then((set) => {
         const known = new KnownKeys(environment, set);
-        return isFresh() ? this.#keep(known) : known;
+        if (isFresh()) setBounded(this.#known, path, known, MAX_KNOWN);
+        return known;
       })
       .finally(() => {
         if (isFresh()) this.#readings.delete(path);
@@ -293,12 +294,6 @@ export class SigningKeys {
       set = answer;
     }
     throw new SigningKeysChanged();
-  }
-
-  #keep(known: KnownKeys): KnownKeys {
-    const path = environmentPath(known.environment);
-    setBounded(this.#known, path, known, MAX_KNOWN);
-    return known;
   }
 
   #refresh(): void {

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
 import { acceptsEncoding, type HeaderRecord } from "@user-group-service/transport";
@@ -48,7 +48,7 @@ export class CachedFile {
 
   private async encode(encoding: Encoding | undefined): Promise<EncodedFile> {
     const bytes = await this.read();
-    const digest = createHash("sha256").update(bytes).digest("base64url").slice(0, 22);
+    const digest = hash("sha256", bytes, "base64url").slice(0, 22);
     if (encoding === undefined || bytes.byteLength < COMPRESS_MIN_BYTES)
       return { encoding: undefined, etag: `"${digest}"`, body: bytes };
     return { encoding, etag: `"${digest}-${encoding}"`, body: await ENCODINGS[encoding](bytes) };
