@@ -16,16 +16,9 @@ const RULES = [
   ["src/sessions", "src/domain", "jose"],
   ["src/store", "src/domain", "src/store/connection", "src/store/scripts", "ioredis"],
   ["src/store/connection", "src/domain", "src/store/scripts", "ioredis", "ioredis-mock", "crc", "fengari"],
-  ["src/store/groups", "src/domain", "src/store/*", "src/store/connection", "src/store/scripts"],
-  ["src/store/api-tokens", "src/domain", "src/store/*", "src/store/connection", "src/store/scripts", "ioredis"],
-  [
-    "src/store/secret-keys",
-    "src/domain",
-    "src/store/*",
-    "src/store/connection",
-    "src/store/scripts",
-    "src/store/groups",
-  ],
+  ["src/store/groups", "src/domain", "src/store/*", "src/store/connection"],
+  ["src/store/api-tokens", "src/domain", "src/store/*", "src/store/connection", "ioredis"],
+  ["src/store/secret-keys", "src/domain", "src/store/*", "src/store/connection", "src/store/groups"],
   [
     "src/rpc",
     ...["src/domain", "src/auth", "src/sessions", "src/observability", "gen", "@user-group-service/transport"],
@@ -36,7 +29,7 @@ const RULES = [
     ...["src/domain", "src/sessions", "src/rpc", "gen", "@user-group-service/transport"],
     ...["@bufbuild/protobuf", "@connectrpc/connect"],
   ],
-  ["src/server", "src", "gen", "package.json", "@user-group-service/transport", "@bufbuild/protobuf"],
+  ["src/server", "src", "package.json", "@user-group-service/transport", "@bufbuild/protobuf"],
   ["packages/transport/src", "@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-node"],
   ["packages/transport/src/codec", "@bufbuild/protobuf", "@connectrpc/connect"],
   [

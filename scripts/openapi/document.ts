@@ -42,9 +42,10 @@ export function documentOf({ services, registry, api, version }: DocumentSources
   const schemas = new Schemas(new FieldRulesReader(registry));
   const errors = errorComponents(tables.reasons);
   const components = { schemas, errors, tables };
+  const ofRest = restSchemas(components, registry);
   const paths = Object.assign(
     {},
-    restPaths(components, registry),
+    restPaths(components, registry, ofRest),
     ...services.map((service) => pathsOf(service, components)),
   );
   return {
@@ -84,7 +85,7 @@ export function documentOf({ services, registry, api, version }: DocumentSources
             "The same in another header, for clients that use `Authorization` for something else: `Token API_TOKEN`.",
         },
       },
-      schemas: { ...restSchemas(components, registry), ...errors.schemas, ...schemas.all },
+      schemas: { ...ofRest, ...errors.schemas, ...schemas.all },
       responses: errors.responses,
     },
   };

@@ -25,11 +25,8 @@ export function errorComponents(reasons: readonly Reason[]): ErrorComponents {
   /** Shared responses: the errors of all operations with a token. Operations with other errors have their own responses. */
   const common = (["Connect", "Rest"] as const).flatMap((form) =>
     [...forms[form]].flatMap(([status, group]) => {
-      const response = responseOf(
-        form,
-        group.filter(({ reason }) => isCommon(reason)),
-      );
-      return group.some(({ reason }) => isCommon(reason)) ? [[nameOf(form, status), response] as const] : [];
+      const shared = group.filter(({ reason }) => isCommon(reason));
+      return shared.length > 0 ? [[nameOf(form, status), responseOf(form, shared)] as const] : [];
     }),
   );
   const responses = Object.fromEntries(common);

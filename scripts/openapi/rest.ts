@@ -32,8 +32,13 @@ function groupFieldsOf(registry: Registry, message: string): readonly DescField[
   return fields.filter(({ name }) => name !== "update_mask" && name !== "etag");
 }
 
+/** The schemas of the REST paths, by their names. */
+interface RestSchemas {
+  readonly [name: string]: JsonSchema;
+}
+
 /** Returns the schemas of the paths below. */
-export function restSchemas(components: Components, registry: Registry): { readonly [name: string]: JsonSchema } {
+export function restSchemas(components: Components, registry: Registry): RestSchemas {
   const field = fieldSchemas(components, registry);
   const orNull = (schema: JsonSchema, words: string) => ({
     description: words,
@@ -162,10 +167,9 @@ export function restSchemas(components: Components, registry: Registry): { reado
   };
 }
 
-/** Returns the REST paths. docs/api.md describes them. */
-export function restPaths(components: Components, registry: Registry): Paths {
+/** Returns the REST paths. docs/api.md describes them. @param schemas result of `restSchemas` */
+export function restPaths(components: Components, registry: Registry, schemas: RestSchemas): Paths {
   const field = fieldSchemas(components, registry);
-  const schemas = restSchemas(components, registry);
   const ok = (description: string, schema: string, headers?: JsonSchema) => ({
     200: { description, ...(headers && { headers }), content: { "application/json": { schema: refTo(schema) } } },
   });
