@@ -23,7 +23,7 @@ for house in . packages/transport/test; do
   buf lint
   popd >/dev/null
 done
-# Their generators are not among npm's packages: a test of `npm run test:all` runs them.
+# npm does not install these generators, so the gate compares digests. A test of `npm run test:all` runs the generators.
 if ! changed=$(cat packages/client-*/generated-from.sha256 | sha256sum --check --quiet 2>&1); then
   echo "$changed" >&2
   echo "the code of the clients is out of date: run 'npm run generate:clients' and commit what it wrote" >&2

@@ -7,7 +7,7 @@ type Collected = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
 /**
  * How long collected metrics are cached, in milliseconds. Unauthenticated clients may read metrics, and a collection blocks the
- * event loop for 10 to 20 ms. The supervisor has a cache with the same time, so metrics are at most twice as old.
+ * event loop for 10 to 20 ms. The supervisor caches the metrics of workers for this time, too. So metrics may be twice as old.
  */
 export const METRICS_KEPT_MS = 250;
 

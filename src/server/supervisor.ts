@@ -19,7 +19,7 @@ import {
   workerArgument,
 } from "./worker.ts";
 
-/** A worker that exits sooner than this after its start is restarted with this delay, in milliseconds. */
+/** If a worker exits sooner than this after its start, its restart is delayed by the same time, in milliseconds. */
 const RESTART_DELAY_MS = 1000;
 
 /** The time after the shutdown timeout at which the supervisor kills a worker, in milliseconds. */
@@ -28,7 +28,7 @@ const EXIT_SLACK_MS = 2000;
 /** How long the supervisor waits for the metrics of a worker, in milliseconds. */
 const METRICS_TIMEOUT_MS = 5000;
 
-/** The maximum number of workers that exit without a reason before they listen. With more, the start fails. */
+/** The start fails if more workers than this exit before they listen, without reporting a reason. */
 const MAX_EXITS_AT_START = 5;
 
 /** The exit of a worker, and its reason if it could not start. */

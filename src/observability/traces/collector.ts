@@ -6,7 +6,10 @@ import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/s
 import { BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
 
 /**
- * Called with the number of lost spans: beyond the rate, beyond the queue, or in a request that failed, with its error.
+ * Called with the number of lost spans.
+ *
+ * @param cause `rate`: the rate limit was exceeded; `queue`: the queue was full; `export`: a request to the collector failed
+ * @param error of that request
  */
 export type OnLost = (cause: "rate" | "queue" | "export", spans: number, error?: Error) => void;
 
