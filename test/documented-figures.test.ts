@@ -1,6 +1,6 @@
 import { type DescMessage, getOption } from "@bufbuild/protobuf";
 import type { Duration } from "@bufbuild/protobuf/wkt";
-import { figuresByRow, rowsOf } from "@user-group-service/testing/documents";
+import { figuresByRow, figuresOf, rowsOf, textOf } from "@user-group-service/testing/documents";
 import { describe, expect, it } from "vitest";
 import { type FieldRules, field } from "../gen/buf/validate/validate_pb.ts";
 import {
@@ -16,6 +16,7 @@ import {
 import {
   BODY_BYTES,
   DEFAULT_LIMITS,
+  MAX_DISCARDED_BYTES,
   MAX_HEADER_BYTES,
   MAX_HTTP2_STREAMS,
   MAX_PIPELINED,
@@ -57,14 +58,14 @@ const {
 } = DEFAULT_LIMITS;
 const { maxConnections, authFailureLimit } = await loadConfig({});
 
-/** The figures of each row of a table, sorted as `ordered` does. */
-function figuresIn(document: string, section: string): number[][] {
-  return ordered(figuresByRow(document, section).map(([, ...figures]) => figures));
+/** Rows of a table that have figures: the label, then the figures. */
+function figuresIn(document: string, section: string) {
+  return figuresByRow(document, section).filter(([, ...figures]) => figures.length > 0);
 }
 
-/** Sorts rows by their figures only. */
-function ordered(rows: readonly (readonly unknown[])[]): number[][] {
-  return rows.map((row) => row.map(Number)).sort((one, other) => String(one).localeCompare(String(other)));
+/** Converts the figures of rows to numbers. */
+function plain(rows: readonly (readonly [label: string, ...figures: unknown[]])[]) {
+  return rows.map(([label, ...figures]) => [label, ...figures.map(Number)]);
 }
 
 describe("the documented limits equal those of the code", () => {
@@ -82,60 +83,67 @@ describe("the documented limits equal those of the code", () => {
     const groups = rulesOf(ImportUserGroupsRequestSchema, "userGroups", "repeated");
     const page = rulesOf(ListUserGroupsRequestSchema, "pageSize", "int32");
     const imported = rulesOf(ImportedUserGroupSchema, "token", "string");
-    const rows = [
-      [MAX_MESSAGE_BYTES, arrivalTimeoutMs],
-      [MAX_OPEN_MESSAGE_BYTES, openArrivalTimeoutMs],
-      [MAX_HTTP2_STREAMS],
-      [MAX_PIPELINED],
-      [],
-      [MAX_HEADER_BYTES],
-      [id.minLen, id.maxLen],
-      [name.maxLen],
-      [mapping.maxPairs, keys?.minLen, keys?.maxLen, values?.maxLen],
+    const rows: [string, ...unknown[]][] = [
+      ["request message", MAX_MESSAGE_BYTES, arrivalTimeoutMs],
+      ["request message to health and reflection", MAX_OPEN_MESSAGE_BYTES, openArrivalTimeoutMs],
+      ["HTTP/2 streams per connection", MAX_HTTP2_STREAMS],
+      ["pipelined HTTP/1.1 requests per connection", MAX_PIPELINED],
+      ["HTTP/1.1 request line and header fields", MAX_HEADER_BYTES],
+      ["user_group_id", id.minLen, id.maxLen],
+      ["name", name.maxLen],
+      ["mapping", mapping.maxPairs, keys?.minLen, keys?.maxLen, values?.maxLen],
       // The largest number is a power minus one.
-      [properties.maxBytes, properties.maxDepth, Number.MAX_SAFE_INTEGER + 1, 1],
-      [1e9, 1, 9999],
-      [Number((ttl.lessThan.value as Duration).seconds) * 1000],
-      [requestId.maxLen, REQUEST_TTL_MS],
-      [groups.maxItems],
-      [1, page.lessThan.value, MAX_PAGE_BYTES],
-      [imported.minLen, imported.maxLen],
+      ["properties", properties.maxBytes, properties.maxDepth, Number.MAX_SAFE_INTEGER + 1, 1],
+      ["durations and times in the binary format", 1e9, 1, 9999],
+      ["previous_token_ttl", Number((ttl.lessThan.value as Duration).seconds) * 1000],
+      ["request_id, Idempotency-Key", requestId.maxLen, REQUEST_TTL_MS],
+      ["groups of an import", groups.maxItems],
+      ["items of a page", 1, page.lessThan.value, MAX_PAGE_BYTES],
+      ["imported token of another system", imported.minLen, imported.maxLen],
       // One number is unused.
-      [ENVIRONMENT_NUMBERS - 1],
-      [TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
-      [MAX_CALLS],
-      [STREAMS.max, STREAMS.lifetimeMs],
-      [MAX_QUESTIONS, MAX_FILE_BYTES],
-      [MAX_ETAGS],
-      [MAX_VIOLATIONS],
+      ["environments", ENVIRONMENT_NUMBERS - 1],
+      ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
+      ["calls in flight", MAX_CALLS],
+      ["Watch and reflection streams", STREAMS.max, STREAMS.lifetimeMs],
+      ["requests on a reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
+      ["entity tags in If-Match", MAX_ETAGS],
+      ["violations in an error", MAX_VIOLATIONS],
     ];
-    expect(figuresIn("docs/api.md", "Limits")).toEqual(ordered(rows));
+    expect(figuresIn("docs/api.md", "Limits")).toEqual(plain(rows));
   });
 
   it("in docs/security.md", () => {
     const { "request-timeout": late, "header-too-large": tooLarge, "message-too-large": tooLong } = REFUSAL_STATUS;
-    const rows = [
-      [maxConnections],
-      [firstByteTimeoutMs],
-      [headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],
-      [MAX_HTTP2_STREAMS],
+    const rows: [string, ...unknown[]][] = [
+      ["connections per worker", maxConnections],
+      ["connection before its first byte or TLS handshake", firstByteTimeoutMs],
+      ["headers", headerTimeoutMs, MAX_HEADER_BYTES, late, tooLarge],
+      ["streams per HTTP/2 connection", MAX_HTTP2_STREAMS],
       // The second check at the latest sends a ping.
-      [idleTimeoutMs, (UNANSWERED_CHECKS + 2) * deadSessionCheckMs],
-      [arrivalTimeoutMs, MAX_MESSAGE_BYTES, openArrivalTimeoutMs, MAX_OPEN_MESSAGE_BYTES, late, tooLong],
-      [BODY_BYTES, REFUSAL_STATUS["too-many-bodies"]],
-      [MAX_PIPELINED],
-      [readTimeoutMs, RESPONSE_BYTES.node, RESPONSE_BYTES.deno],
-      [STREAMS.max, STREAMS.lifetimeMs, arrivalTimeoutMs],
-      [MAX_QUESTIONS, MAX_FILE_BYTES],
-      [MAX_CALLS],
+      ["idle HTTP/2 connection", idleTimeoutMs, (UNANSWERED_CHECKS + 2) * deadSessionCheckMs],
+      [
+        ...(["request body", arrivalTimeoutMs, MAX_MESSAGE_BYTES] as const),
+        ...[openArrivalTimeoutMs, MAX_OPEN_MESSAGE_BYTES, late, tooLong],
+      ],
+      ["slow bodies per worker", BODY_BYTES, REFUSAL_STATUS["too-many-bodies"]],
+      ["pipelined HTTP/1.1 requests per connection", MAX_PIPELINED],
+      ["unread responses per worker", readTimeoutMs, RESPONSE_BYTES.node, RESPONSE_BYTES.deno],
+      [
+        "streams of Watch and reflection, slow bodies of open endpoints, rests of refused requests",
+        ...[STREAMS.max, STREAMS.lifetimeMs, arrivalTimeoutMs],
+      ],
+      ["reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
+      ["calls in flight per worker", MAX_CALLS],
       // The last figure is the measured time of a read from Redis, in microseconds.
-      [authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
-      [MAX_KEYS],
-      [MAX_CALLS],
-      [PROBE_KEPT_MS],
-      [MAX_VIOLATIONS, MAX_QUOTED, MAX_ERROR_BYTES],
+      ["authentication failures", authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
+      ["rate limit keys per worker and limit", MAX_KEYS],
+      ["requests for published keys that wait for Redis, per worker", MAX_CALLS],
+      ["health checks of Redis", PROBE_KEPT_MS],
+      ["error details", MAX_VIOLATIONS, MAX_QUOTED, MAX_ERROR_BYTES],
     ];
-    expect(figuresIn("docs/security.md", "Limits for unauthenticated clients")).toEqual(ordered(rows));
+    expect(figuresIn("docs/security.md", "Limits for unauthenticated clients")).toEqual(plain(rows));
+    const [rest = ""] = /discards the rest of the request[^.]*/.exec(textOf("docs/security.md")) ?? [];
+    expect(figuresOf(rest)).toEqual([MAX_DISCARDED_BYTES, arrivalTimeoutMs]);
   });
 });
 
