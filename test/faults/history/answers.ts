@@ -48,7 +48,15 @@ function errorFaults(call: Call, workersEnd: boolean): Violation[] {
   const text = `${method} of ${group} failed as ${code} for ${reason ?? "no reason"}, with the outcome ${outcome ?? "unknown"}`;
   if (reason === undefined) return workersEnd ? [] : [{ kind: "unexpected", text }];
   if (!FORESEEN.has(reason) || (isFinal && code === "unavailable")) return [{ kind: "unexpected", text }];
-  const isTold = outcome === "not_made" || outcome === "unknown";
-  const isWanted = code === "unavailable" && method !== "resolve";
-  return isTold === isWanted && (isTold || outcome === undefined) ? [] : [{ kind: "missing outcome", text }];
+  return isRightOutcome(call) ? [] : [{ kind: "wrong outcome", text }];
+}
+
+/**
+ * Whether the outcome of a failed call is right. A change that fails as unavailable has one. Any call can report `not_made` if
+ * its authentication failed, because the server authenticates before it runs the method.
+ */
+function isRightOutcome({ method, answer: { code, outcome } }: Call): boolean {
+  if (code !== "unavailable") return outcome === undefined;
+  if (outcome === "not_made") return true;
+  return method === "resolve" ? outcome === undefined : outcome === "unknown";
 }

@@ -8,7 +8,7 @@ export type ViolationKind =
   | "index"
   | "audit"
   | "disagreement"
-  | "missing outcome"
+  | "wrong outcome"
   | "unexpected";
 
 /** A broken promise. */
