@@ -49,7 +49,7 @@ export function comparison(measured: Measured): string {
 }
 
 function tableOf({ rows, runtimes, results }: Measured, call: CallKey): string {
-  const columns = ["CPU µs a call", "ours ÷ it", "calls/s", "ours ÷ it", "p50 ms", "p99 ms", "MiB"];
+  const columns = ["CPU µs per call", "ours ÷ it", "calls/s", "ours ÷ it", "p50 ms", "p99 ms", "MiB"];
   const lines = rows.flatMap((row) => {
     const turns = turnsOf(results, row.key, call);
     if (turns.length === 0) return [];
@@ -97,7 +97,7 @@ export function targets({ results }: Measured): string {
   for (const [title, call, ours, theirs, most] of WANTED) {
     const ratio = ratios(turnsOf(results, ours, call), turnsOf(results, theirs, call), cpuMicros);
     if (Number.isNaN(ratio.median)) continue;
-    add(`CPU a call: ${title}`, `${most.toFixed(2)} ×`, quartiles(ratio, 2), ratio.median <= most);
+    add(`CPU per call: ${title}`, `${most.toFixed(2)} ×`, quartiles(ratio, 2), ratio.median <= most);
   }
   const own = results.asides.filter(({ row }) => row === "service");
   const p99 = median(own.flatMap(({ call, latency }) => (call === "grpcGet" && latency ? [latency.p99] : [])));
@@ -106,7 +106,7 @@ export function targets({ results }: Measured): string {
   add("start to listening, ms", String(MAX_START_MS), start.toFixed(0), start <= MAX_START_MS);
   const memory = Math.max(...own.map(({ peakMiB }) => peakMiB));
   add("resident memory under load, MiB", String(MAX_MIB), memory.toFixed(0), memory <= MAX_MIB);
-  return table(["wanted", ">at most", ">measured", ""], lines);
+  return table(["goal", ">at most", ">measured", ""], lines);
 }
 
 const MAX_P99 = 19;

@@ -41,7 +41,7 @@ export async function main(args: readonly string[]): Promise<void> {
   const runtimes = findRuntimes(["node"]);
   const parts = [
     `${describeMachine(runtimes)}; one worker has its own core; Redis and the load share the other. ` +
-      "**memory**: peak resident memory. **prompt again after**: time from the end of the load until a call is answered " +
+      "**memory**: peak resident memory. **recovered after**: time from the end of the load until a call is answered " +
       `within ${PROMPT_MS} ms.`,
   ];
   const shapes: readonly [string, () => Promise<Store>][] = [
@@ -105,8 +105,8 @@ async function offered(
     await measure(`${whole(calls)} in flight, closed loop`, undefined, () => loadAtOnce(target, seconds, calls));
   }
   const columns = [
-    ...["offered a second", "answered", "refused", "failed", "p99 of answers, ms", "p99 of refusals, ms"],
-    ...["memory, MiB", "prompt again after, ms"],
+    ...["offered per second", "answered", "refused", "failed", "p99 of answers, ms", "p99 of refusals, ms"],
+    ...["memory, MiB", "recovered after, ms"],
   ];
   const lines = rows.map((row) => [
     row.title,
@@ -117,7 +117,7 @@ async function offered(
   ]);
   const text = [
     `## ${title}`,
-    `Peak with 64 calls in flight: ${whole(peak)} calls a second, at ${micros.toFixed(0)} µs of CPU each.`,
+    `Peak with 64 calls in flight: ${whole(peak)} calls per second, at ${micros.toFixed(0)} µs of CPU each.`,
     table(["load", ...columns.map((column) => `>${column}`)], lines),
   ].join("\n\n");
   return { text, peak };
@@ -133,10 +133,10 @@ async function slowShard(
   const there = { ...target, groups: await groupsAt(slow), name: "slow" };
   const elsewhere = { ...target, groups: (await Promise.all(others.map(groupsAt))).flat(), name: "others" };
   const states: readonly [string, () => () => Promise<unknown>][] = [
-    ["well", () => async () => {}],
-    ["delays answers by 400 ms, twice a second", () => pauseAgainAndAgain(slow)],
+    ["healthy", () => async () => {}],
+    ["delays responses by 400 ms, twice a second", () => pauseAgainAndAgain(slow)],
     [
-      "is silent",
+      "frozen",
       () => {
         slow.freeze();
         return async () => slow.thaw();
@@ -154,15 +154,15 @@ async function slowShard(
       whole(failed + refusedPerSecond * seconds),
     ]);
     lines.push([title, ...cells]);
-    console.error(`Cluster: a shard ${title}`);
+    console.error(`Cluster, state of a shard: ${title}`);
   }
-  const figures = [">answered a second", ">p99, ms", ">failed or refused"];
+  const figures = [">answered per second", ">p99, ms", ">failed or refused"];
   const columns = ["its groups", "other groups"].flatMap((whose) =>
     figures.map((text) => text.replace(">", `>${whose}: `)),
   );
   return [
-    `Calls at ${whole(rate)} a second to the groups of one shard, and at the same rate to those of the two others:`,
-    table(["that shard", ...columns], lines),
+    `Calls to the groups of one shard at ${whole(rate)} per second, and to the groups of the two other shards at the same rate:`,
+    table(["state of the shard", ...columns], lines),
   ].join("\n\n");
 }
 

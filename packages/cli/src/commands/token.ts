@@ -117,7 +117,7 @@ export const tokenCommands: DefineCommand = (token, shell) => {
   const lookup = token
     .command("lookup")
     .description(
-      "identify a leaked text: an API token, also one of the settings, a user group token or a viewer session",
+      "identify a leaked credential: an API token, including those of the settings, a user group token or a viewer session",
     )
     .option("--from-file <file>", "a file with the secret; default: a prompt, or standard input");
   runs(lookup, shell, async (session, { fromFile }: { readonly fromFile?: string }) => {
