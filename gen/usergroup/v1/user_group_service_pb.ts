@@ -117,8 +117,8 @@ export type UpdateUserGroupRequest = Message<"usergroup.v1.UpdateUserGroupReques
   properties?: JsonObject | undefined;
 
   /**
-   * Fields to change: `name`, `mapping`, `properties`, or `*` for all of them. A field that is in
-   * the mask and unset is cleared. Default: every field that is set.
+   * Fields to change: `name`, `mapping`, `properties`, or `*` for all of them. If the mask lists a
+   * field that is unset, the service clears it. Default: every field that is set.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 5;
    */
@@ -237,9 +237,8 @@ export const RotateUserGroupTokenResponseSchema: GenMessage<RotateUserGroupToken
  */
 export const UserGroupService: GenService<{
   /**
-   * Returns a user group. If it does not exist, creates it, which requires the role `manage`. If it
-   * exists, the call returns it as stored, changes nothing, and ignores the other fields of the
-   * request.
+   * Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
+   * request. If it does not exist, the call creates it, which requires the role `manage`.
    *
    * @generated from rpc usergroup.v1.UserGroupService.GetUserGroup
    */

@@ -237,7 +237,7 @@ export type CreateViewerSessionRequest = Message<"usergroup.v1.CreateViewerSessi
   origin?: string | undefined;
 
   /**
-   * Keys of the properties of the group that the session contains, at most 100. Anyone who has the
+   * Keys of the group's properties to include in the session, at most 100. Anyone who has the
    * session can read them. Default: none.
    *
    * @generated from field: repeated string property_keys = 7;
@@ -286,7 +286,7 @@ export type CreateViewerSessionResponse = Message<"usergroup.v1.CreateViewerSess
   expireTime?: Timestamp | undefined;
 
   /**
-   * Time at which to create the next session: after 80 % of the lifetime.
+   * Time at which the caller should create the next session: after 80 % of the lifetime.
    *
    * @generated from field: google.protobuf.Timestamp refresh_time = 4;
    */
@@ -319,9 +319,9 @@ export const ViewerService: GenService<{
   },
   /**
    * Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-   * token of the group. Anyone can verify it with the public keys of the environment. By the id of
-   * a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
-   * the service does not know its public URL.
+   * token of the group. Anyone can verify it with the public keys of the environment. A request
+   * with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
+   * (PUBLIC_URL_MISSING) if the service does not know its public URL.
    *
    * @generated from rpc usergroup.v1.ViewerService.CreateViewerSession
    */

@@ -410,7 +410,7 @@ export type ListApiTokensRequest = Message<"usergroup.admin.v1.ListApiTokensRequ
   usedSince?: Timestamp | undefined;
 
   /**
-   * Only tokens that were not used at or after this time. Includes tokens that were never used.
+   * Only tokens that were last used before this time, or never.
    *
    * @generated from field: google.protobuf.Timestamp unused_since = 7;
    */
@@ -537,7 +537,7 @@ export const LookupApiTokenResponse_Source = {
   API_TOKENS: 2,
 
   /**
-   * The setting ADMIN_TOKEN. It has no role of an API token.
+   * The setting ADMIN_TOKEN. `role` is unset.
    *
    * @generated from enum value: SOURCE_ADMIN_TOKEN = 3;
    */
@@ -645,8 +645,8 @@ export type RotateApiTokenRequest = Message<"usergroup.admin.v1.RotateApiTokenRe
 
   /**
    * Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A
-   * secret that is already in its grace period keeps the rest of it, but no longer than this value.
-   * At most two secrets are in their grace period.
+   * secret that is already in its grace period keeps its expiry time, unless this value ends
+   * earlier. At most two secrets are in their grace period.
    *
    * @generated from field: google.protobuf.Duration previous_token_ttl = 3;
    */
@@ -773,8 +773,8 @@ export type ListUserGroupsRequest = Message<"usergroup.admin.v1.ListUserGroupsRe
   providedIdPrefix: string;
 
   /**
-   * Only groups whose name contains this string. ASCII letters match in upper and lower case. A
-   * page can then have few or no groups although more pages follow. Default: all.
+   * Only groups whose name contains this string. The case of ASCII letters is ignored. With this
+   * filter, a page can have few or no groups although more pages follow. Default: all.
    *
    * @generated from field: string name_contains = 5;
    */
@@ -1114,10 +1114,10 @@ export type ImportUserGroupsRequest = Message<"usergroup.admin.v1.ImportUserGrou
   mode: ImportMode;
 
   /**
-   * Time at which the groups were read from their source. Not in the future; if unsure, earlier.
-   * Use `snapshot_time` of an export. Required if a group has a token. An existing token that is
-   * newer stays (OUTCOME_TOKEN_NEWER). Otherwise the group gets the given token, with this time as
-   * its creation time.
+   * Time at which the groups were read from their source. Must not be in the future. If the exact
+   * time is unknown, use an earlier one. For an export, use its `snapshot_time`. Required if a group
+   * has a token. If the existing token is newer, the group keeps it (OUTCOME_TOKEN_NEWER). Otherwise
+   * it gets the given token, with this time as its creation time.
    *
    * @generated from field: google.protobuf.Timestamp snapshot_time = 4;
    */
@@ -1437,7 +1437,7 @@ export const ReencryptUserGroupTokensRequestSchema: GenMessage<ReencryptUserGrou
  */
 export type ReencryptUserGroupTokensResponse = Message<"usergroup.admin.v1.ReencryptUserGroupTokensResponse"> & {
   /**
-   * Number of processed tokens per key, before this call.
+   * Number of processed tokens per key, as they were before this call.
    *
    * @generated from field: repeated usergroup.admin.v1.TokenKeyUse token_key_uses = 1;
    */
@@ -1766,7 +1766,7 @@ export const AdminService: GenService<{
   /**
    * Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
    * ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-   * unknown. For a caller of role `admin`, also if it belongs to another environment.
+   * unknown or, for a caller of role `admin`, if it belongs to another environment.
    *
    * @generated from rpc usergroup.admin.v1.AdminService.LookupApiToken
    */

@@ -111,14 +111,14 @@ export const Role = {
   UNSPECIFIED: 0,
 
   /**
-   * May call GetCaller, ResolveViewer, and CreateViewerSession by the token of a group.
+   * May call GetCaller, ResolveViewer, and CreateViewerSession with the token of a group.
    *
    * @generated from enum value: ROLE_RESOLVE = 1;
    */
   RESOLVE: 1,
 
   /**
-   * Also CreateViewerSession by the id of a group, and GetUserGroup of existing groups.
+   * Also CreateViewerSession with the id of a group, and GetUserGroup of existing groups.
    *
    * @generated from enum value: ROLE_READ = 2;
    */

@@ -160,8 +160,8 @@ type UpdateUserGroupRequest struct {
 	Mapping map[string]string `protobuf:"bytes,3,rep,name=mapping,proto3" json:"mapping,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// New properties. Replaces all properties.
 	Properties *structpb.Struct `protobuf:"bytes,4,opt,name=properties,proto3" json:"properties,omitempty"`
-	// Fields to change: `name`, `mapping`, `properties`, or `*` for all of them. A field that is in
-	// the mask and unset is cleared. Default: every field that is set.
+	// Fields to change: `name`, `mapping`, `properties`, or `*` for all of them. If the mask lists a
+	// field that is unset, the service clears it. Default: every field that is set.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// If set, the call fails with ABORTED (ETAG_MISMATCH) unless this is the current etag of the
 	// group.

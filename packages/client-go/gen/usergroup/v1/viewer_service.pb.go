@@ -308,7 +308,7 @@ type CreateViewerSessionRequest struct {
 	ViewerId string `protobuf:"bytes,5,opt,name=viewer_id,json=viewerId,proto3" json:"viewer_id,omitempty"`
 	// The origin of the page that holds the session, such as https://app.example.com. Default: none.
 	Origin *string `protobuf:"bytes,6,opt,name=origin,proto3,oneof" json:"origin,omitempty"`
-	// Keys of the properties of the group that the session contains, at most 100. Anyone who has the
+	// Keys of the group's properties to include in the session, at most 100. Anyone who has the
 	// session can read them. Default: none.
 	PropertyKeys []string `protobuf:"bytes,7,rep,name=property_keys,json=propertyKeys,proto3" json:"property_keys,omitempty"`
 	// Additional claims, stored as the claim `ext`. At most 2 KiB and 16 levels deep. Anyone who has
@@ -441,7 +441,7 @@ type CreateViewerSessionResponse struct {
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	// Expiry time of the session.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// Time at which to create the next session: after 80 % of the lifetime.
+	// Time at which the caller should create the next session: after 80 % of the lifetime.
 	RefreshTime   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=refresh_time,json=refreshTime,proto3" json:"refresh_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -87,7 +87,7 @@ const (
 	LookupApiTokenResponse_SOURCE_ISSUED LookupApiTokenResponse_Source = 1
 	// The setting API_TOKENS.
 	LookupApiTokenResponse_SOURCE_API_TOKENS LookupApiTokenResponse_Source = 2
-	// The setting ADMIN_TOKEN. It has no role of an API token.
+	// The setting ADMIN_TOKEN. `role` is unset.
 	LookupApiTokenResponse_SOURCE_ADMIN_TOKEN LookupApiTokenResponse_Source = 3
 )
 
@@ -818,7 +818,7 @@ type ListApiTokensRequest struct {
 	Role Role `protobuf:"varint,5,opt,name=role,proto3,enum=usergroup.admin.v1.Role" json:"role,omitempty"`
 	// Only tokens that were used at or after this time.
 	UsedSince *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=used_since,json=usedSince,proto3" json:"used_since,omitempty"`
-	// Only tokens that were not used at or after this time. Includes tokens that were never used.
+	// Only tokens that were last used before this time, or never.
 	UnusedSince   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=unused_since,json=unusedSince,proto3" json:"unused_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1211,8 +1211,8 @@ type RotateApiTokenRequest struct {
 	// Id of the API token.
 	ApiTokenId string `protobuf:"bytes,2,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
 	// Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A
-	// secret that is already in its grace period keeps the rest of it, but no longer than this value.
-	// At most two secrets are in their grace period.
+	// secret that is already in its grace period keeps its expiry time, unless this value ends
+	// earlier. At most two secrets are in their grace period.
 	PreviousTokenTtl *durationpb.Duration `protobuf:"bytes,3,opt,name=previous_token_ttl,json=previousTokenTtl,proto3" json:"previous_token_ttl,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1443,8 +1443,8 @@ type ListUserGroupsRequest struct {
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only groups whose id starts with this prefix. Default: all.
 	ProvidedIdPrefix string `protobuf:"bytes,4,opt,name=provided_id_prefix,json=providedIdPrefix,proto3" json:"provided_id_prefix,omitempty"`
-	// Only groups whose name contains this string. ASCII letters match in upper and lower case. A
-	// page can then have few or no groups although more pages follow. Default: all.
+	// Only groups whose name contains this string. The case of ASCII letters is ignored. With this
+	// filter, a page can have few or no groups although more pages follow. Default: all.
 	NameContains  string `protobuf:"bytes,5,opt,name=name_contains,json=nameContains,proto3" json:"name_contains,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2130,10 +2130,10 @@ type ImportUserGroupsRequest struct {
 	UserGroups []*ImportedUserGroup `protobuf:"bytes,2,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
 	// How to treat existing groups. Default: IMPORT_MODE_CREATE_ONLY.
 	Mode ImportMode `protobuf:"varint,3,opt,name=mode,proto3,enum=usergroup.admin.v1.ImportMode" json:"mode,omitempty"`
-	// Time at which the groups were read from their source. Not in the future; if unsure, earlier.
-	// Use `snapshot_time` of an export. Required if a group has a token. An existing token that is
-	// newer stays (OUTCOME_TOKEN_NEWER). Otherwise the group gets the given token, with this time as
-	// its creation time.
+	// Time at which the groups were read from their source. Must not be in the future. If the exact
+	// time is unknown, use an earlier one. For an export, use its `snapshot_time`. Required if a group
+	// has a token. If the existing token is newer, the group keeps it (OUTCOME_TOKEN_NEWER). Otherwise
+	// it gets the given token, with this time as its creation time.
 	SnapshotTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=snapshot_time,json=snapshotTime,proto3" json:"snapshot_time,omitempty"`
 	// If true, also replaces existing tokens that are newer than `snapshot_time`. The audit event
 	// lists this field in `changed_fields`.
@@ -2747,7 +2747,7 @@ func (x *ReencryptUserGroupTokensRequest) GetValidateOnly() bool {
 
 type ReencryptUserGroupTokensResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of processed tokens per key, before this call.
+	// Number of processed tokens per key, as they were before this call.
 	TokenKeyUses []*TokenKeyUse `protobuf:"bytes,1,rep,name=token_key_uses,json=tokenKeyUses,proto3" json:"token_key_uses,omitempty"`
 	// Number of tokens that this call encrypted with the first key.
 	ReencryptedCount int64 `protobuf:"varint,2,opt,name=reencrypted_count,json=reencryptedCount,proto3" json:"reencrypted_count,omitempty"`

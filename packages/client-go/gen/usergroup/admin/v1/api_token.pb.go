@@ -27,9 +27,9 @@ type Role int32
 
 const (
 	Role_ROLE_UNSPECIFIED Role = 0
-	// May call GetCaller, ResolveViewer, and CreateViewerSession by the token of a group.
+	// May call GetCaller, ResolveViewer, and CreateViewerSession with the token of a group.
 	Role_ROLE_RESOLVE Role = 1
-	// Also CreateViewerSession by the id of a group, and GetUserGroup of existing groups.
+	// Also CreateViewerSession with the id of a group, and GetUserGroup of existing groups.
 	Role_ROLE_READ Role = 2
 	// Also all methods of UserGroupService.
 	Role_ROLE_MANAGE Role = 3

@@ -47,9 +47,9 @@ type ViewerServiceClient interface {
 	// unknown, revoked, expired, or of another environment.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
 	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-	// token of the group. Anyone can verify it with the public keys of the environment. By the id of
-	// a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
-	// the service does not know its public URL.
+	// token of the group. Anyone can verify it with the public keys of the environment. A request
+	// with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
+	// (PUBLIC_URL_MISSING) if the service does not know its public URL.
 	CreateViewerSession(context.Context, *v1.CreateViewerSessionRequest) (*v1.CreateViewerSessionResponse, error)
 }
 
@@ -111,9 +111,9 @@ type ViewerServiceHandler interface {
 	// unknown, revoked, expired, or of another environment.
 	ResolveViewer(context.Context, *v1.ResolveViewerRequest) (*v1.ResolveViewerResponse, error)
 	// Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-	// token of the group. Anyone can verify it with the public keys of the environment. By the id of
-	// a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
-	// the service does not know its public URL.
+	// token of the group. Anyone can verify it with the public keys of the environment. A request
+	// with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
+	// (PUBLIC_URL_MISSING) if the service does not know its public URL.
 	CreateViewerSession(context.Context, *v1.CreateViewerSessionRequest) (*v1.CreateViewerSessionResponse, error)
 }
 

@@ -142,7 +142,7 @@ type AdminServiceClient interface {
 	ListApiTokens(context.Context, *v1.ListApiTokensRequest) (*v1.ListApiTokensResponse, error)
 	// Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
 	// ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-	// unknown. For a caller of role `admin`, also if it belongs to another environment.
+	// unknown or, for a caller of role `admin`, if it belongs to another environment.
 	LookupApiToken(context.Context, *v1.LookupApiTokenRequest) (*v1.LookupApiTokenResponse, error)
 	// Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
 	// with NOT_FOUND if the id does not exist.
@@ -694,7 +694,7 @@ type AdminServiceHandler interface {
 	ListApiTokens(context.Context, *v1.ListApiTokensRequest) (*v1.ListApiTokensResponse, error)
 	// Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
 	// ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-	// unknown. For a caller of role `admin`, also if it belongs to another environment.
+	// unknown or, for a caller of role `admin`, if it belongs to another environment.
 	LookupApiToken(context.Context, *v1.LookupApiTokenRequest) (*v1.LookupApiTokenResponse, error)
 	// Changes the display name or the expiry time of an API token (https://google.aip.dev/134). Fails
 	// with NOT_FOUND if the id does not exist.

@@ -36,9 +36,8 @@ class UserGroupService(Protocol):
     """
     async def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
-        Returns a user group. If it does not exist, creates it, which requires the role `manage`. If it
-        exists, the call returns it as stored, changes nothing, and ignores the other fields of the
-        request.
+        Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
+        request. If it does not exist, the call creates it, which requires the role `manage`.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -133,9 +132,8 @@ class UserGroupServiceClient(ConnectClient):
         timeout_ms: int | None = None,
     ) -> GetUserGroupResponse:
         """
-        Returns a user group. If it does not exist, creates it, which requires the role `manage`. If it
-        exists, the call returns it as stored, changes nothing, and ignores the other fields of the
-        request.
+        Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
+        request. If it does not exist, the call creates it, which requires the role `manage`.
         """
         return await self.execute_unary(
             request=request,
@@ -206,9 +204,8 @@ class UserGroupServiceSync(Protocol):
     """
     def get_user_group(self, request: GetUserGroupRequest, ctx: RequestContext[GetUserGroupRequest, GetUserGroupResponse], /) -> GetUserGroupResponse:
         """
-        Returns a user group. If it does not exist, creates it, which requires the role `manage`. If it
-        exists, the call returns it as stored, changes nothing, and ignores the other fields of the
-        request.
+        Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
+        request. If it does not exist, the call creates it, which requires the role `manage`.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -301,9 +298,8 @@ class UserGroupServiceClientSync(ConnectClientSync):
         timeout_ms: int | None = None,
     ) -> GetUserGroupResponse:
         """
-        Returns a user group. If it does not exist, creates it, which requires the role `manage`. If it
-        exists, the call returns it as stored, changes nothing, and ignores the other fields of the
-        request.
+        Returns a user group. If it exists, the call changes nothing and ignores the other fields of the
+        request. If it does not exist, the call creates it, which requires the role `manage`.
         """
         return self.execute_unary(
             request=request,

@@ -152,8 +152,8 @@ class UpdateUserGroupRequest(Message[_UpdateUserGroupRequestFields]):
             optional google.protobuf.Struct properties = 4;
             ```
         update_mask:
-            Fields to change: `name`, `mapping`, `properties`, or `*` for all of them. A field that is in
-            the mask and unset is cleared. Default: every field that is set.
+            Fields to change: `name`, `mapping`, `properties`, or `*` for all of them. If the mask lists a
+            field that is unset, the service clears it. Default: every field that is set.
 
             ```proto
             optional google.protobuf.FieldMask update_mask = 5;

@@ -44,9 +44,9 @@ class ViewerService(Protocol):
     async def create_viewer_session(self, request: CreateViewerSessionRequest, ctx: RequestContext[CreateViewerSessionRequest, CreateViewerSessionResponse], /) -> CreateViewerSessionResponse:
         """
         Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-        token of the group. Anyone can verify it with the public keys of the environment. By the id of
-        a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
-        the service does not know its public URL.
+        token of the group. Anyone can verify it with the public keys of the environment. A request
+        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
+        (PUBLIC_URL_MISSING) if the service does not know its public URL.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -140,9 +140,9 @@ class ViewerServiceClient(ConnectClient):
     ) -> CreateViewerSessionResponse:
         """
         Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-        token of the group. Anyone can verify it with the public keys of the environment. By the id of
-        a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
-        the service does not know its public URL.
+        token of the group. Anyone can verify it with the public keys of the environment. A request
+        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
+        (PUBLIC_URL_MISSING) if the service does not know its public URL.
         """
         return await self.execute_unary(
             request=request,
@@ -172,9 +172,9 @@ class ViewerServiceSync(Protocol):
     def create_viewer_session(self, request: CreateViewerSessionRequest, ctx: RequestContext[CreateViewerSessionRequest, CreateViewerSessionResponse], /) -> CreateViewerSessionResponse:
         """
         Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-        token of the group. Anyone can verify it with the public keys of the environment. By the id of
-        a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
-        the service does not know its public URL.
+        token of the group. Anyone can verify it with the public keys of the environment. A request
+        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
+        (PUBLIC_URL_MISSING) if the service does not know its public URL.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -266,9 +266,9 @@ class ViewerServiceClientSync(ConnectClientSync):
     ) -> CreateViewerSessionResponse:
         """
         Creates a viewer session of a user group: a signed JWT that a page may hold instead of the
-        token of the group. Anyone can verify it with the public keys of the environment. By the id of
-        a group, the call needs the role `read`. Fails with FAILED_PRECONDITION (PUBLIC_URL_MISSING) if
-        the service does not know its public URL.
+        token of the group. Anyone can verify it with the public keys of the environment. A request
+        with the id of a group needs the role `read`. Fails with FAILED_PRECONDITION
+        (PUBLIC_URL_MISSING) if the service does not know its public URL.
         """
         return self.execute_unary(
             request=request,

@@ -276,7 +276,7 @@ class CreateViewerSessionRequest(Message[_CreateViewerSessionRequestFields]):
             optional string origin = 6;
             ```
         property_keys:
-            Keys of the properties of the group that the session contains, at most 100. Anyone who has the
+            Keys of the group's properties to include in the session, at most 100. Anyone who has the
             session can read them. Default: none.
 
             ```proto
@@ -344,7 +344,7 @@ class CreateViewerSessionResponse(Message[_CreateViewerSessionResponseFields]):
             optional google.protobuf.Timestamp expire_time = 3;
             ```
         refresh_time:
-            Time at which to create the next session: after 80 % of the lifetime.
+            Time at which the caller should create the next session: after 80 % of the lifetime.
 
             ```proto
             optional google.protobuf.Timestamp refresh_time = 4;

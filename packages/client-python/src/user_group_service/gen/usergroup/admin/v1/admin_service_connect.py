@@ -93,7 +93,7 @@ class AdminService(Protocol):
         """
         Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
         ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-        unknown. For a caller of role `admin`, also if it belongs to another environment.
+        unknown or, for a caller of role `admin`, if it belongs to another environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -741,7 +741,7 @@ class AdminServiceClient(ConnectClient):
         """
         Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
         ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-        unknown. For a caller of role `admin`, also if it belongs to another environment.
+        unknown or, for a caller of role `admin`, if it belongs to another environment.
         """
         return await self.execute_unary(
             request=request,
@@ -1265,7 +1265,7 @@ class AdminServiceSync(Protocol):
         """
         Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
         ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-        unknown. For a caller of role `admin`, also if it belongs to another environment.
+        unknown or, for a caller of role `admin`, if it belongs to another environment.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1911,7 +1911,7 @@ class AdminServiceClientSync(ConnectClientSync):
         """
         Returns the API token that a secret belongs to, including those of the settings API_TOKENS and
         ADMIN_TOKEN. Use it to find out which token has leaked. Fails with NOT_FOUND if the secret is
-        unknown. For a caller of role `admin`, also if it belongs to another environment.
+        unknown or, for a caller of role `admin`, if it belongs to another environment.
         """
         return self.execute_unary(
             request=request,

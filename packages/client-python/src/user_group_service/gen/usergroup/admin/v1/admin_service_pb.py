@@ -552,7 +552,7 @@ class ListApiTokensRequest(Message[_ListApiTokensRequestFields]):
             optional google.protobuf.Timestamp used_since = 6;
             ```
         unused_since:
-            Only tokens that were not used at or after this time. Includes tokens that were never used.
+            Only tokens that were last used before this time, or never.
 
             ```proto
             optional google.protobuf.Timestamp unused_since = 7;
@@ -734,7 +734,7 @@ class LookupApiTokenResponse(Message[_LookupApiTokenResponseFields]):
                 SOURCE_API_TOKENS = 2
                 ```
             ADMIN_TOKEN:
-                The setting ADMIN_TOKEN. It has no role of an API token.
+                The setting ADMIN_TOKEN. `role` is unset.
 
                 ```proto
                 SOURCE_ADMIN_TOKEN = 3
@@ -863,8 +863,8 @@ class RotateApiTokenRequest(Message[_RotateApiTokenRequestFields]):
             ```
         previous_token_ttl:
             Grace period of the current secret, at most 30 days. Default: 0, which revokes it at once. A
-            secret that is already in its grace period keeps the rest of it, but no longer than this value.
-            At most two secrets are in their grace period.
+            secret that is already in its grace period keeps its expiry time, unless this value ends
+            earlier. At most two secrets are in their grace period.
 
             ```proto
             optional google.protobuf.Duration previous_token_ttl = 3;
@@ -1038,8 +1038,8 @@ class ListUserGroupsRequest(Message[_ListUserGroupsRequestFields]):
             string provided_id_prefix = 4;
             ```
         name_contains:
-            Only groups whose name contains this string. ASCII letters match in upper and lower case. A
-            page can then have few or no groups although more pages follow. Default: all.
+            Only groups whose name contains this string. The case of ASCII letters is ignored. With this
+            filter, a page can have few or no groups although more pages follow. Default: all.
 
             ```proto
             string name_contains = 5;
@@ -1518,10 +1518,10 @@ class ImportUserGroupsRequest(Message[_ImportUserGroupsRequestFields]):
             usergroup.admin.v1.ImportMode mode = 3;
             ```
         snapshot_time:
-            Time at which the groups were read from their source. Not in the future; if unsure, earlier.
-            Use `snapshot_time` of an export. Required if a group has a token. An existing token that is
-            newer stays (OUTCOME_TOKEN_NEWER). Otherwise the group gets the given token, with this time as
-            its creation time.
+            Time at which the groups were read from their source. Must not be in the future. If the exact
+            time is unknown, use an earlier one. For an export, use its `snapshot_time`. Required if a group
+            has a token. If the existing token is newer, the group keeps it (OUTCOME_TOKEN_NEWER). Otherwise
+            it gets the given token, with this time as its creation time.
 
             ```proto
             optional google.protobuf.Timestamp snapshot_time = 4;
@@ -1961,7 +1961,7 @@ class ReencryptUserGroupTokensResponse(Message[_ReencryptUserGroupTokensResponse
 
     Attributes:
         token_key_uses:
-            Number of processed tokens per key, before this call.
+            Number of processed tokens per key, as they were before this call.
 
             ```proto
             repeated usergroup.admin.v1.TokenKeyUse token_key_uses = 1;

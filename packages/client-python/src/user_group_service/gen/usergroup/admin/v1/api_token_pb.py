@@ -139,13 +139,13 @@ class Role(Enum):
             ROLE_UNSPECIFIED = 0
             ```
         RESOLVE:
-            May call GetCaller, ResolveViewer, and CreateViewerSession by the token of a group.
+            May call GetCaller, ResolveViewer, and CreateViewerSession with the token of a group.
 
             ```proto
             ROLE_RESOLVE = 1
             ```
         READ:
-            Also CreateViewerSession by the id of a group, and GetUserGroup of existing groups.
+            Also CreateViewerSession with the id of a group, and GetUserGroup of existing groups.
 
             ```proto
             ROLE_READ = 2
