@@ -1,10 +1,7 @@
 import { setTimeout } from "node:timers/promises";
 import type { AuditEvent } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
-import { AuditFollower, type FollowerOptions } from "../../operator/src/audit-follower.ts";
+import { AuditFollower, type FollowerOptions, followPauseMs } from "../../operator/src/audit-follower.ts";
 import { EXIT, Failure } from "./failures.ts";
-
-const INTERVAL_MS = 2000;
-const MAX_PAUSE_MS = 30_000;
 
 /** How to follow an audit trail. */
 interface FollowOptions extends FollowerOptions {
@@ -22,12 +19,11 @@ interface FollowOptions extends FollowerOptions {
  * @throws Failure if the first read fails, or a later read for another reason; the reason of the signal
  */
 export async function* followEvents(options: FollowOptions): AsyncGenerator<readonly AuditEvent[]> {
-  const { signal, warn, intervalMs = INTERVAL_MS } = options;
+  const { signal, warn, intervalMs } = options;
   const follower = new AuditFollower(options);
   yield (await follower.next(signal)).toReversed();
   for (let failures = 0; ; ) {
-    const pauseMs = Math.min(MAX_PAUSE_MS, intervalMs * 2 ** Math.max(0, failures - 1));
-    await setTimeout(pauseMs, undefined, { signal }).catch(() => {
+    await setTimeout(followPauseMs(failures, intervalMs), undefined, { signal }).catch(() => {
       throw signal.reason;
     });
     try {

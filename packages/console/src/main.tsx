@@ -4,6 +4,6 @@ import { Shell } from "./shell.tsx";
 
 watchActs();
 const page = document.getElementById("console") as HTMLElement;
-// It says that it is loading.
+// Removes the text that the page shows while it loads.
 page.replaceChildren();
 render(<Shell />, page);

@@ -4,10 +4,20 @@ import type { AuditEvent } from "../../../gen/usergroup/admin/v1/audit_event_pb.
 import { itemsOf } from "./pages.ts";
 
 /**
- * How far before the newest known event each read begins, in milliseconds. The Redis node that writes an event also
- * stamps it, so an event of another node can appear later with an earlier time.
+ * The time between the start of a read and the newest known event, in milliseconds. Each Redis node sets the times of the
+ * events that it writes, so an event of another node can appear later with an earlier time.
  */
 const OVERLAP_MS = 5000;
+
+/** The default pause between two reads, in milliseconds. */
+const INTERVAL_MS = 2000;
+/** The longest pause, in milliseconds. */
+const MAX_PAUSE_MS = 30_000;
+
+/** The pause before the next read, in milliseconds. It doubles with each failure after the first. */
+export function followPauseMs(failures: number, intervalMs = INTERVAL_MS): number {
+  return Math.min(MAX_PAUSE_MS, intervalMs * 2 ** Math.max(0, failures - 1));
+}
 
 /** The fields of a request that the follower sets or passes on. */
 type AuditRequest = Partial<Omit<ListAuditEventsRequest, "$typeName">>;

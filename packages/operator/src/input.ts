@@ -1,7 +1,7 @@
 import type { DescField, JsonObject } from "@bufbuild/protobuf";
 import { entriesOf, isObject } from "./fields.ts";
 
-/** A person wrote something that cannot be used. The message says what, and how to write it. */
+/** The user entered an invalid text. The message names the text and its fault. */
 export class InvalidInput extends Error {}
 
 /** Formats the value of a group's field for a person to edit: a map as `KEY=VALUE` lines, other objects as JSON. */

@@ -1,5 +1,5 @@
 /** A page of a list of the API (https://google.aip.dev/158). */
-interface Page<T> {
+export interface Page<T> {
   readonly items: readonly T[];
   /** Empty on the last page. */
   readonly nextPageToken: string;

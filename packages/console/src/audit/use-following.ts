@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { useEffect, useState } from "preact/hooks";
 import type { AuditEvent } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
-import { AuditFollower, type FollowerOptions } from "../../../operator/src/audit-follower.ts";
+import { AuditFollower, type FollowerOptions, followPauseMs } from "../../../operator/src/audit-follower.ts";
 import { announce } from "../parts/live.tsx";
 import { watch } from "../parts/watch.ts";
 import { failureOf } from "../session/failures.ts";
@@ -9,11 +9,6 @@ import { countText } from "../words.ts";
 
 /** The most events that a page shows. There may be hundreds of thousands since the page was last visible. */
 const MAX_EVENTS = 500;
-
-/** The pause between two reads, in milliseconds. */
-const INTERVAL_MS = 2000;
-/** The longest pause while the service is unavailable, in milliseconds. */
-const MAX_PAUSE_MS = 30_000;
 
 interface Following {
   /** The events, the newest first. Undefined before the first read. */
@@ -63,12 +58,12 @@ async function follow(
       if (events && found.length > 0) announce(countText(found.length, "new event"));
       events = [...found, ...(events ?? [])].slice(0, MAX_EVENTS);
       change({ events, error: undefined });
-      return INTERVAL_MS;
+      return followPauseMs(failures);
     } catch (error) {
       const hasEnded = !isAway(error);
       change({ error, hasEnded });
       failures += 1;
-      return hasEnded ? undefined : Math.min(MAX_PAUSE_MS, INTERVAL_MS * 2 ** (failures - 1));
+      return hasEnded ? undefined : followPauseMs(failures);
     }
   };
   await watch(look, { signal, onPaused: (isPaused) => change({ isPaused }) });

@@ -67,11 +67,11 @@ async function read(signal: AbortSignal): Promise<Scrape> {
     const headers = { accept: "text/plain" };
     answer = await fetch(url, { headers, signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]) });
   } catch {
-    throw new InvalidInput(`${url.pathname} did not answer: the service may be away.`);
+    throw new InvalidInput(`${url.pathname} did not answer: the service may be unavailable.`);
   }
   if (!answer.ok)
     throw new InvalidInput(
-      `${url.pathname} answered ${answer.status}: the service could not collect its metrics, or a proxy before it keeps them from here.`,
+      `${url.pathname} answered ${answer.status}: the service could not collect its metrics, or a proxy blocks this path.`,
     );
   const scrape = parseScrape(await answer.text(), performance.now());
   if (![...scrape.series.values()].some(({ name }) => name === "grpc_server_handled_total"))

@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import type { Page } from "../../../operator/src/pages.ts";
 import { session } from "../session/session.ts";
 import { announce } from "./live.tsx";
 
@@ -100,13 +101,6 @@ export function useAction<Arguments extends readonly unknown[]>(
   return { run, ...state };
 }
 
-/** A page of a list of the API (https://google.aip.dev/158). */
-interface ListPage<T> {
-  readonly items: readonly T[];
-  /** Empty on the last page. */
-  readonly nextPageToken: string;
-}
-
 /** A list that is read page by page. */
 export interface List<T> extends Omit<Answer<readonly T[]>, "value"> {
   readonly items: readonly T[];
@@ -117,13 +111,13 @@ export interface List<T> extends Omit<Answer<readonly T[]>, "value"> {
   readonly more: () => void;
 }
 
-type Read<T> = (pageToken: string, signal: AbortSignal) => Promise<ListPage<T>>;
+type Read<T> = (pageToken: string, signal: AbortSignal) => Promise<Page<T>>;
 
 /** The least number of items per read, unless the list ends. */
 const MIN_ITEMS = 50;
 
 /** Reads pages until there are `MIN_ITEMS`. With a filter the service may return short or empty pages. */
-async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal): Promise<ListPage<T>> {
+async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal): Promise<Page<T>> {
   const items: T[] = [];
   let nextPageToken = pageToken;
   do {
@@ -137,7 +131,7 @@ async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal
 /** Reads a list page by page, and again when `key` changes. @param noun such as `user group` */
 export function useList<T>(key: string, noun: string, read: Read<T>): List<T> {
   const first = useAnswer(key, (signal) => readFull(read, "", signal));
-  const [further, setFurther] = useState<{ of: ListPage<T>; items: readonly T[]; next: string }>();
+  const [further, setFurther] = useState<{ of: Page<T>; items: readonly T[]; next: string }>();
   // Further pages of an earlier read are dropped.
   const rest = further && further.of === first.value ? further : undefined;
   const items = [...(first.value?.items ?? []), ...(rest?.items ?? [])];

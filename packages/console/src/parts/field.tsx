@@ -20,12 +20,7 @@ interface Tied {
 }
 
 /** A field of a form, with its label, hint and fault. @param children makes the input */
-export function Field({
-  label,
-  hint,
-  fault,
-  children,
-}: FieldText & { readonly children: (tied: Tied) => ComponentChildren }) {
+function Field({ label, hint, fault, children }: FieldText & { readonly children: (tied: Tied) => ComponentChildren }) {
   const id = useId();
   const described = [hint && `${id}-hint`, fault && `${id}-fault`].filter(Boolean).join(" ");
   return (
@@ -59,7 +54,7 @@ export function TextField({
   ...input
 }: FieldText & { readonly value: string; readonly onValue: (value: string) => void } & Pick<
     JSX.IntrinsicElements["input"],
-    "type" | "required" | "maxLength" | "name" | "placeholder"
+    "type" | "maxLength"
   >) {
   return (
     <Field label={label} hint={hint} fault={fault}>
@@ -74,13 +69,16 @@ export function TextField({
 export function AreaField({
   label,
   hint,
-  fault,
   value,
   onValue,
   rows = 8,
-}: FieldText & { readonly value: string; readonly onValue: (value: string) => void; readonly rows?: number }) {
+}: Omit<FieldText, "fault"> & {
+  readonly value: string;
+  readonly onValue: (value: string) => void;
+  readonly rows?: number;
+}) {
   return (
-    <Field label={label} hint={hint} fault={fault}>
+    <Field label={label} hint={hint}>
       {(tied) => (
         <textarea
           {...PLAIN}
@@ -97,18 +95,16 @@ export function AreaField({
 /** A field to choose one of some values. */
 export function SelectField({
   label,
-  hint,
-  fault,
   value,
   onValue,
   options,
-}: FieldText & {
+}: Pick<FieldText, "label"> & {
   readonly value: string;
   readonly onValue: (value: string) => void;
   readonly options: readonly (readonly [value: string, words: string])[];
 }) {
   return (
-    <Field label={label} hint={hint} fault={fault}>
+    <Field label={label}>
       {(tied) => (
         <select {...tied} value={value} onChange={(event) => onValue(event.currentTarget.value)}>
           {options.map(([each, words]) => (
@@ -153,7 +149,7 @@ export function Form({
   beside,
   children,
 }: {
-  /** Names the form to those who do not see it. */
+  /** The accessible name of the form. */
   readonly label: string;
   /** The words on its button. */
   readonly submit: string;

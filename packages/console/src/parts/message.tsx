@@ -8,20 +8,18 @@ export function capitalized(label: string): string {
   return label.charAt(0).toUpperCase() + label.slice(1);
 }
 
-/** The facts of a message of the API. @param before further facts, which come first */
+/** The facts of a message of the API. */
 export function MessageFacts<S extends DescMessage>({
   schema,
   message,
-  before = [],
 }: {
   readonly schema: S;
   readonly message: MessageShape<S>;
-  readonly before?: Parameters<typeof Facts>[0]["facts"];
 }) {
   const facts = factsOf(schema, message).map(
     ({ field, label, text, value }) => [capitalized(label), <Value field={field} value={value} text={text} />] as const,
   );
-  return <Facts facts={[...before, ...facts]} />;
+  return <Facts facts={facts} />;
 }
 
 function Value({ field, value, text }: { readonly field: DescField; readonly value: unknown; readonly text: string }) {

@@ -11,7 +11,7 @@ export interface Session extends Clients {
   /** The number of the session, counted since the page was loaded. */
   readonly number: number;
   readonly caller: GetCallerResponse;
-  /** Whether the token is `ADMIN_TOKEN`, which can use every environment, and names the one it uses. */
+  /** Whether the token is `ADMIN_TOKEN`. It can use every environment, so its requests name one. */
   readonly isRoot: boolean;
   /** Aborts at the end of the session. */
   readonly signal: AbortSignal;
@@ -67,7 +67,7 @@ export async function signIn(token: string): Promise<void> {
   lastAct = Date.now();
 }
 
-/** Ends the session, and forgets the token and all that is shown. @param because shown beside the sign-in */
+/** Ends the session, and removes the token and all shown data. @param because the reason, shown on the sign-in page */
 export function signOut(because = "You are signed out. The token is forgotten."): void {
   ending.abort();
   isAskingAgain.value = false;
