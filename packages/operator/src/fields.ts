@@ -3,7 +3,6 @@ import {
   type DescField,
   type DescMessage,
   getOption,
-  hasOption,
   type JsonValue,
   type MessageShape,
 } from "@bufbuild/protobuf";
@@ -24,6 +23,7 @@ const LABELS: { readonly [field: string]: string } = {
   "ApiToken.grace_expire_time": "old secret valid until",
   "ApiToken.id": "API token",
   "ApiToken.token_create_time": "secret since",
+  "Environment.name": "environment",
   "SigningKey.expire_time": "published until",
   "SigningKey.id": "key",
   "ViewerSession.id": "session",
@@ -51,7 +51,7 @@ const LABELS: { readonly [field: string]: string } = {
   viewer_id: "viewer",
 };
 
-/** What is shown for fields that are unset. Other unset fields are left out. */
+/** The texts of unset fields. Other unset fields are omitted. */
 const UNSET: { readonly [field: string]: string } = {
   "ApiToken.expire_time": "never",
   "ApiToken.last_use_time": "never",
@@ -59,13 +59,19 @@ const UNSET: { readonly [field: string]: string } = {
   "GetCallerResponse.expire_time": "never",
 };
 
-/** Fields that facts leave out: credentials, and what another field shows as well. */
-const HIDDEN: ReadonlySet<string> = new Set(["token", "api_environment_tag", "rotation_grace", "reencrypt_start_time"]);
+/** Fields that are not facts: credentials, and fields whose value another fact includes. */
+const HIDDEN: ReadonlySet<string> = new Set([
+  "token",
+  "tag",
+  "api_environment_tag",
+  "rotation_grace",
+  "reencrypt_start_time",
+]);
 
 /** The fields that name a thing. They come first among its facts. */
 const NAMING = ["provided_id", "id", "api_token_id", "name", "display_name"];
 
-/** A field of a message as people see it. */
+/** A field of a message, with its label and its text. */
 export interface Fact {
   readonly field: DescField;
   readonly label: string;
@@ -73,9 +79,8 @@ export interface Fact {
   readonly text: string;
 }
 
-/** The facts of a message. It includes those of the messages in it, and leaves out unset fields. */
+/** The facts of a message and of the messages in it. Unset fields are omitted. */
 export function factsOf<S extends DescMessage>(schema: S, message: MessageShape<S>): Fact[] {
-  if (isEnvironment(schema)) return environmentFacts(schema, message);
   const rank = ({ name }: DescField) => (NAMING.includes(name) ? NAMING.indexOf(name) : NAMING.length);
   return schema.fields
     .filter(({ name }) => !HIDDEN.has(name))
@@ -83,25 +88,9 @@ export function factsOf<S extends DescMessage>(schema: S, message: MessageShape<
     .flatMap((field) => {
       const value = valueIn(message, field);
       if (field.message && value !== undefined && !isText(field.message)) return factsOf(field.message, value as never);
-      return factOf(field, value);
+      const text = textIn(message, field);
+      return text === undefined ? [] : { field, label: labelOf(field), value, text };
     });
-}
-
-/** An environment has its name in two fields. */
-function environmentFacts(schema: DescMessage, message: unknown): Fact[] {
-  const text = formatEnvironmentName(message as EnvironmentName);
-  const name = { field: fieldOf(schema, "name"), label: "environment", value: text, text };
-  const others = schema.fields.filter((field) => field.name !== "name" && field.name !== "tag");
-  return [name, ...others.flatMap((field) => factOf(field, valueIn(message, field)))];
-}
-
-function isEnvironment({ typeName }: DescMessage): boolean {
-  return typeName === "usergroup.admin.v1.Environment" || typeName === EnvironmentNameSchema.typeName;
-}
-
-function factOf(field: DescField, value: unknown): Fact[] {
-  const text = textOf(field, value) ?? UNSET[qualified(field)];
-  return text === undefined ? [] : [{ field, label: labelOf(field), value, text }];
 }
 
 /** The label of a field, such as `created` for `create_time`. */
@@ -127,13 +116,18 @@ export function valueIn(message: unknown, { localName }: DescField): unknown {
 
 /** The text of a column: the value of a field, or what is shown where it is unset. */
 export function cellOf(schema: DescMessage, message: unknown, name: string): string | undefined {
-  if (isEnvironment(schema) && name === "name") return formatEnvironmentName(message as EnvironmentName);
-  const field = fieldOf(schema, name);
-  return textOf(field, valueIn(message, field)) ?? UNSET[qualified(field)];
+  return textIn(message, fieldOf(schema, name));
+}
+
+/** The text of a field of a message. The text of an environment's name includes its tag. */
+function textIn(message: unknown, field: DescField): string | undefined {
+  const name = qualified(field);
+  if (name === "Environment.name") return formatEnvironmentName(message as EnvironmentName);
+  return textOf(field, valueIn(message, field)) ?? UNSET[name];
 }
 
 /** The text of a value; undefined when it is unset or empty. */
-export function textOf(field: DescField, value: unknown): string | undefined {
+function textOf(field: DescField, value: unknown): string | undefined {
   if (value === undefined || value === "" || value === false) return undefined;
   if (value === true) return "yes";
   if (field.enum) return enumText(field.enum, value as number);
@@ -182,7 +176,6 @@ export function enumValue<Value extends number>(desc: DescEnum | GenEnum<Value>,
 
 /** The most characters that a text field may have by its rules in the proto; undefined: any number. */
 export function maxLengthOf(field: DescField): number | undefined {
-  if (!hasOption(field, rulesOption)) return undefined;
   const { type } = getOption(field, rulesOption);
   return type.case === "string" && type.value.maxLen > 0n ? Number(type.value.maxLen) : undefined;
 }
@@ -194,7 +187,6 @@ export function limitOf({ input }: { readonly input: DescMessage }, field: strin
 
 /** The longest duration that a field may have by its rules in the proto, in milliseconds; undefined: any duration. */
 export function maxDurationOf(field: DescField): number | undefined {
-  if (!hasOption(field, rulesOption)) return undefined;
   const { type } = getOption(field, rulesOption);
   if (type.case !== "duration" || type.value.lessThan.case !== "lte") return undefined;
   return durationMs(type.value.lessThan.value);
@@ -202,7 +194,7 @@ export function maxDurationOf(field: DescField): number | undefined {
 
 /** Whether the rules in the proto require a field. */
 export function isRequiredField(field: DescField): boolean {
-  return hasOption(field, rulesOption) && getOption(field, rulesOption).required;
+  return getOption(field, rulesOption).required;
 }
 
 /** The fields that callers set on a group: those of the request that changes one, without its id, mask and etag. */

@@ -23,9 +23,8 @@ export function columnsOf<S extends DescMessage>(
   return columns.map((column) => {
     if (typeof column !== "string") return column;
     const field = fieldOf(schema, column);
-    const isEnvironment = column === "name" && schema.fields.some(({ name }) => name === "tag");
     return {
-      name: (isEnvironment ? "environment" : labelOf(field)).toUpperCase(),
+      name: labelOf(field).toUpperCase(),
       of: (message) => cellOf(schema, message, column),
       isFree: field.fieldKind !== "message" && !/(^|_)id$/.test(column),
     };
