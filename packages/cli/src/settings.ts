@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { parseDuration } from "../../operator/src/times.ts";
 import { usageFailure } from "./failures.ts";
 import { readPlainFile, readSecretFile } from "./files.ts";
@@ -40,6 +41,7 @@ export function unusedProxyOf(env: Shell["env"]): string | undefined {
   return ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"].find((name) => env[name]);
 }
 
+/** The URL of a service, without a slash at its end. */
 export function urlText({ url }: Pick<Connection, "url">): string {
   return url.href.replace(/\/$/, "");
 }
@@ -133,12 +135,11 @@ export class Settings {
 
   /** The API token of the options or the environment. @throws Failure if its file is not valid */
   async givenToken(): Promise<string | undefined> {
-    const option = this.#options.tokenFile;
-    if (option !== undefined) return parseToken(option, await readSecretFile(option));
-    const variable = this.#variable("UGS_TOKEN");
-    if (variable !== undefined) return parseToken("UGS_TOKEN", variable);
-    const file = this.#variable("UGS_TOKEN_FILE");
-    return file === undefined ? undefined : parseToken(file, await readSecretFile(file));
+    return tokenFrom(this.#env, {
+      file: this.#options.tokenFile,
+      variable: "UGS_TOKEN",
+      fileVariable: "UGS_TOKEN_FILE",
+    });
   }
 
   /**
@@ -184,6 +185,35 @@ export function parseUrl(source: string, text: string): URL {
   if (url.search !== "" || url.hash !== "")
     throw usageFailure(`${source} must not have a query or fragment`, `write it ${example}`);
   return url;
+}
+
+/** Whether a URL names this machine. */
+export function isLoopback({ hostname }: URL): boolean {
+  if (hostname === "localhost" || hostname === "[::1]") return true;
+  return isIP(hostname) === 4 && hostname.startsWith("127.");
+}
+
+/** Where a token may come from. */
+interface TokenSources {
+  /** The file of an option. */
+  readonly file: string | undefined;
+  /** The variable with the token. */
+  readonly variable: string;
+  /** The variable with the path of a file. */
+  readonly fileVariable: string;
+}
+
+/**
+ * Reads a token: from the file of an option, from a variable, or from the file that another variable names, in this order.
+ * Undefined if none is given. An empty variable counts as unset.
+ *
+ * @throws Failure if the text is not a token, or its file cannot be read
+ */
+export async function tokenFrom(env: Shell["env"], { file, variable, fileVariable }: TokenSources) {
+  const text = env[variable];
+  if (file === undefined && text) return parseToken(variable, text);
+  const path = file ?? (env[fileVariable] || undefined);
+  return path === undefined ? undefined : parseToken(path, await readSecretFile(path));
 }
 
 /** Parses the content of a file or variable with a token. @throws Failure if it is empty, or more than one token */

@@ -1,4 +1,3 @@
-import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { GetCallerResponseSchema } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
@@ -8,7 +7,7 @@ import type { Profile } from "../profiles.ts";
 import { ask, canAsk, confirm } from "../questions.ts";
 import { readToken } from "../secret-input.ts";
 import { clientsOf, type Session } from "../session.ts";
-import { parseUrl, urlText } from "../settings.ts";
+import { isLoopback, parseUrl, urlText } from "../settings.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { type YesOption, yesOption } from "./options.ts";
 
@@ -79,9 +78,4 @@ async function urlFor({ settings, shell }: Session, name: string): Promise<URL> 
   if (known) return parseUrl("the profile's url", known.url);
   if (!canAsk(shell)) throw usageFailure("no URL is set", "run: ugs login --url URL, such as http://127.0.0.1:8080");
   return parseUrl("the answer", await ask(shell, "URL of the service"));
-}
-
-function isLoopback({ hostname }: URL): boolean {
-  if (hostname === "localhost" || hostname === "[::1]") return true;
-  return isIP(hostname) === 4 && hostname.startsWith("127.");
 }

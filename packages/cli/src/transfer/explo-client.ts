@@ -2,6 +2,7 @@ import { setTimeout } from "node:timers/promises";
 import { isObject } from "../../../operator/src/fields.ts";
 import { unreachable } from "../connection/call-failure.ts";
 import { EXIT, Failure } from "../failures.ts";
+import { urlText } from "../settings.ts";
 
 /*
  * The customer list of the hosted service: https://docs.explo.co/api-reference/customer-api/customers-v2 and
@@ -78,7 +79,7 @@ export class ExploClient {
   async #get(target: URL): Promise<Answer> {
     const { token, signal, url } = this.#options;
     await this.#keepPace();
-    const where = url.href.replace(/\/$/, "");
+    const where = urlText({ url });
     try {
       const response = await fetch(target, {
         headers: { "explo-authorization": `Token ${token}`, accept: "application/json" },

@@ -2,8 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { isObject } from "../../../operator/src/fields.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
-import { readSecretFile } from "../files.ts";
-import { parseToken, parseUrl, unusedProxyOf } from "../settings.ts";
+import { isLoopback, parseUrl, tokenFrom, unusedProxyOf } from "../settings.ts";
 import type { Shell } from "../shell.ts";
 import { ExploClient, type ExploClientOptions } from "./explo-client.ts";
 import { BadRow, groupOf } from "./group-row.ts";
@@ -37,24 +36,20 @@ export async function openExplo(
   { env, ...options }: Pick<ExploClientOptions, "signal" | "onPause"> & { readonly env: Shell["env"] },
 ): Promise<ExploList> {
   const url = parseUrl("--explo-url", flags.exploUrl ?? "https://api.explo.co");
-  const isLoopback = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname);
-  if (url.protocol !== "https:" && !isLoopback)
+  if (url.protocol !== "https:" && !isLoopback(url))
     throw usageFailure("--explo-url must be an https URL", "http would expose the tokens");
   const pageSize = flags.exploPageSize === undefined ? MAX_PAGE_SIZE : Number(flags.exploPageSize);
   if (!Number.isInteger(pageSize) || pageSize < 1 || pageSize > MAX_PAGE_SIZE)
     throw usageFailure(`--explo-page-size must be a whole number from 1 to ${MAX_PAGE_SIZE}`);
-  const token = await tokenOf(flags, env);
+  const token = await tokenFrom(env, {
+    file: flags.exploTokenFile,
+    variable: "UGS_EXPLO_TOKEN",
+    fileVariable: "UGS_EXPLO_TOKEN_FILE",
+  });
+  if (token === undefined)
+    throw usageFailure("no token of the hosted service is set", "give --explo-token-file FILE or UGS_EXPLO_TOKEN");
   const client = new ExploClient({ ...options, url, pageSize, token, unusedProxy: unusedProxyOf(env) });
   return new ListedCustomers(client, flags.exploValues !== "own");
-}
-
-async function tokenOf({ exploTokenFile: file }: ExploFlags, env: Shell["env"]): Promise<string> {
-  if (file !== undefined) return parseToken(file, await readSecretFile(file));
-  const variable = env["UGS_EXPLO_TOKEN"];
-  if (variable) return parseToken("UGS_EXPLO_TOKEN", variable);
-  const named = env["UGS_EXPLO_TOKEN_FILE"];
-  if (named) return parseToken(named, await readSecretFile(named));
-  throw usageFailure("no token of the hosted service is set", "give --explo-token-file FILE or UGS_EXPLO_TOKEN");
 }
 
 /** The most passes over the list. */
