@@ -18,6 +18,9 @@ export const EXIT = {
   incomplete: 7,
 } as const;
 
+/** The hint for a transfer that another run continues. */
+export const CONTINUE = "run the same command again to continue";
+
 interface FailureDetail {
   readonly exitCode: number;
   /** What to do, without a full stop. */
@@ -41,6 +44,11 @@ export class Failure extends Error {
     super(message, { cause: detail.cause });
     this.detail = detail;
   }
+}
+
+/** Whether a call failed because something does not exist. */
+export function isNotFound(error: unknown): error is Failure {
+  return error instanceof Failure && error.detail.exitCode === EXIT.notFound;
 }
 
 /** A failure that the user fixes in the command line, a setting or a file. Nothing was done. */

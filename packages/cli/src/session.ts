@@ -2,8 +2,6 @@ import type { DescMessage, DescMethodUnary, DescService, MessageShape } from "@b
 import { type Client, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import { isRepeatable } from "@user-group-service/client";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_pb.ts";
-import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import { callFailure } from "./connection/call-failure.ts";
 import { openTransport } from "./connection/transport.ts";
 import { Output } from "./output/output.ts";
@@ -13,9 +11,7 @@ import type { Shell } from "./shell.ts";
 /** Clients of the service. Every call fails with a `Failure`. */
 export interface Clients {
   readonly admin: Client<typeof AdminService>;
-  readonly userGroups: Client<typeof UserGroupService>;
-  readonly viewers: Client<typeof ViewerService>;
-  /** Makes a call of any of these services. */
+  /** Makes a call of any service. */
   readonly call: <I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageShape<I>,
@@ -45,8 +41,6 @@ export function clientsOf(connection: Connection, token: string, { signal }: Pic
   const client = <S extends DescService>(service: S) => explained(service, { transport, connection });
   return {
     admin: client(AdminService),
-    userGroups: client(UserGroupService),
-    viewers: client(ViewerService),
     call: async (method, request) => {
       const methods = client(method.parent) as unknown as {
         readonly [name: string]: (given: unknown) => Promise<never>;

@@ -7,7 +7,7 @@ import { columnsOf } from "../output/table.ts";
 import { connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { countOf } from "./options.ts";
-import { addInputs, type FieldInput, inputsOf, type Options, requestOf } from "./rpc-command.ts";
+import { addInputs, type FieldInputs, inputsOf, type Options, requestOf } from "./rpc-command.ts";
 
 /** How many events are shown by default: of a trail, and before new events are followed. */
 const DEFAULT_LIMIT = 50;
@@ -15,7 +15,7 @@ const DEFAULT_BEFORE = 10;
 
 const { input } = AdminService.method.listAuditEvents;
 
-const FIELDS: { readonly [field: string]: FieldInput } = {
+const FIELDS: FieldInputs = {
   user_group_id: { flags: "--group <id>", description: "only events of this user group, also of a deleted one" },
   actor_id: {
     flags: "--actor <id>",
@@ -27,7 +27,12 @@ const FIELDS: { readonly [field: string]: FieldInput } = {
     description: "only events since a time, a date, or a duration ago such as 1h",
     sign: -1,
   },
-  end_time: { flags: "--until <when>", description: "only events before a time, a date, or a duration ago", sign: -1 },
+  end_time: {
+    flags: "--until <when>",
+    description: "only events before a time, a date, or a duration ago",
+    sign: -1,
+    conflicts: "follow",
+  },
 };
 
 /** `ugs audit` */
@@ -39,7 +44,6 @@ export const auditCommand: DefineCommand = (audit, shell) => {
       "-f, --follow",
       `show the last ${DEFAULT_BEFORE} events, or --limit, oldest first, and then each new event`,
     );
-  audit.options.find(({ long }) => long === "--until")?.conflicts("follow");
   runs(audit, shell, async (session, options: Options & { readonly follow?: boolean }) => {
     const filter = await requestOf(session, input, inputsOf(input, FIELDS, options));
     const { admin } = await connect(session);

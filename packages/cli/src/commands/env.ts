@@ -1,7 +1,7 @@
 import type { MessageShape } from "@bufbuild/protobuf";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
-import { EXIT, Failure } from "../failures.ts";
+import { isNotFound } from "../failures.ts";
 import { confirm } from "../questions.ts";
 import { type Clients, connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
@@ -68,7 +68,7 @@ async function deleteAll(
       progress(remainingUserGroups);
     } catch (error) {
       // If the last answer was lost, the environment no longer exists.
-      if (calls > 1 && error instanceof Failure && error.detail.exitCode === EXIT.notFound) return;
+      if (calls > 1 && isNotFound(error)) return;
       throw error;
     }
   }

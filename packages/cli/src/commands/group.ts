@@ -17,13 +17,13 @@ import {
   type YesOption,
   yesOption,
 } from "./options.ts";
-import { againWith, type FieldInput, repeatable, rpcCommand } from "./rpc-command.ts";
+import { againWith, type FieldInput, type FieldInputs, repeatable, rpcCommand } from "./rpc-command.ts";
 
 const { getUserGroup, updateUserGroup, rotateUserGroupToken } = UserGroupService.method;
 const { listUserGroups, lookupUserGroup, deleteUserGroup } = AdminService.method;
 
 /** The options for the fields of a group, from the request that changes them. */
-const FIELDS: { readonly [field: string]: FieldInput } = Object.fromEntries(
+const FIELDS: FieldInputs = Object.fromEntries(
   groupFieldsOf(updateUserGroup.input).map((field) => {
     const flag = `--${field.name.replaceAll("_", "-")}`;
     if (!isJsonField(field)) return [field.name, { flags: `${flag} <text>`, description: `its ${field.name}` }];

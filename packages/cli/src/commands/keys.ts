@@ -7,7 +7,7 @@ import { type TokenKey, type TokenKeyUse, TokenKeyUseSchema } from "../../../../
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { pagesOf } from "../../../operator/src/pages.ts";
 import { timeText } from "../../../operator/src/times.ts";
-import { EXIT, Failure, usageFailure } from "../failures.ts";
+import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Column } from "../output/table.ts";
 import { type Clients, connect, type Session } from "../session.ts";
@@ -169,7 +169,7 @@ async function passOver(
   } catch (error) {
     // Somebody deleted the environment.
     if (error instanceof ConnectError && reasonOf(error) === "ENVIRONMENT_NOT_FOUND") return;
-    throw transferFailure(error, connection, "run the same command again to continue");
+    throw transferFailure(error, connection, CONTINUE);
   }
 }
 

@@ -40,8 +40,10 @@ export interface FieldInput {
   readonly isRequired?: boolean;
   /** Whether an empty text is refused. Default: no. */
   readonly isFilled?: boolean;
-  /** A duration for a time field counts from now into the future (1, default) or into the past (-1). */
+  /** Whether a duration for a time field is added to the current time (1, default) or subtracted from it (-1). */
   readonly sign?: 1 | -1;
+  /** Another option that cannot be given as well, such as `follow`. */
+  readonly conflicts?: string;
   /** For a credential: its name in the question. The option names a file with it; `-` is standard input. */
   readonly secret?: string;
   /** Whether the credential is read from the terminal or standard input if nothing else is given. Default: no. */
@@ -52,22 +54,22 @@ export interface FieldInput {
 export type FieldInputs = { readonly [field: string]: FieldInput | string };
 
 /** A command that makes one call. Its arguments and options are fields of the request. */
-export interface RpcCommand<I extends DescMessage, O extends DescMessage> {
+interface RpcCommand<I extends DescMessage, O extends DescMessage> {
   readonly name: string;
   readonly description: string;
   readonly method: DescMethodUnary<I, O>;
   readonly fields?: FieldInputs;
   /** For a list: the columns of its table. */
   readonly columns?: readonly ColumnOf[];
-  /** What is reported for an empty list. Default: nothing. */
+  /** The remark for an empty list. Default: none. */
   readonly none?: string;
-  /** For a call that destroys something: what the user confirms; undefined: nothing. */
+  /** The confirmation before a destructive call. Undefined: none. */
   readonly confirm?: (request: MessageShape<I>) => Confirmation | undefined;
   /** For a call that returns a credential. */
   readonly secret?: (response: MessageShape<O>, request: MessageShape<I>) => Omit<Secret, "file">;
-  /** For a call without a result: the sentence that says what was done. */
+  /** For a call without a result: the sentence that reports its success. */
   readonly done?: (request: MessageShape<I>) => string;
-  /** What is reported beside the result; undefined: nothing. */
+  /** The remark that is written after the result. Undefined: none. */
   readonly note?: (response: MessageShape<O>, request: MessageShape<I>) => string | undefined;
   /** Whether the note replaces the result, except with `--json`. Default: no. */
   readonly isQuiet?: boolean;
@@ -145,17 +147,17 @@ export function addInputs(command: Command, schema: DescMessage, fields: FieldIn
     );
 }
 
-function optionOf(field: DescField, { flags, description, isRequired = false }: FieldInput): Option {
-  const option = new Option(flags, description).makeOptionMandatory(isRequired);
+function optionOf(field: DescField, { flags, description, isRequired = false, conflicts }: FieldInput): Option {
+  const option = new Option(flags, description).makeOptionMandatory(isRequired).conflicts(conflicts ?? []);
   return field.enum ? option.choices(enumNames(field.enum)) : option;
 }
 
-/** A field of a request, and what the user gave for it. */
+/** A field of a request, and the value that the user gave for it. */
 interface Input extends FieldInput {
   readonly field: DescField;
-  /** How the user names it, such as `--grace` or `ID`. */
+  /** Its option or argument, such as `--grace` or `ID`. */
   readonly label: string;
-  /** Undefined: nothing; null: the field is cleared. */
+  /** Undefined if the user gave none; null if the field is cleared. */
   readonly value: unknown;
 }
 

@@ -4,8 +4,8 @@ import { formatEnvironmentName } from "../../../operator/src/environment-name.ts
 import { factsOf } from "../../../operator/src/fields.ts";
 import { quoted } from "../../../operator/src/input.ts";
 import { itemsOf } from "../../../operator/src/pages.ts";
-import { EXIT, Failure } from "../failures.ts";
-import { type Clients, connect, type Session } from "../session.ts";
+import { EXIT, Failure, isNotFound } from "../failures.ts";
+import type { Clients, Session } from "../session.ts";
 
 /** The number of lookups in flight. */
 const AT_ONCE = 8;
@@ -19,8 +19,10 @@ const ENDED = ["VIEWER_SESSION_EXPIRED", "VIEWER_SESSION_ENDED"];
  *
  * @throws Failure if no group has it
  */
-export async function showGroupsOf(session: Session, token: string): Promise<void> {
-  const { admin } = await connect(session);
+export async function showGroupsOf(
+  { out }: Pick<Session, "out">,
+  { admin, token }: Pick<Clients, "admin"> & { readonly token: string },
+): Promise<void> {
   const environments = await environmentsOf(admin);
   const refusals: Failure[] = [];
   const lookUp = async (environment: EnvironmentName | undefined) => {
@@ -37,23 +39,18 @@ export async function showGroupsOf(session: Session, token: string): Promise<voi
       if (!found?.userGroup || !found.environment) continue;
       const { userGroup, environment, session: viewerSession } = found;
       const env = formatEnvironmentName(environment);
-      await session.out.record(LookupUserGroupTokenResponseSchema, found, [
+      await out.record(LookupUserGroupTokenResponseSchema, found, [
         { label: "source", text: viewerSession ? "a viewer session" : "a user group token" },
         ...factsOf(LookupUserGroupTokenResponseSchema, found),
       ]);
       const command = viewerSession ? "viewer session revoke" : "group revoke";
-      session.out.note(`To revoke it: ugs ${command} --env ${env} -- ${quoted(userGroup.providedId)}`);
+      out.note(`To revoke it: ugs ${command} --env ${env} -- ${quoted(userGroup.providedId)}`);
     }
   }
   if (refusals.length < environments.length) return;
   const ended = refusals.find(({ detail }) => ENDED.includes(detail.reason ?? ""));
   if (ended || environments.length === 1) throw ended ?? refusals[0];
   throw new Failure("no environment has this token: it may have expired or been revoked", { exitCode: EXIT.notFound });
-}
-
-/** Whether a call failed because something does not exist. */
-export function isNotFound(error: unknown): error is Failure {
-  return error instanceof Failure && error.detail.exitCode === EXIT.notFound;
 }
 
 /** The environments of the caller. Undefined is the environment of its API token. */

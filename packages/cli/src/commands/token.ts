@@ -6,11 +6,12 @@ import { type ApiToken, Role, RoleSchema } from "../../../../gen/usergroup/admin
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { enumText, factsOf } from "../../../operator/src/fields.ts";
 import { timeText } from "../../../operator/src/times.ts";
+import { isNotFound } from "../failures.ts";
 import { readToken } from "../secret-input.ts";
 import { connect } from "../session.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { rpcCommand } from "./rpc-command.ts";
-import { isNotFound, showGroupsOf } from "./token-lookup.ts";
+import { showGroupsOf } from "./token-lookup.ts";
 
 const { createApiToken, listApiTokens, updateApiToken, rotateApiToken, revokeApiToken, lookupApiToken } =
   AdminService.method;
@@ -130,7 +131,7 @@ export const tokenCommands: DefineCommand = (token, shell) => {
       });
     const found = NO_API_TOKEN.test(text) ? undefined : await lookUp();
     // A viewer session, a token of another system and an API token of the settings may have any form.
-    if (!found) return showGroupsOf(session, text);
+    if (!found) return showGroupsOf(session, { admin, token: text });
     const { apiToken, environment, source } = found;
     const env = environment && formatEnvironmentName(environment);
     await session.out.record(lookupApiToken.output, found, factsOf(lookupApiToken.output, found));

@@ -58,7 +58,7 @@ const sessionCommands: DefineCommand = (session, shell) => {
       },
       viewer_id: {
         flags: "--viewer <id>",
-        description: "the person within the group, whose sessions can be revoked",
+        description: "the id of the viewer within the group, needed to revoke the sessions of one viewer",
         isFilled: true,
       },
       origin: { flags: "--origin <origin>", description: "the origin of the page, such as https://app.example.com" },

@@ -42,17 +42,17 @@ export class Output {
     pages: AsyncIterable<readonly MessageShape<S>[]>,
   ): Promise<boolean> {
     const table = new Table(columns, this.width);
-    let isFirst = true;
     let hasItems = false;
     for await (const page of pages) {
-      hasItems ||= page.length > 0;
-      if (this.isJson) for (const message of page) await this.message(schema, message);
-      else if (page.length > 0) {
+      if (page.length === 0) continue;
+      if (this.isJson) {
+        for (const message of page) await this.message(schema, message);
+      } else {
         const lines = table.lines(page);
-        if (isFirst) await this.heading(lines.shift() ?? "");
-        isFirst = false;
+        if (!hasItems) await this.heading(lines.shift() ?? "");
         await this.line(lines.join("\n"));
       }
+      hasItems = true;
     }
     return hasItems;
   }

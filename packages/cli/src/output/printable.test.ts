@@ -9,7 +9,7 @@ it("escapes characters that a terminal executes, reorders or does not show", () 
   );
 });
 
-it("makes JSON on one line that a terminal can be shown, and that says the same", () => {
+it("writes JSON on one line without unsafe characters, and with the same value", () => {
   const line = jsonLine({ [HOSTILE]: HOSTILE });
   expect(printable(line)).toBe(line);
   expect(JSON.parse(line)).toEqual({ [HOSTILE]: HOSTILE });

@@ -1,4 +1,4 @@
-import { Failure } from "../failures.ts";
+import { EXIT, Failure } from "../failures.ts";
 import { jsonLine, printable } from "./printable.ts";
 
 /** Formats a failure for standard error: as lines for people, or as one JSON object. */
@@ -26,7 +26,7 @@ export function reportOf(failure: Failure, isJson: boolean): string {
 export function unexpected(error: unknown): Failure {
   const text = error instanceof Error ? error.message : String(error);
   return new Failure(text, {
-    exitCode: 1,
+    exitCode: EXIT.failed,
     hint: "this is a bug: please report it, with the command",
     cause: error,
   });

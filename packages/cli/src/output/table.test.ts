@@ -43,6 +43,6 @@ it("cuts rows of a later page only if the terminal is too narrow for them", () =
   ]);
 });
 
-it("shows nothing raw", () => {
+it("escapes control characters and invisible characters in cells", () => {
   expect(new Table(COLUMNS, undefined).lines([["\u001b[2J", "\n", "\u202e"]])[1]).toBe("\\x1b[2J  \\x0a  \\u202e");
 });

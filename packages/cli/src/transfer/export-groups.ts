@@ -1,7 +1,7 @@
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import type { ExportUserGroupsResponse } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { environmentOf } from "../commands/options.ts";
-import { usageFailure } from "../failures.ts";
+import { CONTINUE, usageFailure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Session } from "../session.ts";
 import { csvFirstLines, csvOf } from "./csv.ts";
@@ -51,7 +51,6 @@ type Page = Promise<ExportUserGroupsResponse>;
 const PAGE_SIZE = 1000;
 /** The timeout of a page, in milliseconds. */
 const TIMEOUT_MS = 60_000;
-const CONTINUE = "run the same command again to continue";
 
 /** Runs `ugs export`. @param path `-` or undefined: standard output @throws Failure */
 export async function exportGroups(session: Session, path: string | undefined, flags: ExportFlags): Promise<void> {

@@ -1,10 +1,14 @@
 import { create, type DescField, type JsonObject } from "@bufbuild/protobuf";
 import { type ImportedUserGroup, ImportedUserGroupSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import type { UserGroup } from "../../../../gen/usergroup/v1/user_group_pb.ts";
-import { fieldOf, isJsonField, isObject, valueIn } from "../../../operator/src/fields.ts";
+import { isJsonField, isObject, valueIn } from "../../../operator/src/fields.ts";
+
+const FIELDS = ImportedUserGroupSchema.fields;
+const FIELDS_WITHOUT_TOKEN = FIELDS.filter(({ name }) => name !== "token");
+const JSON_COLUMNS: ReadonlySet<string> = new Set(FIELDS.filter(isJsonField).map(({ name }) => name));
 
 /** The columns of a group in a file: the fields of the message that imports it, in their order. */
-export const COLUMNS: readonly string[] = ImportedUserGroupSchema.fields.map(({ name }) => name);
+export const COLUMNS: readonly string[] = FIELDS.map(({ name }) => name);
 
 /** The values of a group in a file, by column. Null is an unset field. */
 export type Row = { readonly [column: string]: unknown };
@@ -14,18 +18,18 @@ export class BadRow extends Error {}
 
 /** The column with a name in snake case or camel case; undefined for an unknown name. */
 export function columnOf(name: string): string | undefined {
-  return ImportedUserGroupSchema.fields.find((field) => field.name === name || field.jsonName === name)?.name;
+  return FIELDS.find((field) => field.name === name || field.jsonName === name)?.name;
 }
 
 /** Whether a column holds JSON. */
 export function isJsonColumn(column: string): boolean {
-  return isJsonField(fieldOf(ImportedUserGroupSchema, column));
+  return JSON_COLUMNS.has(column);
 }
 
 /** Reads the group of a row. @throws BadRow */
 export function groupOf(row: Row): ImportedUserGroup {
   const group = create(ImportedUserGroupSchema);
-  for (const field of ImportedUserGroupSchema.fields) {
+  for (const field of FIELDS) {
     const value = row[field.name] ?? undefined;
     if (value === undefined) continue;
     requireType(field, value);
@@ -66,8 +70,8 @@ function requireSendable(value: unknown, depth: number): void {
 
 /** The row of an exported group: its columns in order, maps sorted by key. @param hasToken whether it has the token */
 export function rowOf(group: UserGroup, hasToken: boolean): JsonObject {
-  const columns = ImportedUserGroupSchema.fields.filter(({ name }) => name !== "token" || hasToken);
-  return Object.fromEntries(columns.map((field) => [field.name, exported(field, valueIn(group, field))])) as JsonObject;
+  const fields = hasToken ? FIELDS : FIELDS_WITHOUT_TOKEN;
+  return Object.fromEntries(fields.map((field) => [field.name, exported(field, valueIn(group, field))])) as JsonObject;
 }
 
 function exported({ fieldKind }: DescField, value: unknown): unknown {

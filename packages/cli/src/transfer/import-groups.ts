@@ -2,7 +2,7 @@ import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { ImportMode } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { parseTime } from "../../../operator/src/times.ts";
 import { environmentOf } from "../commands/options.ts";
-import { EXIT, Failure, usageFailure } from "../failures.ts";
+import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import type { Session } from "../session.ts";
 import { ttlOf } from "../times.ts";
@@ -108,8 +108,6 @@ export async function importGroups(session: Session, file: string | undefined, f
     await input.close();
   }
 }
-
-const CONTINUE = "run the same command again to continue";
 
 function requireOneInput(file: string | undefined, flags: ImportFlags): void {
   if (flags.fromExplo && file !== undefined) throw usageFailure("give either a file or --from-explo");

@@ -1,9 +1,7 @@
 import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { EXIT, Failure, usageFailure } from "../failures.ts";
+import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import { refusePresent, unwritable } from "../files.ts";
-
-const CONTINUE = "run the same command again to continue";
 
 /** A file that only its owner can read. Its name ends in `.part` until it is complete, and another run can continue it. */
 export class OutputFile {

@@ -23,7 +23,7 @@ const { signal } = new AbortController();
 afterEach(() => void vi.restoreAllMocks());
 
 describe("Patience", () => {
-  it("ends when nothing succeeds for too long, but not while it does what the service asks for", async () => {
+  it("fails after too long without a success, but not while it waits for the time that the service requests", async () => {
     const pauses: [number, string][] = [];
     // Only the pauses take time. Each one is a little longer than requested, as on a busy machine.
     let now = 0;

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { type FileHandle, lstat, open, rename } from "node:fs/promises";
-import { usageFailure } from "../failures.ts";
+import { CONTINUE, usageFailure } from "../failures.ts";
 import { unwritable } from "../files.ts";
 import { printable } from "../output/printable.ts";
 import { REMARK } from "./header.ts";
@@ -83,7 +83,7 @@ export class RejectsFile {
   }
 
   #unwritable(error: unknown): unknown {
-    return unwritable(this.path, error, "run the same command again to continue, or give another file with --rejects");
+    return unwritable(this.path, error, `${CONTINUE}, or give another file with --rejects`);
   }
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { open, readFile, rename, rm } from "node:fs/promises";
-import { EXIT, Failure, usageFailure } from "../failures.ts";
+import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import { unreadable, unwritable } from "../files.ts";
 
 /** The shortest pause between two writes of the state, in milliseconds. */
@@ -101,7 +101,7 @@ export class StateFile<T extends object> {
       }
       await rename(temporary, this.path);
     } catch (error) {
-      throw unwritable(this.path, error, "run the same command again to continue");
+      throw unwritable(this.path, error, CONTINUE);
     }
   }
 }
