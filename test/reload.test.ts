@@ -85,7 +85,7 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (ru
       expect.stringMatching(/^ADMIN_TOKEN_FILE .*empty/),
       expect.stringMatching(/^API_TOKENS_FILE entry 1 needs a token of 16/),
       expect.stringMatching(/^TLS_KEY_FILE is not the key of the certificate/),
-      expect.stringMatching(/first key of TOKEN_KEYS, new,/),
+      expect.stringMatching(/^cannot use Redis: the first key of TOKEN_KEYS, new, is new/),
     ]);
     expect(await states()).toEqual([0, 0, 0, 0, 0]);
     expect(await shownBy(server.url, certificates.ca.cert)).toBe(`next-${runtime}`);

@@ -143,6 +143,9 @@ describe("a variable that is not a setting", () => {
     ["METRIC_PORT", "METRICS_PORT"],
     ["REDIS_TIME_OUT", "REDIS_TIMEOUT"],
     ["OTEL_EXPORTER_OTLP_ENPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"],
+    ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"],
+    ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
+    ["OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"],
   ])("is reported if it resembles a setting: %s for %s", async (name, setting) => {
     expect(await misspelled(name)).toEqual([{ name, setting }]);
     expect(await misspelled(name, "")).toEqual([]);
@@ -297,8 +300,7 @@ describe.each(GOOD)("%s=%s", (setting, text, field, value) => {
 
 const DURATIONS = ["5", "s", "-1s", "5 s", "5S", "1e3s", "infinity", "9".repeat(400).concat("s"), " 5s"];
 
-/** Texts that are refused. Each holds something that nobody else would write, to look for in the message. */
-/** OpenTelemetry checks these. */
+/** Variables that only OpenTelemetry checks. */
 const UNCHECKED = [
   "OTEL_SERVICE_NAME",
   "OTEL_RESOURCE_ATTRIBUTES",
@@ -306,6 +308,7 @@ const UNCHECKED = [
   "OTEL_TRACES_SAMPLER_ARG",
 ] as const;
 
+/** Invalid values. Each contains a text that no message has by itself, so a test can find a value in a message. */
 const BAD: { readonly [name in Exclude<Setting, (typeof UNCHECKED)[number]>]: readonly string[] } = {
   HOST: ["[::1]", "a b", "http://h", "h/", "é"],
   PORT: ["65536", "-1", "8080.5", "0x50", "1e3", " 80", "eighty", "99999999999999999999"],

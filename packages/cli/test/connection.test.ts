@@ -208,8 +208,8 @@ describe("ugs with an invalid command line", () => {
     [["env", "list", "--limit", "0"], {}, /must be a whole number/],
     [["env", "lsit"], {}, /unknown command 'lsit' \(Did you mean list\?\)/],
     [["whoami", "more"], {}, /too many arguments/],
-    [["whoami", "--token=secret-word"], {}, /--token-file FILE or UGS_TOKEN/],
-    [["whoami", "--token", "secret-word"], {}, /--token-file FILE or UGS_TOKEN/],
+    [["whoami", "--token=secret-word"], {}, /arguments: give --token-file FILE or UGS_TOKEN/],
+    [["whoami", "--token", "secret-word"], {}, /arguments: give --token-file FILE or UGS_TOKEN/],
   ])("exits with 2 and explains the mistake: %j", async (args, env, words) => {
     const { code, stdout, stderr } = await ugs(args, { env });
     expect([code, stdout]).toEqual([2, ""]);

@@ -99,7 +99,9 @@ describe("the client", () => {
     agent.createConnection = () => connect(Number(there.port), there.hostname);
     const { admin } = newClient({ url: "http://groups.invalid", token: server.tokens.customer, agent });
     expect(await admin.getCaller({})).toMatchObject({ role: "manage" });
-    expect(() => newClient({ url: server.url, token: "any", agent, tls: {} })).toThrow(TypeError);
+    expect(() => newClient({ url: server.url, token: "any", agent, tls: {} })).toThrow(
+      expect.objectContaining({ name: "TypeError", message: expect.stringMatching(/to the agent$/) }),
+    );
   });
 
   it("calls the token function again if the service rejects the token", async () => {
@@ -164,23 +166,29 @@ describe("an unreachable service", () => {
 
   it("gives an error that says what to do", async () => {
     const nobody = `http://127.0.0.1:${await freePort()}`;
-    expect(await whyNot({ url: nobody })).toMatch(/cannot be reached at http:.*: .*; check the URL/);
+    expect(await whyNot({ url: nobody })).toMatch(
+      /cannot be reached at http:.*: nothing listens .*; check the URL, and whether the service runs/,
+    );
     const { server, ca } = certificates;
     const withTls = createSecureServer({ cert: server.cert, key: server.key, allowHTTP1: true });
-    expect(await whyNot({ url: await newListener(withTls, "https") })).toMatch(/tls\.ca .*NODE_EXTRA_CA_CERTS/);
+    expect(await whyNot({ url: await newListener(withTls, "https") })).toMatch(
+      /untrusted CA; set tls\.ca .*NODE_EXTRA_CA_CERTS=FILE/,
+    );
     const plainUrl = await newListener(
       createServer(() => {}),
       "https",
     );
-    expect(await whyNot({ url: plainUrl })).toContain("write http://");
+    expect(await whyNot({ url: plainUrl })).toContain("if it has no TLS, write http://");
     const named = createSecureServer({ cert: certificates.client.cert, key: certificates.client.key });
     const namedUrl = await newListener(named, "https");
-    expect(await whyNot({ url: namedUrl, tls: { ca: ca.cert } })).toMatch(/; .* name .* URL/);
+    expect(await whyNot({ url: namedUrl, tls: { ca: ca.cert } })).toMatch(
+      /another name; .* name of the certificate .* URL/,
+    );
   });
 
   it("gives an error that names the URL if another server responds", async () => {
     const other = createServer((_, res) => void res.writeHead(404).end("Not Found"));
-    expect(await whyNot({ url: await newListener(other) })).toContain("check the URL");
+    expect(await whyNot({ url: await newListener(other) })).toContain("check the URL and its path");
   });
 
   it("gives an error that suggests https:// if it speaks TLS", async () => {

@@ -183,10 +183,15 @@ describe("the environment", () => {
     expect(faults).toEqual([]);
   });
 
-  it("is reported if OpenTelemetry cannot use it", async () => {
-    const { traces, faults } = await newTraces({ OTEL_TRACES_SAMPLER: "always" });
-    await traces.close();
-    expect(faults).toEqual([expect.stringContaining("OTEL_TRACES_SAMPLER")]);
+  it.each([
+    ["OTEL_TRACES_SAMPLER", ["always", "jaeger_remote", "ALWAYS_ON", "toString"]],
+    ["OTEL_TRACES_SAMPLER_ARG", ["1.1", "-0.1", "5%", ".", "half"]],
+  ] as const)("is reported if OpenTelemetry cannot use it: %s", async (name, values) => {
+    for (const value of values) {
+      const { traces, faults } = await newTraces({ OTEL_TRACES_SAMPLER: "traceidratio", [name]: value });
+      await traces.close();
+      expect([value, faults[0]]).toEqual([value, expect.stringContaining(name)]);
+    }
   });
 });
 

@@ -87,6 +87,7 @@ describe("a change after Redis' clock was set", () => {
     const call = client.change("add", ADD_MEMBER, MEMBER);
     const error = await call.catch((caught: unknown) => caught as StoreUnavailable);
     expect(error).toBeInstanceOf(StoreUnavailable);
+    expect(String((error as StoreUnavailable).cause)).toMatch(/after its deadline/);
     expect((error as StoreUnavailable).outcome).toBe("not_made");
     expect(await redisOf(client).exists("set")).toBe(0);
   });

@@ -81,6 +81,15 @@ export function environmentContract({ client, clients, store, redis }: ContractC
       const name = named();
       const slow = heldUpAt(client(), CREATE_ENVIRONMENT.name, () => environments(1).create(name));
       await fails(testEnvironments(slow).create(name), EnvironmentExists);
+      const again = named();
+      const delayed = [0, 1].map((worker) =>
+        heldUpAt(client(worker), ADD_MEMBER.name, () => environments(1).ensureEnvironment(again)),
+      );
+      const creations = delayed.map((each) => testEnvironments(each).create(again));
+      for (const creation of creations) await fails(creation, EnvironmentExists);
+      const { number } = await environments().find(again);
+      for (const found of await ensure(again)) expect(found.number).toBe(number);
+      expect(await listedNumbers(redis(), again)).toEqual([number]);
     });
 
     it("are not replaced by an empty environment if their record is lost, and an error reports it", async () => {
