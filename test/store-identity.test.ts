@@ -1,8 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { holdsData } from "../src/server/redis-state.ts";
 import type { StoreClient } from "../src/store/connection/client.ts";
 import { openEmbedded } from "../src/store/connection/embedded/embedded.ts";
-import { StoreIdentity } from "../src/store/identity.ts";
+import type { RingKey } from "../src/store/encryption.ts";
+import { StoreIdentity, TIME_KEY } from "../src/store/identity.ts";
 import { FORMAT_KEY } from "../src/store/keys.ts";
+import { noteKeyUse } from "../src/store/secret-keys/ring.ts";
+import { RING } from "./support/contract/context.ts";
+import { describeWithRedis, newOperator, newStoreClient, suiteRedis } from "./support/opened.ts";
 import { redisOf } from "./support/redis-of.ts";
 
 const HOUR_MS = 3_600_000;
@@ -16,8 +21,8 @@ afterEach(() => {
   client.close();
 });
 
-const newWorker = async () => {
-  const identity = new StoreIdentity({ client, layout: "1", isCluster: false, onChange: () => {} });
+const newWorker = async (of = client) => {
+  const identity = new StoreIdentity({ client: of, layout: "1", isCluster: false, onChange: () => {} });
   await identity.adopt();
   return identity;
 };
@@ -86,5 +91,26 @@ describe("the acceptance of other data", () => {
     expect(await uses(worker)).toBe(true);
     await restore(accepted);
     expect(await uses(worker)).toBe(false);
+  });
+});
+
+describeWithRedis("a Redis that is emptied while a process starts", () => {
+  const redis = suiteRedis();
+
+  it("holds no data for a process that starts later", async () => {
+    const [own, operator] = [await newStoreClient(redis), newOperator(redis)];
+    for (let round = 0; round < 100; round++) {
+      const worker = await newWorker(own);
+      expect(Number(await operator.get(TIME_KEY))).toBeGreaterThan(0);
+      await Promise.all([
+        worker.noteTime(),
+        operator.flushall(),
+        worker.noteTime(),
+        noteKeyUse(own, RING[0] as RingKey),
+      ]);
+      await worker.noteTime();
+      expect(await operator.exists(FORMAT_KEY, TIME_KEY)).toBe(0);
+      expect(await holdsData(own)).toBe(false);
+    }
   });
 });

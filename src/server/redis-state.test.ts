@@ -28,6 +28,16 @@ it("finds data of this service behind any number of other keys", async () => {
   expect(await holdsData(clientOf({ one: [[]], two: [...others, ["ug:env:a"]] }))).toBe(true);
 });
 
+it("finds data of this layout without an identity", async () => {
+  expect(await holdsData(clientOf({ one: [["ug:{7}:environment"]] }))).toBe(true);
+  expect(await holdsData(clientOf({ one: [["ug:{7}:group:a"]] }))).toBe(true);
+});
+
 it("does not take counts of rate limits for data", async () => {
   expect(await holdsData(clientOf({ one: [[], ["ug:rate:a"]], two: [["ug:rate:b"]] }))).toBe(false);
+});
+
+it("does not take late writes of other processes for data", async () => {
+  const late = ["ug:{ug:format}:time", "ug:token-keys", "ug:{ug:token-keys}:uses", "ug:environments"];
+  expect(await holdsData(clientOf({ one: [late] }))).toBe(false);
 });

@@ -312,9 +312,13 @@ function requireLayout(format: string): void {
   );
 }
 
+/** The keys of environments: `ug:env:` in earlier layouts, and the keys with a number in this one. */
+const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
+
 /**
- * Whether Redis has a key of this service that does not expire. It scans all keys, which takes about a second per million keys of
- * other applications. Only a Redis without a layout number is scanned.
+ * Whether Redis has a key of an environment. Other keys are no data: a process may still write them into a Redis that was emptied.
+ * It scans all keys, which takes about a second per million keys of other applications. Only a Redis without a layout number is
+ * scanned.
  */
 export async function holdsData(client: Pick<StoreClient, "each">): Promise<boolean> {
   /** The SCAN cursors by the names of the nodes. `0`: the scan of the node is complete. */
@@ -326,7 +330,7 @@ export async function holdsData(client: Pick<StoreClient, "each">): Promise<bool
       const [next, keys] = await redis.scan(cursor ?? 0, "MATCH", "ug:*", "COUNT", 1000);
       return { name, cursor: next, keys };
     });
-    if (pages.some(({ keys }) => keys.some((key) => !key.startsWith("ug:rate:")))) return true;
+    if (pages.some(({ keys }) => keys.some((key) => OF_ENVIRONMENT.test(key)))) return true;
     cursors = new Map(pages.map(({ name, cursor }) => [name, cursor]));
   } while ([...cursors.values()].some((cursor) => cursor !== "0"));
   return false;

@@ -16,7 +16,7 @@ import { NOTE_TIME, SET_IDENTITY } from "./scripts.ts";
  */
 
 /** String: Redis' clock at the last write of any process to this key. It has the slot of `ug:format`. */
-const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
+export const TIME_KEY = `ug:{${FORMAT_KEY}}:time`;
 
 /** The accepted loss of data, in milliseconds. A failover or a crash loses the last second or two. */
 const MAX_LOSS_MS = 60_000;
@@ -106,7 +106,7 @@ export class StoreIdentity implements DataCheck {
   /** Writes the time to Redis. It does not wait for replicas, because that would delay changes. @throws StoreUnavailable */
   async noteTime(): Promise<void> {
     if (this.#fault !== undefined) return;
-    const [time] = await this.#deps.client.ask("identity", NOTE_TIME, { key: TIME_KEY });
+    const [time] = await this.#deps.client.ask("identity", NOTE_TIME, { format: FORMAT_KEY, time: TIME_KEY });
     this.#time = Math.max(this.#time, Number(time));
   }
 

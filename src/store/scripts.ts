@@ -64,7 +64,7 @@ export const COUNT = defineScript("count", count, {
   singleKey: true,
 });
 
-export const NOTE_TIME = defineScript("count", noteTime, { keys: ["key"], singleKey: true });
+export const NOTE_TIME = defineScript("count", noteTime, { keys: ["format", "time"] });
 
 export const NOTE_TOKEN_USE = defineScript("change", noteTokenUse, {
   keys: ["apiToken"],

@@ -1,7 +1,9 @@
--- Stores Redis' clock, unless a later time is stored. Returns the stored time.
-local found = redis.call('GET', key) or '0'
+-- Stores Redis' clock, unless a later time is stored. Writes nothing if Redis has no identity: a late write into an emptied Redis
+-- would look like data. Returns the stored time, which is 0 in that case.
+if redis.call('EXISTS', format) == 0 then return {'0'} end
+local found = redis.call('GET', time) or '0'
 if tonumber(found) < now then
   found = nowText
-  redis.call('SET', key, found)
+  redis.call('SET', time, found)
 end
 return {found}
