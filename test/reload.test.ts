@@ -3,9 +3,10 @@ import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-no
 import { makeServerCertificate } from "@user-group-service/testing/certificates";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
-import { expect, inject, it } from "vitest";
+import { describe, expect, inject, it } from "vitest";
 import { AdminService } from "../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { UserGroupService } from "../gen/usergroup/v1/user_group_service_pb.ts";
+import { adminOf } from "./support/admin.ts";
 import { describeWithRedis, newServer, redisUrl } from "./support/opened.ts";
 import { metricsOf, metricsUrlOf } from "./support/operations.ts";
 import { failureOf } from "./support/rpc.ts";
@@ -98,6 +99,28 @@ describeWithRedis.each(RUNTIMES)("secrets and certificates in files, on %s", (ru
     expect(await failureOf(get(after))).toEqual(unknown);
     expect(await failureOf(list(`${after}-root`))).toEqual(unknown);
     sessionManager.abort();
+  });
+});
+
+describe.each(RUNTIMES)("the embedded store, on %s", (runtime) => {
+  it("keeps its development tokens when ADMIN_TOKEN_FILE changes", async () => {
+    const [before, after] = ["an-admin-token-before", "an-admin-token-after"];
+    const mounted = mountSecrets({ admin: before });
+    const server = await newServer({
+      runtime,
+      env: { API_TOKENS: "", ADMIN_TOKEN_FILE: mounted.pathOf("admin") },
+      denoFlags: [`--allow-read=${mounted.folder}`],
+    });
+    const tokens = server.log().find((line) => "api_tokens" in line)?.["api_tokens"] as object;
+    const callers = () => Promise.all(Object.values(tokens).map((token) => adminOf(server.url, token).getCaller({})));
+    const roles = [{ role: "manage" }, { role: "manage" }];
+    expect(await callers()).toMatchObject(roles);
+
+    mounted.swap({ admin: after });
+    await waitFor("the file is used", () => server.log().some(({ msg }) => msg.endsWith("are used")));
+    expect(await adminOf(server.url, after).getCaller({})).toMatchObject({ role: "root" });
+    expect(await failureOf(adminOf(server.url, before).getCaller({}))).toMatchObject({ reason: "API_TOKEN_UNKNOWN" });
+    expect(await callers()).toMatchObject(roles);
   });
 });
 

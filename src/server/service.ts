@@ -55,10 +55,7 @@ export class Service {
     // The files of settings may change in the meantime.
     for (let used: Config | undefined; used !== this.#settings; ) {
       used = this.#settings;
-      await this.#useTokens({
-        apiTokens: [...used.apiTokens, ...this.#development.apiTokens],
-        adminTokens: [...used.adminTokens, ...this.#development.adminTokens],
-      });
+      await this.#useTokens(this.#withDevelopment(used));
     }
     state.watch();
     this.#isStarted = true;
@@ -76,8 +73,9 @@ export class Service {
     });
     if ([...changed].some((setting) => setting.startsWith("OTEL_"))) traces?.useTls(collectorTlsOf(next));
     if (changed.has("API_TOKENS_FILE") || changed.has("ADMIN_TOKEN_FILE")) {
-      if (this.#isStarted) await this.#useTokens(next);
-      state.useOnly(next.apiTokens.map(({ environment }) => environment));
+      const tokens = this.#withDevelopment(next);
+      if (this.#isStarted) await this.#useTokens(tokens);
+      state.useOnly(tokens.apiTokens.map(({ environment }) => environment));
     }
     this.#settings = next;
   }
@@ -91,6 +89,14 @@ export class Service {
     );
     cipher.use(ring);
     await state.noteKeyUse();
+  }
+
+  /** The tokens of the settings, and the generated ones. */
+  #withDevelopment({ apiTokens, adminTokens }: TokenSettings): TokenSettings {
+    return {
+      apiTokens: [...apiTokens, ...this.#development.apiTokens],
+      adminTokens: [...adminTokens, ...this.#development.adminTokens],
+    };
   }
 
   async #useTokens(tokens: TokenSettings): Promise<void> {
