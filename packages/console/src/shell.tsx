@@ -3,10 +3,10 @@ import { PAGES } from "./pages/all.ts";
 import { Dialog } from "./parts/dialog.tsx";
 import { focusHeading } from "./parts/focus.ts";
 import { LiveRegion } from "./parts/live.tsx";
-import { NotOffered, Page } from "./parts/page.tsx";
+import { Page } from "./parts/page.tsx";
 import { leave, leaving } from "./parts/unsaved.ts";
 import { ENVIRONMENT_PARAM, hrefOf, pageOf, route, stay } from "./routes.ts";
-import { environmentOf, environmentParamOf, isAskingAgain, type Session, session, signOut } from "./session/session.ts";
+import { isAskingAgain, PageSession, session, signOut, useSession } from "./session/session.ts";
 import { SignIn, SignInAgain } from "./sign-in.tsx";
 import { timeText } from "./words.ts";
 
@@ -14,7 +14,7 @@ import { timeText } from "./words.ts";
 export function Shell() {
   const current = session.value;
   return (
-    <>
+    <PageSession.Provider value={current}>
       <button
         type="button"
         class="skip"
@@ -26,15 +26,15 @@ export function Shell() {
       <div class="page">
         <header>
           <p class="product">User Group Service</p>
-          {current && <Identity session={current} />}
+          {current && <Identity />}
         </header>
-        {current && <Navigation session={current} />}
-        <main>{current ? <CurrentPage session={current} /> : <SignIn />}</main>
+        {current && <Navigation />}
+        <main>{current ? <CurrentPage /> : <SignIn />}</main>
       </div>
       <LiveRegion />
       {current && isAskingAgain.value && <SignInAgain />}
       {leaving.value && <LeaveDialog leavePage={leaving.value} />}
-    </>
+    </PageSession.Provider>
   );
 }
 
@@ -56,13 +56,14 @@ function LeaveDialog({ leavePage }: { readonly leavePage: () => void }) {
 }
 
 /** Who is signed in, and the way out. */
-function Identity({ session }: { readonly session: Session }) {
-  const { role, displayName, apiTokenId, expireTime } = session.caller;
+function Identity() {
+  const { isRoot, caller } = useSession();
+  const { role, displayName, apiTokenId, expireTime } = caller;
   const name = displayName === apiTokenId ? apiTokenId : `${displayName} (${apiTokenId})`;
   return (
     <div class="identity">
       <p>
-        {session.isRoot ? "ADMIN_TOKEN" : `API token ${name}, role ${role}`}
+        {isRoot ? "ADMIN_TOKEN" : `API token ${name}, role ${role}`}
         {expireTime && `, until ${timeText(expireTime)}`}
       </p>
       <button type="button" onClick={() => leave(() => signOut())}>
@@ -72,9 +73,8 @@ function Identity({ session }: { readonly session: Session }) {
   );
 }
 
-function Navigation({ session }: { readonly session: Session }) {
-  const environment = environmentOf(session);
-  const params = environmentParamOf(session);
+function Navigation() {
+  const { environment, env } = useSession();
   // An address that names no page shows the first one.
   const path = route.value.path || PAGES[0]?.path;
   return (
@@ -83,7 +83,7 @@ function Navigation({ session }: { readonly session: Session }) {
         {PAGES.map(({ path: each, link, isOfEnvironment }) =>
           link === undefined || (isOfEnvironment && !environment) ? null : (
             <li key={each}>
-              <a href={hrefOf(each, params)} aria-current={each === path ? "page" : undefined}>
+              <a href={hrefOf(each, { env })} aria-current={each === path ? "page" : undefined}>
                 {link}
               </a>
             </li>
@@ -107,7 +107,8 @@ function Navigation({ session }: { readonly session: Session }) {
  * The page that the address names. Its state is reset when the address names another environment or id, and after a sign-in
  * with a token of another environment or role.
  */
-function CurrentPage({ session }: { readonly session: Session }) {
+function CurrentPage() {
+  const { caller, environment } = useSession();
   const { path, params } = route.value;
   const found = path === "" ? PAGES[0] : PAGES.find((each) => each.path === path);
   if (!found)
@@ -118,20 +119,20 @@ function CurrentPage({ session }: { readonly session: Session }) {
         </p>
       </Page>
     );
-  if (found.isOfEnvironment && !environmentOf(session))
+  if (found.isOfEnvironment && !environment)
     return (
       <Page title={found.link ?? "Environment"}>
-        <NotOffered>
+        <p class="note">
           ADMIN_TOKEN has no environment of its own: <a href={hrefOf("environments")}>choose one</a> first.
-        </NotOffered>
+        </p>
       </Page>
     );
-  const own = session.caller.environment && formatEnvironmentName(session.caller.environment);
+  const own = caller.environment && formatEnvironmentName(caller.environment);
   const { [ENVIRONMENT_PARAM]: named = own } = params;
   if (own !== undefined && named !== undefined && named !== own) return <OtherEnvironment own={own} name={named} />;
   const { show: Show } = found;
-  const what = [pageOf(route.value), session.caller.role, own];
-  return <Show key={JSON.stringify(what)} session={session} params={params} />;
+  const what = [pageOf(route.value), caller.role, own];
+  return <Show key={JSON.stringify(what)} params={params} />;
 }
 
 /** For an address from a session with `ADMIN_TOKEN` that names another environment than this token's. */

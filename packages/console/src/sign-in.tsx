@@ -1,4 +1,3 @@
-import { useAction } from "./parts/calls.ts";
 import { Dialog } from "./parts/dialog.tsx";
 import { Form, TextField } from "./parts/field.tsx";
 import { Page } from "./parts/page.tsx";
@@ -41,24 +40,17 @@ function TokenForm({
   readonly done: string;
   readonly onCancel?: () => void;
 }) {
-  const signingIn = useAction(async () => {
+  const submit = async () => {
     await signIn(typedToken.value.trim());
     return done;
-  });
+  };
   const cancel = onCancel && (
     <button type="button" onClick={onCancel}>
       Cancel
     </button>
   );
   return (
-    <Form
-      label={label}
-      submit="Sign in"
-      isOfSignIn
-      action={signingIn}
-      onSubmit={() => void signingIn.run()}
-      beside={cancel}
-    >
+    <Form label={label} submit="Sign in" isOfSignIn act={submit} beside={cancel}>
       <TextField
         label="ADMIN_TOKEN, or an API token of role admin"
         hint="The token stays in the memory of this page. The page forgets it when you sign out, leave or reload the page, or are inactive for 15 minutes."

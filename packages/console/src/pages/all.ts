@@ -1,21 +1,33 @@
-import { apiTokenPage } from "./api-token.tsx";
-import { apiTokensPage } from "./api-tokens.tsx";
-import { auditPage } from "./audit.tsx";
-import { environmentsPage } from "./environments.tsx";
-import { overviewPage } from "./overview.tsx";
-import type { PageOfConsole } from "./page.ts";
-import { sessionsPage } from "./sessions.tsx";
-import { userGroupPage } from "./user-group.tsx";
-import { userGroupsPage } from "./user-groups.tsx";
+import type { ComponentType } from "preact";
+import type { Params } from "../routes.ts";
+import { ApiTokenPage } from "./api-token.tsx";
+import { ApiTokensPage } from "./api-tokens.tsx";
+import { AuditPage } from "./audit.tsx";
+import { EnvironmentsPage } from "./environments.tsx";
+import { OverviewPage } from "./overview.tsx";
+import { SessionsPage } from "./sessions.tsx";
+import { UserGroupPage } from "./user-group.tsx";
+import { UserGroupsPage } from "./user-groups.tsx";
+
+/** A page of the console. */
+interface ConsolePage {
+  /** Its name in the address. */
+  readonly path: string;
+  /** Its label in the navigation. Undefined: it is not in the navigation. */
+  readonly link?: string;
+  /** Whether it shows one environment, which `ADMIN_TOKEN` has to choose first. */
+  readonly isOfEnvironment: boolean;
+  readonly show: ComponentType<{ readonly params: Params }>;
+}
 
 /** Every page, in the order of the navigation. The first is shown where the address names none. */
-export const PAGES: readonly PageOfConsole[] = [
-  environmentsPage,
-  userGroupsPage,
-  userGroupPage,
-  apiTokensPage,
-  apiTokenPage,
-  sessionsPage,
-  auditPage,
-  overviewPage,
+export const PAGES: readonly ConsolePage[] = [
+  { path: "environments", link: "Environments", isOfEnvironment: false, show: EnvironmentsPage },
+  { path: "groups", link: "User groups", isOfEnvironment: true, show: UserGroupsPage },
+  { path: "group", isOfEnvironment: true, show: UserGroupPage },
+  { path: "tokens", link: "API tokens", isOfEnvironment: false, show: ApiTokensPage },
+  { path: "token", isOfEnvironment: true, show: ApiTokenPage },
+  { path: "sessions", link: "Viewer sessions", isOfEnvironment: true, show: SessionsPage },
+  { path: "audit", link: "Audit", isOfEnvironment: true, show: AuditPage },
+  { path: "overview", link: "Overview", isOfEnvironment: false, show: OverviewPage },
 ];

@@ -3,51 +3,45 @@ import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_p
 import { type ApiToken, ApiTokenSchema } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
-import { useAction, useAnswer } from "../parts/calls.ts";
+import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { Secret } from "../parts/copy.tsx";
-import { ConfirmDialog } from "../parts/dialog.tsx";
+import { ConfirmButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField, Form, TextField } from "../parts/field.tsx";
 import { MessageFacts } from "../parts/message.tsx";
-import { NotOffered, Page, Section } from "../parts/page.tsx";
+import { Page, Section } from "../parts/page.tsx";
 import { RotationForm } from "../parts/rotation.tsx";
-import { go, hrefOf } from "../routes.ts";
-import { environmentOf, environmentParamOf, type Session, signOut } from "../session/session.ts";
+import { go, hrefOf, type Params } from "../routes.ts";
+import { signOut, useSession } from "../session/session.ts";
 import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
 import { countText, timeIn, timeText } from "../words.ts";
-import type { PageOfConsole, PageProps } from "./page.ts";
-
-/** One API token: its facts, and what can be done with it. */
-export const apiTokenPage: PageOfConsole = { path: "token", isOfEnvironment: true, show: OneApiToken };
 
 /** The properties of the forms that act on an API token. */
 interface Acting {
-  readonly session: Session;
   readonly apiToken: ApiToken;
   /** Reads the API token again. */
   readonly again: () => void;
 }
 
-function OneApiToken({ session, params }: PageProps) {
+/** One API token: its facts, and what can be done with it. */
+export function ApiTokenPage({ params }: { readonly params: Params }) {
   const id = params["id"] ?? "";
+  const { admin, caller, environment, env } = useSession();
   const [token, setToken] = useState<string>();
-  const env = environmentParamOf(session);
   // No call reads one API token by its id.
-  const answer = useAnswer(`token ${id}`, (signal) =>
-    readApiTokens(session, { environment: environmentOf(session) }, signal),
-  );
+  const answer = useAnswer(`token ${id}`, (signal) => readApiTokens(admin, { environment }, signal));
   const { again } = answer;
   const apiToken = answer.value?.find((each) => each.id === id);
-  const acting = apiToken && { session, apiToken, again };
+  const acting = apiToken && { apiToken, again };
   return (
     <Page title="API token" detail={id}>
       <ul class="links">
         <li>
-          <a href={hrefOf("tokens", env)}>All API tokens</a>
+          <a href={hrefOf("tokens", { env })}>All API tokens</a>
         </li>
         <li>
-          <a href={hrefOf("audit", { ...env, actor: id })}>Its audit events</a>
+          <a href={hrefOf("audit", { env, actor: id })}>Its audit events</a>
         </li>
       </ul>
       {token !== undefined && (
@@ -61,17 +55,17 @@ function OneApiToken({ session, params }: PageProps) {
       <FailureBox error={answer.error} again={again} />
       {!answer.value && answer.isBusy && <p>Reading …</p>}
       {answer.value && !apiToken && (
-        <NotOffered>
+        <p class="note">
           No API token of this environment has this id. It was revoked, has expired, or is set by API_TOKENS.
-        </NotOffered>
+        </p>
       )}
       {acting && (
         <>
-          {id === session.caller.apiTokenId && (
+          {id === caller.apiTokenId && (
             <p class="note">You are signed in with this API token. After you rotate or revoke it, sign in again.</p>
           )}
           <MessageFacts schema={ApiTokenSchema} message={acting.apiToken} />
-          <CommandLine command="token list" {...env} />
+          <CommandLine command="token list" env={env} />
           <Update {...acting} />
           <Rotate {...acting} onToken={setToken} />
           <Revoke {...acting} />
@@ -85,18 +79,19 @@ function OneApiToken({ session, params }: PageProps) {
 const NEVER = "never";
 
 /** Changes the name and the expiry time. A field that was not touched follows the API token. */
-function Update({ session, apiToken, again }: Acting) {
+function Update({ apiToken, again }: Acting) {
+  const { admin, environment, env } = useSession();
   const { id } = apiToken;
   const present = { name: apiToken.displayName, expires: timeText(apiToken.expireTime, NEVER) };
   const [touched, setTouched] = useState<Partial<typeof present>>({});
   const { name, expires } = { ...present, ...touched };
   const isRenamed = name !== present.name;
   const isMoved = expires.trim() !== present.expires;
-  const updating = useAction(async () => {
+  const update = async () => {
     if (!isRenamed && !isMoved) throw new InvalidInput("Nothing to save: no field was changed.");
     const isEndless = expires.trim() === NEVER || expires.trim() === "";
-    await session.admin.updateApiToken({
-      environment: environmentOf(session),
+    await admin.updateApiToken({
+      environment,
       apiTokenId: id,
       displayName: name,
       expireTime: isEndless ? undefined : timeIn("Expires", expires, 1),
@@ -105,20 +100,14 @@ function Update({ session, apiToken, again }: Acting) {
     setTouched({});
     again();
     return `Saved the API token ${id}.`;
-  });
+  };
   const options = [
     ...(isRenamed ? ["--name", name] : []),
     ...(isMoved ? ["--expires", expires.trim().replace(" ", "T") || NEVER] : []),
   ];
   return (
     <Section title="Change">
-      <Form
-        label="Change"
-        submit="Save"
-        isUnsaved={isRenamed || isMoved}
-        action={updating}
-        onSubmit={() => void updating.run()}
-      >
+      <Form label="Change" submit="Save" isUnsaved={isRenamed || isMoved} act={update}>
         <TextField
           label="Name"
           value={name}
@@ -136,16 +125,17 @@ function Update({ session, apiToken, again }: Acting) {
         command="token update"
         options={options.length > 0 ? options : ["--expires", "90d"]}
         args={[id]}
-        {...environmentParamOf(session)}
+        env={env}
       />
     </Section>
   );
 }
 
-function Rotate({ session, apiToken: { id }, again, onToken }: Acting & { readonly onToken: (token: string) => void }) {
+function Rotate({ apiToken: { id }, again, onToken }: Acting & { readonly onToken: (token: string) => void }) {
+  const { admin, environment, env } = useSession();
   const rotate = async (graceSeconds: number) => {
-    const { token } = await session.admin.rotateApiToken({
-      environment: environmentOf(session),
+    const { token } = await admin.rotateApiToken({
+      environment,
       apiTokenId: id,
       previousTokenTtl: { seconds: BigInt(graceSeconds) },
     });
@@ -161,57 +151,47 @@ function Rotate({ session, apiToken: { id }, again, onToken }: Acting & { readon
         grace="0s"
         consequence={`This revokes the old secret of the API token ${id} at once. Back ends that use it can no longer call the service.`}
         command="token rotate"
-        {...environmentParamOf(session)}
+        env={env}
         onRotate={rotate}
       />
     </Section>
   );
 }
 
-function Revoke({ session, apiToken: { id, displayName, role } }: Acting) {
-  const [isEnding, setEnding] = useState(false);
+function Revoke({ apiToken: { id, displayName, role } }: Acting) {
+  const { admin, caller, environment, env } = useSession();
   const [issued, setIssued] = useState(false);
-  const env = environmentParamOf(session);
-  const isOwn = id === session.caller.apiTokenId;
+  const isOwn = id === caller.apiTokenId;
   const revoke = async () => {
-    const { revokedCount } = await session.admin.revokeApiToken({
-      environment: environmentOf(session),
-      apiTokenId: id,
-      revokeIssued: issued,
-    });
+    const { revokedCount } = await admin.revokeApiToken({ environment, apiTokenId: id, revokeIssued: issued });
     const done = `Revoked ${countText(revokedCount, "API token")}.`;
     if (isOwn) {
       signOut(`${done} You were signed in with ${id}.`);
       return undefined;
     }
-    go(hrefOf("tokens", env), true);
+    go(hrefOf("tokens", { env }), true);
     return done;
   };
   return (
     <Section title="Revoke">
-      <p class="buttons">
-        <button type="button" onClick={() => setEnding(true)}>
-          Revoke the API token …
-        </button>
-      </p>
-      {isEnding && (
-        <ConfirmDialog
+      <div class="buttons">
+        <ConfirmButton
+          label="Revoke the API token …"
           title="Revoke an API token"
           id={id}
           consequence={`This permanently revokes the API token ${id} (${displayName}). Its bearers can no longer call the service.${isOwn ? " You are signed in with it." : ""}`}
           button="Revoke it"
-          command={{ command: "token revoke", options: issued ? ["--issued"] : [], args: [id], ...env }}
+          command={{ command: "token revoke", options: issued ? ["--issued"] : [], args: [id], env }}
           onConfirm={revoke}
-          onClose={() => setEnding(false)}
         >
-          <LeakNote role={role} {...env} />
+          <LeakNote role={role} env={env} />
           <CheckField
             label="Also revoke the API tokens that it created or rotated, directly or indirectly"
             value={issued}
             onValue={setIssued}
           />
-        </ConfirmDialog>
-      )}
+        </ConfirmButton>
+      </div>
     </Section>
   );
 }

@@ -9,56 +9,53 @@ import { ApiTokenSchema, RoleSchema } from "../../../../gen/usergroup/admin/v1/a
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { enumNames, enumValue, limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
-import { useAction, useAnswer } from "../parts/calls.ts";
+import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { Secret } from "../parts/copy.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Form, SelectField, TextField } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
-import { NotOffered, Page, Section } from "../parts/page.tsx";
+import { Page, Section } from "../parts/page.tsx";
 import { Table } from "../parts/table.tsx";
-import { go, hrefOf } from "../routes.ts";
-import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
+import { go, hrefOf, type Params } from "../routes.ts";
+import { useSession } from "../session/session.ts";
 import { inOrder, ORDERS, ROLES, summaryOf } from "../tokens/api-tokens.ts";
 import { LeakNote, readApiTokens } from "../tokens/parts.tsx";
 import { timeIn } from "../words.ts";
-import type { PageOfConsole, PageProps } from "./page.ts";
 
 /** The API tokens of an environment, and a lookup of a leaked API token, which needs no environment. */
-export const apiTokensPage: PageOfConsole = {
-  path: "tokens",
-  link: "API tokens",
-  isOfEnvironment: false,
-  show: ({ session, params }: PageProps) => (
+export function ApiTokensPage({ params }: { readonly params: Params }) {
+  const { environment } = useSession();
+  return (
     <Page title="API tokens">
-      {environmentOf(session) ? (
-        <OfEnvironment session={session} params={params} />
+      {environment ? (
+        <OfEnvironment params={params} />
       ) : (
-        <NotOffered>
+        <p class="note">
           ADMIN_TOKEN has no environment of its own: <a href={hrefOf("environments")}>choose one</a> to list and create
           its API tokens.
-        </NotOffered>
+        </p>
       )}
-      <Lookup session={session} />
+      <Lookup />
     </Page>
-  ),
-};
+  );
+}
 
 /** How many API tokens are shown before a click on "show all". */
 const SHOWN = 100;
 
-function OfEnvironment({ session, params }: PageProps) {
+function OfEnvironment({ params }: { readonly params: Params }) {
+  const { admin, environment, env } = useSession();
   const { order = "expires", role = "" } = params;
   const [isWhole, setWhole] = useState(false);
-  const [made, setMade] = useState<{ readonly id: string; readonly name: string; readonly token: string }>();
-  const env = environmentParamOf(session);
+  const [made, setMade] = useState<Made>();
   const answer = useAnswer(`tokens ${role}`, (signal) =>
-    readApiTokens(session, { environment: environmentOf(session), role: enumValue(RoleSchema, role) }, signal),
+    readApiTokens(admin, { environment, role: enumValue(RoleSchema, role) }, signal),
   );
   const { value: tokens = [], error, again } = answer;
   const sorted = inOrder(tokens, order);
   const lookThrough = (changed: { readonly [param: string]: string }) =>
-    go(hrefOf("tokens", { ...env, order, role, ...changed }), true);
+    go(hrefOf("tokens", { env, order, role, ...changed }), true);
   return (
     <>
       {made && (
@@ -96,7 +93,7 @@ function OfEnvironment({ session, params }: PageProps) {
                 name: "API token",
                 isHeading: true,
                 of: ({ id, displayName }) => (
-                  <a href={hrefOf("token", { ...env, id })}>
+                  <a href={hrefOf("token", { env, id })}>
                     {displayName} <span class="id">{id}</span>
                   </a>
                 ),
@@ -111,9 +108,8 @@ function OfEnvironment({ session, params }: PageProps) {
           )}
         </>
       )}
-      <CommandLine command="token list" options={role ? ["--role", role] : []} {...env} />
+      <CommandLine command="token list" options={role ? ["--role", role] : []} env={env} />
       <Create
-        session={session}
         onMade={(what) => {
           setMade(what);
           again();
@@ -123,21 +119,22 @@ function OfEnvironment({ session, params }: PageProps) {
   );
 }
 
-function Create({
-  session,
-  onMade,
-}: {
-  readonly session: Session;
-  readonly onMade: (made: { readonly id: string; readonly name: string; readonly token: string }) => void;
-}) {
+/** A new API token. */
+interface Made {
+  readonly id: string;
+  readonly name: string;
+  readonly token: string;
+}
+
+function Create({ onMade }: { readonly onMade: (made: Made) => void }) {
+  const { admin, environment, env } = useSession();
   const [name, setName] = useState("");
   const [role, setRole] = useState("manage");
   const [expires, setExpires] = useState("");
-  const env = environmentParamOf(session);
-  const creating = useAction(async () => {
+  const create = async () => {
     if (name.trim() === "") throw new InvalidInput("Give it a name, such as the back end that will use it.");
-    const { apiToken, token } = await session.admin.createApiToken({
-      environment: environmentOf(session),
+    const { apiToken, token } = await admin.createApiToken({
+      environment,
       displayName: name,
       role: enumValue(RoleSchema, role),
       expireTime: expires.trim() === "" ? undefined : timeIn("Expires", expires, 1),
@@ -145,16 +142,10 @@ function Create({
     setName("");
     onMade({ id: apiToken?.id ?? "", name, token });
     return `Created the API token ${name}. Its secret is shown only once.`;
-  });
+  };
   return (
     <Section title="Create an API token">
-      <Form
-        label="Create an API token"
-        submit="Create"
-        isUnsaved={name !== ""}
-        action={creating}
-        onSubmit={() => void creating.run()}
-      >
+      <Form label="Create an API token" submit="Create" isUnsaved={name !== ""} act={create}>
         <TextField
           label="Name"
           hint="A name for people, such as the back end that will use it."
@@ -178,35 +169,35 @@ function Create({
       <CommandLine
         command="token create"
         options={["--name", name || "NAME", "--role", role, ...(expires.trim() ? ["--expires", expires.trim()] : [])]}
-        {...env}
+        env={env}
       />
     </Section>
   );
 }
 
 /** Finds the API token of a leaked text. */
-function Lookup({ session }: { readonly session: Session }) {
+function Lookup() {
+  const { admin, environment, env } = useSession();
   const [text, setText] = useState("");
   const [found, setFound] = useState<LookupApiTokenResponse>();
-  const looking = useAction(async () => {
+  const lookUp = async () => {
     setFound(undefined);
     const given = text.trim();
     if (given === "") throw new InvalidInput("Paste an API token, or its id.");
     // An id is not a token: it is looked up in the list, and not sent as a token.
-    const environment = environmentOf(session);
-    const ids = environment ? await readApiTokens(session, { environment }, new AbortController().signal) : [];
+    const ids = environment ? await readApiTokens(admin, { environment }, new AbortController().signal) : [];
     if (ids.some(({ id }) => id === given)) {
-      go(hrefOf("token", { ...environmentParamOf(session), id: given }));
+      go(hrefOf("token", { env, id: given }));
       return `The API token ${given}`;
     }
-    setFound(await session.admin.lookupApiToken({ token: given }));
+    setFound(await admin.lookupApiToken({ token: given }));
     // The token may have leaked already: the page forgets it.
     setText("");
     return "Found. The pasted text is forgotten.";
-  });
+  };
   return (
     <Section title="Look up an API token">
-      <Form label="Look up an API token" submit="Look up" action={looking} onSubmit={() => void looking.run()}>
+      <Form label="Look up an API token" submit="Look up" act={lookUp}>
         <TextField
           label="An API token, or its id"
           hint="Finds the API token that a leaked text belongs to, also one of the settings. The text is neither logged nor stored."
@@ -216,28 +207,29 @@ function Lookup({ session }: { readonly session: Session }) {
           maxLength={limitOf(AdminService.method.lookupApiToken, "token")}
         />
       </Form>
-      {found && <Found session={session} found={found} />}
+      {found && <Found found={found} />}
       <CommandLine command="token lookup" />
     </Section>
   );
 }
 
-function Found({ session, found }: { readonly session: Session; readonly found: LookupApiTokenResponse }) {
+function Found({ found }: { readonly found: LookupApiTokenResponse }) {
+  const { isRoot } = useSession();
   const { apiToken, environment, source } = found;
-  const env = session.isRoot && environment ? { env: formatEnvironmentName(environment) } : {};
+  const env = isRoot && environment ? formatEnvironmentName(environment) : undefined;
   return (
     <>
       <MessageFacts schema={LookupApiTokenResponseSchema} message={found} />
       {apiToken && source === Source.ISSUED ? (
         <p>
-          <a href={hrefOf("token", { ...env, id: apiToken.id })}>Rotate or revoke {apiToken.id}</a>
+          <a href={hrefOf("token", { env, id: apiToken.id })}>Rotate or revoke {apiToken.id}</a>
         </p>
       ) : (
-        <NotOffered>
+        <p class="note">
           Remove it from the settings of the service. The service reloads a settings file; a variable needs a restart.
-        </NotOffered>
+        </p>
       )}
-      {apiToken && <LeakNote role={apiToken.role} {...env} />}
+      {apiToken && <LeakNote role={apiToken.role} env={env} />}
     </>
   );
 }

@@ -3,7 +3,7 @@ import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_p
 import { type AuditEvent, AuditEventSchema } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
 import { useFollowing } from "../audit/use-following.ts";
-import { useAction, useList } from "../parts/calls.ts";
+import { useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Form, TextField } from "../parts/field.tsx";
@@ -12,12 +12,8 @@ import { Page } from "../parts/page.tsx";
 import { type Column, ListTable, Table } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
 import { go, hrefOf, type Params } from "../routes.ts";
-import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
+import { useSession } from "../session/session.ts";
 import { countText, timeIn } from "../words.ts";
-import type { PageOfConsole, PageProps } from "./page.ts";
-
-/** The audit trail of an environment. */
-export const auditPage: PageOfConsole = { path: "audit", link: "Audit", isOfEnvironment: true, show: Audit };
 
 /** The filters, by their names in the address, which are those of the options of `ugs audit`. */
 const FILTERS = {
@@ -39,9 +35,8 @@ function filtersIn(params: Params): Filters {
 }
 
 /** The request for the filters. @throws InvalidInput for an invalid time */
-function requestOf(session: Session, { group, actor, method, since, until }: Filters) {
+function requestOf({ group, actor, method, since, until }: Filters) {
   return {
-    environment: environmentOf(session),
     userGroupId: group,
     actorId: actor,
     method,
@@ -50,31 +45,27 @@ function requestOf(session: Session, { group, actor, method, since, until }: Fil
   };
 }
 
-function Audit({ session, params }: PageProps) {
+/** The audit trail of an environment. */
+export function AuditPage({ params }: { readonly params: Params }) {
+  const { number, env } = useSession();
   const filters = filtersIn(params);
   const [typed, setTyped] = useTyped(filters);
   const [isFollowed, setFollowed] = useState(false);
-  const env = environmentParamOf(session);
-  const filtering = useAction(async () => {
+  const filter = async () => {
     const given = Object.fromEntries(NAMES.map((name) => [name, typed[name].trim()])) as Filters;
-    requestOf(session, given);
+    requestOf(given);
     setFollowed(false);
-    go(hrefOf("audit", { ...env, ...given }));
+    go(hrefOf("audit", { env, ...given }));
     return undefined;
-  });
+  };
+  const follow = (
+    <button type="button" onClick={() => setFollowed(!isFollowed)}>
+      {isFollowed ? "Stop following" : "Follow"}
+    </button>
+  );
   return (
     <Page title="Audit">
-      <Form
-        label="Filter events"
-        submit="Show"
-        action={filtering}
-        onSubmit={() => void filtering.run()}
-        beside={
-          <button type="button" onClick={() => setFollowed(!isFollowed)}>
-            {isFollowed ? "Stop following" : "Follow"}
-          </button>
-        }
-      >
+      <Form label="Filter events" submit="Show" act={filter} beside={follow}>
         <div class="columns">
           {NAMES.map((name) => (
             <TextField
@@ -89,9 +80,9 @@ function Audit({ session, params }: PageProps) {
         </div>
       </Form>
       {isFollowed ? (
-        <Followed session={session} filters={filters} key={JSON.stringify([session.number, filters])} />
+        <Followed filters={filters} key={JSON.stringify([number, filters])} />
       ) : (
-        <Trail session={session} filters={filters} />
+        <Trail filters={filters} />
       )}
       <CommandLine
         command="audit"
@@ -101,23 +92,19 @@ function Audit({ session, params }: PageProps) {
           ),
           isFollowed ? "--follow" : undefined,
         ]}
-        {...env}
+        env={env}
       />
     </Page>
   );
 }
 
-interface TrailProps {
-  readonly session: Session;
-  readonly filters: Filters;
-}
-
-function Trail({ session, filters }: TrailProps) {
+function Trail({ filters }: { readonly filters: Filters }) {
+  const { admin, environment, env } = useSession();
   // A time such as `2h` is relative to the first page, so further pages need the same request.
   const request = useRef<ReturnType<typeof requestOf>>();
   const list = useList(`audit ${JSON.stringify(filters)}`, "event", async (pageToken, signal) => {
-    if (pageToken === "" || !request.current) request.current = requestOf(session, filters);
-    const page = await session.admin.listAuditEvents({ ...request.current, pageToken }, { signal });
+    if (pageToken === "" || !request.current) request.current = requestOf(filters);
+    const page = await admin.listAuditEvents({ environment, ...request.current, pageToken }, { signal });
     return { items: page.auditEvents, nextPageToken: page.nextPageToken };
   });
   const isFiltered = NAMES.some((name) => filters[name] !== "");
@@ -127,17 +114,18 @@ function Trail({ session, filters }: TrailProps) {
       none={isFiltered ? "No event matches the filter." : "There are no events yet."}
       caption={isFiltered ? "Events of this filter, newest first" : "All events, newest first"}
       keyOf={({ id }) => id}
-      columns={columnsOf(session)}
+      columns={columnsOf(env)}
     />
   );
 }
 
 /** How many of the present events are shown first when a trail is followed. */
 const FIRST = 10;
-function Followed({ session, filters }: TrailProps) {
+function Followed({ filters }: { readonly filters: Filters }) {
+  const { admin, environment, env } = useSession();
   const { events, isPaused, error, hasEnded } = useFollowing(() => {
-    const { endTime: _, ...filter } = requestOf(session, filters);
-    return { list: (request, signal) => session.admin.listAuditEvents(request, { signal }), filter, shownFirst: FIRST };
+    const filter = { environment, ...requestOf(filters), endTime: undefined };
+    return { list: (request, signal) => admin.listAuditEvents(request, { signal }), filter, shownFirst: FIRST };
   });
   return (
     <>
@@ -157,25 +145,24 @@ function Followed({ session, filters }: TrailProps) {
           caption="Events as they arrive, newest first"
           items={events}
           keyOf={({ id }) => id}
-          columns={columnsOf(session)}
+          columns={columnsOf(env)}
         />
       )}
     </>
   );
 }
 
-function columnsOf(session: Session): readonly Column<AuditEvent>[] {
-  const env = environmentParamOf(session);
+function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {
   return [
     ...columnsFor(AuditEventSchema, ["create_time", "method"]),
     {
       name: "Subject",
       of: ({ userGroupId, apiTokenId, apiTokenDisplayName, apiTokenRole, exported }) => {
-        if (userGroupId) return <a href={hrefOf("group", { ...env, id: userGroupId })}>{userGroupId}</a>;
+        if (userGroupId) return <a href={hrefOf("group", { env, id: userGroupId })}>{userGroupId}</a>;
         if (apiTokenId)
           return (
             <>
-              <a href={hrefOf("token", { ...env, id: apiTokenId })}>{apiTokenId}</a> {apiTokenDisplayName}{" "}
+              <a href={hrefOf("token", { env, id: apiTokenId })}>{apiTokenId}</a> {apiTokenDisplayName}{" "}
               {apiTokenRole && `(${apiTokenRole})`}
             </>
           );

@@ -10,9 +10,8 @@ import {
   valueIn,
 } from "../../../operator/src/fields.ts";
 import { formatField, parseField } from "../../../operator/src/input.ts";
-import { AreaField, TextField } from "../parts/field.tsx";
+import { TextField } from "../parts/field.tsx";
 import { capitalized } from "../parts/message.tsx";
-import { NotOffered } from "../parts/page.tsx";
 
 /** The fields of a user group that callers set, by the request that changes them. */
 const FIELDS = groupFieldsOf(UpdateUserGroupRequestSchema);
@@ -85,7 +84,7 @@ export function GroupFieldset({
         if (!isJsonField(field))
           return <TextField key={name} {...input} hint={hints[name]} maxLength={maxLengthOf(field)} />;
         return (
-          <AreaField
+          <TextField
             key={name}
             {...input}
             hint={fieldKind === "map" ? MAP_HINT : JSON_HINT}
@@ -112,8 +111,8 @@ const JSON_HINT = (
 /** Explains why `ADMIN_TOKEN` cannot do something. @param what such as `create a user group` */
 export function NeedsEnvironmentToken({ what }: { readonly what: string }) {
   return (
-    <NotOffered>
+    <p class="note">
       ADMIN_TOKEN has no environment of its own. To {what}, sign in with an API token of role admin of this environment.
-    </NotOffered>
+    </p>
   );
 }

@@ -2,20 +2,12 @@ import type { Figures, Quantile, Work } from "../metrics/figures.ts";
 import { INTERVAL_MS, useFigures } from "../metrics/use-figures.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { FailureBox } from "../parts/failure.tsx";
-import { NotOffered, Page, Section } from "../parts/page.tsx";
+import { Page, Section } from "../parts/page.tsx";
 import { type Column, Facts, Table } from "../parts/table.tsx";
 import { countText } from "../words.ts";
-import type { PageOfConsole } from "./page.ts";
 
 /** What the service is doing now, computed from its metrics. */
-export const overviewPage: PageOfConsole = {
-  path: "overview",
-  link: "Overview",
-  isOfEnvironment: false,
-  show: Overview,
-};
-
-function Overview() {
+export function OverviewPage() {
   const { figures, isPaused, error, isOther } = useFigures();
   return (
     <Page title="Overview">
@@ -26,10 +18,10 @@ function Overview() {
       </p>
       <FailureBox error={error} />
       {isOther && (
-        <NotOffered>
+        <p class="note">
           Another process answers now: the service restarted, or several processes share this address. The measurement
           starts again.
-        </NotOffered>
+        </p>
       )}
       {!figures && error === undefined && <p>Measuring. The figures appear after the second reading.</p>}
       {figures && <Shown figures={figures} />}

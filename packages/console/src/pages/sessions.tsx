@@ -1,38 +1,36 @@
 import { useState } from "preact/hooks";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import { type SigningKey, SigningKeySchema } from "../../../../gen/usergroup/admin/v1/signing_key_pb.ts";
+import { SigningKeySchema } from "../../../../gen/usergroup/admin/v1/signing_key_pb.ts";
 import { formatEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
-import { useAction, useAnswer } from "../parts/calls.ts";
+import { useAction, useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { ConfirmDialog } from "../parts/dialog.tsx";
+import { ConfirmButton, ConfirmDialog } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Form, TextField } from "../parts/field.tsx";
 import { columnsFor } from "../parts/message.tsx";
-import { NotOffered, Page, Section } from "../parts/page.tsx";
-import { Table } from "../parts/table.tsx";
+import { Page, Section } from "../parts/page.tsx";
+import { ListTable } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
-import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
-import type { PageOfConsole, PageProps } from "./page.ts";
+import type { Params } from "../routes.ts";
+import { useSession } from "../session/session.ts";
 
 /** Revokes viewer sessions of an environment, and shows the keys that sign them. */
-export const sessionsPage: PageOfConsole = {
-  path: "sessions",
-  link: "Viewer sessions",
-  isOfEnvironment: true,
-  show: ({ session, params }: PageProps) => (
+export function SessionsPage({ params }: { readonly params: Params }) {
+  return (
     <Page title="Viewer sessions">
-      <Ending session={session} params={params} />
-      <SigningKeys session={session} />
+      <Ending params={params} />
+      <SigningKeys />
     </Page>
-  ),
-};
+  );
+}
 
 /** What a revocation of sessions cannot do. */
 const UNTIL = "A back end that verifies sessions by itself accepts each until it expires.";
 
-function Ending({ session, params }: PageProps) {
+function Ending({ params }: { readonly params: Params }) {
+  const { admin, environment, env } = useSession();
   const [group, setGroup] = useTyped(params["group"] ?? "");
   const [viewer, setViewer] = useState("");
   const [isEnding, setEnding] = useState(false);
@@ -40,32 +38,22 @@ function Ending({ session, params }: PageProps) {
     command: "viewer session revoke",
     options: viewer ? ["--viewer", viewer] : [],
     args: [group || "GROUP"],
-    ...environmentParamOf(session),
+    env,
   };
-  const asking = useAction(async () => {
+  const ask = async () => {
     if (group === "") throw new InvalidInput("Give the id of the user group.");
     setEnding(true);
     return undefined;
-  });
+  };
   const whose = viewer ? `the viewer ${viewer} of ${group}` : group;
   const end = async () => {
-    await session.admin.revokeViewerSessions({
-      environment: environmentOf(session),
-      userGroupId: group,
-      viewerId: viewer,
-    });
+    await admin.revokeViewerSessions({ environment, userGroupId: group, viewerId: viewer });
     return `Revoked the viewer sessions of ${whose}. ${UNTIL}`;
   };
   return (
     <Section title="Revoke viewer sessions">
       <p>The user group and its tokens stay as they are. {UNTIL}</p>
-      <Form
-        label="Revoke viewer sessions"
-        submit="Revoke them …"
-        isDangerous
-        action={asking}
-        onSubmit={() => void asking.run()}
-      >
+      <Form label="Revoke viewer sessions" submit="Revoke them …" isDangerous act={ask}>
         <TextField
           label="User group"
           hint="Its id."
@@ -97,51 +85,44 @@ function Ending({ session, params }: PageProps) {
   );
 }
 
-function SigningKeys({ session }: { readonly session: Session }) {
-  const env = environmentParamOf(session);
-  const answer = useAnswer("signing keys", (signal) =>
-    session.admin.listSigningKeys({ environment: environmentOf(session) }, { signal }),
-  );
-  const { value, error, isBusy, again } = answer;
-  const keys = value?.signingKeys ?? [];
+function SigningKeys() {
+  const { admin, isRoot, environment, env } = useSession();
+  const list = useList("signing keys", "signing key", async (_, signal) => {
+    const { signingKeys } = await admin.listSigningKeys({ environment }, { signal });
+    return { items: signingKeys, nextPageToken: "" };
+  });
   return (
     <Section title="Signing keys">
-      <FailureBox error={error} again={again} />
-      {!value && isBusy && <p>Reading …</p>}
-      {value && keys.length === 0 && <p>There are no keys yet: the first viewer session creates them.</p>}
-      {keys.length > 0 && (
-        <Table<SigningKey>
-          caption="The keys that sign viewer sessions"
-          items={keys}
-          keyOf={({ id }) => id}
-          columns={[
-            { name: "Key", isHeading: true, of: ({ id }) => <span class="id">{id}</span> },
-            ...columnsFor(SigningKeySchema, ["state", "active_time", "retire_time", "expire_time"]),
-          ]}
-        />
-      )}
-      <CommandLine command="signing-key list" {...env} />
-      {session.isRoot ? (
-        <Rotate session={session} again={again} />
+      <ListTable
+        list={list}
+        none="There are no keys yet: the first viewer session creates them."
+        caption="The keys that sign viewer sessions"
+        keyOf={({ id }) => id}
+        columns={[
+          { name: "Key", isHeading: true, of: ({ id }) => <span class="id">{id}</span> },
+          ...columnsFor(SigningKeySchema, ["state", "active_time", "retire_time", "expire_time"]),
+        ]}
+      />
+      <CommandLine command="signing-key list" env={env} />
+      {isRoot ? (
+        <Rotate again={list.again} />
       ) : (
-        <NotOffered>Only ADMIN_TOKEN can rotate signing keys. The service rotates them every 30 days.</NotOffered>
+        <p class="note">Only ADMIN_TOKEN can rotate signing keys. The service rotates them every 30 days.</p>
       )}
     </Section>
   );
 }
 
-function Rotate({ session, again }: { readonly session: Session; readonly again: () => void }) {
-  const [isEnding, setEnding] = useState(false);
-  const environment = environmentOf(session);
-  const env = environmentParamOf(session);
+function Rotate({ again }: { readonly again: () => void }) {
+  const { admin, environment, env } = useSession();
   const id = environment ? formatEnvironmentName(environment) : "";
   const rotating = useAction(async () => {
-    await session.admin.rotateSigningKey({ environment });
+    await admin.rotateSigningKey({ environment });
     again();
     return "Rotated. The next key signs once it has been published for 15 minutes. No session is revoked.";
   });
   const end = async () => {
-    await session.admin.rotateSigningKey({ environment, endSessions: true });
+    await admin.rotateSigningKey({ environment, endSessions: true });
     again();
     return `Revoked the viewer sessions of ${id}. A back end that verifies sessions by itself accepts them until it reads the new keys, 10 minutes at most.`;
   };
@@ -149,26 +130,21 @@ function Rotate({ session, again }: { readonly session: Session; readonly again:
     <>
       <p>The service rotates them every 30 days. If a key has leaked, or cannot be decrypted, replace all keys.</p>
       <FailureBox error={rotating.error} />
-      <p class="buttons">
-        <button type="button" aria-disabled={rotating.isBusy} onClick={() => void rotating.run()}>
+      <div class="buttons">
+        <button type="button" aria-disabled={rotating.isBusy} onClick={rotating.run}>
           Rotate to the next key
         </button>
-        <button type="button" onClick={() => setEnding(true)}>
-          Replace all keys, and revoke every session …
-        </button>
-      </p>
-      <CommandLine command="signing-key rotate" {...env} />
-      {isEnding && (
-        <ConfirmDialog
+        <ConfirmButton
+          label="Replace all keys, and revoke every session …"
           title="Replace all signing keys"
           id={id}
           consequence={`This revokes all viewer sessions of the environment ${id}. Pages that use one need a new session.`}
           button="Replace them"
-          command={{ command: "signing-key rotate", options: ["--end-sessions"], ...env }}
+          command={{ command: "signing-key rotate", options: ["--end-sessions"], env }}
           onConfirm={end}
-          onClose={() => setEnding(false)}
         />
-      )}
+      </div>
+      <CommandLine command="signing-key rotate" env={env} />
     </>
   );
 }

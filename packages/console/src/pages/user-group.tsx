@@ -3,18 +3,18 @@ import { useRef, useState } from "preact/hooks";
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { durationText } from "../../../operator/src/times.ts";
-import { type Answer, useAction, useAnswer } from "../parts/calls.ts";
+import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { Secret } from "../parts/copy.tsx";
-import { ConfirmDialog } from "../parts/dialog.tsx";
+import { ConfirmButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Form } from "../parts/field.tsx";
 import { MessageFacts } from "../parts/message.tsx";
 import { Page, Section } from "../parts/page.tsx";
 import { RotationForm } from "../parts/rotation.tsx";
-import { go, hrefOf } from "../routes.ts";
+import { go, hrefOf, type Params } from "../routes.ts";
 import { newRequestId } from "../session/request-id.ts";
-import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
+import { useSession } from "../session/session.ts";
 import {
   FIELD_NAMES,
   fieldsIn,
@@ -24,18 +24,14 @@ import {
   optionsFor,
   textsOf,
 } from "./group-form.tsx";
-import type { PageOfConsole, PageProps } from "./page.ts";
 
 /** One user group: its facts, and what can be done with it. */
-export const userGroupPage: PageOfConsole = { path: "group", isOfEnvironment: true, show: UserGroup };
-
-function UserGroup({ session, params }: PageProps) {
+export function UserGroupPage({ params }: { readonly params: Params }) {
+  const { admin, isRoot, environment, env } = useSession();
   const id = params["id"] ?? "";
   const [token, setToken] = useState<string>();
-  const env = environmentParamOf(session);
   const answer = useAnswer(id, async (signal) => {
-    const request = { environment: environmentOf(session), userGroupId: id };
-    const { userGroup } = await session.admin.lookupUserGroup(request, { signal });
+    const { userGroup } = await admin.lookupUserGroup({ environment, userGroupId: id }, { signal });
     return userGroup;
   });
   const group = answer.value;
@@ -43,13 +39,13 @@ function UserGroup({ session, params }: PageProps) {
     <Page title="User group" detail={id}>
       <ul class="links">
         <li>
-          <a href={hrefOf("groups", env)}>All user groups</a>
+          <a href={hrefOf("groups", { env })}>All user groups</a>
         </li>
         <li>
-          <a href={hrefOf("audit", { ...env, group: id })}>Its audit events</a>
+          <a href={hrefOf("audit", { env, group: id })}>Its audit events</a>
         </li>
         <li>
-          <a href={hrefOf("sessions", { ...env, group: id })}>Revoke its viewer sessions</a>
+          <a href={hrefOf("sessions", { env, group: id })}>Revoke its viewer sessions</a>
         </li>
       </ul>
       {token !== undefined && (
@@ -64,20 +60,19 @@ function UserGroup({ session, params }: PageProps) {
       {group && (
         <>
           <MessageFacts schema={UserGroupInfoSchema} message={group} />
-          <CommandLine command="group get" args={[id]} {...env} />
+          <CommandLine command="group get" args={[id]} env={env} />
           <Section title="Change">
-            {session.isRoot ? (
+            {isRoot ? (
               <NeedsEnvironmentToken what="change a user group" />
             ) : (
-              <Change session={session} answer={answer} group={group} />
+              <Change group={group} again={answer.again} />
             )}
           </Section>
           <Section title="Rotate the token">
-            {session.isRoot ? (
+            {isRoot ? (
               <NeedsEnvironmentToken what="rotate the token of a user group" />
             ) : (
               <Rotate
-                session={session}
                 id={id}
                 onToken={(made) => {
                   setToken(made);
@@ -87,7 +82,7 @@ function UserGroup({ session, params }: PageProps) {
             )}
           </Section>
           <Section title="Revoke or delete">
-            <End session={session} group={group} again={answer.again} />
+            <End group={group} again={answer.again} />
           </Section>
         </>
       )}
@@ -95,19 +90,19 @@ function UserGroup({ session, params }: PageProps) {
   );
 }
 
+/** The properties of the forms that act on a user group. */
+interface Acting {
+  readonly group: UserGroupInfo;
+  /** Reads the user group again. */
+  readonly again: () => Promise<void>;
+}
+
 /**
  * A form for the fields. An untouched field follows the group. A touched field keeps the typed text until it is saved. If
  * somebody else changed the field in the meantime, the form warns before it replaces that change.
  */
-function Change({
-  session,
-  answer,
-  group,
-}: {
-  readonly session: Session;
-  readonly answer: Pick<Answer<unknown>, "again">;
-  readonly group: UserGroupInfo;
-}) {
+function Change({ group, again }: Acting) {
+  const { userGroups } = useSession();
   const [touched, setTouched] = useState<GroupTexts>({});
   /** The fields' texts when they were first touched. */
   const [replaced, setReplaced] = useState<GroupTexts>({});
@@ -117,9 +112,9 @@ function Change({
   const id = group.providedId;
   const reread = () => {
     setReplaced({});
-    return answer.again();
+    return again();
   };
-  const changing = useAction(async () => {
+  const change = async () => {
     if (paths.length === 0) throw new InvalidInput("Nothing to save: no field was changed.");
     const others = paths.filter((field) => (replaced[field] ?? present[field]) !== present[field]);
     if (others.length > 0) {
@@ -130,12 +125,7 @@ function Change({
     }
     const fields = fieldsIn(texts);
     try {
-      await session.userGroups.updateUserGroup({
-        userGroupId: id,
-        ...fields,
-        updateMask: { paths },
-        etag: group.etag,
-      });
+      await userGroups.updateUserGroup({ userGroupId: id, ...fields, updateMask: { paths }, etag: group.etag });
     } catch (error) {
       // Somebody else changed the group: the page shows the new values.
       if (ConnectError.from(error).code === Code.Aborted) await reread();
@@ -144,7 +134,7 @@ function Change({
     setTouched({});
     await reread();
     return `Saved the user group ${id}: ${paths.join(", ")}.`;
-  });
+  };
   const onText = (field: string, text: string) => {
     setTouched({ ...touched, [field]: text });
     setReplaced({ [field]: present[field] ?? "", ...replaced });
@@ -154,13 +144,7 @@ function Change({
   const options = [...optionsFor(texts, set), ...cleared.flatMap((field) => ["--clear", field])];
   return (
     <>
-      <Form
-        label="Change"
-        submit="Save"
-        isUnsaved={paths.length > 0}
-        action={changing}
-        onSubmit={() => void changing.run()}
-      >
+      <Form label="Change" submit="Save" isUnsaved={paths.length > 0} act={change}>
         <GroupFieldset texts={texts} onText={onText} />
         <p class="small">{paths.length === 0 ? "No unsaved changes." : `Unsaved changes: ${paths.join(", ")}.`}</p>
       </Form>
@@ -173,19 +157,12 @@ function Change({
   );
 }
 
-function Rotate({
-  session,
-  id,
-  onToken,
-}: {
-  readonly session: Session;
-  readonly id: string;
-  readonly onToken: (token: string) => Promise<void>;
-}) {
+function Rotate({ id, onToken }: { readonly id: string; readonly onToken: (token: string) => Promise<void> }) {
+  const { caller, userGroups } = useSession();
   // A retry uses the same id, so the service rotates once.
   const requestId = useRef(newRequestId());
   const rotate = async (graceSeconds: number) => {
-    const { userGroup } = await session.userGroups.rotateUserGroupToken({
+    const { userGroup } = await userGroups.rotateUserGroupToken({
       group: { case: "userGroupId", value: id },
       previousTokenTtl: { seconds: BigInt(graceSeconds) },
       requestId: requestId.current,
@@ -198,7 +175,7 @@ function Rotate({
     <RotationForm
       label="Rotate the token"
       id={id}
-      grace={durationText(Number(session.caller.rotationGrace?.seconds ?? 0n) * 1000)}
+      grace={durationText(Number(caller.rotationGrace?.seconds ?? 0n) * 1000)}
       consequence={`This revokes the old token of the user group ${id} at once. Dashboards that use it show nothing until they have the new token.`}
       command="group rotate"
       onRotate={rotate}
@@ -206,64 +183,42 @@ function Rotate({
   );
 }
 
-function End({
-  session,
-  group,
-  again,
-}: {
-  readonly session: Session;
-  readonly group: UserGroupInfo;
-  readonly again: () => Promise<void>;
-}) {
-  const [ending, setEnding] = useState<"revoke" | "delete">();
+function End({ group, again }: Acting) {
+  const { admin, environment, env } = useSession();
   const requestId = useRef(newRequestId());
-  const env = environmentParamOf(session);
-  const environment = environmentOf(session);
   const { providedId: id, etag } = group;
   const revoke = async () => {
-    await session.admin.revokeUserGroupTokens({ environment, userGroupId: id, requestId: requestId.current });
+    await admin.revokeUserGroupTokens({ environment, userGroupId: id, requestId: requestId.current });
     requestId.current = newRequestId();
     // The next change needs the new etag.
     await again();
     return `Revoked the tokens of the user group ${id}.`;
   };
   const remove = async () => {
-    await session.admin.deleteUserGroup({ environment, userGroupId: id, etag });
-    go(hrefOf("groups", env), true);
+    await admin.deleteUserGroup({ environment, userGroupId: id, etag });
+    go(hrefOf("groups", { env }), true);
     return `Deleted the user group ${id}.`;
   };
   return (
-    <>
-      <p class="buttons">
-        <button type="button" onClick={() => setEnding("revoke")}>
-          Revoke its tokens …
-        </button>
-        <button type="button" onClick={() => setEnding("delete")}>
-          Delete the user group …
-        </button>
-      </p>
-      {ending === "revoke" && (
-        <ConfirmDialog
-          title="Revoke the tokens of a user group"
-          id={id}
-          consequence={`This revokes all tokens of the user group ${id} at once, also one in its grace period. Dashboards that use one show nothing until they have a new token: rotate the token, or run ugs group create.`}
-          button="Revoke them"
-          command={{ command: "group revoke", args: [id], ...env }}
-          onConfirm={revoke}
-          onClose={() => setEnding(undefined)}
-        />
-      )}
-      {ending === "delete" && (
-        <ConfirmDialog
-          title="Delete a user group"
-          id={id}
-          consequence={`This permanently deletes the user group ${id}, with its name, mapping and properties, and revokes its tokens.`}
-          button="Delete it"
-          command={{ command: "group delete", options: ["--etag", group.etag], args: [id], ...env }}
-          onConfirm={remove}
-          onClose={() => setEnding(undefined)}
-        />
-      )}
-    </>
+    <div class="buttons">
+      <ConfirmButton
+        label="Revoke its tokens …"
+        title="Revoke the tokens of a user group"
+        id={id}
+        consequence={`This revokes all tokens of the user group ${id} at once, also one in its grace period. Dashboards that use one show nothing until they have a new token: rotate the token, or run ugs group create.`}
+        button="Revoke them"
+        command={{ command: "group revoke", args: [id], env }}
+        onConfirm={revoke}
+      />
+      <ConfirmButton
+        label="Delete the user group …"
+        title="Delete a user group"
+        id={id}
+        consequence={`This permanently deletes the user group ${id}, with its name, mapping and properties, and revokes its tokens.`}
+        button="Delete it"
+        command={{ command: "group delete", options: ["--etag", etag], args: [id], env }}
+        onConfirm={remove}
+      />
+    </div>
   );
 }

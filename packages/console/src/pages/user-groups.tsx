@@ -3,7 +3,7 @@ import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_p
 import { type UserGroupInfo, UserGroupInfoSchema } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { UserGroupService } from "../../../../gen/usergroup/v1/user_group_service_pb.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
-import { useAction, useList } from "../parts/calls.ts";
+import { useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { Secret } from "../parts/copy.tsx";
 import { Form, TextField } from "../parts/field.tsx";
@@ -11,30 +11,25 @@ import { columnsFor } from "../parts/message.tsx";
 import { Page, Section } from "../parts/page.tsx";
 import { ListTable } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
-import { go, hrefOf } from "../routes.ts";
-import { environmentOf, environmentParamOf, type Session } from "../session/session.ts";
+import { go, hrefOf, type Params } from "../routes.ts";
+import { useSession } from "../session/session.ts";
 import { FIELD_NAMES, fieldsIn, GroupFieldset, NeedsEnvironmentToken, NO_TEXTS, optionsFor } from "./group-form.tsx";
-import type { PageOfConsole, PageProps } from "./page.ts";
 
 /** The user groups of an environment, by the prefix of their ids. */
-export const userGroupsPage: PageOfConsole = {
-  path: "groups",
-  link: "User groups",
-  isOfEnvironment: true,
-  show: UserGroups,
-};
-
-function UserGroups({ session, params }: PageProps) {
+export function UserGroupsPage({ params }: { readonly params: Params }) {
+  const { admin, environment, env } = useSession();
   const prefix = params["prefix"] ?? "";
   const [typed, setTyped] = useTyped(prefix);
   const [made, setMade] = useState<{ readonly id: string; readonly token: string }>();
-  const environment = environmentOf(session);
-  const env = environmentParamOf(session);
   const list = useList<UserGroupInfo>(`groups ${prefix}`, "user group", async (pageToken, signal) => {
     const request = { environment, providedIdPrefix: prefix, pageToken };
-    const { userGroups, nextPageToken } = await session.admin.listUserGroups(request, { signal });
+    const { userGroups, nextPageToken } = await admin.listUserGroups(request, { signal });
     return { items: userGroups, nextPageToken };
   });
+  const search = async () => {
+    go(hrefOf("groups", { env, prefix: typed }));
+    return undefined;
+  };
   return (
     <Page title="User groups">
       {made && (
@@ -45,7 +40,7 @@ function UserGroups({ session, params }: PageProps) {
           onClose={() => setMade(undefined)}
         />
       )}
-      <Form label="Search user groups" submit="Search" onSubmit={() => go(hrefOf("groups", { ...env, prefix: typed }))}>
+      <Form label="Search user groups" submit="Search" act={search}>
         <TextField
           label="Prefix of the id"
           value={typed}
@@ -63,7 +58,7 @@ function UserGroups({ session, params }: PageProps) {
             name: "User group",
             isHeading: true,
             of: ({ providedId }) => (
-              <a class="id" href={hrefOf("group", { ...env, id: providedId })}>
+              <a class="id" href={hrefOf("group", { env, id: providedId })}>
                 {providedId}
               </a>
             ),
@@ -71,9 +66,8 @@ function UserGroups({ session, params }: PageProps) {
           ...columnsFor(UserGroupInfoSchema, ["name", "update_time", "token_create_time"]),
         ]}
       />
-      <CommandLine command="group list" options={prefix ? ["--prefix", prefix] : []} {...env} />
+      <CommandLine command="group list" options={prefix ? ["--prefix", prefix] : []} env={env} />
       <Create
-        session={session}
         onMade={(id, token) => {
           setMade({ id, token });
           list.again();
@@ -83,17 +77,12 @@ function UserGroups({ session, params }: PageProps) {
   );
 }
 
-function Create({
-  session,
-  onMade,
-}: {
-  readonly session: Session;
-  readonly onMade: (id: string, token: string) => void;
-}) {
+function Create({ onMade }: { readonly onMade: (id: string, token: string) => void }) {
+  const { isRoot, userGroups } = useSession();
   const [id, setId] = useState("");
   const [texts, setTexts] = useState(NO_TEXTS);
-  const creating = useAction(async () => {
-    const { userGroup, newUserGroup } = await session.userGroups.getUserGroup({
+  const create = async () => {
+    const { userGroup, newUserGroup } = await userGroups.getUserGroup({
       userGroupId: id,
       ...fieldsIn(texts),
       // An empty name is the id.
@@ -104,10 +93,10 @@ function Create({
     setTexts(NO_TEXTS);
     onMade(id, userGroup.token);
     return `Created the user group ${id}.`;
-  });
+  };
   return (
     <Section title="Create a user group">
-      {session.isRoot ? (
+      {isRoot ? (
         <NeedsEnvironmentToken what="create a user group" />
       ) : (
         <>
@@ -115,8 +104,7 @@ function Create({
             label="Create a user group"
             submit="Create"
             isUnsaved={[id, ...Object.values(texts)].some((text) => text !== "")}
-            action={creating}
-            onSubmit={() => void creating.run()}
+            act={create}
           >
             <TextField
               label="Id"

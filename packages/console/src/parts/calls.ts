@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Page } from "../../../operator/src/pages.ts";
 import { session } from "../session/session.ts";
 import { announce } from "./live.tsx";
@@ -13,76 +13,61 @@ export interface Answer<T> {
   readonly again: () => Promise<void>;
 }
 
+/** An answer before the first request. */
+const UNREAD = { value: undefined, error: undefined, isBusy: true };
+
 /**
- * Sends a request when the page is shown, and again when `key` or the session changes. @param ask rejects with the error
+ * Sends a request when the page is shown, and again when `key` or the session changes. If a repeated request fails, the value
+ * stays, and with it the text that the user typed.
+ *
+ * @param ask rejects with the error
  */
 export function useAnswer<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Answer<T> {
-  const [round, setRound] = useState(0);
-  const requested = `${round} ${session.value?.number} ${key}`;
-  const [state, setState] = useState<{ requested: string; key: string; value: T | undefined; error: unknown }>();
-  /** Resolves the promises of `again`. */
-  const waiting = useRef<(() => void)[]>([]);
-  // `ask` is a new function each time; `requested` changes when it requests something else.
+  const [state, setState] = useState<Omit<Answer<T>, "again"> & { readonly of: string }>();
+  const current = state?.of === key ? state : UNREAD;
+  const inFlight = useRef<AbortController>();
+  const read = async () => {
+    inFlight.current?.abort();
+    inFlight.current = new AbortController();
+    const { signal } = inFlight.current;
+    const change = (changed: Partial<Answer<T>>) =>
+      setState((before) => ({ ...(before?.of === key ? before : UNREAD), ...changed, of: key }));
+    change({ isBusy: true });
+    try {
+      const value = await ask(signal);
+      if (!signal.aborted) change({ value, error: undefined, isBusy: false });
+    } catch (error) {
+      if (!signal.aborted) change({ error, isBusy: false });
+    }
+  };
+  // A component may call `again` long after it was rendered.
+  const latest = useRef(read);
+  latest.current = read;
   useEffect(() => {
-    const leaving = new AbortController();
-    const awaited = waiting.current;
-    waiting.current = [];
-    const settle = (value: T | undefined, error: unknown) => {
-      if (leaving.signal.aborted) return;
-      // If a repeated request fails, the page keeps the previous value, and the text that the user typed.
-      setState((before) => ({
-        requested,
-        key,
-        value: value ?? (before?.key === key ? before.value : undefined),
-        error,
-      }));
-      for (const resolve of awaited) resolve();
-    };
-    ask(leaving.signal).then(
-      (value) => settle(value, undefined),
-      (error: unknown) => settle(undefined, error),
-    );
-    return () => {
-      leaving.abort();
-      // They wait for the next request.
-      waiting.current.push(...awaited);
-    };
-  }, [requested]);
-  const again = useCallback(
-    () =>
-      new Promise<void>((resolve) => {
-        waiting.current.push(resolve);
-        setRound((before) => before + 1);
-      }),
-    [],
-  );
-  const current = state?.key === key ? state : undefined;
-  return { value: current?.value, error: current?.error, isBusy: state?.requested !== requested, again };
+    void latest.current();
+    return () => inFlight.current?.abort();
+  }, [session.value?.number, key]);
+  return { ...current, again: () => latest.current() };
 }
 
 /** An action of the user. */
-export interface Action<Arguments extends readonly unknown[]> {
+interface Action {
   /** Runs the action, unless it is running. */
-  readonly run: (...given: Arguments) => Promise<void>;
+  readonly run: () => void;
   readonly isBusy: boolean;
   /** Why the action failed. */
   readonly error: unknown;
 }
 
-/** An action that runs once at a time. @param act rejects with the error; its result is announced */
-export function useAction<Arguments extends readonly unknown[]>(
-  act: (...given: Arguments) => Promise<string | undefined>,
-): Action<Arguments> {
-  const [state, setState] = useState<{ isBusy: boolean; error: unknown }>({ isBusy: false, error: undefined });
+/**
+ * An action that runs once at a time.
+ *
+ * @param act rejects with the error; its result is announced
+ */
+export function useAction(act: () => Promise<string | undefined>): Action {
+  const [state, setState] = useState<Omit<Action, "run">>({ isBusy: false, error: undefined });
   const isBusy = useRef(false);
-  const isHere = useRef(true);
-  useEffect(
-    () => () => {
-      isHere.current = false;
-    },
-    [],
-  );
-  const run = async (...given: Arguments) => {
+  const run = async () => {
     if (isBusy.current) return;
     isBusy.current = true;
     // This clears the announcement of an earlier action.
@@ -90,23 +75,25 @@ export function useAction<Arguments extends readonly unknown[]>(
     setState({ isBusy: true, error: undefined });
     let error: unknown;
     try {
-      const done = await act(...given);
+      const done = await act();
       if (done !== undefined) announce(done);
     } catch (failure) {
       error = failure;
     }
     isBusy.current = false;
-    if (isHere.current) setState({ isBusy: false, error });
+    setState({ isBusy: false, error });
   };
-  return { run, ...state };
+  return { run: () => void run(), ...state };
 }
 
 /** A list that is read page by page. */
-export interface List<T> extends Omit<Answer<readonly T[]>, "value"> {
+export interface List<T> extends Omit<Answer<readonly T[]>, "value" | "again"> {
   readonly items: readonly T[];
   /** Whether the first page is read. */
   readonly isThere: boolean;
   readonly hasMore: boolean;
+  /** Repeats the failed request. Without a failure: the first one. */
+  readonly again: () => void;
   /** Reads the next page, and announces the number of items. */
   readonly more: () => void;
 }
@@ -147,9 +134,9 @@ export function useList<T>(key: string, noun: string, read: Read<T>): List<T> {
     items,
     isThere: first.value !== undefined,
     hasMore: nextPageToken !== "",
-    more: () => void more.run(),
+    more: more.run,
     error: more.error ?? first.error,
     isBusy: first.isBusy || more.isBusy,
-    again: more.error === undefined ? first.again : () => more.run(),
+    again: more.error === undefined ? first.again : more.run,
   };
 }

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { useAction } from "./calls.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
 import { CommandLine } from "./command.tsx";
 import type { CommandProps } from "./command-text.ts";
 import { Form, TextField } from "./field.tsx";
@@ -66,41 +66,51 @@ interface Ending {
 /** Asks the user to confirm a destructive action by typing an id. */
 export function ConfirmDialog({ title, id, consequence, button, command, children, onConfirm, onClose }: Ending) {
   const [typed, setTyped] = useState("");
-  const [fault, setFault] = useState<string>();
   const close = () => {
     // The page must not repeat the announcement of the dialog.
     announce("");
     onClose();
   };
-  const ending = useAction(async () => {
+  const confirm = async () => {
+    if (typed !== id) throw new InvalidInput(`This is not ${id}: nothing was done.`);
     const done = await onConfirm();
     close();
     return done;
-  });
-  const submit = () => {
-    const isRight = typed === id;
-    setFault(isRight ? undefined : `This is not ${id}: nothing was done.`);
-    if (isRight) void ending.run();
   };
+  const cancel = (
+    <button type="button" onClick={close}>
+      Cancel
+    </button>
+  );
   return (
     <Dialog title={title} onClose={close}>
       <p>{consequence}</p>
-      <Form
-        label={title}
-        submit={button}
-        isDangerous
-        action={ending}
-        onSubmit={submit}
-        beside={
-          <button type="button" onClick={close}>
-            Cancel
-          </button>
-        }
-      >
+      <Form label={title} submit={button} isDangerous act={confirm} beside={cancel}>
         {children}
-        <TextField label={`To continue, type ${id}`} value={typed} onValue={setTyped} fault={fault} />
+        <TextField label={`To continue, type ${id}`} value={typed} onValue={setTyped} />
       </Form>
       <CommandLine {...command} />
     </Dialog>
+  );
+}
+
+/** A button that opens a `ConfirmDialog`. @param label of the button */
+export function ConfirmButton({
+  label,
+  onClose,
+  ...ending
+}: Omit<Ending, "onClose"> & { readonly label: ComponentChildren; readonly onClose?: () => void }) {
+  const [isOpen, setOpen] = useState(false);
+  const close = () => {
+    setOpen(false);
+    onClose?.();
+  };
+  return (
+    <>
+      <button type="button" onClick={() => setOpen(true)}>
+        {label}
+      </button>
+      {isOpen && <ConfirmDialog {...ending} onClose={close} />}
+    </>
   );
 }

@@ -1,28 +1,39 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useId } from "preact/hooks";
-import type { Action } from "./calls.ts";
+import { useAction } from "./calls.ts";
 import { FailureBox } from "./failure.tsx";
 import { useUnsaved } from "./unsaved.ts";
 
-interface FieldText {
+interface FieldProps {
   readonly label: string;
+  readonly value: string;
+  readonly onValue: (value: string) => void;
+}
+
+/** A field for text. @param rows for text of several lines: their number */
+export function TextField({
+  label,
+  hint,
+  value,
+  onValue,
+  rows,
+  ...input
+}: FieldProps & {
   /** What to write, and what it means. */
   readonly hint?: ComponentChildren;
-  /** What is wrong with the text. Undefined: nothing. */
-  readonly fault?: string | undefined;
-}
-
-/** The attributes that connect an input with its label, hint and fault. */
-interface Tied {
-  readonly id: string;
-  readonly "aria-describedby": string | undefined;
-  readonly "aria-invalid": boolean;
-}
-
-/** A field of a form, with its label, hint and fault. @param children makes the input */
-function Field({ label, hint, fault, children }: FieldText & { readonly children: (tied: Tied) => ComponentChildren }) {
+  readonly rows?: number;
+} & Pick<JSX.IntrinsicElements["input"], "type" | "maxLength">) {
   const id = useId();
-  const described = [hint && `${id}-hint`, fault && `${id}-fault`].filter(Boolean).join(" ");
+  const attributes = {
+    id,
+    "aria-describedby": hint ? `${id}-hint` : undefined,
+    // The browser neither stores, completes nor changes the text.
+    autocomplete: "off",
+    autocapitalize: "off",
+    spellcheck: false,
+    value,
+    onInput: (event: { readonly currentTarget: { readonly value: string } }) => onValue(event.currentTarget.value),
+  } as const;
   return (
     <div class="field">
       <label for={id}>{label}</label>
@@ -31,64 +42,8 @@ function Field({ label, hint, fault, children }: FieldText & { readonly children
           {hint}
         </p>
       )}
-      {children({ id, "aria-describedby": described || undefined, "aria-invalid": fault !== undefined })}
-      {fault && (
-        <p id={`${id}-fault`} class="fault">
-          {fault}
-        </p>
-      )}
+      {rows === undefined ? <input {...attributes} {...input} /> : <textarea {...attributes} rows={rows} />}
     </div>
-  );
-}
-
-/** The browser neither stores, completes nor changes the text. */
-const PLAIN = { autocomplete: "off", autocapitalize: "off", spellcheck: false } as const;
-
-/** A field for one line of text. */
-export function TextField({
-  label,
-  hint,
-  fault,
-  value,
-  onValue,
-  ...input
-}: FieldText & { readonly value: string; readonly onValue: (value: string) => void } & Pick<
-    JSX.IntrinsicElements["input"],
-    "type" | "maxLength"
-  >) {
-  return (
-    <Field label={label} hint={hint} fault={fault}>
-      {(tied) => (
-        <input {...PLAIN} {...input} {...tied} value={value} onInput={(event) => onValue(event.currentTarget.value)} />
-      )}
-    </Field>
-  );
-}
-
-/** A field for text of several lines. */
-export function AreaField({
-  label,
-  hint,
-  value,
-  onValue,
-  rows = 8,
-}: Omit<FieldText, "fault"> & {
-  readonly value: string;
-  readonly onValue: (value: string) => void;
-  readonly rows?: number;
-}) {
-  return (
-    <Field label={label} hint={hint}>
-      {(tied) => (
-        <textarea
-          {...PLAIN}
-          {...tied}
-          rows={rows}
-          value={value}
-          onInput={(event) => onValue(event.currentTarget.value)}
-        />
-      )}
-    </Field>
   );
 }
 
@@ -98,23 +53,19 @@ export function SelectField({
   value,
   onValue,
   options,
-}: Pick<FieldText, "label"> & {
-  readonly value: string;
-  readonly onValue: (value: string) => void;
-  readonly options: readonly (readonly [value: string, words: string])[];
-}) {
+}: FieldProps & { readonly options: readonly (readonly [value: string, words: string])[] }) {
+  const id = useId();
   return (
-    <Field label={label}>
-      {(tied) => (
-        <select {...tied} value={value} onChange={(event) => onValue(event.currentTarget.value)}>
-          {options.map(([each, words]) => (
-            <option key={each} value={each}>
-              {words}
-            </option>
-          ))}
-        </select>
-      )}
-    </Field>
+    <div class="field">
+      <label for={id}>{label}</label>
+      <select id={id} value={value} onChange={(event) => onValue(event.currentTarget.value)}>
+        {options.map(([each, words]) => (
+          <option key={each} value={each}>
+            {words}
+          </option>
+        ))}
+      </select>
+    </div>
   );
 }
 
@@ -141,11 +92,10 @@ export function CheckField({
 export function Form({
   label,
   submit,
-  action: { isBusy, error } = { isBusy: false, error: undefined },
   isDangerous = false,
   isOfSignIn = false,
   isUnsaved = false,
-  onSubmit,
+  act,
   beside,
   children,
 }: {
@@ -153,27 +103,27 @@ export function Form({
   readonly label: string;
   /** The words on its button. */
   readonly submit: string;
-  /** The action of the form. Default: an action that cannot fail. */
-  readonly action?: Pick<Action<never>, "isBusy" | "error">;
   /** Whether the action is destructive. Default: no. */
   readonly isDangerous?: boolean;
   /** Whether its action signs in. Default: no. */
   readonly isOfSignIn?: boolean;
   /** Whether it contains unsaved text. Default: no. */
   readonly isUnsaved?: boolean;
-  readonly onSubmit: () => void;
+  /** As for `useAction`. */
+  readonly act: Parameters<typeof useAction>[0];
   /** Beside the button. */
   readonly beside?: ComponentChildren;
   readonly children: ComponentChildren;
 }) {
   useUnsaved(isUnsaved);
+  const { run, isBusy, error } = useAction(act);
   return (
     <form
       aria-label={label}
       noValidate
       onSubmit={(event) => {
         event.preventDefault();
-        if (!isBusy) onSubmit();
+        run();
       }}
     >
       {children}

@@ -38,8 +38,3 @@ export function Section({ title, children }: { readonly title: string; readonly 
     </section>
   );
 }
-
-/** Explains why an action is not available. */
-export function NotOffered({ children }: { readonly children: ComponentChildren }) {
-  return <p class="note">{children}</p>;
-}

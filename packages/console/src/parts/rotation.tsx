@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { fieldOf, maxDurationOf } from "../../../operator/src/fields.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
 import { parseDuration } from "../../../operator/src/times.ts";
-import { useAction } from "./calls.ts";
 import { CommandLine } from "./command.tsx";
 import { ConfirmDialog } from "./dialog.tsx";
 import { Form, TextField } from "./field.tsx";
@@ -34,30 +34,29 @@ export function RotationForm({
   readonly onRotate: (graceSeconds: number) => Promise<string>;
 }) {
   const [typed, setTyped] = useState(grace);
-  const [fault, setFault] = useState<string>();
-  const [isAsking, setAsking] = useState(false);
-  const rotating = useAction(onRotate);
+  /** Receives the answer of the confirmation. Undefined: none is open. */
+  const [confirmed, setConfirmed] = useState<(isConfirmed: boolean) => void>();
   const graceMs = parseDuration(typed);
   const line = { command, options: ["--grace", typed.trim()], args: [id], env };
-  const submit = () => {
-    const isValid = graceMs !== undefined && graceMs <= MAX_GRACE_MS && graceMs % 1000 === 0;
-    setFault(isValid ? undefined : "Write the grace period as 0s, 30s, 5m, 1h or 30d. 30d is the longest.");
-    if (isValid && graceMs > 0) void rotating.run(graceMs / 1000);
-    else setAsking(isValid);
+  const rotate = async () => {
+    if (graceMs === undefined || graceMs > MAX_GRACE_MS || graceMs % 1000 !== 0)
+      throw new InvalidInput("Write the grace period as 0s, 30s, 5m, 1h or 30d. 30d is the longest.");
+    // The rotation starts after the dialog was closed, because the new token cannot get the focus while it is open.
+    if (graceMs === 0 && !(await new Promise<boolean>((resolve) => setConfirmed(() => resolve)))) return undefined;
+    return onRotate(graceMs / 1000);
   };
   return (
     <>
-      <Form label={label} submit={graceMs === 0 ? "Rotate …" : "Rotate"} action={rotating} onSubmit={submit}>
+      <Form label={label} submit={graceMs === 0 ? "Rotate …" : "Rotate"} act={rotate}>
         <TextField
           label="Grace period"
           hint="How long the old token stays valid, such as 1h. 0s: the old token is revoked at once."
           value={typed}
           onValue={setTyped}
-          fault={fault}
         />
       </Form>
       <CommandLine {...line} />
-      {isAsking && (
+      {confirmed && (
         <ConfirmDialog
           title={label}
           id={id}
@@ -65,11 +64,13 @@ export function RotationForm({
           button="Rotate it"
           command={line}
           onConfirm={async () => {
-            // The form shows the result: a new token cannot get the focus while this dialog is open.
-            void rotating.run(0);
+            confirmed(true);
             return undefined;
           }}
-          onClose={() => setAsking(false)}
+          onClose={() => {
+            confirmed(false);
+            setConfirmed(undefined);
+          }}
         />
       )}
     </>

@@ -1,6 +1,7 @@
 import { signal } from "@preact/signals";
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
 import type { GetCallerResponse } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
-import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environment_pb.ts";
 import { formatEnvironmentName, parseEnvironmentName } from "../../../operator/src/environment-name.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { ENVIRONMENT_PARAM, route, stay } from "../routes.ts";
@@ -110,13 +111,19 @@ export function watchActs(): void {
   setInterval(requireActs, 1000);
 }
 
-/** The environment of the page: that of an API token, or the one in the address; undefined when none is named there. */
-export function environmentOf({ caller }: Pick<Session, "caller">): EnvironmentName | undefined {
-  return caller.environment ?? parseEnvironmentName(route.value.params[ENVIRONMENT_PARAM] ?? "");
-}
+/** The session in which the page is shown. */
+export const PageSession = createContext<Session | undefined>(undefined);
 
-/** The environment for an address; undefined when the token implies it, or none is named. */
-export function environmentParamOf({ isRoot }: Pick<Session, "isRoot">): { readonly env: string | undefined } {
-  const named = isRoot ? parseEnvironmentName(route.value.params[ENVIRONMENT_PARAM] ?? "") : undefined;
-  return { env: named && formatEnvironmentName(named) };
+/**
+ * The session in which the page is shown, and its environment.
+ *
+ * @returns also `environment`: that of an API token, or the one in the address; undefined when none is named there. And `env`:
+ * the environment for addresses and commands; undefined when the token implies it, or none is named
+ */
+export function useSession() {
+  const current = useContext(PageSession);
+  if (!current) throw new Error("nobody is signed in");
+  const named = parseEnvironmentName(route.value.params[ENVIRONMENT_PARAM] ?? "");
+  const env = current.isRoot && named ? formatEnvironmentName(named) : undefined;
+  return { ...current, environment: current.caller.environment ?? named, env };
 }

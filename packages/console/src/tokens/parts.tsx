@@ -3,12 +3,11 @@ import type { EnvironmentName } from "../../../../gen/usergroup/admin/v1/environ
 import { enumText } from "../../../operator/src/fields.ts";
 import { itemsOf } from "../../../operator/src/pages.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { NotOffered } from "../parts/page.tsx";
 import type { Session } from "../session/session.ts";
 
 /** Reads all API tokens of an environment. */
 export function readApiTokens(
-  { admin }: Pick<Session, "admin">,
+  admin: Session["admin"],
   filter: { readonly environment: EnvironmentName | undefined; readonly role?: Role },
   signal: AbortSignal,
 ): Promise<ApiToken[]> {
@@ -24,10 +23,10 @@ export function LeakNote({ role, env }: { readonly role: Role; readonly env?: st
   if (role === Role.RESOLVE) return null;
   return (
     <>
-      <NotOffered>
+      <p class="note">
         If it leaked: a token of role {enumText(RoleSchema, role)} can read the tokens of all user groups of its
         environment. They stay valid when you revoke it. Revoke them too:
-      </NotOffered>
+      </p>
       <CommandLine command="group revoke" options={["--all"]} env={env} />
     </>
   );
