@@ -60,8 +60,11 @@ export function tagFromMessage(value: ApiEnvironmentTag): EnvironmentTag | undef
   return (["Customer", "Testing"] as const).find((tag) => TAG_MESSAGES[tag] === value);
 }
 
-/** Converts milliseconds since 1970 to a Timestamp. */
-export function timestamp(ms: number): Timestamp {
+/** Converts milliseconds since 1970 to a Timestamp. An undefined time stays undefined. */
+export function timestamp(ms: number): Timestamp;
+export function timestamp(ms: number | undefined): Timestamp | undefined;
+export function timestamp(ms: number | undefined): Timestamp | undefined {
+  if (ms === undefined) return undefined;
   const seconds = Math.floor(ms / 1000);
   return { $typeName: "google.protobuf.Timestamp", seconds: BigInt(seconds), nanos: (ms - seconds * 1000) * 1_000_000 };
 }

@@ -43,8 +43,8 @@ export function viewerService({ userGroups, sessions, metrics }: ViewerDeps) {
         providedId: viewer.providedId,
         ...groupFieldsMessage(viewer),
         apiEnvironmentTag: TAG_MESSAGES[viewer.environmentTag ?? "none"],
-        ...(viewer.tokenExpireTime !== undefined && { tokenExpireTime: timestamp(viewer.tokenExpireTime) }),
-        ...(claims && { session: sessionMessage(claims) }),
+        tokenExpireTime: timestamp(viewer.tokenExpireTime),
+        session: claims && sessionMessage(claims),
       };
     },
 

@@ -26,8 +26,8 @@ export function apiTokenRpcs({ environments, apiTokens, authenticator, rotationG
         apiTokenId: id,
         displayName,
         role,
-        ...(environment && { environment: environmentNameMessage(environment) }),
-        ...(expireTime !== undefined && { expireTime: timestamp(expireTime) }),
+        environment: environment && environmentNameMessage(environment),
+        expireTime: timestamp(expireTime),
         rotationGrace: durationFromMs(rotationGraceMs),
       };
     },

@@ -1,3 +1,4 @@
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { type ApiToken as ApiTokenMessage, Role as RoleEnum } from "../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import type { AuditEvent as AuditEventMessage } from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 import type {
@@ -22,27 +23,33 @@ export function roleFromMessage(value: RoleEnum): Role | undefined {
   return ROLES.find((role) => roleMessage(role) === value);
 }
 
+/** A record whose times are Timestamps. */
+type Timestamped<R> = {
+  readonly [name in keyof R]: name extends `${string}Time` ? Timestamp | Extract<R[name], undefined> : R[name];
+};
+
+/** Converts the times of a record from milliseconds since 1970 to Timestamps. Their names end in `Time`. */
+export function withTimestamps<R extends object>(record: R): Timestamped<R> {
+  const entries = Object.entries(record).map(([name, value]) => [
+    name,
+    name.endsWith("Time") ? timestamp(value) : value,
+  ]);
+  return Object.fromEntries(entries) as Timestamped<R>;
+}
+
 /** Converts an API token to a message. */
 export function apiTokenMessage(token: ApiToken): ApiTokenMessage {
   return {
     $typeName: "usergroup.admin.v1.ApiToken",
-    id: token.id,
-    displayName: token.displayName,
+    ...withTimestamps(token),
     role: roleMessage(token.role),
-    createTime: timestamp(token.createTime),
-    creator: token.creator,
     rotator: token.rotator ?? "",
-    tokenCreateTime: timestamp(token.tokenCreateTime),
-    ...(token.expireTime !== undefined && { expireTime: timestamp(token.expireTime) }),
-    ...(token.graceExpireTime !== undefined && { graceExpireTime: timestamp(token.graceExpireTime) }),
-    ...(token.lastUseTime !== undefined && { lastUseTime: timestamp(token.lastUseTime) }),
   };
 }
 
 /** Creates the message of a token of the settings, which has no record. */
-export function settingsTokenMessage({ id, displayName, role }: Principal): ApiTokenMessage {
-  const roleEnum = role === "root" ? RoleEnum.UNSPECIFIED : roleMessage(role);
-  return { $typeName: "usergroup.admin.v1.ApiToken", id, displayName, role: roleEnum, creator: "", rotator: "" };
+export function settingsTokenMessage({ id, displayName, role }: Principal) {
+  return { id, displayName, role: role === "root" ? RoleEnum.UNSPECIFIED : roleMessage(role) };
 }
 
 /** Converts the name and tag of an environment to a message. */
@@ -51,14 +58,9 @@ export function environmentNameMessage({ name, tag }: EnvironmentName): Environm
 }
 
 /** Converts an environment to a message. */
-export function environmentMessage(environment: ListedEnvironment): EnvironmentMessage {
-  return {
-    $typeName: "usergroup.admin.v1.Environment",
-    name: environment.name,
-    tag: TAG_MESSAGES[environment.tag ?? "none"],
-    createTime: timestamp(environment.createTime),
-    ...(environment.deleteTime !== undefined && { deleteTime: timestamp(environment.deleteTime) }),
-  };
+export function environmentMessage({ name, tag, createTime, deleteTime }: ListedEnvironment): EnvironmentMessage {
+  const $typeName = "usergroup.admin.v1.Environment";
+  return withTimestamps({ $typeName, name, tag: TAG_MESSAGES[tag ?? "none"], createTime, deleteTime });
 }
 
 /** Converts a user group of a list to a message. */
@@ -72,8 +74,8 @@ export function userGroupInfoMessage(group: ListedUserGroup | UserGroupInfo): Us
     createTime: timestamp(group.createTime),
     updateTime: timestamp(group.updateTime),
     tokenCreateTime: timestamp(group.tokenCreateTime),
-    ...(group.lastRotationTime !== undefined && { lastRotationTime: timestamp(group.lastRotationTime) }),
-    ...(group.graceExpireTime !== undefined && { graceExpireTime: timestamp(group.graceExpireTime) }),
+    lastRotationTime: timestamp(group.lastRotationTime),
+    graceExpireTime: timestamp(group.graceExpireTime),
     importedToken: group.hasForeignToken,
   };
 }

@@ -1,12 +1,8 @@
 import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
-import {
-  type SigningKey as SigningKeyMessage,
-  SigningKey_State as State,
-} from "../../../gen/usergroup/admin/v1/signing_key_pb.ts";
+import { SigningKey_State as State } from "../../../gen/usergroup/admin/v1/signing_key_pb.ts";
 import type { SigningKeyAt, SigningKeys } from "../../sessions/signing-keys.ts";
 import { callOf } from "../call-context.ts";
-import { timestamp } from "../messages.ts";
-import { environmentNameFromMessage } from "./messages.ts";
+import { environmentNameFromMessage, withTimestamps } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
 
 /** The RPCs for the keys that sign viewer sessions. No response contains a private key. */
@@ -34,16 +30,8 @@ const STATES: { readonly [state in SigningKeyAt["state"]]: State } = {
 
 function messageOf(keys: Awaited<ReturnType<SigningKeys["list"]>>) {
   return {
-    signingKeys: keys.map(
-      ({ key, state, retireTime, goneTime }): SigningKeyMessage => ({
-        $typeName: "usergroup.admin.v1.SigningKey",
-        id: key.kid,
-        state: STATES[state],
-        createTime: timestamp(key.createTime),
-        activeTime: timestamp(key.activeTime),
-        ...(retireTime !== undefined && { retireTime: timestamp(retireTime) }),
-        ...(goneTime !== undefined && { expireTime: timestamp(goneTime) }),
-      }),
+    signingKeys: keys.map(({ key: { kid: id, createTime, activeTime }, state, retireTime, goneTime: expireTime }) =>
+      withTimestamps({ id, state: STATES[state], createTime, activeTime, retireTime, expireTime }),
     ),
   };
 }

@@ -2,6 +2,7 @@ import { environmentPath } from "../../domain/environment.ts";
 import { MAX_ID_LENGTH } from "../../domain/user-group.ts";
 import { callOf } from "../call-context.ts";
 import { timeOf, timestamp } from "../messages.ts";
+import { withTimestamps } from "./messages.ts";
 import { type AdminDeps, type AdminRpcs, nextPageToken, pageRequest, targetOf } from "./requests.ts";
 
 /** The RPCs for the keys that encrypt tokens. */
@@ -10,11 +11,9 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
     async listTokenKeys() {
       const { keys, readTime } = await tokenKeys.list();
       return {
-        tokenKeys: keys.map(({ id, isPrimary, isHeld, isRecorded, lastEncryptTime }) => ({
-          $typeName: "usergroup.admin.v1.TokenKey" as const,
-          ...{ id, primary: isPrimary, held: isHeld, recorded: isRecorded },
-          ...(lastEncryptTime !== undefined && { lastEncryptTime: timestamp(lastEncryptTime) }),
-        })),
+        tokenKeys: keys.map(({ id, isPrimary: primary, isHeld: held, isRecorded: recorded, lastEncryptTime }) =>
+          withTimestamps({ id, primary, held, recorded, lastEncryptTime }),
+        ),
         readTime: timestamp(readTime),
       };
     },
@@ -29,7 +28,6 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
       const { uses, count, failed, next, signingKeyUses, failedSigningKeys } = found;
       return {
         tokenKeyUses: [...new Set([...uses.keys(), ...signingKeyUses.keys()])].map((tokenKeyId) => ({
-          $typeName: "usergroup.admin.v1.TokenKeyUse" as const,
           tokenKeyId,
           userGroupCount: BigInt(uses.get(tokenKeyId) ?? 0),
           signingKeyCount: signingKeyUses.get(tokenKeyId) ?? 0,

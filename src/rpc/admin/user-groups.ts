@@ -56,8 +56,8 @@ export function userGroupRpcs(deps: AdminDeps) {
       return {
         userGroup: userGroupInfoMessage(group),
         environment: environmentNameMessage(environment),
-        ...(viewer.tokenExpireTime !== undefined && { tokenExpireTime: timestamp(viewer.tokenExpireTime) }),
-        ...(claims && { session: sessionMessage(claims) }),
+        tokenExpireTime: timestamp(viewer.tokenExpireTime),
+        session: claims && sessionMessage(claims),
       };
     },
 
@@ -204,13 +204,13 @@ function requireDifferent(groups: readonly ImportedMessage[]): void {
 }
 
 function resultMessage(providedId: string, outcome: ImportOutcome): ImportResult {
+  const isFailed = outcome.outcome === "failed";
   return {
     $typeName: "usergroup.admin.v1.ImportResult",
     providedId,
     outcome: OUTCOMES[outcome.outcome],
-    ...(outcome.outcome === "failed"
-      ? { failure: failureMessage(outcome.error), changedFields: [] }
-      : { changedFields: [...outcome.changedFields] }),
+    failure: isFailed ? failureMessage(outcome.error) : undefined,
+    changedFields: isFailed ? [] : [...outcome.changedFields],
   };
 }
 
