@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { ApiTokenKey, ValidApiToken } from "../domain/api-token.ts";
 import { newApiToken, newUserGroupToken } from "../domain/token.ts";
-import { ApiTokens, IssuedTokens, ROOT, TokenUses } from "./api-tokens.ts";
+import { ApiTokens, IssuedTokens, ROOT } from "./api-tokens.ts";
 
 const CACHE_MS = 5000;
 const ENVIRONMENT = { name: "acme", tag: undefined, number: 1 } as const;
@@ -27,8 +27,8 @@ function open(cacheMs = CACHE_MS) {
   const reads: { digest: string; answer(found?: ValidApiToken): void; fail(error: Error): void }[] = [];
   const find = ({ digest }: ApiTokenKey) =>
     new Promise<ValidApiToken | undefined>((resolve, reject) => reads.push({ digest, answer: resolve, fail: reject }));
-  const note = vi.fn();
-  const issued = new IssuedTokens({ store: { find }, uses: { note }, cacheMs });
+  const note = vi.fn(async (_key: ApiTokenKey) => {});
+  const issued = new IssuedTokens({ store: { find, noteUse: note }, cacheMs });
   /** Authenticates a token. Resolves its read, if there is one, with the given result. */
   const call = async (digest: string, found?: ValidApiToken) => {
     const before = reads.length;
@@ -180,6 +180,15 @@ describe("IssuedTokens", () => {
     issued.cached("e");
     expect(note).toHaveBeenCalledTimes(3);
   });
+
+  it("accepts a token whose use cannot be recorded, and records a later use", async () => {
+    const { issued, note, call } = open(120_000);
+    note.mockRejectedValueOnce(new Error("away"));
+    expect(await call("d", valid())).toMatchObject({ id: "a" });
+    vi.advanceTimersByTime(60_000);
+    expect(issued.cached("d")).toMatchObject({ id: "a" });
+    expect(note).toHaveBeenCalledTimes(2);
+  });
 });
 
 describe("ApiTokens", () => {
@@ -202,63 +211,5 @@ describe("ApiTokens", () => {
     reads[0]?.answer(valid());
     expect(await looked).toMatchObject({ id: "a" });
     expect(tokens.authenticate(other)).toMatchObject({ id: "a" });
-  });
-});
-
-/** TokenUses with a store that records writes and fails on demand. */
-function openUses() {
-  const written: string[] = [];
-  const state = { isAway: false };
-  const noteUse = async ({ digest }: ApiTokenKey) => {
-    if (state.isAway) throw new Error("away");
-    written.push(digest);
-  };
-  return { uses: new TokenUses({ noteUse }), written, state };
-}
-
-describe("TokenUses", () => {
-  beforeEach(() => void vi.useFakeTimers());
-  afterEach(() => void vi.useRealTimers());
-
-  it("writes the use of each token once, and again after another use", async () => {
-    const { uses, written } = openUses();
-    for (const one of ["a", "a", "b", "a"]) uses.note(keyOf(one));
-    expect(written).toEqual([]);
-    await vi.advanceTimersByTimeAsync(1000);
-    expect(written).toEqual(["a", "b"]);
-    await vi.advanceTimersByTimeAsync(60_000);
-    expect(written).toHaveLength(2);
-    uses.note(keyOf("a"));
-    await vi.advanceTimersByTimeAsync(1000);
-    expect(written.slice(2)).toEqual(["a"]);
-  });
-
-  it("writes waiting uses on flush, and nothing afterwards", async () => {
-    const { uses, written } = openUses();
-    for (let i = 0; i < 120; i++) uses.note(keyOf(`t${i}`));
-    await uses.flush();
-    expect(written).toHaveLength(120);
-    await vi.advanceTimersByTimeAsync(5000);
-    expect(written).toHaveLength(120);
-  });
-
-  it("drops uses that it cannot write, and continues with later uses", async () => {
-    const { uses, written, state } = openUses();
-    state.isAway = true;
-    for (let i = 0; i < 120; i++) uses.note(keyOf(`t${i}`));
-    await vi.advanceTimersByTimeAsync(1000);
-    state.isAway = false;
-    await vi.advanceTimersByTimeAsync(5000);
-    expect(written).toEqual([]);
-    uses.note(keyOf("t0"));
-    await vi.advanceTimersByTimeAsync(1000);
-    expect(written).toEqual(["t0"]);
-  });
-
-  it("keeps a limited number of waiting uses", async () => {
-    const { uses, written } = openUses();
-    for (let i = 0; i < 10_005; i++) uses.note(keyOf(`t${i}`));
-    await uses.flush();
-    expect(written).toHaveLength(10_000);
   });
 });

@@ -124,8 +124,7 @@ interface Entry {
 
 /** The dependencies of `IssuedTokens`. */
 interface IssuedTokensDeps {
-  readonly store: Pick<ApiTokenStore, "find">;
-  readonly uses: Pick<TokenUses, "note">;
+  readonly store: Pick<ApiTokenStore, "find" | "noteUse">;
   /** Called before a token counts as unknown. Rejects if the store may have lost data. Default: never rejects. */
   readonly confirmMissing?: () => Promise<void>;
   /** The time for which results of the store are cached, in milliseconds. 0 disables the cache. */
@@ -230,56 +229,14 @@ export class IssuedTokens implements RevocationListener {
     return entry.principal;
   }
 
+  /** Writes the use of a token in the background. If that fails, a later use is written. */
   #note(digest: string, entry: Entry, now: number): void {
     entry.noteAt = now + USE_INTERVAL_MS;
-    this.#deps.uses.note({ number: entry.principal.environment.number, digest });
+    this.#deps.store.noteUse({ number: entry.principal.environment.number, digest }).catch(() => {});
   }
 }
 
 /** The expiry time of an API token, in milliseconds since 1970; Infinity if it does not expire. */
 function expiryOf({ expireTime = Number.POSITIVE_INFINITY }: BoundPrincipal): number {
   return expireTime;
-}
-
-/** The time for which uses are collected before they are written, in milliseconds. */
-const COLLECT_MS = 1000;
-
-/** The maximum number of uses that wait to be written. Further uses are dropped. */
-const MAX_WAITING = 10_000;
-
-/** The number of uses that are written concurrently. */
-const BATCH = 50;
-
-/** Writes the last use of API tokens in the background. */
-export class TokenUses {
-  readonly #store: Pick<ApiTokenStore, "noteUse">;
-  /** By their digests. */
-  readonly #waiting = new Map<string, ApiTokenKey>();
-  #timer: ReturnType<typeof setTimeout> | undefined;
-
-  constructor(store: Pick<ApiTokenStore, "noteUse">) {
-    this.#store = store;
-  }
-
-  /** Records a use of an API token. */
-  note(key: ApiTokenKey): void {
-    if (this.#waiting.size >= MAX_WAITING) return;
-    this.#waiting.set(key.digest, key);
-    if (this.#timer !== undefined) return;
-    this.#timer = setTimeout(() => void this.flush(), COLLECT_MS);
-    this.#timer.unref();
-  }
-
-  /** Writes the waiting uses. If a write fails, drops the rest, because a later use is recorded again. */
-  async flush(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const uses = [...this.#waiting.values()];
-    this.#waiting.clear();
-    for (let start = 0; start < uses.length; start += BATCH) {
-      const batch = uses.slice(start, start + BATCH);
-      const written = await Promise.allSettled(batch.map((key) => this.#store.noteUse(key)));
-      if (written.some(({ status }) => status === "rejected")) return;
-    }
-  }
 }

@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { type BoundPrincipal, IssuedTokens, ROOT, type StaticToken, TokenUses } from "../auth/api-tokens.ts";
+import { type BoundPrincipal, IssuedTokens, ROOT, type StaticToken } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
 import type { ApiTokenSetting } from "../config/parse.ts";
 import { type Environment, environmentPath } from "../domain/environment.ts";
@@ -64,10 +64,9 @@ export function openIssuedTokens(
     },
   };
   const apiTokenStore = redisApiTokens({ client, listener, audit });
-  const uses = new TokenUses(apiTokenStore);
-  lifecycle.onClose("last uses of API tokens", () => uses.flush());
   const issued = new IssuedTokens({
-    ...{ store: apiTokenStore, uses, cacheMs: apiTokenCacheMs },
+    store: apiTokenStore,
+    cacheMs: apiTokenCacheMs,
     confirmMissing: () => client.confirmMissing(),
   });
   // No other process uses the embedded store.
