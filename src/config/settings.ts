@@ -14,13 +14,13 @@ export const SETTINGS = {
   WORKERS: [
     "workers",
     integer(1, 256),
-    "number of processes that share the port. More than 1 needs a real Redis, and on Deno [a permission](docs/operations/install.md#deno). The supervisor restarts a process that crashes",
+    "number of processes that share the port. More than 1 needs a real Redis, and on Deno [a permission](docs/operations/install.md#deno)",
     "1",
   ],
   REDIS_URL: [
     "redisUrl",
     optional(String),
-    "a single node: `redis://USER:PASSWORD@HOST:PORT/DB`; Sentinels: `redis-sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/DB#MASTER`; a Cluster: `redis-cluster://USER:PASSWORD@HOST:PORT,HOST:PORT`. With TLS, the scheme starts with `rediss`. A query is not allowed. Write special characters of a password as `%XX`, and IPv6 addresses in brackets. If unset, the service uses the embedded store",
+    "a single node: `redis://USER:PASSWORD@HOST:PORT/DB`; Sentinels: `redis-sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/DB#MASTER`; a Cluster: `redis-cluster://USER:PASSWORD@HOST:PORT,HOST:PORT`. With TLS, the scheme starts with `rediss`. Write special characters of a password as `%XX`, and IPv6 addresses in brackets. If unset, the service uses the embedded store",
   ],
   REDIS_PASSWORD_FILE: [
     "redisPassword",
@@ -30,7 +30,7 @@ export const SETTINGS = {
   REDIS_CA_FILE: [
     "redisCa",
     optional(parse.authorities),
-    "CA certificates used to verify Redis and Sentinel certificates, in PEM. Default: the CAs that the runtime trusts",
+    "CA certificates used to verify Redis and Sentinels, in PEM. Default: the CAs of the runtime",
   ],
   REDIS_SENTINEL_PASSWORD: ["redisSentinelPassword", optional(parse.password), "password of the Sentinels"],
   REDIS_SENTINEL_PASSWORD_FILE: [
@@ -41,7 +41,7 @@ export const SETTINGS = {
   TOKEN_KEYS: [
     "tokenKeys",
     parse.tokenKeys,
-    "`ID:BASE64,...`: 32-byte keys that encrypt tokens. The first key encrypts, all keys decrypt. Required with a real Redis. Redis stores a check value of each key that has encrypted tokens, and the service does not start with a key that does not match",
+    "`ID:BASE64,...`: 32-byte keys that encrypt tokens. The first key encrypts, all keys decrypt. Required with a real Redis. The service does not start with a key that does not match the stored tokens",
   ],
   TOKEN_KEYS_FILE: ["tokenKeys", parse.tokenKeys, "file with `TOKEN_KEYS`, one key per line"],
   API_TOKENS: [
@@ -67,7 +67,7 @@ export const SETTINGS = {
   API_TOKEN_CACHE: [
     "apiTokenCacheMs",
     duration(0, DAY_MS),
-    "how long a worker caches an issued API token, up to `24h`; it uses the cache also while Redis is away. With `0s`, each call makes two more round trips. Revocations reach all workers at once. If Redis does not let the service subscribe, revocations and signing-key changes take up to this time",
+    "how long a worker caches an issued API token, up to `24h`; it uses the cache also while Redis is away. With `0s`, each call makes two more round trips. Revocations reach all workers at once, or within this time if Redis does not let the service subscribe",
     "5s",
   ],
   AUDIT_RETENTION: [
@@ -79,7 +79,7 @@ export const SETTINGS = {
   AUDIT_MAX_EVENTS: [
     "auditMaxEvents",
     integer(1000, 1_000_000_000),
-    "maximum number of group updates per environment and day in the audit trail. Further updates replace the oldest updates of the day, but no other events. An event takes about 185 bytes: the default takes up to 1.7 GB in 90 days",
+    "maximum number of group updates per environment and day in the audit trail. Further updates replace the oldest of the day. The default takes up to 1.7 GB in 90 days",
     "100000",
   ],
   MIN_REPLICAS_ACK: [
@@ -110,25 +110,25 @@ export const SETTINGS = {
   MAX_CONNECTIONS: [
     "maxConnections",
     integer(1, 1_000_000),
-    "maximum number of open connections per worker. At the maximum, a new connection replaces an idle one. If none is idle, the service closes the new one",
+    "maximum number of open connections per worker. At the maximum, a new connection replaces an idle one, or is closed",
     "4096",
   ],
   RATE_LIMIT: [
     "rateLimit",
     parse.rateLimit,
-    "maximum call rate per API token, such as `1000/10s`. Further calls get status 429. All workers count together. Root has no limit",
+    "maximum call rate per API token, such as `1000/10s`. Further calls get status 429. All workers count together. `ADMIN_TOKEN` has no limit",
     "off",
   ],
   AUTH_FAILURE_LIMIT: [
     "authFailureLimit",
     parse.rateLimit,
-    "maximum rate of failed authentications per address (IPv6: per /64 network). Further failures get status 429. Cached valid tokens are exempt. A valid token that is not cached may get 429, and succeeds a second later. `off` disables the limit",
+    "maximum rate of failed authentications per address (IPv6: per /64 network). Further failures get status 429. Cached valid tokens are exempt. Others may get 429, and succeed a second later. `off` disables the limit",
     "60/1m",
   ],
   PUBLIC_URL: [
     "publicUrl",
     optional(parse.publicUrl),
-    "public URL of the service, such as `https://groups.example.com`. It is the issuer of viewer sessions, and publishes their keys. Default: the address to listen on, if `HOST` is a loopback address; otherwise the service creates no viewer sessions",
+    "public URL of the service, such as `https://groups.example.com`. It is the issuer of viewer sessions, and publishes their keys. Default: the address to listen on, if it is a loopback address; otherwise the service creates no sessions",
   ],
   VIEWER_SESSION_MAX: [
     "viewerSessionMaxMs",
@@ -197,7 +197,7 @@ export const SETTINGS = {
   OTEL_EXPORTER_OTLP_CERTIFICATE: [
     "otlpCa",
     optional(parse.authorities),
-    "file with CA certificates used to verify the collector, in PEM. Default: the CAs that the runtime trusts",
+    "file with CA certificates used to verify the collector, in PEM. Default: the CAs of the runtime",
   ],
   OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: [
     "otlpCert",
