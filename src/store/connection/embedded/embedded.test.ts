@@ -3,26 +3,36 @@ import { expect, it } from "vitest";
 import { redisOf } from "../../../../test/support/redis-of.ts";
 import { send } from "../client.ts";
 import { defineScript } from "../script.ts";
-import { openEmbedded, reverseRange } from "./embedded.ts";
+import { openEmbedded } from "./embedded.ts";
 
 const DEADLINE = String(Date.now() + 3_600_000);
 
-const IDS = ["5-1", "5-20", "6-3", "10-1", "10-2"];
-
 it.each<[end: string, start: string, count: number, expected: readonly string[]]>([
-  ["+", "0", 9, ["10-2", "10-1", "6-3", "5-20", "5-1"]],
-  ["+", "0", 2, ["10-2", "10-1"]],
-  ["10", "6", 9, ["10-2", "10-1", "6-3"]],
-  ["9", "0", 9, ["6-3", "5-20", "5-1"]],
-  ["(10-2", "6", 9, ["10-1", "6-3"]],
-  ["5", "0", 9, ["5-20", "5-1"]],
-  ["(5-20", "0", 9, ["5-1"]],
-  ["(5-1", "0", 9, []],
-  ["4", "0", 9, []],
-  ["+", "11", 9, []],
-])("reads a list as XREVRANGE reads a stream, from %s to %s, at most %i events", (end, start, count, expected) => {
-  const list = IDS.map((id) => `${id} ["field","of ${id}"]`);
-  expect(reverseRange(list, end, start, count)).toEqual(expected.map((id) => [id, ["field", `of ${id}`]]));
+  ["(11-0", "0", 9, ["10-0", "6-0", "5-0"]],
+  ["(11-0", "0", 2, ["10-0", "6-0"]],
+  ["(11-0", "6", 9, ["10-0", "6-0"]],
+  ["(10-0", "0", 9, ["6-0", "5-0"]],
+  ["(10-0", "6", 9, ["6-0"]],
+  ["(5-0", "0", 9, []],
+  ["(11-0", "11", 9, []],
+])("reads a stream like XREVRANGE, from %s to %s, at most %i events", async (end, start, count, expected) => {
+  const client = await openEmbedded({ timeoutMs: 60_000 });
+  for (const id of ["5-0", "6-0", "10-0"]) await redisOf(client).xadd("k", id, "field", `of ${id}`);
+  const events = await client.run("list", "xrevrange", ["k", end, start, "COUNT", count]);
+  expect(events).toEqual(expected.map((id) => [id, ["field", `of ${id}`]]));
+  client.close();
+});
+
+it("refuses an event that is not later than the last one, and trims the oldest events", async () => {
+  const client = await openEmbedded({ timeoutMs: 60_000 });
+  const redis = redisOf(client);
+  for (const id of ["5-0", "6-0", "10-0"]) await redis.xadd("k", id, "field", "value");
+  for (const id of ["10-0", "9-0"]) await expect(redis.xadd("k", id, "field", "value")).rejects.toThrow("ERR");
+  expect(await redis.xtrim("k", "MAXLEN", "~", 2)).toBe(1);
+  expect(await redis.xtrim("k", "MAXLEN", "~", 2)).toBe(0);
+  const events = await client.run("list", "xrevrange", ["k", "(11-0", "0", "COUNT", 9]);
+  expect(events.map(([id]) => id)).toEqual(["10-0", "6-0"]);
+  client.close();
 });
 
 it("lists members in the order of their bytes, as Redis does", async () => {

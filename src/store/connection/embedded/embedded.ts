@@ -147,67 +147,38 @@ function compareBytes(one: string, other: string): number {
 }
 
 /**
- * Commands for streams. A stream of ioredis-mock reuses ids after it is trimmed, keeps trimmed events in memory, and cannot be
- * read from a given id. So a stream is a list here. Each element is the id of an event, a space, and its fields in JSON.
+ * Commands for streams, as the scripts and the audit trail use them: all ids end with `-0`. A stream of ioredis-mock reuses ids after
+ * it is trimmed, keeps trimmed events in memory, and cannot be read from a given id. So a stream is a list here. Each element is the
+ * id of an event, a space, and its fields in JSON.
  */
 function streamsOf(redis: Redis) {
-  const listed = (key: string) => redis.lrange(key, 0, -1);
   return {
     xlen: (key: string) => redis.llen(key),
     async xadd(key: string, id: string, ...fields: string[]) {
-      const last = idOf((await redis.lindex(key, -1)) ?? "0-0 ");
-      if (id !== "*" && compareEvents(id, last) <= 0) throw new Error("ERR the id is not above the last of the stream");
-      const added = id === "*" ? idAfter(last) : id;
-      await redis.rpush(key, `${added} ${JSON.stringify(fields)}`);
-      return added;
+      const last = await redis.lindex(key, -1);
+      if (last && versionOf(id) <= versionOf(last)) throw new Error("ERR the id is not above the last of the stream");
+      await redis.rpush(key, `${id} ${JSON.stringify(fields)}`);
+      return id;
     },
-    /** @param least the first millisecond to keep (MINID), or the number of events to keep (MAXLEN) */
-    async xtrim(key: string, by: "MINID" | "MAXLEN", _about: "~", least: string) {
-      const events = await listed(key);
-      const young = events.findIndex((event) => compareEvents(idOf(event), least) >= 0);
-      const stays = by === "MAXLEN" ? Number(least) : young < 0 ? 0 : events.length - young;
-      const gone = Math.max(events.length - stays, 0);
+    async xtrim(key: string, _by: "MAXLEN", _about: "~", length: string) {
+      const gone = Math.max((await redis.llen(key)) - Number(length), 0);
       await redis.ltrim(key, gone, -1);
       return gone;
     },
-    xrevrange: async (key: string, end: string, start: string, _count: "COUNT", count: number) =>
-      reverseRange(await listed(key), end, start, count),
+    /** @param end a parenthesis and the id after the last event */
+    async xrevrange(key: string, end: string, start: string, _count: "COUNT", count: number) {
+      const [first, limit] = [versionOf(start), versionOf(end.slice(1))];
+      const events = await redis.lrange(key, 0, -1);
+      const wanted = events.filter((event) => versionOf(event) >= first && versionOf(event) < limit).slice(-count);
+      return wanted.reverse().map((event): [string, string[]] => {
+        const length = event.indexOf(" ");
+        return [event.slice(0, length), JSON.parse(event.slice(length))];
+      });
+    },
   };
 }
 
-function idOf(event: string): string {
-  return event.slice(0, event.indexOf(" "));
-}
-
-/** Returns the id of a new event. */
-function idAfter(last: string): string {
-  const [ms = "", sequence = ""] = last.split("-");
-  return Number(ms) < Date.now() ? `${Date.now()}-0` : `${ms}-${Number(sequence) + 1}`;
-}
-
-/** XREVRANGE on such a list. */
-export function reverseRange(list: readonly string[], end: string, start: string, count: number) {
-  const events = list
-    .filter((event) => isWithin(idOf(event), end, start))
-    .slice(-count)
-    .reverse();
-  return events.map((event): [string, string[]] => [idOf(event), JSON.parse(event.slice(event.indexOf(" ")))]);
-}
-
-function isWithin(id: string, end: string, start: string): boolean {
-  const isBelow = end.startsWith("(") ? compareEvents(id, end.slice(1)) < 0 : compareEvents(id, upTo(end)) <= 0;
-  return isBelow && compareEvents(id, start) >= 0;
-}
-
-/** Returns the last id of a millisecond if an id has no second part. */
-function upTo(id: string): string {
-  return id.includes("-") || id === "+" ? id : `${id}-${Number.MAX_SAFE_INTEGER}`;
-}
-
-/** Compares two ids: positive if the first is later. `+` is later than all. */
-function compareEvents(one: string, other: string): number {
-  if (other === "+") return -1;
-  const [ms = "", sequence = "0"] = one.split("-");
-  const [otherMs = "", otherSequence = "0"] = other.split("-");
-  return Number(ms) - Number(otherMs) || Number(sequence) - Number(otherSequence);
+/** The number before the `-0` of an id. */
+function versionOf(event: string): number {
+  return Number.parseFloat(event);
 }
