@@ -36,7 +36,7 @@ import writeGroup from "./scripts/write-group.lua" with { type: "text" };
  * its answers.
  */
 
-export const READ = defineScript("read", read, { keys: ["key"], singleKey: true });
+export const READ = defineScript("read", read, { keys: ["key"] });
 
 export const RESOLVE_TOKEN = defineScript("read", resolveToken, { keys: ["environment", "tokens"], args: ["field"] });
 
@@ -49,43 +49,29 @@ export const RESOLVE_SESSION = defineScript("read", resolveSession, {
 export const LIST_IDS = defineScript("read", listIds, {
   keys: ["ids"],
   args: ["from", "idPrefix", "count", "contains"],
-  singleKey: true,
 });
 
 export const SEARCH_IDS = { ...LIST_IDS, singleKey: false };
 
 export const FIND_API_TOKEN = defineScript("read", findApiToken, { keys: ["environment", "apiToken"] });
 
-export const READ_API_TOKENS = defineScript("read", readApiTokens, { keys: ["apiTokens"], args: ["from", "count"] });
-
-export const COUNT = defineScript("count", count, {
-  keys: ["key"],
-  args: ["amount", "windowSeconds"],
-  singleKey: true,
+export const READ_API_TOKENS = defineScript("read", readApiTokens, {
+  keys: ["apiTokens"],
+  args: ["from", "count"],
+  singleKey: false,
 });
+
+export const COUNT = defineScript("count", count, { keys: ["key"], args: ["amount", "windowSeconds"] });
 
 export const NOTE_TIME = defineScript("count", noteTime, { keys: ["format", "time"] });
 
-export const NOTE_TOKEN_USE = defineScript("change", noteTokenUse, {
-  keys: ["apiToken"],
-  args: ["intervalMs"],
-  singleKey: true,
-});
+export const NOTE_TOKEN_USE = defineScript("change", noteTokenUse, { keys: ["apiToken"], args: ["intervalMs"] });
 
-export const SET_IDENTITY = defineScript("change", setIdentity, {
-  keys: ["key"],
-  args: ["layout", "id", "accepted"],
-  singleKey: true,
-});
+export const SET_IDENTITY = defineScript("change", setIdentity, { keys: ["key"], args: ["layout", "id", "accepted"] });
 
-export const ADD_MEMBER = defineScript("change", addMember, { keys: ["key"], args: ["member"], singleKey: true });
+export const ADD_MEMBER = defineScript("change", addMember, { keys: ["key"], args: ["member"] });
 
-export const REMOVE_MEMBER = defineScript("change", removeMember, {
-  keys: ["key"],
-  args: ["member"],
-  singleKey: true,
-  allowOom: true,
-});
+export const REMOVE_MEMBER = defineScript("change", removeMember, { keys: ["key"], args: ["member"], allowOom: true });
 
 export const NOTE_KEY_USE = defineScript("change", noteKeyUse, { keys: ["key", "uses"], args: ["id", "check"] });
 
@@ -99,7 +85,6 @@ export const REPAIR_TOKEN = defineScript("change", repairToken, {
 export const REENCRYPT_TOKEN = defineScript("change", reencryptToken, {
   keys: ["group"],
   args: ["digest", "expectedKeyId"],
-  singleKey: true,
 });
 
 /** Further arguments of each audited change (`parts/environment.lua`). */
@@ -141,6 +126,7 @@ function environmentScript<const Key extends string = never, const Arg extends s
     ...options,
     keys: ["environment", ...keys],
     args: [...args, ...EVENT_ARGS],
+    singleKey: false,
   });
 }
 

@@ -50,7 +50,7 @@ export interface ScriptDefinition<Key extends string, Arg extends string> {
   readonly keys: readonly Key[];
   /** Default: none. */
   readonly args?: readonly Arg[];
-  /** Whether it uses only its first key. Default: false. */
+  /** Whether it uses only its first key. False if it builds the names of further keys. Default: whether it has one key. */
   readonly singleKey?: boolean;
   /** Whether Redis runs it with full memory, because it revokes or deletes. Default: false. */
   readonly allowOom?: boolean;
@@ -86,7 +86,7 @@ const PARTS: { readonly [name: string]: string } = {
 export function defineScript<const Key extends string, const Arg extends string = never>(
   kind: ScriptKind,
   text: string,
-  { keys, args = [], singleKey = false, allowOom = false }: ScriptDefinition<Key, Arg>,
+  { keys, args = [], singleKey = keys.length === 1, allowOom = false }: ScriptDefinition<Key, Arg>,
 ): Script<Key, Arg> {
   const isChange = kind === "change";
   const flags = kind === "read" ? " flags=no-writes" : allowOom ? " flags=allow-oom" : "";
