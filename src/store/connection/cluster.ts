@@ -43,9 +43,6 @@ const REFRESH_INTERVAL_MS = 500;
 /** The number of nodes that get CLUSTER SLOTS at the same time. */
 const QUERIED_NODES = 3;
 
-/** After this number of unanswered CLUSTER SLOTS in a row, the nodes of REDIS_URL are opened again. */
-const MAX_UNANSWERED = 2;
-
 /** A range of slots and the node that has them. */
 interface Range {
   readonly first: number;
@@ -65,7 +62,6 @@ export class ClusterNodes implements StoreNodes {
   #slots: (StoreNode | undefined)[] = [];
   #masters: readonly StoreNode[] = [];
   #isCovered = false;
-  #unanswered = 0;
   #isRefreshing = false;
   #isRefreshRequested = false;
   /** The time of the last CLUSTER SLOTS by `performance.now()`, and the number of nodes that got it so far. */
@@ -195,7 +191,7 @@ export class ClusterNodes implements StoreNodes {
       const ranges = await this.#readSlots();
       if (this.#isClosed) return;
       if (ranges) this.#adopt(ranges);
-      else if (++this.#unanswered % MAX_UNANSWERED === 0) this.#openSeeds();
+      else this.#openSeeds();
     }
     this.#isRefreshing = false;
   }
@@ -220,7 +216,6 @@ export class ClusterNodes implements StoreNodes {
   }
 
   #adopt(ranges: readonly Range[]): void {
-    this.#unanswered = 0;
     const before = this.#masters;
     const slots: (StoreNode | undefined)[] = new Array(SLOTS).fill(undefined);
     for (const { first, last, master } of ranges) slots.fill(this.#open(master), first, last + 1);

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { Command, type Redis, type RedisOptions } from "ioredis";
 import { type RedisClock, readClock } from "./clock.ts";
 import type { PlainCommands } from "./commands.ts";
@@ -56,9 +57,7 @@ const RECONNECT_MS = 100;
 /** Connects to Redis. */
 export function connect(destination: RedisDestination, options: NodeOptions): StoreConnection {
   const { timeoutMs, minReplicas = 0, checkConnection, onError, onReady, onClose, onDemoted } = options;
-  const reconnectOnError = replaceOnDemotion(async () => {
-    // While the address leads to a replica, this connection still answers reads.
-    if (destination.shape === "node" && !(await leadsToPrimary(destination))) return;
+  const reconnectOnError = replaceOnDemotion(destination, () => {
     connection.replace();
     onDemoted?.();
   });
@@ -149,11 +148,8 @@ function scriptDefiner(redis: Redis): ScriptedRedis["defineScript"] {
   };
 }
 
-/** The longest pause between two replacements of a connection, in milliseconds. */
-const MAX_PAUSE_MS = 2000;
-
-/** After this time without a READONLY error, the next one belongs to another demotion. In milliseconds. */
-const DEMOTION_OVER_MS = 10_000;
+/** The shortest interval of checks whether the destination leads to a primary, in milliseconds. */
+const ROLE_INTERVAL_MS = 500;
 
 /** The timeout of the connection that checks the role of Redis, in milliseconds. */
 const ROLE_TIMEOUT_MS = 500;
@@ -182,26 +178,21 @@ async function leadsToPrimary(destination: RedisDestination): Promise<boolean> {
 }
 
 /**
- * Replaces a connection when Redis refuses a change with READONLY: the node was demoted, and its address may lead to the new
- * primary now. The first replacement is immediate. The pauses before the next ones double.
+ * Replaces a connection after Redis refused a change with READONLY, if its destination leads to a primary. The node was demoted.
+ * While the destination leads to a replica, the connection stays open, because it still answers reads.
  *
  * @returns the ioredis option `reconnectOnError`. It always returns false, because the connection is replaced here
  */
-function replaceOnDemotion(replace: () => unknown): NonNullable<RedisOptions["reconnectOnError"]> {
-  let pauseMs = 0;
-  let last = Number.NEGATIVE_INFINITY;
-  let timer: ReturnType<typeof setTimeout> | undefined;
+function replaceOnDemotion(destination: RedisDestination, replace: () => void): RedisOptions["reconnectOnError"] {
+  let isChecking = false;
   return (error) => {
-    if (errorCodeOf(error) !== "READONLY") return false;
-    const now = performance.now();
-    if (now - last > DEMOTION_OVER_MS) pauseMs = 0;
-    last = now;
-    if (timer !== undefined) return false;
-    timer = setTimeout(() => {
-      timer = undefined;
-      replace();
-    }, pauseMs).unref();
-    pauseMs = Math.min(pauseMs * 2 || 100, MAX_PAUSE_MS);
+    if (isChecking || errorCodeOf(error) !== "READONLY") return false;
+    isChecking = true;
+    const [checked, interval] = [leadsToPrimary(destination), pause(ROLE_INTERVAL_MS, undefined, { ref: false })];
+    void checked.then((isPrimary) => isPrimary && replace());
+    void Promise.all([checked, interval]).then(() => {
+      isChecking = false;
+    });
     return false;
   };
 }

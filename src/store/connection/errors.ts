@@ -84,7 +84,15 @@ export function isPasswordRefusal(error: Error): boolean {
 }
 
 /** The codes for keys of another node, and for a node that cannot serve its keys now. */
-const ELSEWHERE = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY"];
+const ELSEWHERE: ReadonlySet<string | undefined> = new Set([
+  "MOVED",
+  "ASK",
+  "TRYAGAIN",
+  "CLUSTERDOWN",
+  "MASTERDOWN",
+  "LOADING",
+  "READONLY",
+]);
 
 /** The codes with which a script fails only before its first write: it reads its keys first, and Redis checks for writes first. */
 const BEFORE_WRITES: ReadonlySet<string | undefined> = new Set([...ELSEWHERE, "OOM", "MISCONF", "NOREPLICAS"]);
@@ -110,18 +118,9 @@ export function changedNothing(error: Error): boolean {
   return BEFORE_WRITES.has(code) || isKeyMoving(error);
 }
 
-/** The codes of a node that lost a slot, or whose role in the Cluster changed. */
-const OUTDATED: ReadonlySet<string | undefined> = new Set([
-  "MOVED",
-  "CLUSTERDOWN",
-  "MASTERDOWN",
-  "LOADING",
-  "READONLY",
-]);
-
 /** Whether an error shows that the known slots may be outdated. */
 export function showsOutdatedSlots(error: unknown): boolean {
-  return OUTDATED.has(errorCodeOf(error));
+  return ELSEWHERE.has(errorCodeOf(error));
 }
 
 /** Whether a command or script did not run because its slot is migrating. */
