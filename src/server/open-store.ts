@@ -96,7 +96,7 @@ export async function openStore(config: Config, { logger, metrics, onReady }: St
   opened.then(end, end);
   opened.then(() => warnOfAbsent(client, logger)).catch(() => {});
   const identity = new StoreIdentity({
-    client: client.unguarded(),
+    client: client.with({ data: undefined }),
     layout: LAYOUT,
     isCluster: /^rediss?-cluster:/i.test(config.redisUrl),
     onChange: (fault) => {

@@ -173,7 +173,7 @@ export class RedisState {
     // No other process uses the embedded store.
     if (!identity) return;
     try {
-      const unguarded = client.unguarded();
+      const unguarded = client.with({ data: undefined });
       requireLayout((await unguarded.run("format", "get", [FORMAT_KEY])) ?? LAYOUT);
       await checkTokenKeys(unguarded, cipher.ring);
     } catch (error) {

@@ -12,7 +12,6 @@ import { UnknownCallers } from "../observability/unknown-callers.ts";
 import { loadAllRules } from "../rpc/interceptors.ts";
 import { Readiness } from "../rpc/readiness.ts";
 import { sharedOverloaded } from "../rpc/refusal-errors.ts";
-import { StoreClient } from "../store/connection/client.ts";
 import { type RingKey, TokenCipher } from "../store/encryption.ts";
 import { redisEnvironments } from "../store/environments.ts";
 import { type App, createApp } from "./app.ts";
@@ -151,7 +150,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     const { sessions, signingKeys, listensAt } = openSessions(config, common);
     const onDeleted = (environment: Environment) => state.deleted(environment);
     const { issued, listener } = openIssuedTokens(config, common, { signingKeys, onDeleted });
-    const storeClient = traces ? client.tracedBy(() => traces.current?.roundTrip) : client;
+    const storeClient = traces ? client.with({ traceOf: () => traces.current?.roundTrip }) : client;
     const stores = openStores(storeClient, { cipher, audit, listener });
     const authenticator = new ApiTokens(issued);
     const state = new RedisState({
@@ -167,11 +166,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     lifecycle.onClose("checks of Redis", () => state.close());
     const parts = { log, client, opened, state, cipher, tokenKeys: stores.tokenKeys, authenticator, traces };
     const service = new Service(config, { ...parts, development });
-    const probe = new StoreClient(client.nodes, {
-      data: identity,
-      timeoutMs: Math.min(config.redisTimeoutMs, PROBE_TIMEOUT_MS),
-      observe: metrics.observeStore.bind(metrics),
-    });
+    const probe = client.with({ timeoutMs: Math.min(config.redisTimeoutMs, PROBE_TIMEOUT_MS) });
     const readiness = new Readiness({ probe, logger, isOpen: () => service.isStarted });
     addGauges(metrics, { settings: () => service.settings, client: probe, identity, cipher, issued, readiness });
     const unknownCallers = new UnknownCallers(logger);

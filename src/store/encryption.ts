@@ -80,7 +80,7 @@ export function deriveKey(secret: Uint8Array, purpose: string): Buffer {
  */
 export class TokenCipher {
   #ring: readonly RingKey[] = [];
-  #currentId = "";
+  #currentKeyId = "";
   #keyIdList = "";
   /** The keys for the tokens of each environment, by the ids of the ring. */
   #keys = new WeakMap<EnvironmentNumber, ReadonlyMap<string, KeyObject>>();
@@ -94,8 +94,8 @@ export class TokenCipher {
   use(ring: readonly RingKey[]): void {
     if (ring[0] === undefined) throw new TypeError("a key ring needs a key");
     this.#ring = ring;
-    this.#currentId = ring[0].id;
-    this.#keyIdList = `,${this.keyIds.join(",")},`;
+    this.#currentKeyId = ring[0].id;
+    this.#keyIdList = `,${ring.map(({ id }) => id).join(",")},`;
     this.#keys = new WeakMap();
   }
 
@@ -104,14 +104,9 @@ export class TokenCipher {
     return this.#ring;
   }
 
-  /** The ids of the keys. The first key encrypts. */
-  get keyIds(): readonly string[] {
-    return this.#ring.map(({ id }) => id);
-  }
-
   /** The id of the key that encrypts. */
   get currentKeyId(): string {
-    return this.#currentId;
+    return this.#currentKeyId;
   }
 
   /** The ids in one string for scripts, with a comma before and after each. Ids contain no commas. */
@@ -126,9 +121,9 @@ export class TokenCipher {
    */
   encrypt(environment: EnvironmentNumber, token: string, digest: string): EncryptedToken {
     const packed = packToken(token);
-    const key = this.#keysOf(environment).get(this.#currentId) as KeyObject;
+    const key = this.#keysOf(environment).get(this.#currentKeyId) as KeyObject;
     const text = encrypt(key, nonceOf(digest), `${environment.number}\0${digest}`, packed ?? Buffer.from(token));
-    return { keyId: this.#currentId, text: text.toString("base64url"), isPacked: packed !== undefined };
+    return { keyId: this.#currentKeyId, text: text.toString("base64url"), isPacked: packed !== undefined };
   }
 
   /**

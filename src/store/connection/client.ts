@@ -89,14 +89,9 @@ export class StoreClient implements StoreProbe {
     this.#shared = { timeouts: new Timeouts(timeoutMs), observe, traceOf };
   }
 
-  /** The same connections, with traces. @param traceOf returns the observer of a round trip when it starts */
-  tracedBy(traceOf: () => StoreObserver | undefined): StoreClient {
-    return new StoreClient(this.nodes, { ...this.#options, traceOf });
-  }
-
-  /** The same connections, without the check of the data before changes. */
-  unguarded(): StoreClient {
-    return new StoreClient(this.nodes, { ...this.#options, data: undefined });
+  /** The same connections, with other options. */
+  with(changed: Partial<StoreClientOptions>): StoreClient {
+    return new StoreClient(this.nodes, { ...this.#options, ...changed });
   }
 
   /**

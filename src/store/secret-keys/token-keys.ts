@@ -1,6 +1,6 @@
 import type { ChangeBy } from "../../domain/audit.ts";
 import { type Environment, environmentPath } from "../../domain/environment.ts";
-import { RecordUnreadable, StoreUnavailable, TokenKeyInUse } from "../../domain/errors.ts";
+import { RecordUnreadable, TokenKeyInUse } from "../../domain/errors.ts";
 import type { PageRequest } from "../../domain/page.ts";
 import type { EnvironmentStore } from "../../domain/store.ts";
 import type { Reencryption, TokenKey, TokenKeyStore } from "../../domain/token-key.ts";
@@ -28,9 +28,6 @@ const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
 const READ_AT_ONCE = 250;
 const ENCRYPTED_AT_ONCE = 100;
 
-/** Maximum number of attempts for a group that concurrent calls change. */
-const TRIES = 10;
-
 /** Maximum time of the search for a use of a key, in milliseconds. */
 const SEARCH_MS = 2000;
 
@@ -57,7 +54,7 @@ export class RedisTokenKeys implements TokenKeyStore {
       client.ask("token-keys", READ, { key: TOKEN_KEYS_KEY }),
       client.run("token-keys", "hgetall", [TOKEN_KEY_USES_KEY]),
     ]);
-    const held = cipher.keyIds;
+    const held = cipher.ring.map(({ id }) => id);
     const recorded = recordFromAnswer(answer);
     const keys = [...new Set([...held, ...Object.keys(recorded)])].map((id): TokenKey => {
       const used = Number(uses[id]);
@@ -74,10 +71,11 @@ export class RedisTokenKeys implements TokenKeyStore {
 
   async reencrypt(environment: Environment, { after, size }: PageRequest, isDryRun: boolean): Promise<Reencryption> {
     const { client, cipher } = this.#deps;
-    const uses = new Map<string, number>();
+    const isFirst = after === "";
+    const signingKeys = isFirst ? await this.#signingKeys.reencrypt(environment, isDryRun) : { uses: [], failed: [] };
+    const signing = { signingKeyUses: countsOf(signingKeys.uses), failedSigningKeys: signingKeys.failed };
+    const uses: string[] = [];
     const failed: string[] = [];
-    const ofSigningKeys = after === "" ? await this.#signingKeys.reencrypt(environment, isDryRun) : NO_SIGNING_KEYS;
-    const signing = { signingKeyUses: countsOf(ofSigningKeys.uses), failedSigningKeys: ofSigningKeys.failed };
     let count = 0;
     const { ids, next } = await listIds(client, environment, { after, prefix: "", size });
     const needing: [string, StoredRecord][] = [];
@@ -86,7 +84,7 @@ export class RedisTokenKeys implements TokenKeyStore {
       // Another call may have deleted the group since the ids were read.
       if (isEmpty(record)) continue;
       const keyId = record[FIELD.keyId] ?? "";
-      uses.set(keyId, (uses.get(keyId) ?? 0) + 1);
+      uses.push(keyId);
       if (keyId !== cipher.currentKeyId) needing.push([id, record]);
     }
     const reencrypt = async ([id, record]: [string, StoredRecord]) => {
@@ -98,7 +96,7 @@ export class RedisTokenKeys implements TokenKeyStore {
       }
     };
     if (!isDryRun) for await (const _ of inBatches(needing, ENCRYPTED_AT_ONCE, reencrypt));
-    return { ...signing, uses, count, failed, next };
+    return { ...signing, uses: countsOf(uses), count, failed, next };
   }
 
   async recordReencryption(environment: Environment, by: ChangeBy): Promise<void> {
@@ -176,26 +174,20 @@ export class RedisTokenKeys implements TokenKeyStore {
     return { isComplete: true };
   }
 
-  /** Encrypts a token with the first key. @returns false if that key already encrypts it, or the group does not exist */
-  async #reencryptOne(environment: Environment, id: string, seen: StoredRecord): Promise<boolean> {
+  /** Encrypts a token with the first key. @returns false if another call has deleted the group or written its token */
+  async #reencryptOne(environment: Environment, id: string, record: StoredRecord): Promise<boolean> {
     const { client, cipher } = this.#deps;
-    const key = groupKey(environment.number, id);
-    let record = seen;
-    for (let tries = 0; tries < TRIES; tries++) {
-      if (isEmpty(record) || record[FIELD.keyId] === cipher.currentKeyId) return false;
-      const digest = textOf(record, FIELD.digest);
-      const token = cipher.decrypt(environment, encryptedFromRecord(record), digest);
-      const extraArgs = tokenFields(cipher.encrypt(environment, token, digest));
-      const args = { group: key, digest, expectedKeyId: textOf(record, FIELD.keyId), extraArgs };
-      const [state] = await client.change("reencrypt", REENCRYPT_TOKEN, args);
-      if (state === "done") return true;
-      record = await client.run("reencrypt-read", "hgetall", [key]);
-    }
-    throw new StoreUnavailable(new Error("reencrypt: concurrent calls changed the group in each attempt"), "not_made");
+    const digest = textOf(record, FIELD.digest);
+    const token = cipher.decrypt(environment, encryptedFromRecord(record), digest);
+    const [state] = await client.change("reencrypt", REENCRYPT_TOKEN, {
+      group: groupKey(environment.number, id),
+      digest,
+      expectedKeyId: textOf(record, FIELD.keyId),
+      extraArgs: tokenFields(cipher.encrypt(environment, token, digest)),
+    });
+    return state === "done";
   }
 }
-
-const NO_SIGNING_KEYS = { uses: [], failed: [] };
 
 function countsOf(ids: readonly string[]): Map<string, number> {
   const counts = new Map<string, number>();
