@@ -54,7 +54,6 @@ export default defineConfig(({ mode }) => {
     // These tests measure CPU time and memory, so nothing else may run.
     project("attacks", {
       include: [ATTACKS],
-      globalSetup: "packages/testing/src/attacks/global-setup.ts",
       provide: { isShort },
       testTimeout: 400_000,
       maxWorkers: 2,

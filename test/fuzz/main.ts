@@ -7,15 +7,12 @@ import { findRedisServer, startRedis } from "../support/redis.ts";
 import { fuzzedService } from "./subject.ts";
 
 const USAGE = `Usage: npm run fuzz -- [options]
-  --seconds N     how long, shared among what is fuzzed (default 60)
-  --subject NAME  port: the transport's, with a service of its own; service: this one (default both)
-  --seed S        a number that decides every byte that is sent (default: the time)
+  --seconds N     total duration of both subjects (default 60)
+  --subject NAME  port: the transport with a test service; service: the User Group Service (default both)
+  --seed S        number that determines every sent byte (default: the time)
   --runtime NAME  node or deno (default node)
   --tls           over TLS
-  --findings N    ends after so many findings (default 1)
-  --out FILE      where a finding goes (default fuzz-finding.json, then fuzz-finding.json.1 and so on)
-  --known REGEX   lines of the log that are no findings
-  --replay FILE   plays what was found once more, and nothing else`;
+  --batch N       replays only this batch of the seed`;
 
 const options = {
   seconds: { type: "string", default: "60" },
@@ -23,10 +20,7 @@ const options = {
   seed: { type: "string", default: String(Date.now() % 1_000_000) },
   runtime: { type: "string", default: "node" },
   tls: { type: "boolean", default: false },
-  findings: { type: "string", default: "1" },
-  out: { type: "string", default: "fuzz-finding.json" },
-  known: { type: "string" },
-  replay: { type: "string" },
+  batch: { type: "string" },
 } as const;
 
 /** Whether a signal has told the fuzzer to stop. It stops the servers first. */
@@ -46,25 +40,25 @@ async function main(): Promise<void> {
     });
   }
   const { values } = parseArgs({ options });
-  const [seconds, seed, most] = [Number(values.seconds), Number(values.seed), Number(values.findings)];
+  const [seconds, seed, batch] = [Number(values.seconds), Number(values.seed), Number(values.batch ?? 1)];
   const place = PLACES.find(({ runtime, tls }) => runtime === values.runtime && tls === values.tls);
-  if (!place || !(seconds > 0) || !Number.isInteger(seed) || !(most > 0)) throw new Error(USAGE);
-  const known = values.known === undefined ? undefined : new RegExp(values.known);
+  if (!place || !(seconds > 0) || !Number.isInteger(seed) || !(batch > 0)) throw new Error(USAGE);
   const certificates = makeCertificates();
   const redis = findRedisServer() === undefined ? undefined : await startRedis();
   const all = [fuzzedPort(place, certificates), fuzzedService(place, certificates, redis?.url)];
   const chosen = all.filter(({ name }) => name === (values.subject ?? name));
   const share = seconds / chosen.length;
-  const plan: Plan = { seconds: share, seed, most, out: values.out, known, isEnding: () => isEnding };
+  const plan: Plan = { seconds: share, seed, isEnding: () => isEnding };
   try {
     if (chosen.length === 0) throw new Error(USAGE);
     for (const fuzzed of chosen) {
       console.log(`fuzzing the ${fuzzed.name}, ${place.title}, with seed ${seed} for ${share} s`);
-      const { replay: file } = values;
-      const found = file === undefined ? await fuzz(fuzzed, plan) : await replay(fuzzed, file, known);
-      if (found > 0) process.exitCode = 1;
-      // The files of the next finding would hold these findings.
-      if (found > 0 || isEnding) return;
+      const isFound =
+        values.batch === undefined
+          ? await fuzz(fuzzed, plan)
+          : await replay(fuzzed, { seed, batch, isEnding: plan.isEnding });
+      if (isFound) process.exitCode = 1;
+      if (isFound || isEnding) return;
     }
     console.log("nothing was found");
   } finally {

@@ -1,18 +1,10 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onPath } from "@user-group-service/testing/on-path";
+import { type RunningProcess, startProcess } from "@user-group-service/testing/process";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
 import { Redis } from "ioredis";
-
-/** All running Redis processes of this test process. */
-const running = new Set<ChildProcess>();
-
-process.once("exit", () => {
-  for (const child of running) child.kill("SIGKILL");
-});
 
 /** A Redis server or Sentinel in its own folder. */
 export interface TestRedis {
@@ -62,33 +54,28 @@ export async function startIn(
   const folder = mkdtempSync(join(tmpdir(), "ugs-redis-"));
   const port = await freePort();
   const args = argsFor(folder, port);
-  let child: ChildProcess;
+  let server: RunningProcess;
   const launch = async (more: readonly string[] = []) => {
-    const started = spawn(binary, [...args, ...more], { stdio: "ignore" });
-    child = started;
-    running.add(started);
-    started.once("exit", () => running.delete(started));
+    server = startProcess([binary, ...args, ...more]);
     await waitFor("redis-server responds", () => {
-      if (child.exitCode !== null) throw new Error(`redis-server on port ${port} exited with ${child.exitCode}`);
+      if (!server.isRunning()) throw new Error(`redis-server on port ${port} exited:\n${server.output()}`);
       return ask({ port, password }, "PING").catch((error) => /NOAUTH/.test(String(error)) || undefined);
     });
   };
-  const isRunning = () => child.exitCode === null && child.signalCode === null;
   const kill = async () => {
-    if (!isRunning()) return;
-    child.kill("SIGKILL");
-    await once(child, "exit");
+    server.signal("SIGKILL");
+    await server.exited();
   };
   await launch();
   return {
     url: `redis://127.0.0.1:${port}`,
     port,
     folder,
-    isRunning,
+    isRunning: () => server.isRunning(),
     kill,
     restart: launch,
-    freeze: () => void child.kill("SIGSTOP"),
-    thaw: () => void child.kill("SIGCONT"),
+    freeze: () => void server.signal("SIGSTOP"),
+    thaw: () => void server.signal("SIGCONT"),
     stop: async () => {
       await kill();
       rmSync(folder, { recursive: true, force: true });

@@ -1,7 +1,7 @@
 import { pause } from "./wait.ts";
 
 /** Calls in a loop. */
-interface Repeated {
+export interface Repeated {
   /** Errors of the failed calls so far. */
   readonly failures: readonly string[];
   /** Starts no more calls, and waits for those in flight. @returns the errors of the failed calls */

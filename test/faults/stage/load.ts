@@ -90,7 +90,7 @@ export class Load {
     const creations = this.calls.filter(
       (call) => (call.method === "get" || call.method === "import") && fateOf(call) !== "not made",
     );
-    const looks = [...byGroup(creations)].map(([group, [call]]) => async () => {
+    const reads = [...byGroup(creations)].map(([group, [call]]) => async () => {
       const environment = call?.environment as EnvironmentId;
       const known: Known = { environment, id: group.slice(environment.length + 1), tokens: [] };
       for (const worker of this.#workers) await this.#get(known, worker, true);
@@ -99,7 +99,7 @@ export class Load {
       }
     });
     const look = async () => {
-      for (let next = looks.pop(); next; next = looks.pop()) await next();
+      for (let next = reads.pop(); next; next = reads.pop()) await next();
     };
     await Promise.all(Array.from({ length: LOOKERS }, look));
     for (const known of new Set([...this.#groups, ...this.#administered, ...this.#administration.made])) {

@@ -7,19 +7,12 @@ import type { SubjectServer } from "./subject.ts";
 
 /** Timeout of a call during an attack, in milliseconds. A correct server needs a thousandth of it. */
 const PATIENCE_MS = 15_000;
-const PAUSE_MS = 100;
 
 /** An ordinary client with its own connections over HTTP/1.1 and HTTP/2. */
 export class Bystander {
   readonly #server: SubjectServer;
   readonly #agent: PlainAgent;
   #session: ClientHttp2Session | undefined;
-  #running: Promise<void> | undefined;
-  #isStopping = false;
-  /** Number of successful calls since `start`. */
-  answered = 0;
-  /** Errors of failed calls since `start`. */
-  readonly failures: string[] = [];
 
   constructor(server: SubjectServer) {
     this.#server = server;
@@ -32,32 +25,9 @@ export class Bystander {
     await Promise.all([this.#http1(), this.#http2()]);
   }
 
-  /** Repeats calls until `stop`. */
-  start(): void {
-    this.#isStopping = false;
-    this.#running = this.#run();
-  }
-
-  async stop(): Promise<void> {
-    this.#isStopping = true;
-    await this.#running;
-  }
-
   close(): void {
     this.#agent.destroy();
     this.#session?.destroy();
-  }
-
-  async #run(): Promise<void> {
-    while (!this.#isStopping) {
-      try {
-        await this.call();
-        this.answered++;
-      } catch (error) {
-        if (this.failures.length < 5) this.failures.push(String(error));
-      }
-      await pause(PAUSE_MS);
-    }
   }
 
   async #http1(): Promise<void> {

@@ -6,6 +6,9 @@ import type { Script } from "./script.ts";
 /** One in this many scripts is a valid exchange, split at the next position. */
 const SPLIT_EVERY = 3;
 
+/** A prime that is greater than the number of positions, so every position is reached. */
+const STEP = 2 ** 31 - 1;
+
 /** An endless sequence of scripts, determined by the seed. */
 export function* cases(seed: number, corpus: readonly Exchange[]): Generator<Script, never> {
   const random = new Random(seed);
@@ -21,17 +24,8 @@ function* everySplit(corpus: readonly Exchange[], random: Random): Generator<Scr
   const places = corpus.flatMap((exchange) =>
     Array.from({ length: lengthOf(exchange) }, (_, at) => ({ exchange, at })),
   );
-  // A step that is coprime to their number reaches each of them.
-  const step = coprimeTo(places.length, 7919);
-  for (let at = random.below(places.length); ; at = (at + step) % places.length) {
+  for (let at = random.below(places.length); ; at = (at + STEP) % places.length) {
     const place = places[at];
     if (place) yield splitAt(place.exchange, place.at);
   }
-}
-
-function coprimeTo(count: number, from: number): number {
-  const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % b));
-  let candidate = from;
-  while (divisor(candidate, count) !== 1) candidate++;
-  return candidate;
 }

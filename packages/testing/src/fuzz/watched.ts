@@ -7,27 +7,23 @@ import { pause, waitFor } from "../wait.ts";
 
 /** Number of descriptors that the server itself opens, and of connections that are closing. */
 const SPARE_DESCRIPTORS = 12;
-/** How long connections may take to close, in milliseconds. */
-const SHORT_WHILE_MS = 5000;
 const SPARE_BYTES = 64 * 1024 * 1024;
 
 /** A fuzzed server, and the checks of its state. */
 export class Watched {
   readonly server: SubjectServer;
   readonly #bystander: Bystander;
-  readonly #known: RegExp | undefined;
   /** Its state after the warm-up. */
   #warm: { readonly descriptors: number; readonly bytes: number } | undefined;
 
-  /** Wraps a running server. @param known log lines that are not faults */
-  static async of(server: SubjectServer, known: RegExp | undefined): Promise<Watched> {
-    const watched = new Watched(server, known);
+  /** Wraps a running server. */
+  static async of(server: SubjectServer): Promise<Watched> {
+    const watched = new Watched(server);
     for (let i = 0; i < 30; i++) await watched.#bystander.call();
     return watched;
   }
 
-  private constructor(server: SubjectServer, known: RegExp | undefined) {
-    this.#known = known;
+  private constructor(server: SubjectServer) {
     this.server = server;
     this.#bystander = new Bystander(server);
   }
@@ -36,7 +32,7 @@ export class Watched {
   async fault(): Promise<string | undefined> {
     const { server } = this;
     if (!isRunning(server.pid)) return `the process exited:\n${server.output().slice(-3000)}`;
-    const [line] = unexpectedIn(server, this.#known);
+    const [line] = unexpectedIn(server);
     if (line !== undefined) return `it logged: ${line}`;
     try {
       await this.#bystander.call();
@@ -58,24 +54,13 @@ export class Watched {
     if (!warm) throw new Error("the state after the warm-up was not recorded");
     const { pid } = this.server;
     const most = warm.descriptors + SPARE_DESCRIPTORS;
-    const back = await waitFor("the descriptors are closed", () => descriptorsOf(pid) <= most, 120_000).catch(
-      () => false,
-    );
-    if (!back) return `${descriptorsOf(pid)} descriptors are open, ${warm.descriptors} after the warm-up`;
+    const isBack = () => descriptorsOf(pid) <= most;
+    await waitFor("the descriptors are closed", isBack).catch(() => {});
+    if (!isBack()) return `${descriptorsOf(pid)} descriptors are open, ${warm.descriptors} after the warm-up`;
     const bytes = await heldBytesOf(this.server);
     if (bytes <= warm.bytes + SPARE_BYTES) return undefined;
     const mib = (value: number) => `${Math.round(value / 1024 / 1024)} MiB`;
     return `${mib(bytes)} in use, ${mib(warm.bytes)} after the warm-up`;
-  }
-
-  /** Number of its open descriptors. */
-  descriptors(): number {
-    return descriptorsOf(this.server.pid);
-  }
-
-  /** Whether it soon has at most `most` open descriptors. */
-  isBackTo(most: number): Promise<boolean> {
-    return waitFor("the descriptors are closed", () => this.descriptors() <= most, SHORT_WHILE_MS).catch(() => false);
   }
 
   /** Its memory and descriptors, for the log. */
