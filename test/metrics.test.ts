@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { request } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
-import { gunzipSync } from "node:zlib";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
@@ -257,7 +257,10 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
       expect(gunzipSync(zipped.body).toString()).toContain("grpc_server_started_total{");
       expect(zipped.body.byteLength).toBe(Number(zipped.headers["content-length"]));
     }
-    for (const encoding of ["br", "gzip;q=0", "identity"]) {
+    const { headers, body } = await http1(server.url, "/metrics", { headers: { "accept-encoding": "br" } });
+    expect(headers["content-encoding"]).toBe("br");
+    expect(brotliDecompressSync(body).toString()).toContain("grpc_server_started_total{");
+    for (const encoding of ["gzip;q=0", "identity"]) {
       const plain = await http1(server.url, "/metrics", { headers: { "accept-encoding": encoding } });
       expect(plain.headers["content-encoding"]).toBeUndefined();
     }

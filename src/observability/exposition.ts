@@ -1,5 +1,3 @@
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
 import { AggregatorRegistry, Registry } from "prom-client";
 
 /** The result of `getMetricsAsJSON` of prom-client. */
@@ -51,34 +49,11 @@ export const EXITS = {
   help: "Worker processes that exited and were restarted",
 } as const;
 
-const compress = promisify(gzip);
-
-/** A metrics text format. */
-type MetricsFormat = "prometheus" | "openmetrics";
-
-/** All metrics in one format, encoded and compressed once for all requests. */
-export class Exposition {
-  readonly contentType: string;
-  readonly #text: () => string;
-  #body: Buffer | undefined;
-  #gzipped: Promise<Uint8Array> | undefined;
-
-  /** @param text the metrics in the text format of Prometheus */
-  constructor(text: string, format: MetricsFormat) {
-    this.contentType = format === "openmetrics" ? Registry.OPENMETRICS_CONTENT_TYPE : Registry.PROMETHEUS_CONTENT_TYPE;
-    this.#text = () => (format === "openmetrics" ? openMetrics(text) : text);
-  }
-
-  get body(): Buffer {
-    this.#body ??= Buffer.from(this.#text());
-    return this.#body;
-  }
-
-  gzipped(): Promise<Uint8Array> {
-    this.#gzipped ??= compress(this.body);
-    return this.#gzipped;
-  }
-}
+/** The text formats of metrics, made from that of Prometheus. */
+export const METRICS_FORMATS = {
+  prometheus: { contentType: Registry.PROMETHEUS_CONTENT_TYPE, of: (text: string) => text },
+  openmetrics: { contentType: Registry.OPENMETRICS_CONTENT_TYPE, of: openMetrics },
+} as const;
 
 const COUNTER = /^# HELP (\S+)_total (.*)\n# TYPE \1_total counter$/gm;
 
@@ -101,7 +76,7 @@ const VERSION = /; *version="?([\d.]+)"?/i;
  * The preferred format of an `Accept` header: OpenMetrics 1.0 if its quality is at least that of plain text, otherwise
  * Prometheus.
  */
-export function formatOf(accept: string): MetricsFormat {
+export function formatOf(accept: string): keyof typeof METRICS_FORMATS {
   const items = accept.split(",").map((item) => item.trim());
   const best = (matches: (item: string) => boolean) => Math.max(0, ...items.filter(matches).map(quality));
   const wanted = best((item) => OPENMETRICS_TYPE.test(item) && ["1.0.0", undefined].includes(VERSION.exec(item)?.[1]));

@@ -1,8 +1,6 @@
 import {
-  acceptsEncoding,
   type ClientOf,
   type Endpoint,
-  type HeaderRecord,
   type HttpResponse,
   headerValue,
   readEndpoint,
@@ -13,13 +11,14 @@ import type { Config } from "../config/config.ts";
 import { MAX_CALLS, MAX_MESSAGE_BYTES, STREAMS } from "../domain/capacity.ts";
 import { clientKey, connectionKey } from "../domain/client-address.ts";
 import { sharedResult } from "../domain/shared-result.ts";
-import { Exposition, formatOf, METRICS_KEPT_MS } from "../observability/exposition.ts";
+import { formatOf, METRICS_FORMATS, METRICS_KEPT_MS } from "../observability/exposition.ts";
 import { errorFields, type Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
 import type { Traces } from "../observability/traces/traces.ts";
 import type { UnknownCallers } from "../observability/unknown-callers.ts";
 import { errorResponse } from "../rest/json.ts";
 import { legacyEndpoints } from "../rest/legacy.ts";
+import { CachedFile } from "../rest/pages/cached-file.ts";
 import { consoleEndpoints } from "../rest/pages/console.ts";
 import { docsEndpoints } from "../rest/pages/docs.ts";
 import { userEndpoint } from "../rest/user.ts";
@@ -150,7 +149,9 @@ function operations({ readiness, isClosing, metrics }: Pick<AppDeps, "readiness"
   const collected = sharedResult(METRICS_KEPT_MS, async () => {
     const text = await metrics.collect();
     if (text === undefined) return undefined;
-    return { prometheus: new Exposition(text, "prometheus"), openmetrics: new Exposition(text, "openmetrics") };
+    const file = (format: keyof typeof METRICS_FORMATS) =>
+      new CachedFile(async () => Buffer.from(METRICS_FORMATS[format].of(text)));
+    return { prometheus: file("prometheus"), openmetrics: file("openmetrics") };
   });
   return {
     health: readEndpoint(async () => text(200, "ok\n")),
@@ -161,18 +162,15 @@ function operations({ readiness, isClosing, metrics }: Pick<AppDeps, "readiness"
     }),
     exposition: readEndpoint(async ({ headers }) => {
       const format = formatOf(headerValue(headers, "accept") ?? "");
-      return exposed(headers, (await collected())?.[format]);
+      const file = (await collected())?.[format];
+      if (!file) return text(503, "the metrics of all workers could not be collected\n");
+      const { body, encoding } = await file.encodedFor(headers);
+      const answer = text(200, body, METRICS_FORMATS[format].contentType);
+      answer.headers["vary"] = "accept, accept-encoding";
+      if (encoding) answer.headers["content-encoding"] = encoding;
+      return answer;
     }),
   };
-}
-
-async function exposed(headers: HeaderRecord, exposition: Exposition | undefined): Promise<HttpResponse> {
-  if (!exposition) return text(503, "the metrics of all workers could not be collected\n");
-  const answer = text(200, exposition.body, exposition.contentType);
-  answer.headers["vary"] = "accept, accept-encoding";
-  if (!acceptsEncoding(headers, "gzip")) return answer;
-  answer.headers["content-encoding"] = "gzip";
-  return { ...answer, body: await exposition.gzipped() };
 }
 
 function text(status: number, body: string | Buffer, contentType = "text/plain; charset=utf-8"): HttpResponse {
