@@ -1,6 +1,5 @@
-import { useEffect, useState } from "preact/hooks";
 import { InvalidInput } from "../../../operator/src/input.ts";
-import { watch } from "../parts/watch.ts";
+import { useWatched, type Watched } from "../parts/watch.ts";
 import { type Figures, figuresOf, isSameProcess } from "./figures.ts";
 import { parseScrape, type Scrape } from "./scrape.ts";
 
@@ -11,52 +10,29 @@ const WINDOW_MS = 60_000;
 /** The timeout of a read, in milliseconds. */
 const TIMEOUT_MS = 10_000;
 
-/** The figures, and how reading the metrics went. */
-export interface Watched {
-  /** Undefined: fewer than two scrapes so far. */
+/** The last scrapes of the service, and what they show. */
+interface Measurement {
+  readonly scrapes: readonly Scrape[];
+  /** The figures of the last minute. Undefined: fewer than two scrapes so far. */
   readonly figures: Figures | undefined;
-  readonly isPaused: boolean;
-  /** Why the last read failed. */
-  readonly error: unknown;
   /** Whether the last scrape was of another process than those before, which resets the figures. */
   readonly isOther: boolean;
 }
 
-/** Reads the metrics of the service while the page is visible, and computes the figures of the last minute. */
-export function useFigures(): Watched {
-  const [state, setState] = useState<Watched>({
-    figures: undefined,
-    isPaused: false,
-    error: undefined,
-    isOther: false,
-  });
-  useEffect(() => {
-    const leaving = new AbortController();
-    const { signal } = leaving;
-    const change = (changed: Partial<Watched>) => {
-      if (!signal.aborted) setState((before) => ({ ...before, ...changed }));
-    };
-    let scrapes: readonly Scrape[] = [];
-    const look = async () => {
-      try {
-        const scrape = await read(signal);
-        const last = scrapes.at(-1);
-        const isOther = last !== undefined && !isSameProcess(last, scrape);
-        scrapes = isOther
-          ? [scrape]
-          : [...scrapes.filter(({ atMs }) => scrape.atMs - atMs <= WINDOW_MS + INTERVAL_MS / 2), scrape];
-        const [first] = scrapes;
-        const figures = first && first !== scrape ? figuresOf(first, scrape) : undefined;
-        change(isOther || figures ? { figures, isOther, error: undefined } : { error: undefined });
-      } catch (error) {
-        change({ error });
-      }
-      return INTERVAL_MS;
-    };
-    void watch(look, { signal, onPaused: (isPaused) => change({ isPaused }) });
-    return () => leaving.abort();
-  }, []);
-  return state;
+/** Reads the metrics of the service while the page is visible. */
+export function useFigures(): Watched<Measurement> {
+  return useWatched<Measurement>(
+    async ({ value: before }, signal) => {
+      const scrape = await read(signal);
+      const last = before?.scrapes.at(-1);
+      const isOther = last !== undefined && !isSameProcess(last, scrape);
+      const recent = (before?.scrapes ?? []).filter(({ atMs }) => scrape.atMs - atMs <= WINDOW_MS + INTERVAL_MS / 2);
+      const scrapes = isOther ? [scrape] : [...recent, scrape];
+      const [first = scrape] = scrapes;
+      return { scrapes, figures: first === scrape ? undefined : figuresOf(first, scrape), isOther };
+    },
+    () => INTERVAL_MS,
+  );
 }
 
 /** Reads `/metrics`, which needs no token. @throws InvalidInput if it cannot be read */

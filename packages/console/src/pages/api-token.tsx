@@ -5,12 +5,11 @@ import { limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { Secret } from "../parts/copy.tsx";
 import { ConfirmButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { CheckField, Form, TextField } from "../parts/field.tsx";
 import { MessageFacts } from "../parts/message.tsx";
-import { Page, Section } from "../parts/page.tsx";
+import { Page, Section, useSecret } from "../parts/page.tsx";
 import { RotationForm } from "../parts/rotation.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { signOut, useSession } from "../session/session.ts";
@@ -28,7 +27,6 @@ interface Acting {
 export function ApiTokenPage({ params }: { readonly params: Params }) {
   const id = params["id"] ?? "";
   const { admin, caller, environment, env } = useSession();
-  const [token, setToken] = useState<string>();
   // No call reads one API token by its id.
   const answer = useAnswer(`token ${id}`, (signal) => readApiTokens(admin, { environment }, signal));
   const { again } = answer;
@@ -44,14 +42,6 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
           <a href={hrefOf("audit", { env, actor: id })}>Its audit events</a>
         </li>
       </ul>
-      {token !== undefined && (
-        <Secret
-          title={`The new secret of the API token ${id}`}
-          token={token}
-          lost="The service does not store it. If it is lost, rotate the API token again."
-          onClose={() => setToken(undefined)}
-        />
-      )}
       <FailureBox error={answer.error} again={again} />
       {!answer.value && answer.isBusy && <p>Reading …</p>}
       {answer.value && !apiToken && (
@@ -67,7 +57,7 @@ export function ApiTokenPage({ params }: { readonly params: Params }) {
           <MessageFacts schema={ApiTokenSchema} message={acting.apiToken} />
           <CommandLine command="token list" env={env} />
           <Update {...acting} />
-          <Rotate {...acting} onToken={setToken} />
+          <Rotate {...acting} />
           <Revoke {...acting} />
         </>
       )}
@@ -131,7 +121,8 @@ function Update({ apiToken, again }: Acting) {
   );
 }
 
-function Rotate({ apiToken: { id }, again, onToken }: Acting & { readonly onToken: (token: string) => void }) {
+function Rotate({ apiToken: { id }, again }: Acting) {
+  const showSecret = useSecret();
   const { admin, environment, env } = useSession();
   const rotate = async (graceSeconds: number) => {
     const { token } = await admin.rotateApiToken({
@@ -139,7 +130,11 @@ function Rotate({ apiToken: { id }, again, onToken }: Acting & { readonly onToke
       apiTokenId: id,
       previousTokenTtl: { seconds: BigInt(graceSeconds) },
     });
-    onToken(token);
+    showSecret({
+      title: `The new secret of the API token ${id}`,
+      token,
+      lost: "The service does not store it. If it is lost, rotate the API token again.",
+    });
     again();
     return `Rotated the API token ${id}. Its new secret is shown only once.`;
   };

@@ -11,12 +11,10 @@ import { enumNames, enumValue, limitOf } from "../../../operator/src/fields.ts";
 import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { Secret } from "../parts/copy.tsx";
-import { FailureBox } from "../parts/failure.tsx";
 import { Form, SelectField, TextField } from "../parts/field.tsx";
 import { columnsFor, MessageFacts } from "../parts/message.tsx";
-import { Page, Section } from "../parts/page.tsx";
-import { Table } from "../parts/table.tsx";
+import { Page, Section, useSecret } from "../parts/page.tsx";
+import { ListTable } from "../parts/table.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
 import { inOrder, ORDERS, ROLES, summaryOf } from "../tokens/api-tokens.ts";
@@ -41,31 +39,23 @@ export function ApiTokensPage({ params }: { readonly params: Params }) {
   );
 }
 
-/** How many API tokens are shown before a click on "show all". */
+/** How many API tokens are shown before a click on "Show more". */
 const SHOWN = 100;
 
 function OfEnvironment({ params }: { readonly params: Params }) {
   const { admin, environment, env } = useSession();
   const { order = "expires", role = "" } = params;
   const [isWhole, setWhole] = useState(false);
-  const [made, setMade] = useState<Made>();
   const answer = useAnswer(`tokens ${role}`, (signal) =>
     readApiTokens(admin, { environment, role: enumValue(RoleSchema, role) }, signal),
   );
-  const { value: tokens = [], error, again } = answer;
-  const sorted = inOrder(tokens, order);
+  const { value: tokens, isBusy, error, again } = answer;
+  const sorted = tokens && inOrder(tokens, order);
+  const isCut = sorted !== undefined && sorted.length > SHOWN && !isWhole;
   const lookThrough = (changed: { readonly [param: string]: string }) =>
     go(hrefOf("tokens", { env, order, role, ...changed }), true);
   return (
     <>
-      {made && (
-        <Secret
-          title={`The API token ${made.name}`}
-          token={made.token}
-          lost={`The service does not store it. If it is lost, rotate ${made.id}.`}
-          onClose={() => setMade(undefined)}
-        />
-      )}
       <SelectField
         label="Order"
         value={order}
@@ -78,55 +68,39 @@ function OfEnvironment({ params }: { readonly params: Params }) {
         onValue={(value) => lookThrough({ role: value })}
         options={[["", "all roles"], ...enumNames(RoleSchema).map((each) => [each, each] as const)]}
       />
-      <FailureBox error={error} again={again} />
-      {!answer.value && answer.isBusy && <p>Reading …</p>}
-      {answer.value && tokens.length === 0 && <p>No API token{role && ` of role ${role}`} exists yet.</p>}
-      {tokens.length > 0 && (
-        <>
-          <p>{summaryOf(tokens)}</p>
-          <Table
-            caption={role ? `API tokens of role ${role}` : "All API tokens"}
-            items={isWhole ? sorted : sorted.slice(0, SHOWN)}
-            keyOf={({ id }) => id}
-            columns={[
-              {
-                name: "API token",
-                isHeading: true,
-                of: ({ id, displayName }) => (
-                  <a href={hrefOf("token", { env, id })}>
-                    {displayName} <span class="id">{id}</span>
-                  </a>
-                ),
-              },
-              ...columnsFor(ApiTokenSchema, ["role", "expire_time", "last_use_time", "create_time"]),
-            ]}
-          />
-          {!isWhole && sorted.length > SHOWN && (
-            <button type="button" onClick={() => setWhole(true)}>
-              Show all {sorted.length}
-            </button>
-          )}
-        </>
-      )}
-      <CommandLine command="token list" options={role ? ["--role", role] : []} env={env} />
-      <Create
-        onMade={(what) => {
-          setMade(what);
-          again();
+      {tokens && tokens.length > 0 && <p>{summaryOf(tokens)}</p>}
+      <ListTable
+        list={{
+          items: isCut ? sorted.slice(0, SHOWN) : sorted,
+          isBusy,
+          error,
+          again,
+          more: isCut ? () => setWhole(true) : undefined,
         }}
+        none={`No API token${role && ` of role ${role}`} exists yet.`}
+        caption={role ? `API tokens of role ${role}` : "All API tokens"}
+        keyOf={({ id }) => id}
+        columns={[
+          {
+            name: "API token",
+            isHeading: true,
+            of: ({ id, displayName }) => (
+              <a href={hrefOf("token", { env, id })}>
+                {displayName} <span class="id">{id}</span>
+              </a>
+            ),
+          },
+          ...columnsFor(ApiTokenSchema, ["role", "expire_time", "last_use_time", "create_time"]),
+        ]}
       />
+      <CommandLine command="token list" options={role ? ["--role", role] : []} env={env} />
+      <Create onMade={again} />
     </>
   );
 }
 
-/** A new API token. */
-interface Made {
-  readonly id: string;
-  readonly name: string;
-  readonly token: string;
-}
-
-function Create({ onMade }: { readonly onMade: (made: Made) => void }) {
+function Create({ onMade }: { readonly onMade: () => void }) {
+  const showSecret = useSecret();
   const { admin, environment, env } = useSession();
   const [name, setName] = useState("");
   const [role, setRole] = useState("manage");
@@ -140,7 +114,12 @@ function Create({ onMade }: { readonly onMade: (made: Made) => void }) {
       expireTime: expires.trim() === "" ? undefined : timeIn("Expires", expires, 1),
     });
     setName("");
-    onMade({ id: apiToken?.id ?? "", name, token });
+    showSecret({
+      title: `The API token ${name}`,
+      token,
+      lost: `The service does not store it. If it is lost, rotate ${apiToken?.id}.`,
+    });
+    onMade();
     return `Created the API token ${name}. Its secret is shown only once.`;
   };
   return (

@@ -1,17 +1,22 @@
+import { Code, ConnectError } from "@connectrpc/connect";
 import { useRef, useState } from "preact/hooks";
 import { AdminService } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { type AuditEvent, AuditEventSchema } from "../../../../gen/usergroup/admin/v1/audit_event_pb.ts";
+import { AuditFollower, followPauseMs } from "../../../operator/src/audit-follower.ts";
 import { limitOf } from "../../../operator/src/fields.ts";
-import { useFollowing } from "../audit/use-following.ts";
+import { InvalidInput } from "../../../operator/src/input.ts";
 import { useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Form, TextField } from "../parts/field.tsx";
+import { announce } from "../parts/live.tsx";
 import { columnsFor } from "../parts/message.tsx";
 import { Page } from "../parts/page.tsx";
-import { type Column, ListTable, Table } from "../parts/table.tsx";
+import { type Column, ListTable } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
+import { useWatched } from "../parts/watch.ts";
 import { go, hrefOf, type Params } from "../routes.ts";
+import { failureOf } from "../session/failures.ts";
 import { useSession } from "../session/session.ts";
 import { countText, timeIn } from "../words.ts";
 
@@ -121,12 +126,35 @@ function Trail({ filters }: { readonly filters: Filters }) {
 
 /** How many of the present events are shown first when a trail is followed. */
 const FIRST = 10;
+
+/** The most events that a page shows. There may be hundreds of thousands since the page was last visible. */
+const MAX_EVENTS = 500;
+
+/** Follows the trail. While the service is unavailable it retries, and it misses no event. */
 function Followed({ filters }: { readonly filters: Filters }) {
   const { admin, environment, env } = useSession();
-  const { events, isPaused, error, hasEnded } = useFollowing(() => {
-    const filter = { environment, ...requestOf(filters), endTime: undefined };
-    return { list: (request, signal) => admin.listAuditEvents(request, { signal }), filter, shownFirst: FIRST };
-  });
+  const follower = useRef<AuditFollower>();
+  const {
+    value: events,
+    isPaused,
+    error,
+    hasEnded,
+  } = useWatched<readonly AuditEvent[]>(
+    async (before, signal) => {
+      follower.current ??= new AuditFollower({
+        list: (request, abort) => admin.listAuditEvents(request, { signal: abort }),
+        filter: { environment, ...requestOf(filters), endTime: undefined },
+        shownFirst: FIRST,
+        maxEvents: MAX_EVENTS,
+      });
+      const found = await follower.current.next(signal);
+      signal.throwIfAborted();
+      if (before.error !== undefined) announce("The service is back.");
+      if (before.value && found.length > 0) announce(countText(found.length, "new event"));
+      return [...found, ...(before.value ?? [])].slice(0, MAX_EVENTS);
+    },
+    (failures, reason) => (failures === 0 || isTemporary(reason) ? followPauseMs(failures) : undefined),
+  );
   return (
     <>
       <p class="small">
@@ -138,18 +166,22 @@ function Followed({ filters }: { readonly filters: Filters }) {
       {error !== undefined && (
         <p>{hasEnded ? "Following has stopped." : "The page retries until the service answers."}</p>
       )}
-      {!events && error === undefined && <p>Reading …</p>}
-      {events?.length === 0 && <p>No event matches the filter yet.</p>}
-      {events && events.length > 0 && (
-        <Table
-          caption="Events as they arrive, newest first"
-          items={events}
-          keyOf={({ id }) => id}
-          columns={columnsOf(env)}
-        />
-      )}
+      <ListTable
+        list={{ items: events, isBusy: error === undefined, error: undefined }}
+        none="No event matches the filter yet."
+        caption="Events as they arrive, newest first"
+        keyOf={({ id }) => id}
+        columns={columnsOf(env)}
+      />
     </>
   );
+}
+
+/** Whether a later call may succeed. */
+function isTemporary(error: unknown): boolean {
+  if (error instanceof InvalidInput) return false;
+  const { code } = ConnectError.from(error);
+  return failureOf(error).kind === undefined || code === Code.Unavailable || code === Code.ResourceExhausted;
 }
 
 function columnsOf(env: string | undefined): readonly Column<AuditEvent>[] {

@@ -8,7 +8,8 @@ import { countText } from "../words.ts";
 
 /** What the service is doing now, computed from its metrics. */
 export function OverviewPage() {
-  const { figures, isPaused, error, isOther } = useFigures();
+  const { value, isPaused, error } = useFigures();
+  const figures = value?.figures;
   return (
     <Page title="Overview">
       <p class="small">
@@ -17,7 +18,7 @@ export function OverviewPage() {
           : `The last minute of the process that answers /metrics, with its workers, updated every ${INTERVAL_MS / 1000} seconds. Use a monitoring system for several processes and for history.`}
       </p>
       <FailureBox error={error} />
-      {isOther && (
+      {value?.isOther && (
         <p class="note">
           Another process answers now: the service restarted, or several processes share this address. The measurement
           starts again.

@@ -5,12 +5,11 @@ import { InvalidInput } from "../../../operator/src/input.ts";
 import { durationText } from "../../../operator/src/times.ts";
 import { useAnswer } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { Secret } from "../parts/copy.tsx";
 import { ConfirmButton } from "../parts/dialog.tsx";
 import { FailureBox } from "../parts/failure.tsx";
 import { Form } from "../parts/field.tsx";
 import { MessageFacts } from "../parts/message.tsx";
-import { Page, Section } from "../parts/page.tsx";
+import { Page, Section, useSecret } from "../parts/page.tsx";
 import { RotationForm } from "../parts/rotation.tsx";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { newRequestId } from "../session/request-id.ts";
@@ -29,7 +28,6 @@ import {
 export function UserGroupPage({ params }: { readonly params: Params }) {
   const { admin, isRoot, environment, env } = useSession();
   const id = params["id"] ?? "";
-  const [token, setToken] = useState<string>();
   const answer = useAnswer(id, async (signal) => {
     const { userGroup } = await admin.lookupUserGroup({ environment, userGroupId: id }, { signal });
     return userGroup;
@@ -48,14 +46,6 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
           <a href={hrefOf("sessions", { env, group: id })}>Revoke its viewer sessions</a>
         </li>
       </ul>
-      {token !== undefined && (
-        <Secret
-          title={`The new token of the user group ${id}`}
-          token={token}
-          lost="If it is lost, rotate the token again."
-          onClose={() => setToken(undefined)}
-        />
-      )}
       <FailureBox error={answer.error} again={answer.again} />
       {group && (
         <>
@@ -72,13 +62,7 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
             {isRoot ? (
               <NeedsEnvironmentToken what="rotate the token of a user group" />
             ) : (
-              <Rotate
-                id={id}
-                onToken={(made) => {
-                  setToken(made);
-                  return answer.again();
-                }}
-              />
+              <Rotate group={group} again={answer.again} />
             )}
           </Section>
           <Section title="Revoke or delete">
@@ -157,7 +141,8 @@ function Change({ group, again }: Acting) {
   );
 }
 
-function Rotate({ id, onToken }: { readonly id: string; readonly onToken: (token: string) => Promise<void> }) {
+function Rotate({ group: { providedId: id }, again }: Acting) {
+  const showSecret = useSecret();
   const { caller, userGroups } = useSession();
   // A retry uses the same id, so the service rotates once.
   const requestId = useRef(newRequestId());
@@ -168,7 +153,13 @@ function Rotate({ id, onToken }: { readonly id: string; readonly onToken: (token
       requestId: requestId.current,
     });
     requestId.current = newRequestId();
-    if (userGroup) await onToken(userGroup.token);
+    const token = userGroup?.token ?? "";
+    showSecret({
+      title: `The new token of the user group ${id}`,
+      token,
+      lost: "If it is lost, rotate the token again.",
+    });
+    await again();
     return `Rotated the token of the user group ${id}.`;
   };
   return (

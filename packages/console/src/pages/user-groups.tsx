@@ -5,10 +5,9 @@ import { UserGroupService } from "../../../../gen/usergroup/v1/user_group_servic
 import { limitOf } from "../../../operator/src/fields.ts";
 import { useList } from "../parts/calls.ts";
 import { CommandLine } from "../parts/command.tsx";
-import { Secret } from "../parts/copy.tsx";
 import { Form, TextField } from "../parts/field.tsx";
 import { columnsFor } from "../parts/message.tsx";
-import { Page, Section } from "../parts/page.tsx";
+import { Page, Section, useSecret } from "../parts/page.tsx";
 import { ListTable } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
 import { go, hrefOf, type Params } from "../routes.ts";
@@ -20,7 +19,6 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
   const { admin, environment, env } = useSession();
   const prefix = params["prefix"] ?? "";
   const [typed, setTyped] = useTyped(prefix);
-  const [made, setMade] = useState<{ readonly id: string; readonly token: string }>();
   const list = useList<UserGroupInfo>(`groups ${prefix}`, "user group", async (pageToken, signal) => {
     const request = { environment, providedIdPrefix: prefix, pageToken };
     const { userGroups, nextPageToken } = await admin.listUserGroups(request, { signal });
@@ -32,14 +30,6 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
   };
   return (
     <Page title="User groups">
-      {made && (
-        <Secret
-          title={`The token of the user group ${made.id}`}
-          token={made.token}
-          lost="If it is lost, rotate the token."
-          onClose={() => setMade(undefined)}
-        />
-      )}
       <Form label="Search user groups" submit="Search" act={search}>
         <TextField
           label="Prefix of the id"
@@ -67,17 +57,13 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
         ]}
       />
       <CommandLine command="group list" options={prefix ? ["--prefix", prefix] : []} env={env} />
-      <Create
-        onMade={(id, token) => {
-          setMade({ id, token });
-          list.again();
-        }}
-      />
+      <Create onMade={list.again} />
     </Page>
   );
 }
 
-function Create({ onMade }: { readonly onMade: (id: string, token: string) => void }) {
+function Create({ onMade }: { readonly onMade: () => void }) {
+  const showSecret = useSecret();
   const { isRoot, userGroups } = useSession();
   const [id, setId] = useState("");
   const [texts, setTexts] = useState(NO_TEXTS);
@@ -91,7 +77,9 @@ function Create({ onMade }: { readonly onMade: (id: string, token: string) => vo
     if (!newUserGroup || !userGroup) return `The user group ${id} exists already. It was not changed.`;
     setId("");
     setTexts(NO_TEXTS);
-    onMade(id, userGroup.token);
+    const { token } = userGroup;
+    showSecret({ title: `The token of the user group ${id}`, token, lost: "If it is lost, rotate the token." });
+    onMade();
     return `Created the user group ${id}.`;
   };
   return (

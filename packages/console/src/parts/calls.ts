@@ -86,16 +86,16 @@ export function useAction(act: () => Promise<string | undefined>): Action {
   return { run: () => void run(), ...state };
 }
 
-/** A list that is read page by page. */
-export interface List<T> extends Omit<Answer<readonly T[]>, "value" | "again"> {
-  readonly items: readonly T[];
-  /** Whether the first page is read. */
-  readonly isThere: boolean;
-  readonly hasMore: boolean;
-  /** Repeats the failed request. Without a failure: the first one. */
-  readonly again: () => void;
-  /** Reads the next page, and announces the number of items. */
-  readonly more: () => void;
+/** A list, perhaps of more items than were read. */
+export interface List<T> {
+  /** Undefined before the first page. */
+  readonly items: readonly T[] | undefined;
+  readonly isBusy: boolean;
+  readonly error: unknown;
+  /** Repeats the failed request. Without a failure: the first one. Undefined: it cannot be repeated here. */
+  readonly again?: () => void;
+  /** Shows the next items. Undefined: there are none. */
+  readonly more?: (() => void) | undefined;
 }
 
 type Read<T> = (pageToken: string, signal: AbortSignal) => Promise<Page<T>>;
@@ -115,28 +115,28 @@ async function readFull<T>(read: Read<T>, pageToken: string, signal: AbortSignal
   return { items, nextPageToken };
 }
 
-/** Reads a list page by page, and again when `key` changes. @param noun such as `user group` */
-export function useList<T>(key: string, noun: string, read: Read<T>): List<T> {
+/**
+ * Reads a list page by page, and again when `key` changes. Announces the number of items after a further page.
+ *
+ * @param noun such as `user group`
+ */
+export function useList<T>(key: string, noun: string, read: Read<T>): List<T> & { readonly again: () => void } {
   const first = useAnswer(key, (signal) => readFull(read, "", signal));
-  const [further, setFurther] = useState<{ of: Page<T>; items: readonly T[]; next: string }>();
+  const [further, setFurther] = useState<Page<T> & { readonly of: Page<T> }>();
   // Further pages of an earlier read are dropped.
-  const rest = further && further.of === first.value ? further : undefined;
-  const items = [...(first.value?.items ?? []), ...(rest?.items ?? [])];
-  const nextPageToken = rest ? rest.next : (first.value?.nextPageToken ?? "");
+  const shown = further && further.of === first.value ? further : first.value;
   const more = useAction(async () => {
-    const of = first.value;
-    if (!of) return undefined;
-    const page = await readFull(read, nextPageToken, new AbortController().signal);
-    setFurther({ of, items: [...(rest?.items ?? []), ...page.items], next: page.nextPageToken });
-    return `${items.length + page.items.length} ${noun}s are shown`;
+    if (!first.value || !shown) return undefined;
+    const page = await readFull(read, shown.nextPageToken, new AbortController().signal);
+    const items = [...shown.items, ...page.items];
+    setFurther({ of: first.value, items, nextPageToken: page.nextPageToken });
+    return `${items.length} ${noun}s are shown`;
   });
   return {
-    items,
-    isThere: first.value !== undefined,
-    hasMore: nextPageToken !== "",
-    more: more.run,
-    error: more.error ?? first.error,
+    items: shown?.items,
     isBusy: first.isBusy || more.isBusy,
+    error: more.error ?? first.error,
     again: more.error === undefined ? first.again : more.run,
+    more: shown && shown.nextPageToken !== "" ? more.run : undefined,
   };
 }

@@ -29,20 +29,17 @@ export function CopyButton({ text, what }: { readonly text: string; readonly wha
   );
 }
 
-/** Shows a token once, until the user confirms that it is stored. */
-export function Secret({
-  title,
-  token,
-  lost,
-  onClose,
-}: {
+/** A token that is shown once. */
+export interface ShownSecret {
   /** What the token is for. */
   readonly title: string;
   readonly token: string;
   /** What to do if the token is lost. */
   readonly lost: string;
-  readonly onClose: () => void;
-}) {
+}
+
+/** Shows a token once, until the user confirms that it is stored. */
+export function Secret({ title, token, lost, onClose }: ShownSecret & { readonly onClose: () => void }) {
   const id = useId();
   const box = useRef<HTMLElement>(null);
   const field = useRef<HTMLInputElement>(null);

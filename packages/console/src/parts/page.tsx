@@ -1,5 +1,13 @@
-import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { type ComponentChildren, createContext } from "preact";
+import { useContext, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Secret, type ShownSecret } from "./copy.tsx";
+
+const ShowSecret = createContext<(secret: ShownSecret) => void>(() => {});
+
+/** Returns a function that shows a token once, at the top of the page. */
+export function useSecret(): (secret: ShownSecret) => void {
+  return useContext(ShowSecret);
+}
 
 /** The frame of a page. Its heading gets the focus when the page is shown. */
 export function Page({
@@ -12,6 +20,7 @@ export function Page({
   readonly detail?: string | undefined;
   readonly children: ComponentChildren;
 }) {
+  const [secret, showSecret] = useState<ShownSecret>();
   const heading = useRef<HTMLHeadingElement>(null);
   const whole = detail === undefined ? title : `${title} ${detail}`;
   // A layout effect runs before the user can move the focus.
@@ -20,12 +29,13 @@ export function Page({
     heading.current?.focus();
   }, [whole]);
   return (
-    <>
+    <ShowSecret.Provider value={showSecret}>
       <h1 ref={heading} tabIndex={-1}>
         {title} {detail !== undefined && <span class="id">{detail}</span>}
       </h1>
+      {secret && <Secret {...secret} onClose={() => showSecret(undefined)} />}
       {children}
-    </>
+    </ShowSecret.Provider>
   );
 }
 

@@ -57,20 +57,19 @@ export function Table<T>({
   );
 }
 
-/** A table of a list that is read page by page. @param none the text for an empty list */
+/** A table of a list. @param none the text for an empty list */
 export function ListTable<T>({
-  list,
+  list: { items, isBusy, error, again, more },
   none,
   ...table
 }: { readonly list: List<T>; readonly none: ComponentChildren } & Omit<Parameters<typeof Table<T>>[0], "items">) {
-  const { items, isThere, hasMore, isBusy, more, error, again } = list;
   return (
     <>
-      {items.length > 0 && <Table {...table} items={items} />}
-      {isThere && items.length === 0 && !hasMore && <p>{none}</p>}
+      {items && items.length > 0 && <Table {...table} items={items} />}
+      {items?.length === 0 && !more && <p>{none}</p>}
       <FailureBox error={error} again={again} />
-      {!isThere && isBusy && <p>Reading …</p>}
-      {isThere && hasMore && (
+      {!items && isBusy && <p>Reading …</p>}
+      {more && (
         <button type="button" aria-disabled={isBusy} onClick={more}>
           {isBusy ? "Reading …" : "Show more"}
         </button>

@@ -1,23 +1,65 @@
+import { useEffect, useState } from "preact/hooks";
+
+/** The state of something that is read repeatedly. */
+export interface Watched<T> {
+  /** Undefined before the first successful read. */
+  readonly value: T | undefined;
+  /** Why the last read failed. */
+  readonly error: unknown;
+  readonly isPaused: boolean;
+  /** Whether no further read follows. */
+  readonly hasEnded: boolean;
+}
+
 /**
- * Calls `look` repeatedly while the page is visible, until the signal aborts.
+ * Reads something repeatedly while the component is mounted and the page is visible.
  *
- * @param look resolves with the pause until the next call, in milliseconds. Undefined: no further call
+ * @param read gets the state before it, and resolves with the new value
+ * @param pauseAfter returns the pause until the next read, in milliseconds, by the number of consecutive failures and the last
+ *   error. Undefined: no further read
  */
-export async function watch(
-  look: () => Promise<number | undefined>,
-  { signal, onPaused }: { readonly signal: AbortSignal; readonly onPaused: (isPaused: boolean) => void },
-): Promise<void> {
-  while (!signal.aborted) {
-    if (document.visibilityState === "hidden") {
-      onPaused(true);
-      await visible(signal);
-      onPaused(false);
-      if (signal.aborted) return;
-    }
-    const pauseMs = await look();
-    if (pauseMs === undefined) return;
-    await passed(pauseMs, signal);
-  }
+export function useWatched<T>(
+  read: (before: Watched<T>, signal: AbortSignal) => Promise<T>,
+  pauseAfter: (failures: number, error: unknown) => number | undefined,
+): Watched<T> {
+  const [state, setState] = useState<Watched<T>>({
+    value: undefined,
+    error: undefined,
+    isPaused: false,
+    hasEnded: false,
+  });
+  useEffect(() => {
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    let current = state;
+    const change = (changed: Partial<Watched<T>>) => {
+      current = { ...current, ...changed };
+      if (!signal.aborted) setState(current);
+    };
+    const watch = async () => {
+      for (let failures = 0; !signal.aborted && !current.hasEnded; ) {
+        if (document.visibilityState === "hidden") {
+          change({ isPaused: true });
+          await visible(signal);
+          change({ isPaused: false });
+          continue;
+        }
+        try {
+          change({ value: await read(current, signal), error: undefined });
+          failures = 0;
+        } catch (error) {
+          change({ error });
+          failures += 1;
+        }
+        const pauseMs = pauseAfter(failures, current.error);
+        if (pauseMs === undefined) change({ hasEnded: true });
+        else await passed(pauseMs, signal);
+      }
+    };
+    void watch();
+    return () => leaving.abort();
+  }, []);
+  return state;
 }
 
 /** Resolves once the page becomes visible or hidden, or the signal aborts. */
