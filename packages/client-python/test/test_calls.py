@@ -32,7 +32,12 @@ from user_group_service import (
     violations_of,
 )
 from user_group_service._retry import pause_after
-from user_group_service.gen.usergroup.admin.v1.admin_service_pb import ListUserGroupsRequest, ListUserGroupsResponse
+from user_group_service.gen.usergroup.admin.v1.admin_service_pb import (
+    ListUserGroupsRequest,
+    ListUserGroupsResponse,
+    RevokeUserGroupTokensRequest,
+    RevokeUserGroupTokensResponse,
+)
 from user_group_service.gen.usergroup.admin.v1.user_group_pb import UserGroupInfo
 from user_group_service.gen.google.rpc.error_details_pb import BadRequest, ErrorInfo
 
@@ -57,6 +62,10 @@ CUT = 200, {"content-type": "application/proto", "content-length": "100"}, b"\x0
 OF_GET, OF_UPDATE, OF_ROTATE = ok(GetUserGroupResponse(new_user_group=True)), ok(UpdateUserGroupResponse()), ok(RotateUserGroupTokenResponse())
 
 
+def method_of(client, name):
+    return getattr(client.user_groups if hasattr(client.user_groups, name) else client.admin, name)
+
+
 class Retries(unittest.TestCase):
     """Each test uses both clients."""
 
@@ -79,12 +88,12 @@ class Retries(unittest.TestCase):
 
     def by_client(self, url, token, options, method, request):
         with Client(url, token, **options) as client:
-            return getattr(client.user_groups, method)(request)
+            return method_of(client, method)(request)
 
     def by_async_client(self, url, token, options, method, request):
         async def call():
             async with AsyncClient(url, token, **options) as client:
-                return await getattr(client.user_groups, method)(request)
+                return await method_of(client, method)(request)
 
         return asyncio.run(call())
 
@@ -121,13 +130,19 @@ class Retries(unittest.TestCase):
         for code in ("not_found", "aborted", "internal", "deadline_exceeded"):
             self.assertEqual(self.times("get_user_group", GROUP, error(500, code), OF_GET)[0], 1)
 
-    def test_repeats_a_rotation_with_one_request_id_and_keeps_the_message_unchanged(self):
-        _, bodies, failed = self.tried("rotate_user_group_token", ROTATE, UNKNOWN, BROKEN, OF_ROTATE)
-        self.assertIsNone(failed)
-        ids = {RotateUserGroupTokenRequest.from_binary(gzip.decompress(body)).request_id for body in bodies}
-        self.assertEqual((len(bodies), len(ids)), (3, 1))
-        self.assertRegex(ids.pop(), r"^[\x21-\x7e]{36}$")
-        self.assertEqual(ROTATE.request_id, "")
+    def test_repeats_changes_with_one_request_id_if_they_accept_one_and_keeps_the_message_unchanged(self):
+        revoke = RevokeUserGroupTokensRequest(user_group_id="acme")
+        for method, message, success in (
+            ("rotate_user_group_token", ROTATE, OF_ROTATE),
+            ("revoke_user_group_tokens", revoke, ok(RevokeUserGroupTokensResponse())),
+        ):
+            with self.subTest(method):
+                _, bodies, failed = self.tried(method, message, UNKNOWN, BROKEN, success)
+                self.assertIsNone(failed)
+                ids = {type(message).from_binary(gzip.decompress(body)).request_id for body in bodies}
+                self.assertEqual((len(bodies), len(ids)), (3, 1))
+                self.assertRegex(ids.pop(), r"^[\x21-\x7e]{36}$")
+                self.assertEqual(message.request_id, "")
 
     def test_repeats_calls_that_were_not_sent(self):
         with socket.create_server(("127.0.0.1", 0)) as closed:

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from connectrpc.client import ResponseMetadata
 from connectrpc.code import Code
@@ -21,7 +21,6 @@ from connectrpc.request import RequestContext
 
 from ._retry import pause_after
 from .errors import note_request_id
-from .gen.usergroup.v1.user_group_service_pb import RotateUserGroupTokenRequest
 
 _REQUEST_ID_HEADER = "x-request-id"
 # Time limit of a call without a deadline, in seconds.
@@ -82,6 +81,13 @@ class AsyncCalls:
             await asyncio.sleep(pause)
 
 
+@runtime_checkable
+class _WithRequestId(Protocol):
+    """A request that accepts a request id, which makes it safe to repeat."""
+
+    request_id: str
+
+
 class _Call(Generic[REQ, RES]):
     """A call with its attempts."""
 
@@ -91,7 +97,7 @@ class _Call(Generic[REQ, RES]):
         self._request_id = ctx.request_headers.setdefault(_REQUEST_ID_HEADER, str(uuid.uuid4()))
         self.request = _with_request_id(request)
         self._may_repeat = ctx.method.idempotency_level != IdempotencyLevel.UNKNOWN or isinstance(
-            request, RotateUserGroupTokenRequest
+            request, _WithRequestId
         )
 
     def left(self) -> float:
@@ -121,8 +127,8 @@ class _Call(Generic[REQ, RES]):
 
 
 def _with_request_id(request: REQ) -> REQ:
-    """Return the request with a request id, which makes it safe to repeat. The message of the caller does not change."""
-    if isinstance(request, RotateUserGroupTokenRequest) and request.request_id == "":
+    """Return the request with a request id, if it accepts one. The message of the caller does not change."""
+    if isinstance(request, _WithRequestId) and request.request_id == "":
         request = copy.copy(request)
         request.request_id = str(uuid.uuid4())
     return request
