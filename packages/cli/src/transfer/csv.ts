@@ -1,20 +1,11 @@
 import { Buffer } from "node:buffer";
-import { parse } from "csv-parse/sync";
-import { stringify } from "csv-stringify/sync";
 import { usageFailure } from "../failures.ts";
 import { invisibleIn } from "../output/printable.ts";
 import { BadRow, COLUMNS, columnOf, groupOf, isJsonColumn, type Row } from "./group-row.ts";
 import { headerOf, REMARK } from "./header.ts";
 import { isEmpty, isRemark } from "./jsonl.ts";
 import { type Line, type LineReader, textOf } from "./lines.ts";
-import {
-  contentOf,
-  type GroupRecord,
-  type GroupSource,
-  MAX_RECORD_BYTES,
-  type ReadOptions,
-  TOO_LONG,
-} from "./records.ts";
+import { contentOf, type GroupRecord, type Groups, MAX_RECORD_BYTES, type ReadOptions, TOO_LONG } from "./records.ts";
 
 /*
  * CSV by RFC 4180, in UTF-8. An empty cell is an unset field; a quoted empty cell is an empty text, as in PostgreSQL's COPY.
@@ -30,11 +21,8 @@ type Cells = readonly (string | undefined)[];
 /** The columns of a file. Undefined: unknown. */
 type Columns = readonly (string | undefined)[];
 
-/** Records per call of the parser. One by one would take ten times as long. */
-const AT_ONCE = 100;
-
 /** Reads groups from CSV. The first line that is not a remark names the columns. @throws Failure if it does not */
-export async function readCsv(lines: LineReader, options: ReadOptions): Promise<GroupSource> {
+export async function readCsv(lines: LineReader, options: ReadOptions): Promise<Groups> {
   const firstLines: string[] = [];
   let header = {};
   let named = await lines.next();
@@ -59,19 +47,13 @@ export function csvFirstLines(header: string, hasTokens: boolean): string {
 
 /** The lines of groups in an export. */
 export function csvOf(rows: readonly Row[]): string {
-  const cells = rows.map((row) =>
-    Object.entries(row).map(([column, value]) =>
-      value !== null && isJsonColumn(column) ? JSON.stringify(value) : (value ?? undefined),
-    ),
-  );
-  return stringify(cells, { cast: { string: quotedWhereNeeded } });
+  return rows.map((row) => `${Object.entries(row).map(cellOf).join(",")}\n`).join("");
 }
 
-/** Quotes values that mean something else without quotes. The library quotes values with a comma or a quote. */
-function quotedWhereNeeded(value: string) {
-  return value === "" || value.startsWith("#") || /[\r\n]/.test(value)
-    ? { value, quoted: true, quoted_empty: true }
-    : value;
+function cellOf([column, value]: readonly [column: string, value: unknown]): string {
+  if (value === undefined || value === null) return "";
+  const text = isJsonColumn(column) ? JSON.stringify(value) : String(value);
+  return text === "" || text.startsWith("#") || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 async function* noRecords(): AsyncGenerator<GroupRecord> {}
@@ -121,74 +103,40 @@ function shown(text: string): string {
   return text.replace(/[^,;\t]{21,}/g, (long) => `${long.slice(0, 8)}…`).slice(0, 200);
 }
 
-/** Lines that may be one record. */
-interface Candidate {
-  readonly lines: readonly Line[];
-  readonly isTooLong: boolean;
-  readonly isClosed: boolean;
-}
-
 async function* recordsOf(lines: LineReader, columns: Columns): AsyncGenerator<GroupRecord> {
   for (;;) {
-    const candidates: Candidate[] = [];
-    while (candidates.length < AT_ONCE) {
-      const candidate = await nextCandidate(lines);
-      if (!candidate) break;
-      candidates.push(candidate);
-      if (candidate.isTooLong || !candidate.isClosed || candidate.lines.length > 1) break;
-    }
-    if (candidates.length === 0) return;
-    const plain = candidates.filter(isPlain);
-    const texts = plain.map(candidateText);
-    const together = texts.every((text) => text !== undefined) ? rowsOf(texts.join("\n")) : undefined;
-    const isTogether = together?.length === plain.length;
-    for (const [i, candidate] of candidates.entries()) {
-      const cells = isTogether && i < plain.length ? together[i] : undefined;
-      yield recordOf(candidate, columns, cells, lines);
+    const taken = await nextRecord(lines);
+    const [first] = taken;
+    if (!first) return;
+    const raw = rawOf(taken);
+    const cells = first.isTooLong || raw.length > MAX_RECORD_BYTES ? undefined : cellsOf(textOf(raw));
+    const { number: line, isTooLong } = first;
+    if (cells) {
+      const content = contentOf(raw.length, () => groupOf(rowOf(cells, columns)));
+      yield { line, raw, content };
+    } else {
+      // The first line most likely has the surplus quote.
+      lines.unread(taken.slice(1));
+      const content = { problem: isTooLong ? TOO_LONG : textOf(first.bytes) === undefined ? "is not UTF-8" : NOT_CSV };
+      yield { line, raw: isTooLong ? undefined : first.bytes, content };
     }
   }
 }
 
-/** Whether a record is one well-formed line. */
-function isPlain({ lines, isTooLong, isClosed }: Candidate): boolean {
-  return lines.length === 1 && !isTooLong && isClosed;
-}
+const NOT_CSV = "is not CSV: a quote is not closed, or is inside of a cell that does not start with one";
 
 /** Reads lines until all quotes are closed. It skips empty lines and remarks between records. */
-async function nextCandidate(lines: LineReader): Promise<Candidate | undefined> {
+async function nextRecord(lines: LineReader): Promise<readonly Line[]> {
   const taken: Line[] = [];
   let [quotes, bytes] = [0, 0];
   for (let line = await lines.next(); line; line = await lines.next()) {
     if (taken.length === 0 && (isEmpty(line) || isRemark(line))) continue;
     taken.push(line);
     bytes += line.bytes.length;
-    if (line.isTooLong || bytes > MAX_RECORD_BYTES) return { lines: taken, isTooLong: true, isClosed: false };
     for (let at = line.bytes.indexOf(34); at !== -1; at = line.bytes.indexOf(34, at + 1)) quotes += 1;
-    if (quotes % 2 === 0) return { lines: taken, isTooLong: false, isClosed: true };
+    if (quotes % 2 === 0 || line.isTooLong || bytes > MAX_RECORD_BYTES) break;
   }
-  return taken.length === 0 ? undefined : { lines: taken, isTooLong: false, isClosed: false };
-}
-
-/** @param known the cells, if already parsed */
-function recordOf(candidate: Candidate, columns: Columns, known: Cells | undefined, lines: LineReader): GroupRecord {
-  const { isTooLong, isClosed } = candidate;
-  const [first] = candidate.lines as [Line];
-  const last = candidate.lines.at(-1) as Line;
-  const text = isClosed && !isTooLong ? candidateText(candidate) : undefined;
-  const cells = known ?? (text === undefined ? undefined : cellsOf(text));
-  if (!cells) {
-    // The first line most likely has the surplus quote.
-    lines.unread(candidate.lines.slice(1));
-    const problem = first.isTooLong
-      ? TOO_LONG
-      : textOf(first.bytes) === undefined
-        ? "is not UTF-8"
-        : "is not CSV: a quote is not closed, or is inside of a cell that does not start with one";
-    return { line: first.number, end: first.end, raw: first.isTooLong ? undefined : first.bytes, content: { problem } };
-  }
-  const raw = rawOf(candidate);
-  const content = contentOf(raw.length, () => groupOf(rowOf(cells, columns)));
-  return { line: first.number, end: last.end, raw, content };
+  return taken;
 }
 
 function rowOf(cells: Cells, columns: Columns): Row {
@@ -210,32 +158,27 @@ function jsonCell(column: string, cell: string): unknown {
   }
 }
 
-function rawOf({ lines }: Candidate): Buffer {
+function rawOf(lines: readonly Line[]): Buffer {
   if (lines.length === 1) return (lines[0] as Line).bytes;
   return Buffer.concat(
     lines.flatMap(({ bytes, ending }, i) => (i === lines.length - 1 ? [bytes] : [bytes, Buffer.from(ending)])),
   );
 }
 
-function candidateText(candidate: Candidate): string | undefined {
-  return textOf(rawOf(candidate));
-}
+/** A cell in quotes or without, and the comma after it. */
+const CELL = /(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|$)/y;
 
-function cellsOf(text: string): Cells | undefined {
-  const rows = rowsOf(text);
-  return rows?.length === 1 ? rows[0] : undefined;
-}
-
-/** Parses records. @returns undefined if the text is not CSV */
-function rowsOf(text: string): Cells[] | undefined {
-  try {
-    return parse(text, {
-      cast: (value, { quoting }) => (value === "" && !quoting ? undefined : value),
-      record_delimiter: ["\n"],
-      relax_column_count: true,
-    }) as Cells[];
-  } catch {
-    return undefined;
+/** Parses a record. @returns undefined if it is not CSV */
+function cellsOf(text: string | undefined): Cells | undefined {
+  if (text === undefined) return undefined;
+  const cells: (string | undefined)[] = [];
+  CELL.lastIndex = 0;
+  for (;;) {
+    const found = CELL.exec(text);
+    if (!found) return undefined;
+    const [, quoted, plain, separator] = found;
+    cells.push(quoted === undefined ? plain || undefined : quoted.replaceAll('""', '"'));
+    if (separator === "") return cells;
   }
 }
 

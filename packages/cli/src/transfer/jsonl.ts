@@ -3,12 +3,12 @@ import { isObject } from "../../../operator/src/fields.ts";
 import { BadRow, columnOf, groupOf, type Row } from "./group-row.ts";
 import { headerOf, REMARK } from "./header.ts";
 import { type Line, type LineReader, textOf } from "./lines.ts";
-import { contentOf, type GroupRecord, type GroupSource, type ReadOptions, TOO_LONG } from "./records.ts";
+import { contentOf, type GroupRecord, type Groups, type ReadOptions, TOO_LONG } from "./records.ts";
 
 const REMARK_BYTES = Buffer.from(REMARK);
 
 /** Reads groups from JSON Lines, one object per line. It skips empty lines and remarks. */
-export async function readJsonLines(lines: LineReader, options: ReadOptions): Promise<GroupSource> {
+export async function readJsonLines(lines: LineReader, options: ReadOptions): Promise<Groups> {
   const first = await lines.next();
   const header = first && headerOf(parsed(first));
   if (first && !header) lines.unread([first]);
@@ -37,8 +37,8 @@ export function isRemark({ bytes }: Line): boolean {
 }
 
 function recordOf(line: Line, { ignoreUnknown }: ReadOptions): GroupRecord {
-  const { number, end, bytes, isTooLong } = line;
-  if (isTooLong) return { line: number, end, raw: undefined, content: { problem: TOO_LONG } };
+  const { number, bytes, isTooLong } = line;
+  if (isTooLong) return { line: number, raw: undefined, content: { problem: TOO_LONG } };
   const content = contentOf(bytes.length, () => {
     const text = textOf(bytes);
     if (text === undefined) throw new BadRow("is not UTF-8");
@@ -51,7 +51,7 @@ function recordOf(line: Line, { ignoreUnknown }: ReadOptions): GroupRecord {
     }
     return groupOf(rowOf(value, ignoreUnknown));
   });
-  return { line: number, end, raw: bytes, content };
+  return { line: number, raw: bytes, content };
 }
 
 function rowOf(value: unknown, ignoreUnknown: boolean): Row {

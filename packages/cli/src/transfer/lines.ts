@@ -8,8 +8,6 @@ export interface Line {
   readonly bytes: Buffer;
   /** `\n`, `\r\n`, or empty at the end of the file. */
   readonly ending: string;
-  /** The position after the line, in bytes. */
-  readonly end: number;
   readonly isTooLong: boolean;
 }
 
@@ -24,7 +22,6 @@ export class LineReader {
   readonly #unread: Line[] = [];
   #chunk: Buffer = Buffer.alloc(0);
   #position = 0;
-  #end = 0;
   #number = 0;
 
   /** @param maxBytes the longest line. It drops the content of longer ones */
@@ -51,7 +48,6 @@ export class LineReader {
       // The bytes of a line that is too long are only counted.
       if (length <= this.#maxBytes + 1) parts.push(part);
       else parts.length = 0;
-      this.#end += stop - this.#position + (found === -1 ? 0 : 1);
       this.#position = found === -1 ? stop : stop + 1;
       if (found !== -1) return this.#line(parts, length, "\n");
     }
@@ -83,7 +79,6 @@ export class LineReader {
       number: this.#number,
       bytes: isTooLong ? Buffer.alloc(0) : bytes,
       ending: isCrLf ? "\r\n" : ending,
-      end: this.#end,
       isTooLong,
     };
   }

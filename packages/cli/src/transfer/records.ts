@@ -7,8 +7,6 @@ import type { FileHeader } from "./header.ts";
 export interface GroupRecord {
   /** Its first line, counted from 1. */
   readonly line: number;
-  /** The position after it: in bytes of a file, or in groups of a service. */
-  readonly end: number;
   /** The record in the file, without its last line ending. Undefined: too long. */
   readonly raw: Buffer | undefined;
   readonly content: GroupContent;
@@ -22,12 +20,26 @@ export type GroupContent =
 
 export type FileFormat = "jsonl" | "csv";
 
-/** A stream of groups. */
-export interface GroupSource {
+/** The content of an input. */
+export interface Groups {
   readonly header: FileHeader;
   /** The lines before the groups. A file of rejects begins with them. */
   readonly firstLines: readonly string[];
   readonly records: AsyncIterable<GroupRecord>;
+}
+
+/** An input: a file, standard input or the hosted service. */
+export interface GroupSource extends Groups {
+  readonly format: FileFormat;
+  /** Identifies the content of a file. Undefined: it cannot be read again. */
+  readonly identity?: string | undefined;
+  /** The part that was read, from 0 to 1. Undefined: unknown. */
+  readonly fraction: () => number | undefined;
+  /** The warnings after the last record. */
+  readonly warnings?: () => readonly string[];
+  /** Whether a file has changed since it was opened. */
+  readonly hasChanged?: () => Promise<boolean>;
+  readonly close?: () => Promise<void>;
 }
 
 export interface ReadOptions {
