@@ -1,4 +1,4 @@
-import type { DescMessage, DescMethodUnary, DescService, MessageShape } from "@bufbuild/protobuf";
+import type { DescMessage, DescMethodUnary, MessageShape } from "@bufbuild/protobuf";
 import { type Client, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import { isRepeatable } from "@user-group-service/client";
 import { AdminService } from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
@@ -37,38 +37,28 @@ export async function connect(session: Session): Promise<Clients> {
 }
 
 export function clientsOf(connection: Connection, token: string, { signal }: Pick<Shell, "signal">): Clients {
-  const transport = openTransport(connection, { token, signal });
-  const client = <S extends DescService>(service: S) => explained(service, { transport, connection });
+  const transport = explaining(connection, openTransport(connection, { token, signal }));
   return {
-    admin: client(AdminService),
+    admin: createClient(AdminService, transport),
     call: async (method, request) => {
-      const methods = client(method.parent) as unknown as {
-        readonly [name: string]: (given: unknown) => Promise<never>;
-      };
-      return methods[method.localName]?.(request) as Promise<never>;
+      const { message } = await transport.unary(method, undefined, undefined, undefined, request as never);
+      return message;
     },
     url: urlText(connection),
   };
 }
 
-/** Creates a client whose calls fail with a `Failure`. */
-export function explained<S extends DescService>(
-  service: S,
-  { transport, connection }: { readonly transport: Transport; readonly connection: Connection },
-): Client<S> {
-  return new Proxy(createClient(service, transport), {
-    get(target, name, receiver) {
-      const method: unknown = Reflect.get(target, name, receiver);
-      if (typeof method !== "function") return method;
-      return async (...args: unknown[]) => {
-        try {
-          return await (method.apply(target, args) as Promise<unknown>);
-        } catch (error) {
-          if (!(error instanceof ConnectError)) throw error;
-          const described = service.method[String(name)];
-          throw callFailure(error, connection, { mayRepeat: described !== undefined && isRepeatable(described) });
-        }
-      };
+/** A transport whose calls fail with a `Failure`. */
+export function explaining(connection: Connection, transport: Transport): Transport {
+  return {
+    ...transport,
+    unary: async (method, ...rest) => {
+      try {
+        return await transport.unary(method, ...rest);
+      } catch (error) {
+        if (!(error instanceof ConnectError)) throw error;
+        throw callFailure(error, connection, { mayRepeat: isRepeatable(method) });
+      }
     },
-  });
+  };
 }

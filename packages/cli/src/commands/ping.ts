@@ -1,4 +1,5 @@
 import { create } from "@bufbuild/protobuf";
+import { createClient } from "@connectrpc/connect";
 import {
   Health,
   HealthCheckResponseSchema,
@@ -6,7 +7,7 @@ import {
 } from "../../../../gen/grpc/health/v1/health_pb.ts";
 import { openTransport } from "../connection/transport.ts";
 import { EXIT, Failure, usageFailure } from "../failures.ts";
-import { explained, type Session } from "../session.ts";
+import { explaining, type Session } from "../session.ts";
 import { urlText } from "../settings.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { requestLocally } from "./ping-local.ts";
@@ -43,10 +44,8 @@ export const pingCommand: DefineCommand = (command, shell) => {
 /** Calls the gRPC health service. */
 async function check({ settings, shell: { signal } }: Session, { changes }: PingOptions): Promise<Answer> {
   const connection = await settings.connection();
-  const transport = openTransport(connection, { token: undefined, signal, isRetrying: false });
-  const { status } = await explained(Health, { transport, connection }).check({
-    service: changes ? "changes" : "",
-  });
+  const transport = explaining(connection, openTransport(connection, { token: undefined, signal, isRetrying: false }));
+  const { status } = await createClient(Health, transport).check({ service: changes ? "changes" : "" });
   return { where: urlText(connection), isReady: status === Status.SERVING };
 }
 
