@@ -12,13 +12,9 @@ import { jsonLine } from "../output/printable.ts";
 import type { Column } from "../output/table.ts";
 import { type Clients, connect, type Session } from "../session.ts";
 import { patiently } from "../transfer/patience.ts";
-import { duration } from "../transfer/progress.ts";
-import { openAdmin, type Target, transferFailure } from "../transfer/target.ts";
+import { continuable, openTask, type Task } from "../transfer/target.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { environmentNames } from "./token-lookup.ts";
-
-/** The pause between two progress reports, in milliseconds. */
-const PROGRESS_MS = 10_000;
 
 /** The most undecryptable groups that a message names. */
 const MAX_FAILED = 10;
@@ -114,44 +110,25 @@ async function pass(
   admin: Clients["admin"],
   { validateOnly }: { readonly validateOnly: boolean },
 ): Promise<Pass> {
-  const { out, shell } = session;
-  const target = await openAdmin(session);
+  const task = await openTask(session, "read");
   const found: Pass = { uses: new Map(), looked: 0n, reencrypted: 0n, failed: [] };
-  const began = performance.now();
-  let reportedAt = began;
-  const onPage = () => {
-    const now = performance.now();
-    if (now - reportedAt < PROGRESS_MS) return;
-    reportedAt = now;
-    const rate = Math.round(Number(found.looked) / ((now - began) / 1000));
-    out.note(`read ${found.looked} user groups, encrypted ${found.reencrypted} (${rate}/s)`);
-  };
-  const onPause = (pauseMs: number, reason: string) => {
-    if (pauseMs >= 1000) out.note(`waiting ${duration(pauseMs / 1000)}: ${reason}`);
-  };
-  for (const environment of await environmentNames(admin))
-    await passOver(environment, target, { found, validateOnly, onPage, onPause, signal: shell.signal });
+  const environments = await environmentNames(admin);
+  await continuable(session, task, CONTINUE, async () => {
+    for (const environment of environments) await passOver(environment, task, { found, validateOnly });
+  });
   return found;
-}
-
-interface PassOptions {
-  readonly found: Pass;
-  readonly validateOnly: boolean;
-  readonly onPage: () => void;
-  readonly onPause: (pauseMs: number, reason: string) => void;
-  readonly signal: AbortSignal;
 }
 
 async function passOver(
   environment: EnvironmentName,
-  { admin, connection }: Pick<Target, "admin" | "connection">,
-  { found, validateOnly, onPage, onPause, signal }: PassOptions,
+  { admin, patience, progress }: Task,
+  { found, validateOnly }: { readonly found: Pass; readonly validateOnly: boolean },
 ): Promise<void> {
   const name = formatEnvironmentName(environment);
   const pages = pagesOf(undefined, async (page) => {
     // A page is safe to repeat.
     const call = () => admin.reencryptUserGroupTokens({ environment, validateOnly, ...page });
-    const read = await patiently({ signal, onPause }, call);
+    const read = await patiently(patience, call);
     return { items: [read], nextPageToken: read.nextPageToken };
   });
   try {
@@ -164,12 +141,11 @@ async function passOver(
       for (const id of page?.failedUserGroupIds ?? []) found.failed.push(`${name} ${id}`);
       for (const id of page?.failedSigningKeyIds ?? [])
         found.failed.push(`${name} (its signing key ${id}: to replace it, run ugs signing-key rotate --end-sessions)`);
-      onPage();
+      progress.show({ groups: Number(found.looked), fraction: undefined });
     }
   } catch (error) {
     // Somebody deleted the environment.
-    if (error instanceof ConnectError && reasonOf(error) === "ENVIRONMENT_NOT_FOUND") return;
-    throw transferFailure(error, connection, CONTINUE);
+    if (!(error instanceof ConnectError) || reasonOf(error) !== "ENVIRONMENT_NOT_FOUND") throw error;
   }
 }
 

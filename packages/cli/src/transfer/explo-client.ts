@@ -23,7 +23,7 @@ export interface ExploClientOptions {
   readonly signal: AbortSignal;
   readonly unusedProxy: string | undefined;
   /** Called for every pause of a second or more. */
-  readonly onPause: (pauseMs: number, reason: string) => void;
+  readonly onPause?: (pauseMs: number, reason: string) => void;
 }
 
 /** The largest accepted page, in bytes. */
@@ -71,7 +71,7 @@ export class ExploClient {
       else failures += 1;
       if (answer.retryMs === undefined || failures === MAX_TRIES || refusals === MAX_REFUSALS) throw answer.failure;
       const pauseMs = answer.retryMs || Math.min(MAX_PAUSE_MS, 250 * 2 ** failures);
-      onPause(pauseMs, answer.failure.message);
+      onPause?.(pauseMs, answer.failure.message);
       await this.#pause(pauseMs);
     }
   }

@@ -6,7 +6,7 @@ import { isLoopback, parseUrl, tokenFrom, unusedProxyOf } from "../settings.ts";
 import type { Shell } from "../shell.ts";
 import { ExploClient, type ExploClientOptions } from "./explo-client.ts";
 import { BadRow, groupOf } from "./group-row.ts";
-import { headerText } from "./header.ts";
+import { type FileHeader, headerText } from "./header.ts";
 import { count } from "./progress.ts";
 import { contentOf, type GroupRecord, type GroupSource } from "./records.ts";
 import { SeenIds } from "./seen-ids.ts";
@@ -19,14 +19,6 @@ export interface ExploFlags {
   readonly exploPageSize?: string;
 }
 
-/** The customers of the hosted service. */
-interface ExploList {
-  readonly source: GroupSource;
-  /** The number of groups, if known. */
-  readonly total: () => number | undefined;
-  readonly warnings: () => readonly string[];
-}
-
 /** The largest page of the hosted service. */
 const MAX_PAGE_SIZE = 1000;
 
@@ -34,7 +26,7 @@ const MAX_PAGE_SIZE = 1000;
 export async function openExplo(
   flags: ExploFlags,
   { env, ...options }: Pick<ExploClientOptions, "signal" | "onPause"> & { readonly env: Shell["env"] },
-): Promise<ExploList> {
+): Promise<GroupSource> {
   const url = parseUrl("--explo-url", flags.exploUrl ?? "https://api.explo.co");
   if (url.protocol !== "https:" && !isLoopback(url))
     throw usageFailure("--explo-url must be an https URL", "http would expose the tokens");
@@ -59,8 +51,11 @@ const MAX_PASSES = 5;
  * Reads the list page by page. If a customer is added or removed in the meantime, the others move: a customer may appear
  * twice or on no page. So it reads the list again until nothing has moved, and yields each customer once.
  */
-class ListedCustomers implements ExploList {
-  readonly source: GroupSource;
+class ListedCustomers implements GroupSource {
+  readonly format = "jsonl";
+  readonly header: FileHeader = { snapshotTime: new Date().toISOString(), prefix: "" };
+  readonly firstLines: readonly string[] = [headerText(this.header)];
+  readonly records: AsyncIterable<GroupRecord> = this.#records();
   readonly #client: ExploClient;
   readonly #isInherited: boolean;
   readonly #seen = new SeenIds();
@@ -72,15 +67,9 @@ class ListedCustomers implements ExploList {
   constructor(client: ExploClient, isInherited: boolean) {
     this.#client = client;
     this.#isInherited = isInherited;
-    const snapshotTime = new Date().toISOString();
-    this.source = {
-      header: { snapshotTime, prefix: "" },
-      firstLines: [headerText({ snapshotTime })],
-      records: this.#records(),
-    };
   }
 
-  total = (): number | undefined => this.#total;
+  fraction = () => (this.#total === undefined ? undefined : this.#seen.size / Math.max(1, this.#total));
 
   warnings = (): readonly string[] => [
     ...(this.#isSettled || this.#passes < MAX_PASSES
@@ -112,7 +101,7 @@ class ListedCustomers implements ExploList {
           if (!this.#seen.add(`${row.key} ${row.token}`)) continue;
           line += 1;
           if (row.isInherited) this.#inherited += 1;
-          yield { line, end: this.#seen.size, raw: Buffer.from(JSON.stringify(row.fields)), content: row.content };
+          yield { line, raw: Buffer.from(JSON.stringify(row.fields)), content: row.content };
         }
         read += page.customers.length;
         // Without a total, the list ends with a page that has no new customers.

@@ -10,10 +10,10 @@ import { headerText } from "./header.ts";
 import { formatOf } from "./input-file.ts";
 import { OutputFile } from "./output-file.ts";
 import { patiently } from "./patience.ts";
-import { count, Progress } from "./progress.ts";
+import { count } from "./progress.ts";
 import type { FileFormat } from "./records.ts";
-import { StateFile } from "./state-file.ts";
-import { openTarget, type Target, transferFailure } from "./target.ts";
+import { type Binding, StateFile } from "./state-file.ts";
+import { continuable, openTarget, type Target } from "./target.ts";
 
 /** The options of `ugs export`. */
 export interface ExportFlags {
@@ -27,23 +27,12 @@ export interface ExportFlags {
 
 /** The state of an unfinished export. */
 interface ExportState {
-  /** The environment, service and options, as JSON. Only an export with the same ones continues. */
-  readonly export: string;
+  readonly binding: Binding;
   readonly pageToken: string;
   readonly groups: number;
   readonly bytes: number;
-  /** The snapshot time of the first page. Empty: not read yet. */
+  /** The snapshot time of the first page. */
   readonly snapshotTime: string;
-}
-
-/** The destination of an export. */
-interface Sink {
-  begin(bytes: number): Promise<void>;
-  write(text: string): Promise<void>;
-  sync(): Promise<void>;
-  finish(): Promise<void>;
-  close(): Promise<void>;
-  readonly bytes: number;
 }
 
 type Page = Promise<ExportUserGroupsResponse>;
@@ -54,30 +43,19 @@ const TIMEOUT_MS = 60_000;
 
 /** Runs `ugs export`. @param path `-` or undefined: standard output @throws Failure */
 export async function exportGroups(session: Session, path: string | undefined, flags: ExportFlags): Promise<void> {
-  const { shell, out } = session;
+  const { out } = session;
   const file = path === "-" ? undefined : path;
   if (file === undefined && flags.includeTokens && out.isTerminal)
     throw usageFailure("a terminal must not show the tokens", "give a file: only its owner can read it");
   const format = flags.format ?? (file === undefined ? undefined : formatOf(file)) ?? "jsonl";
-  const target = await openTarget(session, environmentOf(session, flags));
-  const progress = new Progress(shell.stderr, "exported");
-  const sink = file === undefined ? standardOutput(session) : new OutputFile(file, flags.force === true);
-  const state = file === undefined ? undefined : new StateFile<ExportState>(`${file}.export-state`, () => sink.sync());
-  try {
-    const groups = await writeAll({ session, flags, format, target, progress, state, sink }).finally(() => {
-      progress.clear();
-      return sink.close();
-    });
-    if (file !== undefined) await report(session, { file, groups, environment: target.name });
-  } catch (error) {
-    if (state && shell.signal.aborted) out.note(CONTINUE);
-    throw transferFailure(error, target.connection, state ? CONTINUE : "run the same command again");
-  }
-}
-
-async function report({ out }: Session, facts: { file: string; groups: number; environment: string }): Promise<void> {
-  if (out.isJson) return out.line(jsonLine({ summary: facts }));
-  await out.line(`exported ${count(facts.groups)} groups of ${facts.environment} to ${facts.file}`);
+  const target = await openTarget(session, environmentOf(session, flags), "exported");
+  const output = file === undefined ? undefined : new OutputFile(file, flags.force === true);
+  const state = output && new StateFile<ExportState>(`${file}.export-state`, () => output.sync());
+  const run = () => writeAll({ session, flags, format, target, state, output }).finally(() => output?.close());
+  const groups = await continuable(session, target, state ? CONTINUE : "run the same command again", run);
+  if (file === undefined) return;
+  if (out.isJson) return out.line(jsonLine({ summary: { file, groups, environment: target.name } }));
+  await out.line(`exported ${count(groups)} groups of ${target.name} to ${file}`);
 }
 
 /** Writes all pages. It requests the next page while it writes one. @returns the number of groups */
@@ -86,38 +64,30 @@ async function writeAll(given: {
   readonly flags: ExportFlags;
   readonly format: FileFormat;
   readonly target: Target;
-  readonly progress: Progress;
   readonly state: StateFile<ExportState> | undefined;
-  readonly sink: Sink;
+  /** Undefined: standard output. An export to it cannot continue. */
+  readonly output: OutputFile | undefined;
 }): Promise<number> {
-  const { session, flags, format, target, progress, state, sink } = given;
-  const { prefix = "", includeTokens = false } = flags;
-  const { signal } = session.shell;
-  const binding = JSON.stringify({
-    ...{ url: target.connection.url.href, environment: target.name },
-    ...{ format, prefix, includeTokens },
-  });
+  const { session, flags, format, target, state, output } = given;
+  const { admin, connection, environment, name, patience, progress } = target;
+  const { prefix = "", includeTokens = false, restart = false } = flags;
+  const binding = {
+    ...{ url: connection.url.href, environment: name },
+    options: JSON.stringify({ format, prefix, includeTokens }),
+  };
   const read = (pageToken: string): Page => {
-    const page = patiently({ signal, onPause: (ms, reason) => progress.pause(ms, reason) }, () =>
-      target.admin.exportUserGroups(
-        {
-          ...(target.environment && { environment: target.environment }),
-          ...{ pageSize: PAGE_SIZE, pageToken, providedIdPrefix: prefix, includeTokens },
-        },
-        { timeoutMs: TIMEOUT_MS },
-      ),
-    );
+    const request = { environment, pageSize: PAGE_SIZE, pageToken, providedIdPrefix: prefix, includeTokens };
+    const page = patiently(patience, () => admin.exportUserGroups(request, { timeoutMs: TIMEOUT_MS }));
     // The caller awaits the page later, and handles its failure then.
     page.catch(() => {});
     return page;
   };
-  const before = state && (await stateToContinue(state, binding, flags.restart === true));
-  const begun = before ?? { export: binding, pageToken: "", groups: 0, bytes: 0, snapshotTime: "" };
-  await state?.claim(begun);
-  let { groups, snapshotTime } = begun;
+  const write = async (text: string) => (output ? output.append(text) : text && session.out.text(text));
+  const before = await state?.claim(binding, restart);
+  let { groups, snapshotTime } = before ?? { groups: 0, snapshotTime: "" };
   try {
-    await sink.begin(begun.bytes);
-    let next: Page | undefined = read(begun.pageToken);
+    await output?.begin(before?.bytes ?? 0);
+    let next: Page | undefined = read(before?.pageToken ?? "");
     while (next) {
       const page: ExportUserGroupsResponse = await next;
       const { nextPageToken } = page;
@@ -125,20 +95,21 @@ async function writeAll(given: {
       await state?.requireOwn();
       if (snapshotTime === "") {
         snapshotTime = timestampDate(page.snapshotTime as Timestamp).toISOString();
-        const header = headerText({ snapshotTime, environment: target.name, prefix });
-        await sink.write(format === "csv" ? csvFirstLines(header, includeTokens) : `${header}\n`);
+        const header = headerText({ snapshotTime, environment: name, prefix });
+        await write(format === "csv" ? csvFirstLines(header, includeTokens) : `${header}\n`);
       }
-      await sink.write(textOf(page, format, includeTokens));
+      await write(textOf(page, format, includeTokens));
       groups += page.userGroups.length;
-      if (nextPageToken !== "")
-        await state?.note({ export: binding, pageToken: nextPageToken, groups, bytes: sink.bytes, snapshotTime });
+      const bytes = output?.bytes ?? 0;
+      if (nextPageToken !== "") await state?.note({ binding, pageToken: nextPageToken, groups, bytes, snapshotTime });
       const fraction = prefix === "" ? groups / Math.max(1, target.count) : undefined;
-      progress.show({ groups: groups - begun.groups, fraction });
+      progress.show({ groups: groups - (before?.groups ?? 0), fraction });
     }
-    await sink.finish();
+    await output?.sync();
+    await state?.requireOwn();
+    await output?.finish();
   } catch (error) {
-    if (groups === 0) await state?.remove();
-    else await state?.flush();
+    await state?.stop();
     throw error;
   }
   await state?.remove();
@@ -149,33 +120,4 @@ function textOf({ userGroups }: ExportUserGroupsResponse, format: FileFormat, ha
   const rows = userGroups.map((group) => rowOf(group, hasTokens));
   if (format === "csv") return rows.length === 0 ? "" : csvOf(rows);
   return rows.map((row) => `${JSON.stringify(row)}\n`).join("");
-}
-
-async function stateToContinue(
-  state: StateFile<ExportState>,
-  binding: string,
-  isRestart: boolean,
-): Promise<ExportState | undefined> {
-  const before = isRestart ? undefined : await state.read();
-  if (!before || before.groups === 0) return undefined;
-  if (before.export !== binding)
-    throw usageFailure(
-      `${state.path} belongs to an unfinished export with other options: ${before.export}`,
-      "give --restart to start again",
-    );
-  return before;
-}
-
-/** Standard output. An export to it cannot continue. */
-function standardOutput({ out }: Session): Sink {
-  return {
-    begin: async () => {},
-    write: async (text) => {
-      if (text !== "") await out.text(text);
-    },
-    sync: async () => {},
-    finish: async () => {},
-    close: async () => {},
-    bytes: 0,
-  };
 }

@@ -7,16 +7,15 @@ import { jsonLine } from "../output/printable.ts";
 import type { Session } from "../session.ts";
 import { ttlOf } from "../times.ts";
 import { type ExploFlags, openExplo } from "./explo-source.ts";
-import type { Done } from "./importer.ts";
-import { type InputFile, openInputFile } from "./input-file.ts";
-import { count, Progress } from "./progress.ts";
+import { type Done, importRecords } from "./importer.ts";
+import { openInputFile } from "./input-file.ts";
+import { count } from "./progress.ts";
 import type { FileFormat, GroupSource } from "./records.ts";
 import { RejectsFile } from "./rejects.ts";
-import { type ImportState, type ImportSummary, runImport } from "./run-import.ts";
 import { SeenIds } from "./seen-ids.ts";
 import { type Fate, GroupSender, type ImportSettings } from "./sender.ts";
-import { StateFile } from "./state-file.ts";
-import { groupPages, openTarget, type Target, transferFailure } from "./target.ts";
+import { type Binding, StateFile } from "./state-file.ts";
+import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
 /** The options of `ugs import`. */
 export interface ImportFlags extends ExploFlags {
@@ -35,18 +34,20 @@ export interface ImportFlags extends ExploFlags {
   readonly fromExplo?: boolean;
 }
 
-/** The source of the groups. */
-interface Input {
-  readonly source: GroupSource;
-  readonly format: FileFormat;
-  readonly identity: InputFile["identity"];
-  /** The size of the input, in the unit of `GroupRecord.end`. Undefined: unknown. */
-  readonly total: () => number | undefined;
-  /** The warnings after the last record. */
-  readonly warnings: () => readonly string[];
-  hasChanged(): Promise<boolean>;
-  close(): Promise<void>;
+/** The state of an unfinished import, in a file beside the input. */
+interface ImportState {
+  readonly binding: Binding;
+  /** The number of processed records. */
+  readonly records: number;
+  readonly counts: Counts;
+  /** The length of the file of rejects. */
+  readonly rejectsBytes: number;
 }
+
+/** The number of groups by outcome. */
+type Counts = { readonly [fate in Fate]: number };
+
+const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, rejected: 0 };
 
 /** The most reasons that are shown without a file of rejects. */
 const REASONS_SHOWN = 20;
@@ -54,59 +55,108 @@ const REASONS_SHOWN = 20;
 /** Runs `ugs import`. @throws Failure */
 export async function importGroups(session: Session, file: string | undefined, flags: ImportFlags): Promise<void> {
   const { shell, out } = session;
-  const maxRejects = flags.maxRejects === undefined ? undefined : maxRejectsOf(flags.maxRejects);
+  const maxRejects = flags.maxRejects === undefined ? Number.POSITIVE_INFINITY : maxRejectsOf(flags.maxRejects);
   requireOneInput(file, flags);
   const isChanging = !flags.dryRun && !flags.verify;
-  const target = await openTarget(session, environmentOf(session, flags));
-  const progress = new Progress(shell.stderr, isChanging ? "imported" : "compared");
-  const onPause = (pauseMs: number, reason: string) => progress.pause(pauseMs, reason);
-  const input = await openInput(session, file, { flags, onPause });
+  const target = await openTarget(session, environmentOf(session, flags), isChanging ? "imported" : "compared");
+  const { admin, connection, patience, progress } = target;
+  const source =
+    file === undefined
+      ? await openExplo(flags, { env: shell.env, ...patience })
+      : await openInputFile(file, {
+          stdin: shell.stdin,
+          format: flags.format,
+          ignoreUnknown: flags.ignoreUnknown === true,
+        });
   try {
-    const settings = settingsOf(flags, input.source, target);
+    const settings = settingsOf(flags, source, target);
     const seen = new SeenIds();
-    const sender = new GroupSender(target.admin, settings, { signal: shell.signal, onPause });
-    const rejects = rejectsFile(file, flags, input, isChanging);
+    const rejects = rejectsFile(file, flags, source, isChanging);
     const state =
-      input.identity && isChanging
+      source.identity !== undefined && isChanging
         ? new StateFile<ImportState>(`${file}.import-state`, async () => rejects?.sync())
         : undefined;
+    const binding: Binding = {
+      ...{ input: source.identity, url: connection.url.href, environment: target.name, rejects: rejects?.path },
+      options: settingsText(flags, settings),
+    };
     const shown = new GroupReport(session, flags, rejects !== undefined);
-    const summary = await runImport(input.source, {
-      ...{ sender, seen, progress, rejects, maxRejects, signal: shell.signal, total: input.total },
-      hasSnapshotTime: settings.snapshotTime !== undefined,
-      onDone: (done) => shown.add(done),
-      resumable: state && {
-        state,
-        isRestart: flags.restart === true,
-        binding: {
-          url: target.connection.url.href,
-          environment: target.name,
-          settings: settingsText(flags, settings),
-          input: input.identity as NonNullable<InputFile["identity"]>,
-        },
-      },
-    }).catch((error: unknown) => {
-      if (state && shell.signal.aborted) out.note(CONTINUE);
-      throw transferFailure(
-        error,
-        target.connection,
-        state ? CONTINUE : "run the same command again: it skips what is done",
-      );
-    });
-    progress.clear();
-    for (const warning of input.warnings()) out.note(`warning: ${warning}`);
-    const { prefix = "" } = input.source.header;
-    let extra = flags.verify ? 0 : undefined;
-    for await (const page of flags.verify ? groupPages(target, { prefix, signal: shell.signal, onPause }) : []) {
-      const missed = page.filter(({ providedId }) => !seen.has(providedId));
-      extra = (extra ?? 0) + missed.length;
-      for (const { providedId } of missed) await shown.onlyHere(providedId);
-    }
-    const changed = (await input.hasChanged()) ? file : undefined;
+
+    /** Imports the groups, or continues an interrupted run. */
+    const run = async () => {
+      const before = await state?.claim(binding, flags.restart === true);
+      const skip = before?.records ?? 0;
+      const counts = { ...(before?.counts ?? NO_COUNTS) };
+      const options = {
+        sender: new GroupSender(admin, settings, patience),
+        ...{ seen, skip, signal: shell.signal, hasSnapshotTime: settings.snapshotTime !== undefined },
+      };
+      try {
+        await rejects?.begin(before?.rejectsBytes ?? 0);
+        for await (const { done, records } of importRecords(source, options)) {
+          await state?.requireOwn();
+          for (const each of done) {
+            counts[each.result.fate] += 1;
+            await shown.add(each);
+          }
+          await rejects?.add(rejectsOf(done));
+          const rejectsBytes = rejects?.bytes ?? 0;
+          // Without rejects, the run that continues may name another file.
+          const bound = rejectsBytes === 0 ? { ...binding, rejects: undefined } : binding;
+          await state?.note({ binding: bound, records, counts, rejectsBytes });
+          progress.show({ groups: records - skip, fraction: source.fraction() });
+          if (counts.rejected > maxRejects) throw tooMany(counts.rejected, maxRejects, rejects);
+        }
+      } catch (error) {
+        await state?.stop();
+        throw error;
+      } finally {
+        await rejects?.close();
+      }
+      await state?.remove();
+      return { counts, resumed: skip };
+    };
+
+    const continuation = state ? CONTINUE : "run the same command again: it skips what is done";
+    const summary = await continuable(session, target, continuation, run);
+    for (const warning of source.warnings?.() ?? []) out.note(`warning: ${warning}`);
+    const extra = flags.verify ? await reportExtra(target, source, { seen, shown }) : undefined;
+    const changed = (await source.hasChanged?.()) ? file : undefined;
     await report(session, { summary, flags, target, rejects, extra, changed });
   } finally {
-    await input.close();
+    await source.close?.();
   }
+}
+
+/** Reports groups that only the service has. @returns their number */
+async function reportExtra(
+  target: Target,
+  { header }: GroupSource,
+  { seen, shown }: { readonly seen: SeenIds; readonly shown: GroupReport },
+): Promise<number> {
+  let extra = 0;
+  for await (const page of groupPages(target, header.prefix ?? "")) {
+    for (const { providedId } of page) {
+      if (seen.has(providedId)) continue;
+      extra += 1;
+      await shown.onlyHere(providedId);
+    }
+  }
+  return extra;
+}
+
+function rejectsOf(done: readonly Done[]) {
+  return done
+    .filter(({ result }) => result.fate === "rejected")
+    .map(({ record, result }) => ({ record, reason: result.reason ?? "" }));
+}
+
+function tooMany(rejected: number, most: number, rejects: RejectsFile | undefined): Failure {
+  const where = rejects ? `${rejects.path} has the reasons` : "--rejects FILE writes the reasons";
+  return new Failure(`${rejected} groups were rejected, more than ${most}`, {
+    exitCode: EXIT.incomplete,
+    hint: `${where}; run the same command with a higher --max-rejects to continue`,
+  });
 }
 
 function requireOneInput(file: string | undefined, flags: ImportFlags): void {
@@ -119,33 +169,11 @@ function requireOneInput(file: string | undefined, flags: ImportFlags): void {
   if (flags.dryRun && flags.verify) throw usageFailure("give either --dry-run or --verify");
 }
 
-async function openInput(
-  { shell }: Session,
-  file: string | undefined,
-  { flags, onPause }: { readonly flags: ImportFlags; readonly onPause: (pauseMs: number, reason: string) => void },
-): Promise<Input> {
-  if (file === undefined) {
-    const explo = await openExplo(flags, { env: shell.env, signal: shell.signal, onPause });
-    return { ...explo, format: "jsonl", identity: undefined, hasChanged: async () => false, close: async () => {} };
-  }
-  const { stdin } = shell;
-  const opened = await openInputFile(file, {
-    stdin,
-    format: flags.format,
-    ignoreUnknown: flags.ignoreUnknown === true,
-  });
-  return {
-    ...opened,
-    total: () => opened.identity?.bytes,
-    warnings: () => [],
-  };
-}
-
 function settingsOf(flags: ImportFlags, { header }: GroupSource, { environment }: Target): ImportSettings {
   const time = flags.snapshotTime ?? header.snapshotTime;
   const ttl = ttlOf("--previous-token-ttl", flags.previousTokenTtl);
   return {
-    ...(environment && { environment }),
+    environment,
     mode: flags.upsert || flags.verify ? ImportMode.UPSERT : ImportMode.CREATE_ONLY,
     ...(time !== undefined && { snapshotTime: snapshotTimeOf(time, flags.snapshotTime === undefined) }),
     replaceNewerTokens: flags.replaceNewerTokens === true && !flags.verify,
@@ -180,12 +208,12 @@ function maxRejectsOf(text: string): number {
 function rejectsFile(
   file: string | undefined,
   { rejects }: ImportFlags,
-  { source, format }: Input,
+  { firstLines, format }: GroupSource,
   isChanging: boolean,
 ): RejectsFile | undefined {
   const named = file === undefined ? "explo" : file === "-" ? "ugs-import" : file.replace(/\.(csv|jsonl|ndjson)$/i, "");
   const path = rejects ?? (isChanging ? `${named}.rejects.${format}` : undefined);
-  return path === undefined ? undefined : new RejectsFile(path, source.firstLines);
+  return path === undefined ? undefined : new RejectsFile(path, firstLines);
 }
 
 /** Reports single groups. */
@@ -248,7 +276,8 @@ const WORDS: { readonly [fate in Fate]: readonly [done: string, would: string, v
 async function report(
   { out }: Session,
   given: {
-    readonly summary: ImportSummary;
+    /** `resumed`: the number of records that earlier runs had processed. */
+    readonly summary: { readonly counts: Counts; readonly resumed: number };
     readonly flags: ImportFlags;
     readonly target: Target;
     readonly rejects: RejectsFile | undefined;

@@ -1,9 +1,8 @@
 import type { ImportedUserGroup } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { usageFailure } from "../failures.ts";
-import type { GroupContent, GroupRecord, GroupSource } from "./records.ts";
-import type { Reject } from "./rejects.ts";
+import type { GroupContent, GroupRecord, Groups } from "./records.ts";
 import type { SeenIds } from "./seen-ids.ts";
-import type { Fate, GroupResult, GroupSender } from "./sender.ts";
+import type { GroupResult, GroupSender } from "./sender.ts";
 
 /** The most groups and bytes of a request. The service accepts 1 MiB. */
 const CHUNK_GROUPS = 500;
@@ -11,11 +10,6 @@ const CHUNK_BYTES = 768 * 1024;
 
 /** The number of requests in flight. Each id is sent once, so their order does not matter. */
 const IN_FLIGHT = 4;
-
-/** The number of groups by outcome. */
-export type Counts = { readonly [fate in Fate]: number };
-
-export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, rejected: 0 };
 
 /** A processed record. */
 export interface Done {
@@ -30,8 +24,6 @@ interface DoneChunk {
   readonly done: readonly Done[];
   /** The number of records so far, including skipped ones. */
   readonly records: number;
-  /** The position in the input, in the unit of `GroupRecord.end`. */
-  readonly end: number;
 }
 
 export interface ImportRecordsOptions {
@@ -57,7 +49,7 @@ interface Chunk {
  *
  * @throws what the source or the sender throws
  */
-export async function* importRecords(source: GroupSource, options: ImportRecordsOptions): AsyncGenerator<DoneChunk> {
+export async function* importRecords(source: Groups, options: ImportRecordsOptions): AsyncGenerator<DoneChunk> {
   const flying: Chunk[] = [];
   const chunks = chunksOf(source, options)[Symbol.asyncIterator]();
   let failure: { readonly error: unknown } | undefined;
@@ -81,13 +73,13 @@ export async function* importRecords(source: GroupSource, options: ImportRecords
       await Promise.allSettled(flying.map((each) => each.results));
       throw error;
     });
-    yield { ...doneOf(chunk.records, results), records: chunk.count };
+    yield { done: doneOf(chunk.records, results), records: chunk.count };
   }
   if (failure) throw failure.error;
 }
 
 /** Sends records in chunks. */
-async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): AsyncGenerator<Chunk> {
+async function* chunksOf(source: Groups, options: ImportRecordsOptions): AsyncGenerator<Chunk> {
   let records: GroupRecord[] = [];
   let groups: ImportedUserGroup[] = [];
   let [bytes, count] = [0, 0];
@@ -128,25 +120,11 @@ function uniqueContent(content: GroupContent, seen: SeenIds): GroupContent {
   return { problem: "provided_id: an earlier group has this id" };
 }
 
-function doneOf(records: readonly GroupRecord[], results: readonly GroupResult[]): Omit<DoneChunk, "records"> {
+function doneOf(records: readonly GroupRecord[], results: readonly GroupResult[]): Done[] {
   let sent = 0;
-  const done = records.map((record): Done => {
-    const { group, problem = "" } = record.content;
+  return records.map((record): Done => {
+    const { group, problem } = record.content;
     if (group) return { record, providedId: group.providedId, result: results[sent++] as GroupResult };
     return { record, providedId: undefined, result: { fate: "rejected", changedFields: [], reason: problem } };
   });
-  return { done, end: records.at(-1)?.end ?? 0 };
-}
-
-export function countMore(counts: Counts, done: readonly Done[]): Counts {
-  const more = { ...counts };
-  for (const { result } of done) more[result.fate] += 1;
-  return more;
-}
-
-/** The rejected records. */
-export function rejectsOf(done: readonly Done[]): Reject[] {
-  return done
-    .filter(({ result }) => result.fate === "rejected")
-    .map(({ record, result }) => ({ line: record.line, raw: record.raw, reason: result.reason ?? "" }));
 }

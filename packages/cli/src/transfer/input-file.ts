@@ -8,25 +8,6 @@ import { readJsonLines } from "./jsonl.ts";
 import { LineReader } from "./lines.ts";
 import { type FileFormat, type GroupSource, MAX_RECORD_BYTES, type ReadOptions } from "./records.ts";
 
-/** Identifies the content of a file. */
-export interface FileIdentity {
-  readonly bytes: number;
-  /** SHA-256 of its first and last bytes, in hexadecimal. */
-  readonly head: string;
-  readonly tail: string;
-}
-
-/** A file, or standard input, with groups. */
-export interface InputFile {
-  readonly source: GroupSource;
-  readonly format: FileFormat;
-  /** Undefined: standard input or a pipe, which cannot be read again. */
-  readonly identity: FileIdentity | undefined;
-  /** Whether the size, start or end of the file has changed since it was opened. */
-  hasChanged(): Promise<boolean>;
-  close(): Promise<void>;
-}
-
 /** How much of the start and the end of a file identifies it, in bytes. */
 const END_BYTES = 64 * 1024;
 
@@ -40,12 +21,8 @@ const END_BYTES = 64 * 1024;
 export async function openInputFile(
   path: string,
   { stdin, format, ...options }: ReadOptions & { readonly stdin: Readable; readonly format?: FileFormat | undefined },
-): Promise<InputFile> {
-  if (path === "-")
-    return {
-      ...(await readGroups(stdin, options, format)),
-      ...{ identity: undefined, hasChanged: async () => false, close: async () => {} },
-    };
+): Promise<GroupSource> {
+  if (path === "-") return { ...(await readGroups(stdin, options, format)), fraction: () => undefined };
   const file = await open(path, "r").catch((error: unknown) => {
     throw unreadable(path, error);
   });
@@ -53,13 +30,16 @@ export async function openInputFile(
     const stat = await file.stat();
     if (stat.isDirectory()) throw usageFailure(`cannot read ${path}: it is a directory`);
     const identity = stat.isFile() ? await identityOf(file, stat.size) : undefined;
-    const named = format ?? formatOf(path);
     // A pipe has no position. If a file grows, only its current content is read, and its last line may be incomplete.
-    const part = identity && { start: 0, end: Math.max(0, identity.bytes - 1) };
+    const part = stat.isFile() && { start: 0, end: Math.max(0, stat.size - 1) };
     const stream = file.createReadStream({ autoClose: false, ...part });
-    const hasChanged = async () =>
-      identity !== undefined && !isSameFile(identity, await identityOf(file, (await file.stat()).size));
-    return { ...(await readGroups(stream, options, named)), identity, hasChanged, close: () => file.close() };
+    return {
+      ...(await readGroups(stream, options, format ?? formatOf(path))),
+      identity,
+      fraction: () => (stat.isFile() ? stream.bytesRead / Math.max(1, stat.size) : undefined),
+      hasChanged: async () => identity !== undefined && identity !== (await identityOf(file, (await file.stat()).size)),
+      close: () => file.close(),
+    };
   } catch (error) {
     await file.close();
     throw error;
@@ -70,10 +50,6 @@ export async function openInputFile(
 export function formatOf(path: string): FileFormat | undefined {
   if (/\.csv$/i.test(path)) return "csv";
   return /\.(jsonl|ndjson)$/i.test(path) ? "jsonl" : undefined;
-}
-
-export function isSameFile(a: FileIdentity, b: FileIdentity): boolean {
-  return a.bytes === b.bytes && a.head === b.head && a.tail === b.tail;
 }
 
 async function readGroups(stream: Readable, options: ReadOptions, named: FileFormat | undefined) {
@@ -89,14 +65,16 @@ async function readGroups(stream: Readable, options: ReadOptions, named: FileFor
       throw usageFailure("the input is compressed", "decompress it: gunzip -c FILE | ugs import -");
     format = begin.startsWith("{") ? "jsonl" : "csv";
   }
-  const source = await (format === "csv" ? readCsv : readJsonLines)(lines, options);
-  return { source, format };
+  const groups = await (format === "csv" ? readCsv : readJsonLines)(lines, options);
+  return { ...groups, format };
 }
 
-async function identityOf(file: FileHandle, bytes: number): Promise<FileIdentity> {
-  const digest = async (position: number) => {
+/** The size of a file, and a digest of its first and last bytes. */
+async function identityOf(file: FileHandle, bytes: number): Promise<string> {
+  const digest = createHash("sha256");
+  for (const position of [0, Math.max(0, bytes - END_BYTES)]) {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(END_BYTES), 0, END_BYTES, position);
-    return createHash("sha256").update(buffer.subarray(0, bytesRead)).digest("hex");
-  };
-  return { bytes, head: await digest(0), tail: await digest(Math.max(0, bytes - END_BYTES)) };
+    digest.update(buffer.subarray(0, bytesRead));
+  }
+  return `${bytes} bytes, ${digest.digest("hex")}`;
 }

@@ -1,89 +1,45 @@
 import { Buffer } from "node:buffer";
-import { type FileHandle, lstat, open, rename } from "node:fs/promises";
+import { lstat, rename } from "node:fs/promises";
 import { CONTINUE, usageFailure } from "../failures.ts";
-import { unwritable } from "../files.ts";
 import { printable } from "../output/printable.ts";
+import { GrowingFile } from "./growing-file.ts";
 import { REMARK } from "./header.ts";
-import { writeAll } from "./output-file.ts";
-
-/** A rejected record. */
-export interface Reject {
-  readonly line: number;
-  readonly raw: Buffer | undefined;
-  readonly reason: string;
-}
+import type { GroupRecord } from "./records.ts";
 
 /**
  * The file of rejected records: the first lines of the input, then each record after a remark with its line and the reason.
- * The user can correct and import it. It is created with the first reject, and only its owner can read it.
+ * The user can correct and import it. It is created with the first reject.
  */
-export class RejectsFile {
-  readonly path: string;
+export class RejectsFile extends GrowingFile {
   readonly #firstLines: readonly string[];
-  #file: FileHandle | undefined;
-  #bytes = 0;
 
   constructor(path: string, firstLines: readonly string[]) {
-    this.path = path;
+    super(path, `${CONTINUE}, or give another file with --rejects`);
     this.#firstLines = firstLines;
-  }
-
-  /** The length of the file, in bytes. */
-  get bytes(): number {
-    return this.#bytes;
   }
 
   /** Starts the file, and renames the file of an earlier import. @param bytes the length to continue at; 0: a new file */
   async begin(bytes: number): Promise<void> {
+    if (bytes > 0) return this.continueAt(bytes);
     try {
       const present = await lstat(this.path).catch(ignoreMissing);
       // A directory or a device such as /dev/null must not be renamed.
       if (present && !present.isFile()) throw usageFailure(`${this.path} is not a regular file`, "give another path");
-      if (bytes === 0) return present && (await rename(this.path, `${this.path}.old`));
-      if ((present?.size ?? 0) < bytes)
-        throw usageFailure(`${this.path} is shorter than before`, "give --restart to start again");
-      this.#file = await open(this.path, "r+");
-      // Everything after the last saved state is written again.
-      await this.#file.truncate(bytes);
-      this.#bytes = bytes;
+      if (present) await rename(this.path, `${this.path}.old`);
     } catch (error) {
-      throw this.#unwritable(error);
+      throw this.unwritable(error);
     }
   }
 
-  /** @throws Failure if they cannot be written */
-  async add(rejects: readonly Reject[]): Promise<void> {
+  /** @throws Failure if it cannot be written */
+  async add(rejects: readonly { readonly record: GroupRecord; readonly reason: string }[]): Promise<void> {
     if (rejects.length === 0) return;
-    const parts: Uint8Array[] =
-      this.#bytes === 0 ? [Buffer.from(this.#firstLines.map((line) => `${line}\n`).join(""))] : [];
-    for (const { line, raw, reason } of rejects) {
-      parts.push(Buffer.from(`${REMARK}line ${line}: ${printable(reason)}\n`));
-      if (raw) parts.push(raw, Buffer.from("\n"));
+    const parts: Uint8Array[] = this.bytes === 0 ? this.#firstLines.map((line) => Buffer.from(`${line}\n`)) : [];
+    for (const { record, reason } of rejects) {
+      parts.push(Buffer.from(`${REMARK}line ${record.line}: ${printable(reason)}\n`));
+      if (record.raw) parts.push(record.raw, Buffer.from("\n"));
     }
-    const bytes = Buffer.concat(parts);
-    try {
-      this.#file ??= await open(this.path, "wx", 0o600);
-      await writeAll(this.#file, bytes, this.#bytes);
-    } catch (error) {
-      throw this.#unwritable(error);
-    }
-    this.#bytes += bytes.length;
-  }
-
-  /** Flushes the file to disk. @throws Failure */
-  async sync(): Promise<void> {
-    await this.#file?.datasync().catch((error: unknown) => {
-      throw this.#unwritable(error);
-    });
-  }
-
-  async close(): Promise<void> {
-    await this.#file?.close();
-    this.#file = undefined;
-  }
-
-  #unwritable(error: unknown): unknown {
-    return unwritable(this.path, error, `${CONTINUE}, or give another file with --rejects`);
+    await this.append(Buffer.concat(parts));
   }
 }
 

@@ -8,9 +8,9 @@ import { EXIT, Failure } from "../failures.ts";
 import { jsonLine } from "../output/printable.ts";
 import { confirm } from "../questions.ts";
 import { connect, type Session } from "../session.ts";
-import { type PatienceOptions, patiently } from "./patience.ts";
-import { count, Progress } from "./progress.ts";
-import { groupPages, openTarget, type Target, transferFailure } from "./target.ts";
+import { patiently } from "./patience.ts";
+import { count } from "./progress.ts";
+import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
 /** Which tokens to revoke. */
 export interface Revocations {
@@ -39,8 +39,11 @@ const MAX_NAMED = 10;
 export async function revokeGroups(session: Session, given: Revocations): Promise<void> {
   const { shell, out } = session;
   const { prefix = "", grace } = given;
-  const target = await openTarget(session, given.environment);
-  const { snapshotTime } = await (await connect(session)).admin.exportUserGroups({ ...named(target), pageSize: 1 });
+  const target = await openTarget(session, given.environment, "read");
+  const { snapshotTime } = await (await connect(session)).admin.exportUserGroups({
+    environment: target.environment,
+    pageSize: 1,
+  });
   const now = timestampMs(snapshotTime as Timestamp);
   const before = Math.min(now, given.before ? timestampMs(given.before) : now);
   const time = new Date(before).toISOString();
@@ -48,7 +51,6 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
   const consequence = `This revokes the tokens of all ${whose} that were created before ${time}${grace ? "" : ": dashboards that use one show nothing until they have a new token"}`;
   await confirm(shell, { what: `the tokens of all ${whose}`, id: prefix || target.name, consequence }, given.isSure);
   out.note(`Revoking tokens created before ${time}.`);
-  const continuation = `to continue, run it again with --before ${time}`;
 
   /**
    * Whether a group has a valid token that may be older than the time. The service does not store when a token in its grace
@@ -58,29 +60,23 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
     (tokenCreateTime && timestampMs(tokenCreateTime) <= before) ||
     (graceExpireTime && timestampMs(graceExpireTime) > now + (grace ? durationMs(grace) : 0));
 
-  const progress = new Progress(shell.stderr, "read");
-  const patience = { signal: shell.signal, onPause: (ms: number, why: string) => progress.pause(ms, why) };
   const done = { revoked: 0, left: 0 };
   const unreadable: string[] = [];
-  try {
-    for await (const page of groupPages(target, { prefix, ...patience })) {
+  await continuable(session, target, `to continue, run it again with --before ${time}`, async () => {
+    for await (const page of groupPages(target, prefix)) {
       for (let i = 0; i < page.length; i += AT_ONCE) {
         const results = page.slice(i, i + AT_ONCE).map(async (userGroup) => {
           if (!isDue(userGroup)) done.left += 1;
-          else if (await revoke(target, { userGroupId: userGroup.providedId, grace, patience })) done.revoked += 1;
+          else if (await revoke(target, userGroup.providedId, grace)) done.revoked += 1;
           else unreadable.push(userGroup.providedId);
         });
         await Promise.all(results);
         const groups = done.revoked + done.left + unreadable.length;
-        progress.show({ groups, fraction: prefix === "" && target.count > 0 ? groups / target.count : undefined });
+        const fraction = prefix === "" && target.count > 0 ? groups / target.count : undefined;
+        target.progress.show({ groups, fraction });
       }
     }
-  } catch (error) {
-    progress.clear();
-    if (shell.signal.aborted) out.note(continuation);
-    throw transferFailure(error, target.connection, continuation);
-  }
-  progress.clear();
+  });
   const summary = { environment: target.name, before: time, ...done };
   if (out.isJson) await out.line(jsonLine({ summary }));
   else
@@ -100,20 +96,13 @@ export async function revokeGroups(session: Session, given: Revocations): Promis
 
 /** Revokes the tokens of a group. A retry has the same request id. @returns whether its record can be read */
 async function revoke(
-  target: Target,
-  given: {
-    readonly userGroupId: string;
-    readonly grace: Duration | undefined;
-    readonly patience: PatienceOptions;
-  },
+  { admin, environment, patience }: Target,
+  userGroupId: string,
+  previousTokenTtl: Duration | undefined,
 ): Promise<boolean> {
-  const { userGroupId, grace, patience } = given;
-  const request = {
-    ...{ ...named(target), userGroupId, requestId: randomUUID() },
-    ...(grace && { previousTokenTtl: grace }),
-  };
+  const request = { environment, userGroupId, previousTokenTtl, requestId: randomUUID() };
   try {
-    await patiently(patience, () => target.admin.revokeUserGroupTokens(request));
+    await patiently(patience, () => admin.revokeUserGroupTokens(request));
   } catch (error) {
     const reason = error instanceof ConnectError ? reasonOf(error) : undefined;
     if (reason === "RECORD_UNREADABLE") return false;
@@ -121,8 +110,4 @@ async function revoke(
     if (reason !== "USER_GROUP_NOT_FOUND") throw error;
   }
   return true;
-}
-
-function named({ environment }: Target) {
-  return environment && { environment };
 }

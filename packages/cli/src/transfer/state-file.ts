@@ -6,16 +6,33 @@ import { unreadable, unwritable } from "../files.ts";
 /** The shortest pause between two writes of the state, in milliseconds. */
 const EVERY_MS = 250;
 
+/** What a transfer reads and writes, by the keys of `DIFFERENCES`. Only a transfer with the same binding continues it. */
+export type Binding = { readonly [difference in keyof typeof DIFFERENCES]?: string | undefined };
+
+/** How an unfinished transfer differs from a run. */
+const DIFFERENCES = {
+  input: () => "of another version of the file",
+  url: (url: string) => `with the service ${url}`,
+  environment: (name: string) => `with the environment ${name}`,
+  rejects: (path: string) => `with rejects in ${path}`,
+  options: (text: string) => `with other options: ${text}`,
+};
+
+interface State {
+  readonly binding: Binding;
+}
+
 /**
  * A file with the state of a transfer, so that another process can continue it. It belongs to the run that claimed it last: of
  * two concurrent runs, the earlier one stops.
  */
-export class StateFile<T extends object> {
+export class StateFile<T extends State> {
   readonly path: string;
   readonly #sync: () => Promise<void>;
   readonly #run = randomUUID();
   #writtenAt = Number.NEGATIVE_INFINITY;
-  #unwritten: T | undefined;
+  #state: T | undefined;
+  #isWritten = false;
 
   /** @param sync flushes the files of the transfer to disk. It is called before a state is written */
   constructor(path: string, sync: () => Promise<void>) {
@@ -23,8 +40,65 @@ export class StateFile<T extends object> {
     this.#sync = sync;
   }
 
-  /** Reads the state. @returns undefined without an unfinished transfer @throws Failure if it cannot be read */
-  async read(): Promise<(T & { readonly run?: string }) | undefined> {
+  /**
+   * Claims the file for this run.
+   *
+   * @returns the state of an unfinished transfer. Undefined: there is none, or the run starts again
+   * @throws Failure if the unfinished transfer has another binding, or the file cannot be read or written
+   */
+  async claim(binding: Binding, isRestart: boolean): Promise<T | undefined> {
+    const before = isRestart ? undefined : await this.#read();
+    this.#state = before?.binding && (before as T);
+    for (const name of Object.keys(DIFFERENCES) as (keyof Binding)[]) {
+      const value = this.#state?.binding[name];
+      if (value === undefined || value === binding[name]) continue;
+      throw usageFailure(
+        `${this.path} belongs to an unfinished transfer ${DIFFERENCES[name](value)}`,
+        "give --restart to start again: no group is imported twice",
+      );
+    }
+    await this.#write();
+    return this.#state;
+  }
+
+  /**
+   * Keeps a state, and writes it unless it has just written one.
+   *
+   * @throws Failure if it cannot be written, or another run has claimed the file
+   */
+  async note(state: T): Promise<void> {
+    this.#state = state;
+    this.#isWritten = false;
+    if (performance.now() - this.#writtenAt >= EVERY_MS) await this.#flush();
+  }
+
+  /** Writes the last state of an unfinished transfer, or deletes the file without one. @throws as `note` does */
+  async stop(): Promise<void> {
+    if (!this.#state) await this.remove();
+    else if (!this.#isWritten) await this.#flush();
+  }
+
+  /** @throws Failure if another run has claimed the file */
+  async requireOwn(): Promise<void> {
+    if (await this.#isOwn()) return;
+    throw new Failure(`another run of the same command has claimed ${this.path}`, {
+      exitCode: EXIT.conflict,
+      hint: "let the other run finish",
+    });
+  }
+
+  /** Deletes the file of a complete transfer. */
+  async remove(): Promise<void> {
+    if (!(await this.#isOwn())) return;
+    await rm(this.path, { force: true });
+    await rm(`${this.path}.new`, { force: true });
+  }
+
+  async #isOwn(): Promise<boolean> {
+    return (await this.#read())?.run === this.#run;
+  }
+
+  async #read(): Promise<(Partial<T> & { readonly run?: string }) | undefined> {
     let text: string;
     try {
       text = await readFile(this.path, "utf8");
@@ -39,62 +113,23 @@ export class StateFile<T extends object> {
     }
   }
 
-  /** Claims the file for this run. @throws Failure if it cannot be written */
-  async claim(state: T): Promise<void> {
-    await this.#write(state);
-  }
-
-  /**
-   * Keeps a state, and writes it unless it has just written one.
-   *
-   * @throws Failure if it cannot be written, or another run has claimed the file
-   */
-  async note(state: T): Promise<void> {
-    this.#unwritten = state;
-    if (performance.now() - this.#writtenAt >= EVERY_MS) await this.flush();
-  }
-
-  /** Writes the kept state. @throws Failure if it cannot be written, or another run has claimed the file */
-  async flush(): Promise<void> {
-    if (!this.#unwritten) return;
+  async #flush(): Promise<void> {
     await this.requireOwn();
     await this.#sync();
-    await this.#write(this.#unwritten).catch(async (error: unknown) => {
+    await this.#write().catch(async (error: unknown) => {
       await this.requireOwn();
       throw error;
     });
-    this.#unwritten = undefined;
     this.#writtenAt = performance.now();
   }
 
-  /** @throws Failure if another run has claimed the file */
-  async requireOwn(): Promise<void> {
-    if (await this.#isOwn()) return;
-    throw new Failure(`another run of the same command has claimed ${this.path}`, {
-      exitCode: EXIT.conflict,
-      hint: "let the other run finish",
-    });
-  }
-
-  /** Deletes the file of a complete transfer. */
-  async remove(): Promise<void> {
-    this.#unwritten = undefined;
-    if (!(await this.#isOwn())) return;
-    await rm(this.path, { force: true });
-    await rm(`${this.path}.new`, { force: true });
-  }
-
-  async #isOwn(): Promise<boolean> {
-    return (await this.read())?.run === this.#run;
-  }
-
   /** Writes the file atomically. */
-  async #write(state: T): Promise<void> {
+  async #write(): Promise<void> {
     const temporary = `${this.path}.new`;
     try {
       const file = await open(temporary, "w", 0o600);
       try {
-        await file.writeFile(`${JSON.stringify({ ...state, run: this.#run })}\n`);
+        await file.writeFile(`${JSON.stringify({ ...this.#state, run: this.#run })}\n`);
         await file.datasync();
       } finally {
         await file.close();
@@ -103,5 +138,6 @@ export class StateFile<T extends object> {
     } catch (error) {
       throw unwritable(this.path, error, CONTINUE);
     }
+    this.#isWritten = true;
   }
 }

@@ -10,12 +10,20 @@ import { EXIT, Failure } from "../failures.ts";
 import { connect, type Session } from "../session.ts";
 import type { Connection } from "../settings.ts";
 import { type PatienceOptions, patiently } from "./patience.ts";
+import { Progress } from "./progress.ts";
 
-/** The environment of an import or export. */
-export interface Target {
-  /** Its calls fail with a ConnectError, without retries. */
+/** A task of many calls, such as an import. */
+export interface Task {
+  /** Its calls fail with a ConnectError, without retries: `Patience` retries them. */
   readonly admin: Client<typeof AdminService>;
   readonly connection: Connection;
+  readonly progress: Progress;
+  /** It shows pauses as progress. */
+  readonly patience: PatienceOptions;
+}
+
+/** A task for one environment. */
+export interface Target extends Task {
   /** The name in requests. Undefined: the environment of the API token. */
   readonly environment: EnvironmentName | undefined;
   /** The name in messages. */
@@ -24,18 +32,25 @@ export interface Target {
   readonly count: number;
 }
 
-/** Creates a client whose calls fail with a ConnectError, without retries: `Patience` retries them. @throws Failure */
-export async function openAdmin({ settings, shell }: Session): Promise<Pick<Target, "admin" | "connection">> {
+/** @param what names the progress, such as `imported` @throws Failure if a setting is not valid */
+export async function openTask({ settings, shell }: Session, what: string): Promise<Task> {
   const [connection, token] = [await settings.connection(), await settings.token()];
-  const transport = openTransport(connection, { token, signal: shell.signal, isRetrying: false, isJson: true });
-  return { admin: createClient(AdminService, transport), connection };
+  const { signal } = shell;
+  const transport = openTransport(connection, { token, signal, isRetrying: false, isJson: true });
+  const progress = new Progress(shell.stderr, what);
+  const onPause = (pauseMs: number, reason: string) => progress.pause(pauseMs, reason);
+  return { admin: createClient(AdminService, transport), connection, progress, patience: { signal, onPause } };
 }
 
-/** Looks up the environment. @throws Failure if it does not exist, or the call fails */
-export async function openTarget(session: Session, environment: EnvironmentName | undefined): Promise<Target> {
-  const found = await (await connect(session)).admin.getEnvironment({ ...(environment && { environment }) });
+/** Looks up the environment of a task. @throws Failure if it does not exist, or the call fails */
+export async function openTarget(
+  session: Session,
+  environment: EnvironmentName | undefined,
+  what: string,
+): Promise<Target> {
+  const found = await (await connect(session)).admin.getEnvironment({ environment });
   return {
-    ...(await openAdmin(session)),
+    ...(await openTask(session, what)),
     environment,
     name: found.environment ? formatEnvironmentName(found.environment) : "",
     count: Number(found.userGroupCount),
@@ -44,24 +59,37 @@ export async function openTarget(session: Session, environment: EnvironmentName 
 
 /** Lists the groups of the environment page by page, in the order of their ids. */
 export function groupPages(
-  { admin, environment }: Target,
-  { prefix, ...patience }: PatienceOptions & { readonly prefix: string },
+  { admin, environment, patience }: Target,
+  prefix: string,
 ): AsyncGenerator<readonly UserGroupInfo[]> {
   return pagesOf(undefined, async (page) => {
-    const request = { ...(environment && { environment }), providedIdPrefix: prefix, ...page };
+    const request = { environment, providedIdPrefix: prefix, ...page };
     const { userGroups, nextPageToken } = await patiently(patience, () => admin.listUserGroups(request));
     return { items: userGroups, nextPageToken };
   });
 }
 
-/** Adds to a failure how to continue the transfer. */
-export function transferFailure(error: unknown, connection: Connection, continuation: string): unknown {
-  const failure = error instanceof ConnectError ? callFailure(error, connection) : error;
-  if (!(failure instanceof Failure)) return failure;
-  const { exitCode } = failure.detail;
-  if (exitCode === EXIT.usage || exitCode === EXIT.conflict) return failure;
-  const { detail, message } = failure;
-  // The outcome does not matter, because a transfer is safe to repeat.
-  const hint = detail.outcome === undefined ? detail.hint : undefined;
-  return new Failure(message, { ...detail, outcome: undefined, hint: [hint, continuation].filter(Boolean).join("; ") });
+/** Runs a task, and clears its progress. If it fails, it reports how to continue. */
+export async function continuable<T>(
+  { out, shell }: Session,
+  { connection, progress }: Task,
+  continuation: string,
+  run: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await run().finally(() => progress.clear());
+  } catch (error) {
+    if (shell.signal.aborted) out.note(continuation);
+    const failure = error instanceof ConnectError ? callFailure(error, connection) : error;
+    if (!(failure instanceof Failure)) throw failure;
+    const { detail, message } = failure;
+    if (detail.exitCode === EXIT.usage || detail.exitCode === EXIT.conflict) throw failure;
+    // The outcome does not matter, because the task is safe to repeat.
+    const hint = detail.outcome === undefined ? detail.hint : undefined;
+    throw new Failure(message, {
+      ...detail,
+      outcome: undefined,
+      hint: [hint, continuation].filter(Boolean).join("; "),
+    });
+  }
 }

@@ -1,0 +1,73 @@
+import { type FileHandle, open } from "node:fs/promises";
+import { usageFailure } from "../failures.ts";
+import { unwritable } from "../files.ts";
+
+const RESTART = "give --restart to start again";
+
+/** A file that grows at its end, and that another run can continue. Only its owner can read it. */
+export class GrowingFile {
+  readonly path: string;
+  readonly #then: string;
+  #file: FileHandle | undefined;
+  #bytes = 0;
+
+  /** @param then how to continue if it cannot be written */
+  constructor(path: string, then: string) {
+    this.path = path;
+    this.#then = then;
+  }
+
+  /** The length, in bytes. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Opens the file of an earlier run. It discards everything after a length. @throws Failure if it is shorter */
+  async continueAt(bytes: number): Promise<void> {
+    try {
+      this.#file = await open(this.path, "r+");
+      await this.#file.chmod(0o600);
+      const { size } = await this.#file.stat();
+      if (size < bytes) throw usageFailure(`${this.path} is shorter than before`, RESTART);
+      await this.#file.truncate(bytes);
+    } catch (error) {
+      if ((error as { code?: string }).code === "ENOENT")
+        throw usageFailure(`${this.path} of the unfinished run does not exist`, RESTART);
+      throw this.unwritable(error);
+    }
+    this.#bytes = bytes;
+  }
+
+  /** Writes at the end of the file. The first write creates it. @throws Failure if it cannot be written */
+  async append(content: string | Uint8Array): Promise<void> {
+    const bytes = Buffer.from(content as Uint8Array);
+    try {
+      this.#file ??= await open(this.path, "wx", 0o600);
+      for (let written = 0; written < bytes.length; ) {
+        const left = bytes.length - written;
+        const { bytesWritten } = await this.#file.write(bytes, written, left, this.#bytes + written);
+        written += bytesWritten;
+      }
+    } catch (error) {
+      throw this.unwritable(error);
+    }
+    this.#bytes += bytes.length;
+  }
+
+  /** Flushes the file to disk. @throws Failure */
+  async sync(): Promise<void> {
+    await this.#file?.datasync().catch((error: unknown) => {
+      throw this.unwritable(error);
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#file?.close();
+    this.#file = undefined;
+  }
+
+  /** Explains an error of this file. */
+  protected unwritable(error: unknown): unknown {
+    return unwritable(this.path, error, this.#then);
+  }
+}
