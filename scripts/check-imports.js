@@ -22,7 +22,7 @@ const RULES = [
   [
     "src/rpc",
     ...["src/domain", "src/auth", "src/sessions", "src/observability", "gen", "@user-group-service/transport"],
-    ...["@bufbuild/protobuf", "@bufbuild/protovalidate", "@connectrpc/connect", "@connectrpc/validate"],
+    ...["@bufbuild/protobuf", "@bufbuild/protovalidate", "@connectrpc/connect"],
   ],
   [
     "src/rest",

@@ -9,9 +9,8 @@ import {
 } from "@bufbuild/protobuf";
 import type { Path } from "@bufbuild/protobuf/reflect";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
-import { createValidator, type Validator, Violation, violationsToProto } from "@bufbuild/protovalidate";
-import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
-import { createValidateInterceptor } from "@connectrpc/validate";
+import { createValidator, Violation, violationsToProto } from "@bufbuild/protovalidate";
+import { Code, ConnectError } from "@connectrpc/connect";
 import {
   type JsonRules,
   json as jsonRulesOption,
@@ -25,25 +24,19 @@ import { callError } from "./errors.ts";
 import { isOn, memoize, regexMatch } from "./plain-text-rules.ts";
 
 /**
- * Checks requests against all rules: those of protovalidate; the rules `json`, `no_token` and `visible` of this service; and
- * the limits of durations and times, which the binary format does not enforce.
+ * Creates a function that checks requests against all rules: those of protovalidate; the rules `json`, `no_token` and `visible`
+ * of this service; and the limits of durations and times, which the binary format does not enforce. It throws ConnectError
+ * InvalidArgument.
  */
-export function allRulesInterceptor(isCredential: IsCredential): Interceptor {
-  return createValidateInterceptor({ validator: withOwnRules(createValidator({ regexMatch }), isCredential) });
-}
-
-/** Adds the rules of this service to a validator, which then throws the error for the caller. */
-function withOwnRules(validator: Validator, isCredential: IsCredential): Validator {
-  return {
-    validate(desc, message) {
-      const result = validator.validate(desc, message);
-      const violations = result.kind === "invalid" ? [...result.violations] : [];
-      addViolations({ violations, isCredential }, desc, message, []);
-      // protovalidate fails for times beyond its range.
-      if (result.kind === "error" && violations.length === 0) return result;
-      if (violations.length > 0) throw validationError(violations);
-      return { kind: "valid", message: message as never, error: undefined, violations: undefined };
-    },
+export function allRules(isCredential: IsCredential): (desc: DescMessage, message: Message) => void {
+  const validator = createValidator({ regexMatch });
+  return (desc, message) => {
+    const result = validator.validate(desc, message);
+    const violations = result.kind === "invalid" ? [...result.violations] : [];
+    addViolations({ violations, isCredential }, desc, message, []);
+    if (violations.length > 0) throw validationError(violations);
+    // protovalidate fails for times beyond its range, which are violations here.
+    if (result.kind === "error") throw result.error;
   };
 }
 

@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import type { DescMessage } from "@bufbuild/protobuf";
+import type { DescMessage, Message } from "@bufbuild/protobuf";
 import {
   Code,
   ConnectError,
@@ -37,8 +37,8 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
   const { shutdownSignal, isCredential } = deps;
   /** Compiled at the first request of each type. Compiling all at the start would delay it. */
   const plainCheckOf = memoize((input: DescMessage) => compilePlainTextCheck(input, isCredential));
-  let allRules: Interceptor | undefined;
-  const loadRules = async () => (allRules ??= (await loadAllRules()).allRulesInterceptor(isCredential));
+  let allRules: ReturnType<typeof import("./all-rules.ts")["allRules"]> | undefined;
+  const loadRules = async () => (allRules ??= (await loadAllRules()).allRules(isCredential));
   return (next) => async (req) => {
     const call = callOf(req.contextValues);
     const observation = new Observation(deps, call);
@@ -49,12 +49,12 @@ export function callInterceptor(deps: InterceptorDeps): Interceptor {
       if (!call.isAuthorized) throw new ConnectError("the call was not authorized", Code.Internal);
       if (req.stream) {
         const rules = await loadRules();
-        response = await rules(next)({ ...req, message: readMessages(req, observation) });
+        response = await next({ ...req, message: validated(readMessages(req, observation), req.method.input, rules) });
       } else {
         // Plain messages need no protovalidate.
-        const isPlain = plainCheckOf(req.method.input);
-        const run: Run = isPlain(req.message) ? next : (await loadRules())(next);
-        const answer = () => (call.hasDeadline ? beforeDeadline(run, req) : run(req));
+        const { input } = req.method;
+        if (!plainCheckOf(input)(req.message)) (await loadRules())(input, req.message);
+        const answer = () => (call.hasDeadline ? beforeDeadline(next, req) : next(req));
         const { trace } = call;
         const attempt = trace ? () => trace.run(answer) : answer;
         try {
@@ -162,6 +162,18 @@ async function* readMessages(request: StreamRequest, observation: Observation) {
       throw refusedError(streamRefusal(failure, request), { method: request.method, protocolName: undefined });
     // An error of the runtime means a lost connection. Not all such errors have a code.
     throw new ConnectError("the client disconnected", Code.Canceled, undefined, undefined, failure);
+  }
+}
+
+/** Checks each message of a request. @param rules throws for an invalid one */
+async function* validated<M extends Message>(
+  messages: AsyncIterable<M>,
+  desc: DescMessage,
+  rules: (desc: DescMessage, message: M) => void,
+) {
+  for await (const message of messages) {
+    rules(desc, message);
+    yield message;
   }
 }
 
