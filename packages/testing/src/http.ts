@@ -1,7 +1,16 @@
 import { once } from "node:events";
-import { type Agent, type ClientRequest, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
+import {
+  type Agent,
+  type ClientRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  request,
+} from "node:http";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from "node:http2";
 import { connect as connectTcp } from "node:net";
+import { addAbortSignal } from "node:stream";
+import { buffer } from "node:stream/consumers";
 
 /** An HTTP request. */
 export interface HttpRequest {
@@ -36,16 +45,11 @@ export function http1(url: string, target: string, options: HttpRequest = {}): P
 }
 
 /** Waits for the response to an HTTP/1.1 request. The request body may still be incomplete. */
-export function answerTo(req: ClientRequest): Promise<HttpAnswer> {
-  return new Promise((resolve, reject) => {
-    req.on("error", reject);
-    req.on("response", (res) => {
-      const chunks: Buffer[] = [];
-      res.on("data", (chunk: Buffer) => chunks.push(chunk));
-      res.on("error", reject);
-      res.on("end", () => resolve(answer(res.statusCode, res.headers, res.trailers, chunks)));
-    });
-  });
+export async function answerTo(req: ClientRequest): Promise<HttpAnswer> {
+  req.on("error", () => {});
+  const [res] = (await once(req, "response")) as [IncomingMessage];
+  const body = await buffer(res);
+  return answer(res.statusCode, res.headers, res.trailers, body);
 }
 
 /** Opens an HTTP/2 connection that accepts every certificate. If it fails, its streams fail. */
@@ -94,7 +98,7 @@ export function answerOn(stream: ClientHttp2Stream, until: "end" | "close" = "cl
     stream.on("error", reject);
     stream.on(until, () => {
       if (head[":status"] === undefined) reject(new Error(`reset with ${stream.rstCode}`));
-      else resolve(answer(head[":status"], head, trailers, chunks));
+      else resolve(answer(head[":status"], head, trailers, Buffer.concat(chunks)));
     });
   });
 }
@@ -123,30 +127,26 @@ export interface RawAnswer {
  * connection
  * @param patienceMs timeout, in milliseconds
  */
-export function rawBytes(
+export async function rawBytes(
   url: string,
   sent: string | Uint8Array,
   isEnough: (soFar: Buffer) => boolean = () => false,
   patienceMs = 20_000,
 ): Promise<RawAnswer> {
   const { hostname, port } = new URL(url);
-  return new Promise((resolve) => {
-    const socket = connectTcp(Number(port), hostname);
-    let bytes: Buffer = Buffer.alloc(0);
-    const done = (ended: boolean) => {
-      clearTimeout(timer);
-      socket.destroy();
-      resolve({ bytes, ended });
-    };
-    const timer = setTimeout(() => done(false), patienceMs);
-    socket.on("data", (chunk: Buffer) => {
-      bytes = Buffer.concat([bytes, chunk]);
-      if (isEnough(bytes)) done(false);
-    });
-    socket.on("error", () => {});
-    socket.on("close", () => done(true));
-    if (sent.length > 0) socket.write(sent);
-  });
+  const timeout = AbortSignal.timeout(patienceMs);
+  const socket = addAbortSignal(timeout, connectTcp(Number(port), hostname)).on("error", () => {});
+  if (sent.length > 0) socket.write(sent);
+  let bytes: Buffer = Buffer.alloc(0);
+  try {
+    for await (const chunk of socket) {
+      bytes = Buffer.concat([bytes, chunk as Buffer]);
+      if (isEnough(bytes)) return { bytes, ended: false };
+    }
+  } catch {
+    return { bytes, ended: !timeout.aborted };
+  }
+  return { bytes, ended: true };
 }
 
 /** Adds the gRPC envelope to a message. */
@@ -164,8 +164,7 @@ function answer(
   status: number | undefined,
   headers: IncomingHttpHeaders,
   trailers: { readonly [name: string]: unknown },
-  chunks: readonly Buffer[],
+  body: Buffer,
 ): HttpAnswer {
-  const body = Buffer.concat(chunks);
   return { status: status ?? 0, headers, trailers, body, json: () => JSON.parse(body.toString("utf8")) };
 }

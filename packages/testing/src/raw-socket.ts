@@ -1,16 +1,12 @@
-import { connect, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
-import { FrameReader, type ReceivedFrame } from "./http2-frames.ts";
+import type { Socket } from "node:net";
+import { connectTo } from "./attacks/wire.ts";
+import { FLAG, FRAME, FrameReader, frame, HELLO, type ReceivedFrame } from "./http2-frames.ts";
 import { waitFor } from "./wait.ts";
 
-/**
- * The HTTP/2 connection preface, empty SETTINGS, and the headers of `GET /` on stream 1 (RFC 9113, 3.4, 6.5 and 6.2;
- * RFC 7541).
- */
+/** The start of an HTTP/2 connection, and the headers of `GET /` on stream 1. */
 export const HTTP2_GET = Buffer.concat([
-  Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-  Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]),
-  Buffer.from([0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 1, 0x78]),
+  HELLO,
+  frame(FRAME.headers, FLAG.endHeaders | FLAG.endStream, 1, Buffer.from([0x82, 0x86, 0x84, 0x41, 1, 0x78])),
 ]);
 
 /** A connection on which a test controls every byte. */
@@ -35,21 +31,14 @@ export interface RawSocket {
 export async function rawConnect(
   url: string,
   alpn: "h2" | "http/1.1" = "h2",
-  {
-    localAddress = "127.0.0.1",
-    first = "",
-  }: { readonly localAddress?: string; readonly first?: Uint8Array | string } = {},
+  { localAddress, first = "" }: { readonly localAddress?: string; readonly first?: Uint8Array | string } = {},
 ): Promise<RawSocket> {
-  const { hostname: host, port, protocol } = new URL(url);
-  const isSecure = protocol === "https:";
-  const tcp = connect({ host, port: Number(port), noDelay: true, localAddress });
-  tcp.on("error", () => {});
-  const socket = isSecure ? connectTls({ socket: tcp, rejectUnauthorized: false, ALPNProtocols: [alpn] }) : tcp;
+  const socket = connectTo(url, alpn, localAddress);
   const chunks: Buffer[] = [];
   let closed = false;
-  let secured = !isSecure;
-  socket.once("secureConnect", () => {
-    secured = true;
+  let isOpen = false;
+  socket.once("encrypted" in socket ? "secureConnect" : "connect", () => {
+    isOpen = true;
   });
   socket.on("data", (chunk) => chunks.push(chunk));
   socket.on("error", () => {});
@@ -57,7 +46,7 @@ export async function rawConnect(
     closed = true;
   });
   if (first.length > 0) socket.write(first);
-  await waitFor("the connection is open", () => closed || (!tcp.connecting && secured));
+  await waitFor("the connection is open", () => closed || isOpen);
   return {
     socket,
     send: (bytes) => void socket.write(bytes),

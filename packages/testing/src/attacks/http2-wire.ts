@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { FLAG, FRAME, FrameReader, frame, hpackBlock, numberFrame, PREFACE, settings } from "../http2-frames.ts";
 import { waitFor } from "../wait.ts";
 import { openWire, type Wire } from "./wire.ts";
@@ -138,24 +139,10 @@ export class Http2Wire {
   }
 
   /** Waits until received frames make a condition true. @returns false on timeout. Polling would slow uploads down */
-  #until(condition: () => boolean, timeoutMs: number): Promise<boolean> {
-    const { socket } = this.wire;
-    return new Promise((resolve) => {
-      const settle = (holds: boolean) => {
-        clearTimeout(timer);
-        socket.off("data", look);
-        socket.off("close", look);
-        resolve(holds);
-      };
-      const look = () => {
-        if (condition()) settle(true);
-      };
-      const timer = setTimeout(() => settle(condition()), timeoutMs);
-      // This listener runs after the one that processes the frames.
-      socket.on("data", look);
-      socket.once("close", look);
-      look();
-    });
+  async #until(condition: () => boolean, timeoutMs: number): Promise<boolean> {
+    const signal = AbortSignal.any([this.wire.ended, AbortSignal.timeout(timeoutMs)]);
+    while (!condition() && !signal.aborted) await once(this.wire.socket, "data", { signal }).catch(() => {});
+    return condition();
   }
 
   #take({ type, flags, stream, payload }: ReturnType<FrameReader["push"]>[number]): void {

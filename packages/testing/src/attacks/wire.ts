@@ -11,14 +11,15 @@ export class Wire {
   #chunks: Buffer[] = [];
   #keptBytes = 0;
   readonly #giveUp = new AbortController();
-  readonly #givenUp = this.#giveUp.signal;
+  /** Aborted when nothing more is sent. */
+  readonly ended = this.#giveUp.signal;
 
   constructor(socket: Socket) {
     this.socket = socket;
-    socket.setNoDelay(true);
     socket.on("error", () => {});
     socket.on("close", () => {
       this.isClosed = true;
+      this.giveUp();
     });
     socket.on("data", (chunk: Buffer) => {
       this.receivedBytes += chunk.byteLength;
@@ -37,24 +38,10 @@ export class Wire {
   /** Sends bytes and waits for the peer to read them. @returns false if the connection was closed or timed out */
   async send(bytes: Uint8Array | string): Promise<boolean> {
     const { socket } = this;
-    if (this.isClosed || !socket.writable || this.#givenUp.aborted) return false;
+    if (this.isClosed || !socket.writable || this.ended.aborted) return false;
     if (!socket.write(bytes)) {
-      await new Promise<void>((resolve) => {
-        const done = () => {
-          clearTimeout(timer);
-          socket.off("drain", done);
-          socket.off("close", done);
-          this.#givenUp.removeEventListener("abort", done);
-          resolve();
-        };
-        const timer = setTimeout(() => {
-          this.giveUp();
-          done();
-        }, PATIENCE_MS);
-        socket.once("drain", done);
-        socket.once("close", done);
-        this.#givenUp.addEventListener("abort", done);
-      });
+      const signal = AbortSignal.any([this.ended, AbortSignal.timeout(PATIENCE_MS)]);
+      await once(socket, "drain", { signal }).catch(() => this.giveUp());
     }
     return !this.isClosed;
   }
@@ -78,23 +65,23 @@ export class Wire {
 const PATIENCE_MS = 20_000;
 const MAX_KEPT_BYTES = 1024 * 1024;
 
+/** Starts to connect to a URL. Over TLS, it uses the ALPN protocol and accepts every certificate. */
+export function connectTo(url: string, alpn: "h2" | "http/1.1", localAddress = "127.0.0.1"): Socket {
+  const { hostname: host, port, protocol } = new URL(url);
+  const where = { host, port: Number(port), noDelay: true, localAddress };
+  return protocol === "https:"
+    ? connectTls({ ...where, ALPNProtocols: [alpn], rejectUnauthorized: false })
+    : connectTcp(where);
+}
+
 /** Connects to a URL; over TLS, with the given ALPN protocol. */
 export async function openWire(url: string, protocol: "h2" | "http/1.1"): Promise<Wire> {
-  const { hostname, port, protocol: scheme } = new URL(url);
-  const where = { host: hostname, port: Number(port) };
-  const isTls = scheme === "https:";
-  // An attacker does not verify certificates.
-  const socket = isTls
-    ? connectTls({ ...where, ALPNProtocols: [protocol], rejectUnauthorized: false })
-    : connectTcp(where);
-  await once(socket, isTls ? "secureConnect" : "connect");
+  const socket = connectTo(url, protocol);
+  await once(socket, "encrypted" in socket ? "secureConnect" : "connect");
   return new Wire(socket);
 }
 
 /** Connects by TCP without TLS. */
-export async function openTcp(url: string): Promise<Wire> {
-  const { hostname, port } = new URL(url);
-  const socket = connectTcp({ host: hostname, port: Number(port) });
-  await once(socket, "connect");
-  return new Wire(socket);
+export function openTcp(url: string): Promise<Wire> {
+  return openWire(url.replace("https:", "http:"), "http/1.1");
 }
