@@ -4,19 +4,12 @@ import { expect } from "vitest";
 import { ErrorInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { UserGroupService } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
+import { presenting } from "./admin.ts";
 import type { TestServer } from "./server.ts";
 
 /** gRPC clients of a server, with the API token of one of its environments. */
 export function grpcClients({ url, tokens }: Pick<TestServer, "url" | "tokens">, token = tokens.customer) {
-  const transport = createGrpcTransport({
-    baseUrl: url,
-    interceptors: [
-      (next) => (req) => {
-        req.header.set("Authorization", `Token ${token}`);
-        return next(req);
-      },
-    ],
-  });
+  const transport = presenting(createGrpcTransport({ baseUrl: url }), token);
   return { groups: createClient(UserGroupService, transport), viewers: createClient(ViewerService, transport) };
 }
 

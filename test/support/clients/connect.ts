@@ -1,5 +1,5 @@
 import { Agent } from "node:http";
-import { fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { fromJson, type JsonValue, type MessageShape } from "@bufbuild/protobuf";
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { type CallOptions, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
@@ -16,7 +16,7 @@ import { UserGroupService } from "../../../gen/usergroup/v1/user_group_service_p
 import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { JsonObject } from "../../../src/domain/user-group.ts";
 import { openGrpcJsTransport } from "./grpc-js-transport.ts";
-import { CallFailure, type CallHeaders, type GroupResult, type ServiceClient } from "./types.ts";
+import { CallFailure, type CallHeaders, type GroupResult, type ServiceClient, type ViewerResult } from "./types.ts";
 
 /** Options of a connect-node client. */
 export interface ConnectClientOptions {
@@ -60,17 +60,7 @@ export function clientOver({ transport, close }: ReturnType<typeof openTransport
     },
     resolveViewer: async (input, headers) => {
       const { answer, requestId } = await observed(headers, (call) => viewers.resolveViewer(input, call));
-      const { name, providedId, mapping, apiEnvironmentTag, tokenExpireTime } = answer;
-      const viewer = {
-        teamId: Number(answer.teamId),
-        name,
-        providedId,
-        mapping,
-        properties: (answer.properties as JsonObject | undefined) ?? null,
-        tag: tagOf(apiEnvironmentTag),
-        expireTime: tokenExpireTime && timestampDate(tokenExpireTime).getTime(),
-      };
-      return { viewer, requestId };
+      return { viewer: viewerOf(answer), requestId };
     },
     close,
   };
@@ -104,23 +94,42 @@ async function observed<T>(headers: CallHeaders, call: (options: CallOptions) =>
   try {
     return { answer: await call({ headers, onHeader }), requestId };
   } catch (error) {
-    if (!(error instanceof ConnectError)) throw error;
-    const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
-    const info = error.findDetails(ErrorInfoSchema)[0];
-    throw new CallFailure(
-      {
-        code: codeToString(error.code),
-        reason: info?.reason ?? "",
-        violations: violations.map(({ field, description }) => ({ field, description })),
-        message: error.rawMessage,
-      },
-      {
-        requestId: error.metadata.get("x-request-id") ?? undefined,
-        challenge: error.metadata.get("www-authenticate") ?? undefined,
-        outcome: info?.metadata["outcome"],
-      },
-    );
+    throw error instanceof ConnectError ? callFailureOf(error) : error;
   }
+}
+
+/** Converts a Connect error. @param status only for REST */
+export function callFailureOf(error: ConnectError, status?: number): CallFailure {
+  const violations = error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? [];
+  const info = error.findDetails(ErrorInfoSchema)[0];
+  return new CallFailure(
+    {
+      code: codeToString(error.code),
+      reason: info?.reason ?? "",
+      violations: violations.map(({ field, description }) => ({ field, description })),
+      message: error.rawMessage,
+    },
+    {
+      requestId: error.metadata.get("x-request-id") ?? undefined,
+      challenge: error.metadata.get("www-authenticate") ?? undefined,
+      outcome: info?.metadata["outcome"],
+      status,
+    },
+  );
+}
+
+/** Converts the response of ResolveViewer. */
+export function viewerOf(answer: MessageShape<typeof ViewerService.method.resolveViewer.output>): ViewerResult {
+  const { teamId, name, providedId, mapping, properties, apiEnvironmentTag, tokenExpireTime } = answer;
+  return {
+    teamId: Number(teamId),
+    name,
+    providedId,
+    mapping,
+    properties: (properties as JsonObject | undefined) ?? null,
+    tag: tagOf(apiEnvironmentTag),
+    expireTime: tokenExpireTime && timestampDate(tokenExpireTime).getTime(),
+  };
 }
 
 function groupOf(group: UserGroup | undefined): GroupResult {

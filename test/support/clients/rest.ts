@@ -1,20 +1,18 @@
-import { Agent, type IncomingHttpHeaders } from "node:http";
+import { Agent } from "node:http";
 import { gunzipSync, gzipSync } from "node:zlib";
+import { fromJson } from "@bufbuild/protobuf";
+import { ConnectError } from "@connectrpc/connect";
+import { errorFromJson } from "@connectrpc/connect/protocol-connect";
 import { http1 } from "@user-group-service/testing/http";
+import { ViewerService } from "../../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { JsonObject } from "../../../src/domain/user-group.ts";
-import {
-  CallFailure,
-  type CallHeaders,
-  type GroupInput,
-  type GroupResult,
-  type ServiceClient,
-  type ViewerResult,
-} from "./types.ts";
+import { callFailureOf, viewerOf } from "./connect.ts";
+import { CallFailure, type CallHeaders, type GroupInput, type GroupResult, type ServiceClient } from "./types.ts";
 
 /** A response with a JSON body. */
 interface HttpAnswer {
   readonly status: number;
-  readonly header: (name: string) => string | undefined;
+  readonly headers: Headers;
   readonly body: JsonObject;
 }
 
@@ -43,7 +41,7 @@ export function nodeHttpClient(url: string, { gzip = false, queryOnGet = false }
     });
     return {
       status,
-      header: (name) => single(received, name),
+      headers: new Headers(received as CallHeaders),
       body: parse(received["content-encoding"] === "gzip" ? gunzipSync(body) : body),
     };
   };
@@ -60,7 +58,7 @@ export function fetchClient(url: string): ServiceClient {
     });
     return {
       status: response.status,
-      header: (name) => response.headers.get(name) ?? undefined,
+      headers: response.headers,
       body: parse(Buffer.from(await response.arrayBuffer())),
     };
   };
@@ -93,11 +91,15 @@ function restClient(
       };
       return groupAnswer(await exchange("POST", "/api/user", { ...headers, ...key }, present(fields)));
     },
-    // REST has no such call, so its clients use Connect JSON.
+    // `/api/viewer` hides the reasons of refusals, so this call uses Connect JSON.
     resolveViewer: async ({ token }, headers) => {
-      const answer = await exchange("POST", "/usergroup.v1.ViewerService/ResolveViewer", headers, present({ token }));
-      if (answer.status !== 200) throw connectFailure(answer);
-      return { viewer: viewerOf(answer.body), requestId: answer.header("x-request-id") };
+      const target = "/usergroup.v1.ViewerService/ResolveViewer";
+      const answer = await exchange("POST", target, headers, present({ token }));
+      const { status, body } = answer;
+      const unreadable = new ConnectError("the error is unreadable");
+      if (status !== 200) throw callFailureOf(errorFromJson(body, answer.headers, unreadable), status);
+      const viewer = viewerOf(fromJson(ViewerService.method.resolveViewer.output, body));
+      return { viewer, requestId: requestIdOf(answer) };
     },
     close,
   };
@@ -131,7 +133,7 @@ function present(fields: { [name: string]: JsonObject[string] | undefined }): Js
 function groupAnswer(answer: HttpAnswer): { group: GroupResult; requestId: string | undefined } {
   if (answer.status !== 200) throw restFailure(answer);
   const group = answer.body["user_group"] as JsonObject;
-  const etag = answer.header("etag");
+  const etag = answer.headers.get("etag");
   return {
     group: {
       teamId: group["team_id"] as number,
@@ -140,62 +142,26 @@ function groupAnswer(answer: HttpAnswer): { group: GroupResult; requestId: strin
       providedId: group["provided_id"] as string,
       properties: group["properties"] as JsonObject | null,
       tag: group["api_environment_tag"] as "Customer",
-      etag: etag && (JSON.parse(etag) as string),
+      ...(etag !== null && { etag: JSON.parse(etag) as string }),
     },
-    requestId: answer.header("x-request-id"),
+    requestId: requestIdOf(answer),
   };
 }
 
-function restFailure({ status, header, body }: HttpAnswer): CallFailure {
-  const error = body["error"] as { [name: string]: string } & {
+function restFailure(answer: HttpAnswer): CallFailure {
+  const error = answer.body["error"] as { [name: string]: string } & {
     field_violations: { field: string; description: string }[];
   };
   const { code = "", reason = "", message = "", outcome, field_violations: violations } = error;
-  const rest = { requestId: header("x-request-id"), status, challenge: header("www-authenticate"), outcome };
+  const challenge = answer.headers.get("www-authenticate") ?? undefined;
+  const rest = { requestId: requestIdOf(answer), status: answer.status, challenge, outcome };
   return new CallFailure({ code, reason, violations, message }, rest);
-}
-
-type ConnectErrorBody = {
-  code: string;
-  message?: string;
-  details?: {
-    debug?: {
-      reason?: string;
-      metadata?: { outcome?: string };
-      fieldViolations?: { field: string; description: string }[];
-    };
-  }[];
-};
-
-function connectFailure({ status, header, body }: HttpAnswer): CallFailure {
-  const { code, message = "", details = [] } = body as unknown as ConnectErrorBody;
-  const debug = details.map((detail) => detail.debug ?? {});
-  const { reason = "", metadata } = debug.find((detail) => detail.reason) ?? {};
-  const violations = debug.find((detail) => detail.fieldViolations)?.fieldViolations ?? [];
-  const outcome = metadata?.outcome;
-  const rest = { requestId: header("x-request-id"), status, challenge: header("www-authenticate"), outcome };
-  return new CallFailure({ code, reason, violations, message }, rest);
-}
-
-function viewerOf(body: JsonObject): ViewerResult {
-  const tag = body["apiEnvironmentTag"];
-  const expireTime = body["tokenExpireTime"];
-  return {
-    teamId: Number(body["teamId"]),
-    name: (body["name"] ?? "") as string,
-    providedId: body["providedId"] as string,
-    mapping: (body["mapping"] ?? {}) as Record<string, string>,
-    properties: (body["properties"] ?? null) as JsonObject | null,
-    tag: tag === "API_ENVIRONMENT_TAG_CUSTOMER" ? "Customer" : tag === "API_ENVIRONMENT_TAG_TESTING" ? "Testing" : null,
-    expireTime: typeof expireTime === "string" ? Date.parse(expireTime) : undefined,
-  };
 }
 
 function parse(bytes: Uint8Array): JsonObject {
   return JSON.parse(Buffer.from(bytes).toString("utf8")) as JsonObject;
 }
 
-function single(headers: IncomingHttpHeaders, name: string): string | undefined {
-  const value = headers[name];
-  return Array.isArray(value) ? value.join(", ") : value;
+function requestIdOf({ headers }: HttpAnswer): string | undefined {
+  return headers.get("x-request-id") ?? undefined;
 }

@@ -100,10 +100,7 @@ export class CallFailure extends Error {
   /** What is known about a change that the store did not acknowledge. */
   readonly outcome: string | undefined;
 
-  constructor(
-    fields: FailureFields,
-    rest: Pick<CallFailure, "requestId" | "challenge" | "outcome"> & { readonly status?: number },
-  ) {
+  constructor(fields: FailureFields, rest: Pick<CallFailure, "requestId" | "challenge" | "outcome" | "status">) {
     super(`${fields.code} ${fields.reason}: ${fields.message} ${JSON.stringify(fields.violations)}`);
     this.fields = fields;
     this.requestId = rest.requestId;
