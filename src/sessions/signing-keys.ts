@@ -2,6 +2,7 @@ import type { ChangeBy } from "../domain/audit.ts";
 import { setBounded } from "../domain/bounded.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
 import { RecordUnreadable, SigningKeysChanged } from "../domain/errors.ts";
+import { sharedResult } from "../domain/shared-result.ts";
 import { IN_TIME, type SigningKey, type SigningKeySet, type SigningKeyStore } from "../domain/viewer-session.ts";
 import { nextKeySet, statesOf } from "./keys.ts";
 import { newKeyId } from "./session.ts";
@@ -83,14 +84,6 @@ interface Published {
   readAt: number;
 }
 
-/** The existing environments. */
-interface Listed {
-  readonly paths: Promise<ReadonlySet<string>>;
-  readonly readAt: number;
-  /** Number of unlisted environments that may still be read. */
-  unlistedLeft: number;
-}
-
 /** Dependencies of `SigningKeys`. */
 interface SigningKeysDeps {
   readonly store: SigningKeyStore;
@@ -111,7 +104,7 @@ export class SigningKeys {
   readonly #readings = new Map<string, Promise<KnownKeys>>();
   /** Keys that were read for publishing, of environments that are not in use here. */
   readonly #published = new Map<string, Published>();
-  #listed: Listed | undefined;
+  #listed = this.#newList();
   readonly #refreshing: ReturnType<typeof setInterval>;
   /** The maximum age of cached keys when they are used, in milliseconds. */
   #freshMs = FRESH_MS;
@@ -137,7 +130,7 @@ export class SigningKeys {
       else map.delete(path);
     }
     // The environment may be missing in the list.
-    this.#listed = undefined;
+    this.#listed = this.#newList();
   }
 
   /**
@@ -204,17 +197,21 @@ export class SigningKeys {
 
   /** Returns true for listed environments, and for the first `MAX_UNLISTED` requests for other names. */
   async #mayHaveKeys(path: string): Promise<boolean> {
-    const now = performance.now();
-    if (!this.#listed || now - this.#listed.readAt > ABSENT_MS) {
-      const paths = this.#deps.store.environments();
-      const listed = { paths, readAt: now, unlistedLeft: MAX_UNLISTED };
-      this.#listed = listed;
-      paths.catch(() => {
-        if (this.#listed === listed) this.#listed = undefined;
-      });
-    }
-    const listed = this.#listed;
-    return (await listed.paths).has(path) || listed.unlistedLeft-- > 0;
+    const listed = await this.#listed();
+    return listed.paths.has(path) || listed.unlistedLeft-- > 0;
+  }
+
+  /** The existing environments, and the number of unlisted ones that may still be read. A failed read is not cached. */
+  #newList() {
+    const list = sharedResult(ABSENT_MS, async () => {
+      try {
+        return { paths: await this.#deps.store.environments(), unlistedLeft: MAX_UNLISTED };
+      } catch (error) {
+        if (this.#listed === list) this.#listed = this.#newList();
+        throw error;
+      }
+    });
+    return list;
   }
 
   /** Reads the keys of an environment with their current states, in the order in which they sign. Rejects as the store does. */
