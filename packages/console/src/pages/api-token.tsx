@@ -91,10 +91,10 @@ function Update({ apiToken, again }: Acting) {
     again();
     return `Saved the API token ${id}.`;
   };
-  const options = [
-    ...(isRenamed ? ["--name", name] : []),
-    ...(isMoved ? ["--expires", expires.trim().replace(" ", "T") || NEVER] : []),
-  ];
+  const options = {
+    name: isRenamed ? name : undefined,
+    expires: isMoved ? expires.trim().replace(" ", "T") || NEVER : undefined,
+  };
   return (
     <Section title="Change">
       <Form label="Change" submit="Save" isUnsaved={isRenamed || isMoved} act={update}>
@@ -113,7 +113,7 @@ function Update({ apiToken, again }: Acting) {
       </Form>
       <CommandLine
         command="token update"
-        options={options.length > 0 ? options : ["--expires", "90d"]}
+        options={isRenamed || isMoved ? options : { expires: "90d" }}
         args={[id]}
         env={env}
       />
@@ -176,7 +176,7 @@ function Revoke({ apiToken: { id, displayName, role } }: Acting) {
           id={id}
           consequence={`This permanently revokes the API token ${id} (${displayName}). Its bearers can no longer call the service.${isOwn ? " You are signed in with it." : ""}`}
           button="Revoke it"
-          command={{ command: "token revoke", options: issued ? ["--issued"] : [], args: [id], env }}
+          command={{ command: "token revoke", options: { issued }, args: [id], env }}
           onConfirm={revoke}
         >
           <LeakNote role={role} env={env} />

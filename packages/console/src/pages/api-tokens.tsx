@@ -93,7 +93,7 @@ function OfEnvironment({ params }: { readonly params: Params }) {
           ...columnsFor(ApiTokenSchema, ["role", "expire_time", "last_use_time", "create_time"]),
         ]}
       />
-      <CommandLine command="token list" options={role ? ["--role", role] : []} env={env} />
+      <CommandLine command="token list" options={{ role }} env={env} />
       <Create onMade={again} />
     </>
   );
@@ -145,11 +145,7 @@ function Create({ onMade }: { readonly onMade: () => void }) {
           onValue={setExpires}
         />
       </Form>
-      <CommandLine
-        command="token create"
-        options={["--name", name || "NAME", "--role", role, ...(expires.trim() ? ["--expires", expires.trim()] : [])]}
-        env={env}
-      />
+      <CommandLine command="token create" options={{ name: name || "NAME", role, expires: expires.trim() }} env={env} />
     </Section>
   );
 }

@@ -91,12 +91,7 @@ export function AuditPage({ params }: { readonly params: Params }) {
       )}
       <CommandLine
         command="audit"
-        options={[
-          ...NAMES.flatMap((name) =>
-            filters[name] && !(isFollowed && name === "until") ? [`--${name}`, filters[name]] : [],
-          ),
-          isFollowed ? "--follow" : undefined,
-        ]}
+        options={{ ...filters, until: isFollowed ? undefined : filters.until, follow: isFollowed }}
         env={env}
       />
     </Page>

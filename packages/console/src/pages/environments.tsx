@@ -129,7 +129,7 @@ function Delete({
       id={id}
       consequence={`This permanently deletes the environment ${id}, and revokes its API tokens and user group tokens. Its audit trail stays.`}
       button="Delete it"
-      command={{ command: "env delete", options: force ? ["--force"] : [], args: [id] }}
+      command={{ command: "env delete", options: { force }, args: [id] }}
       onConfirm={deleteAll}
       onClose={() => {
         setForce(false);

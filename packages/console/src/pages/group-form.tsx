@@ -1,4 +1,5 @@
 import type { DescField } from "@bufbuild/protobuf";
+import type { ComponentChildren } from "preact";
 import { UpdateUserGroupRequestSchema } from "../../../../gen/usergroup/v1/user_group_service_pb.ts";
 import {
   entriesOf,
@@ -10,8 +11,10 @@ import {
   valueIn,
 } from "../../../operator/src/fields.ts";
 import { formatField, parseField } from "../../../operator/src/input.ts";
+import type { CommandProps } from "../parts/command-text.ts";
 import { TextField } from "../parts/field.tsx";
 import { capitalized } from "../parts/message.tsx";
+import { useSession } from "../session/session.ts";
 
 /** The fields of a user group that callers set, by the request that changes them. */
 const FIELDS = groupFieldsOf(UpdateUserGroupRequestSchema);
@@ -35,30 +38,23 @@ export function fieldsIn(texts: GroupTexts): { readonly [field: string]: unknown
   return Object.fromEntries(FIELDS.map((field) => [field.localName, parseField(field, texts[field.name] ?? "")]));
 }
 
-/** The options of `ugs` that set fields. A text that cannot be parsed yet becomes a placeholder. */
-export function optionsFor(texts: GroupTexts, names: readonly string[]): string[] {
-  // Options with entries come first, because the next option ends the entries.
-  const chosen = FIELDS.filter(({ name }) => names.includes(name));
-  const ordered = [
-    ...chosen.filter(({ fieldKind }) => fieldKind === "map"),
-    ...chosen.filter(({ fieldKind }) => fieldKind !== "map"),
-  ];
-  return ordered.flatMap((field) => optionOf(field, texts[field.name] ?? ""));
+/** The options of `ugs` that set the fields with a text. A text that cannot be parsed yet becomes a placeholder. */
+export function optionsFor(texts: GroupTexts, names = FIELD_NAMES): CommandProps["options"] {
+  const chosen = FIELDS.filter(({ name }) => names.includes(name) && texts[name]?.trim());
+  return Object.fromEntries(chosen.map((field) => [field.name, optionOf(field, texts[field.name] ?? "")]));
 }
 
-function optionOf(field: DescField, text: string): string[] {
-  const flag = `--${field.name.replaceAll("_", "-")}`;
+function optionOf(field: DescField, text: string): string | string[] {
   try {
     const value = parseField(field, text);
-    if (!isObject(value)) return [flag, text];
-    if (field.fieldKind !== "map") return [flag, JSON.stringify(value)];
+    if (!isObject(value)) return text;
+    if (field.fieldKind !== "map") return JSON.stringify(value);
     // An option cannot express a key that contains `=`.
-    if (Object.keys(value).every((key) => !key.includes("=")))
-      return [flag, ...entriesOf(value as { [key: string]: string })];
+    if (Object.keys(value).every((key) => !key.includes("="))) return entriesOf(value as { [key: string]: string });
   } catch {
     // The person is still typing.
   }
-  return [flag, field.fieldKind === "map" ? "SCHEMA=SOURCE" : "FILE"];
+  return field.fieldKind === "map" ? ["SCHEMA=SOURCE"] : "FILE";
 }
 
 /** The input fields for a user group. */
@@ -108,8 +104,15 @@ const JSON_HINT = (
   </>
 );
 
-/** Explains why `ADMIN_TOKEN` cannot do something. @param what such as `create a user group` */
-export function NeedsEnvironmentToken({ what }: { readonly what: string }) {
+/** What needs an API token of the environment. @param what such as `create a user group` */
+export function WithEnvironmentToken({
+  what,
+  children,
+}: {
+  readonly what: string;
+  readonly children: ComponentChildren;
+}) {
+  if (!useSession().isRoot) return <>{children}</>;
   return (
     <p class="note">
       ADMIN_TOKEN has no environment of its own. To {what}, sign in with an API token of role admin of this environment.

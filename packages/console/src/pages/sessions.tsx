@@ -36,7 +36,7 @@ function Ending({ params }: { readonly params: Params }) {
   const [isEnding, setEnding] = useState(false);
   const command = {
     command: "viewer session revoke",
-    options: viewer ? ["--viewer", viewer] : [],
+    options: { viewer },
     args: [group || "GROUP"],
     env,
   };
@@ -140,7 +140,7 @@ function Rotate({ again }: { readonly again: () => void }) {
           id={id}
           consequence={`This revokes all viewer sessions of the environment ${id}. Pages that use one need a new session.`}
           button="Replace them"
-          command={{ command: "signing-key rotate", options: ["--end-sessions"], env }}
+          command={{ command: "signing-key rotate", options: { "end-sessions": true }, env }}
           onConfirm={end}
         />
       </div>

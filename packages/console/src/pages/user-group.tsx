@@ -19,14 +19,14 @@ import {
   fieldsIn,
   GroupFieldset,
   type GroupTexts,
-  NeedsEnvironmentToken,
   optionsFor,
   textsOf,
+  WithEnvironmentToken,
 } from "./group-form.tsx";
 
 /** One user group: its facts, and what can be done with it. */
 export function UserGroupPage({ params }: { readonly params: Params }) {
-  const { admin, isRoot, environment, env } = useSession();
+  const { admin, environment, env } = useSession();
   const id = params["id"] ?? "";
   const answer = useAnswer(id, async (signal) => {
     const { userGroup } = await admin.lookupUserGroup({ environment, userGroupId: id }, { signal });
@@ -52,18 +52,14 @@ export function UserGroupPage({ params }: { readonly params: Params }) {
           <MessageFacts schema={UserGroupInfoSchema} message={group} />
           <CommandLine command="group get" args={[id]} env={env} />
           <Section title="Change">
-            {isRoot ? (
-              <NeedsEnvironmentToken what="change a user group" />
-            ) : (
+            <WithEnvironmentToken what="change a user group">
               <Change group={group} again={answer.again} />
-            )}
+            </WithEnvironmentToken>
           </Section>
           <Section title="Rotate the token">
-            {isRoot ? (
-              <NeedsEnvironmentToken what="rotate the token of a user group" />
-            ) : (
+            <WithEnvironmentToken what="rotate the token of a user group">
               <Rotate group={group} again={answer.again} />
-            )}
+            </WithEnvironmentToken>
           </Section>
           <Section title="Revoke or delete">
             <End group={group} again={answer.again} />
@@ -124,19 +120,14 @@ function Change({ group, again }: Acting) {
     setReplaced({ [field]: present[field] ?? "", ...replaced });
   };
   const cleared = paths.filter((field) => texts[field]?.trim() === "");
-  const set = paths.filter((field) => !cleared.includes(field));
-  const options = [...optionsFor(texts, set), ...cleared.flatMap((field) => ["--clear", field])];
+  const options = { ...optionsFor(texts, paths), clear: cleared, etag: group.etag };
   return (
     <>
       <Form label="Change" submit="Save" isUnsaved={paths.length > 0} act={change}>
         <GroupFieldset texts={texts} onText={onText} />
         <p class="small">{paths.length === 0 ? "No unsaved changes." : `Unsaved changes: ${paths.join(", ")}.`}</p>
       </Form>
-      <CommandLine
-        command="group update"
-        args={[id]}
-        options={options.length > 0 ? [...options, "--etag", group.etag] : ["--name", "TEXT"]}
-      />
+      <CommandLine command="group update" args={[id]} options={paths.length > 0 ? options : { name: "TEXT" }} />
     </>
   );
 }
@@ -207,7 +198,7 @@ function End({ group, again }: Acting) {
         id={id}
         consequence={`This permanently deletes the user group ${id}, with its name, mapping and properties, and revokes its tokens.`}
         button="Delete it"
-        command={{ command: "group delete", options: ["--etag", etag], args: [id], env }}
+        command={{ command: "group delete", options: { etag }, args: [id], env }}
         onConfirm={remove}
       />
     </div>

@@ -12,7 +12,7 @@ import { ListTable } from "../parts/table.tsx";
 import { useTyped } from "../parts/typed.ts";
 import { go, hrefOf, type Params } from "../routes.ts";
 import { useSession } from "../session/session.ts";
-import { FIELD_NAMES, fieldsIn, GroupFieldset, NeedsEnvironmentToken, NO_TEXTS, optionsFor } from "./group-form.tsx";
+import { fieldsIn, GroupFieldset, NO_TEXTS, optionsFor, WithEnvironmentToken } from "./group-form.tsx";
 
 /** The user groups of an environment, by the prefix of their ids. */
 export function UserGroupsPage({ params }: { readonly params: Params }) {
@@ -56,7 +56,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
           ...columnsFor(UserGroupInfoSchema, ["name", "update_time", "token_create_time"]),
         ]}
       />
-      <CommandLine command="group list" options={prefix ? ["--prefix", prefix] : []} env={env} />
+      <CommandLine command="group list" options={{ prefix }} env={env} />
       <Create onMade={list.again} />
     </Page>
   );
@@ -64,7 +64,7 @@ export function UserGroupsPage({ params }: { readonly params: Params }) {
 
 function Create({ onMade }: { readonly onMade: () => void }) {
   const showSecret = useSecret();
-  const { isRoot, userGroups } = useSession();
+  const { userGroups } = useSession();
   const [id, setId] = useState("");
   const [texts, setTexts] = useState(NO_TEXTS);
   const create = async () => {
@@ -84,39 +84,28 @@ function Create({ onMade }: { readonly onMade: () => void }) {
   };
   return (
     <Section title="Create a user group">
-      {isRoot ? (
-        <NeedsEnvironmentToken what="create a user group" />
-      ) : (
-        <>
-          <Form
-            label="Create a user group"
-            submit="Create"
-            isUnsaved={[id, ...Object.values(texts)].some((text) => text !== "")}
-            act={create}
-          >
-            <TextField
-              label="Id"
-              hint="The id of the user group in your back end. It cannot be changed."
-              value={id}
-              onValue={setId}
-              maxLength={limitOf(UserGroupService.method.getUserGroup, "user_group_id")}
-            />
-            <GroupFieldset
-              texts={texts}
-              hints={{ name: "Empty: the id." }}
-              onText={(field, text) => setTexts({ ...texts, [field]: text })}
-            />
-          </Form>
-          <CommandLine
-            command="group create"
-            options={optionsFor(
-              texts,
-              FIELD_NAMES.filter((name) => texts[name]?.trim()),
-            )}
-            args={[id || "ID"]}
+      <WithEnvironmentToken what="create a user group">
+        <Form
+          label="Create a user group"
+          submit="Create"
+          isUnsaved={[id, ...Object.values(texts)].some((text) => text !== "")}
+          act={create}
+        >
+          <TextField
+            label="Id"
+            hint="The id of the user group in your back end. It cannot be changed."
+            value={id}
+            onValue={setId}
+            maxLength={limitOf(UserGroupService.method.getUserGroup, "user_group_id")}
           />
-        </>
-      )}
+          <GroupFieldset
+            texts={texts}
+            hints={{ name: "Empty: the id." }}
+            onText={(field, text) => setTexts({ ...texts, [field]: text })}
+          />
+        </Form>
+        <CommandLine command="group create" options={optionsFor(texts)} args={[id || "ID"]} />
+      </WithEnvironmentToken>
     </Section>
   );
 }

@@ -4,21 +4,28 @@ import { quoted } from "../../../operator/src/input.ts";
 export interface CommandProps {
   /** Its words, such as `group rotate`. */
   readonly command: string;
-  /** Its options, which come before the arguments. */
-  readonly options?: readonly (string | undefined)[];
+  /**
+   * Its options by name, which come before the arguments. Options that are empty or false are omitted. An option with several
+   * values is repeated.
+   */
+  readonly options?: { readonly [name: string]: string | boolean | readonly string[] | undefined };
   readonly args?: readonly (string | undefined)[];
   /** The environment to name. Undefined: that of the token. */
   readonly env?: string | undefined;
 }
 
 /** A command as it is typed into a shell. */
-export function commandText({ command, options = [], args = [], env }: CommandProps): string {
-  const isGiven = (text: string | undefined) => text !== undefined && text !== "";
-  const given = args.filter(isGiven) as string[];
+export function commandText({ command, options = {}, args = [], env }: CommandProps): string {
+  const given = args.filter((arg) => arg !== undefined && arg !== "") as string[];
+  const all: NonNullable<CommandProps["options"]> = { ...options, env };
   const words = [
     ...command.split(" "),
-    ...(options.filter(isGiven) as string[]),
-    ...(env === undefined ? [] : ["--env", env]),
+    ...Object.entries(all).flatMap(([name, value]) => {
+      if (!value) return [];
+      if (value === true) return `--${name}`;
+      // With `=`, commander does not read the arguments as further values.
+      return typeof value === "string" ? [`--${name}`, value] : value.map((each) => `--${name}=${each}`);
+    }),
     // An id may look like an option.
     ...(given.some((arg) => arg.startsWith("-")) ? ["--"] : []),
     ...given,

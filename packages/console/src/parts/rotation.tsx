@@ -37,7 +37,7 @@ export function RotationForm({
   /** Receives the answer of the confirmation. Undefined: none is open. */
   const [confirmed, setConfirmed] = useState<(isConfirmed: boolean) => void>();
   const graceMs = parseDuration(typed);
-  const line = { command, options: ["--grace", typed.trim()], args: [id], env };
+  const line = { command, options: { grace: typed.trim() }, args: [id], env };
   const rotate = async () => {
     if (graceMs === undefined || graceMs > MAX_GRACE_MS || graceMs % 1000 !== 0)
       throw new InvalidInput("Write the grace period as 0s, 30s, 5m, 1h or 30d. 30d is the longest.");

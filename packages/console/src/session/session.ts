@@ -14,8 +14,7 @@ export interface Session extends Clients {
   readonly caller: GetCallerResponse;
   /** Whether the token is `ADMIN_TOKEN`. It can use every environment, so its requests name one. */
   readonly isRoot: boolean;
-  /** Aborts at the end of the session. */
-  readonly signal: AbortSignal;
+  /** Aborts its calls. */
   readonly end: () => void;
 }
 
@@ -38,7 +37,7 @@ let sessions = 0;
 let ending = new AbortController();
 
 /** How long a session lasts without activity, in milliseconds. */
-export const IDLE_MS = 15 * 60_000;
+const IDLE_MS = 15 * 60_000;
 
 /**
  * Signs in with a token, and replaces the current session.
@@ -64,7 +63,7 @@ export async function signIn(token: string): Promise<void> {
   isAskingAgain.value = false;
   session.value?.end();
   sessions += 1;
-  session.value = { ...clients, number: sessions, caller, isRoot, signal: mine.signal, end: () => mine.abort() };
+  session.value = { ...clients, number: sessions, caller, isRoot, end: () => mine.abort() };
   lastAct = Date.now();
 }
 

@@ -27,7 +27,7 @@ export function LeakNote({ role, env }: { readonly role: Role; readonly env?: st
         If it leaked: a token of role {enumText(RoleSchema, role)} can read the tokens of all user groups of its
         environment. They stay valid when you revoke it. Revoke them too:
       </p>
-      <CommandLine command="group revoke" options={["--all"]} env={env} />
+      <CommandLine command="group revoke" options={{ all: true }} env={env} />
     </>
   );
 }
