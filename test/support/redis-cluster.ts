@@ -203,6 +203,6 @@ export function clusterOperator({ nodes }: Pick<TestCluster, "nodes">): Scripted
   cluster.on("error", () => {});
   const keys = async (pattern: string) =>
     (await Promise.all(cluster.nodes("master").map((node) => node.keys(pattern)))).flat();
-  const defineScript = (name: string, lua: string) => cluster.defineCommand(name, { lua });
-  return Object.assign(cluster, { keys, defineScript }) as unknown as ScriptedRedis;
+  const runScript: ScriptedRedis["runScript"] = ({ lua }, args) => cluster.eval(lua, ...(args as [string]));
+  return Object.assign(cluster, { keys, runScript }) as unknown as ScriptedRedis;
 }

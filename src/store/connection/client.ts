@@ -378,7 +378,7 @@ function faultOf(error: unknown, code: string | undefined): StoreFault {
 type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unknown[]) => Promise<T> };
 
 /**
- * Sends a command or a script. The first call of a script defines it as a command of the connection.
+ * Sends a command or a script.
  *
  * @param args of a command, its key first; of a script as `argumentsOf` returns them
  * @param asking whether the slot of the key is migrating to this node of a Cluster (ASK). The key has arrived, but another key of
@@ -387,20 +387,19 @@ type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unkno
  * @throws KeysMoving if the script has to wait
  */
 export function send<T>(
-  redis: Pick<ScriptedRedis, "asking" | "defineScript">,
+  redis: Pick<ScriptedRedis, "asking" | "runScript">,
   command: CommandName | Script,
   args: readonly unknown[],
   asking = false,
 ): Promise<T> {
   const isScript = typeof command !== "string";
-  const name = isScript ? command.name : command;
   if (asking) {
     if (isScript && !command.singleKey) return Promise.reject(new KeysMoving());
     // If ASKING fails, the command after it fails, too.
     redis.asking().catch(() => {});
   }
-  if (isScript && !(name in redis)) redis.defineScript(name, command.lua);
-  return (redis as unknown as AnyCommands<T>)[name as CommandName](...args);
+  if (isScript) return redis.runScript(command, args) as Promise<T>;
+  return (redis as unknown as AnyCommands<T>)[command](...args);
 }
 
 /** A call with a timeout. */

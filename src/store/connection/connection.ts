@@ -5,6 +5,7 @@ import type { PlainCommands } from "./commands.ts";
 import { errorCodeOf, isAnswerTo, isNotSent, messageOf } from "./errors.ts";
 import { configurationFault, newRedis, type RedisDestination, redisOptions } from "./options.ts";
 import { requireUsable } from "./requirements.ts";
+import type { Script } from "./script.ts";
 import { batchWrites, dropWhenSilent } from "./sockets.ts";
 
 /** How the connections to a node behave, and their callbacks. */
@@ -25,15 +26,11 @@ export interface NodeOptions {
   readonly onDemoted?: () => void;
 }
 
-/** An ioredis client with defined scripts as commands. */
+/** An ioredis client that runs scripts. */
 export type ScriptedRedis = Redis &
   PlainCommands & {
-    /**
-     * Adds a script as a command. The arguments of the command are the number of keys, the keys, and the other arguments.
-     *
-     * @param name SHA-1 of `lua`
-     */
-    defineScript(name: string, lua: string): void;
+    /** Runs a script. @param args as `argumentsOf` returns them */
+    runScript(script: Pick<Script, "name" | "lua">, args: readonly unknown[]): Promise<unknown>;
   };
 
 /** A connection to Redis. It reconnects when it is lost. */
@@ -62,7 +59,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
     onDemoted?.();
   });
   const client = newRedis({ ...redisOptions(destination), reconnectOnError }, () => destination.secrets.password);
-  const redis = Object.assign(client, { defineScript: scriptDefiner(client) }) as ScriptedRedis;
+  const redis = Object.assign(client, { runScript: scriptRunner(client) }) as ScriptedRedis;
   batchWrites(redis);
   dropWhenSilent(redis, Math.max(timeoutMs, MIN_SILENCE_MS));
 
@@ -119,33 +116,32 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
 }
 
 /**
- * Defines scripts as commands of a connection. They cost less CPU than those of ioredis. The connection sends the text of a script
- * until Redis has answered it once, and its digest after that.
+ * Runs scripts on a connection. They cost less CPU than those of ioredis. The connection sends the text of a script until Redis has
+ * answered it once, and its digest after that.
  */
-function scriptDefiner(redis: Redis): ScriptedRedis["defineScript"] {
+function scriptRunner(redis: Redis): ScriptedRedis["runScript"] {
   const known = new Set<string>();
   redis.on("close", () => known.clear());
   const utf8 = { replyEncoding: "utf8" } as const;
-  return (name, lua) => {
-    const run = (...args: string[]): Promise<unknown> => {
-      if (!known.has(name)) {
-        const first = redis.sendCommand(new Command("eval", [lua, ...args], utf8)) as Promise<unknown>;
-        // A node of a Cluster that redirects the script has not cached it.
-        first.then(
-          () => known.add(name),
-          () => {},
-        );
-        return first;
-      }
-      const answer = redis.sendCommand(new Command("evalsha", [name, ...args], utf8)) as Promise<unknown>;
-      return answer.catch((error: unknown) => {
-        if (errorCodeOf(error) !== "NOSCRIPT") throw error;
-        known.delete(name);
-        return run(...args);
-      });
-    };
-    Object.assign(redis, { [name]: run });
+  const run: ScriptedRedis["runScript"] = (script, args) => {
+    const { name, lua } = script;
+    if (!known.has(name)) {
+      const first = redis.sendCommand(new Command("eval", [lua, ...(args as string[])], utf8)) as Promise<unknown>;
+      // A node of a Cluster that redirects the script has not cached it.
+      first.then(
+        () => known.add(name),
+        () => {},
+      );
+      return first;
+    }
+    const answer = redis.sendCommand(new Command("evalsha", [name, ...(args as string[])], utf8)) as Promise<unknown>;
+    return answer.catch((error: unknown) => {
+      if (errorCodeOf(error) !== "NOSCRIPT") throw error;
+      known.delete(name);
+      return run(script, args);
+    });
   };
+  return run;
 }
 
 /** The shortest interval of checks whether the destination leads to a primary, in milliseconds. */

@@ -18,7 +18,7 @@ import tokensPart from "../scripts/parts/tokens.lua" with { type: "text" };
 
 /** A script in Lua, and the names of its arguments. */
 export interface Script<Key extends string = string, Arg extends string = string> {
-  /** Its name as a command of a connection: the SHA-1 of its text, by which EVALSHA runs it. */
+  /** The SHA-1 of its text. EVALSHA runs it by this name. */
   readonly name: string;
   readonly lua: string;
   /** The keys that are known in advance. The first one selects the node. Each is a local variable of the script. */

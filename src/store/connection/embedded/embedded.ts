@@ -4,6 +4,7 @@ import { readClock } from "../clock.ts";
 import type { CommandName } from "../commands.ts";
 import type { ScriptedRedis, StoreConnection } from "../connection.ts";
 import { StoreNode, singleNode } from "../nodes.ts";
+import type { Script } from "../script.ts";
 import { luaCompiler } from "./lua.ts";
 
 /** The commands that the service sends outside of scripts. */
@@ -44,15 +45,10 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
       latest = answer.catch(() => {});
       return answer;
     };
-  const define = (name: string, run: MockCommand) => Object.assign(redis, { [name]: inTurn(run) });
-  for (const name of PLAIN_COMMANDS) define(name, refusing(commands[name] as MockCommand));
-  redis.defineScript = (name, lua) => {
-    const run = compile(lua);
-    define(name, (count: string, ...args: readonly string[]) => {
-      const keys = Number(count);
-      return run(args.slice(0, keys), args.slice(keys));
-    });
-  };
+  for (const name of PLAIN_COMMANDS) Object.assign(redis, { [name]: inTurn(refusing(commands[name] as MockCommand)) });
+  redis.runScript = inTurn(({ lua }: Pick<Script, "lua">, [count, ...args]: readonly string[]) =>
+    compile(lua)(args.slice(0, Number(count)), args.slice(Number(count))),
+  ) as ScriptedRedis["runScript"];
   const connection: StoreConnection = {
     redis,
     clock: await readClock(redis),

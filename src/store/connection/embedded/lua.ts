@@ -114,11 +114,16 @@ export function luaCompiler(fengari: typeof Fengari, run: RunCommand): (text: st
 
   lualib.luaL_openlibs(state);
   load(REDIS, 0);
+  const compiled = new Map<string, LuaScript>();
   return (text) => {
+    const known = compiled.get(text);
+    if (known) return known;
     // The first line, such as `#!lua flags=allow-oom`, is not Lua.
     const body = text.replace(/^#!.*\n/, "\n");
     load(`return function(KEYS, ARGV) local _ENV = setmetatable({}, {__index = _ENV}) ${body}\nend`, 1);
     const reference = lauxlib.luaL_ref(state, lua.LUA_REGISTRYINDEX);
-    return (keys, args) => call(reference, keys, args);
+    const script: LuaScript = (keys, args) => call(reference, keys, args);
+    compiled.set(text, script);
+    return script;
   };
 }
