@@ -27,7 +27,7 @@ export async function openEmbedded(options: StoreClientOptions): Promise<StoreCl
   const redis = new RedisMock({ host: crypto.randomUUID() }) as unknown as ScriptedRedis;
   const expiry = expiryOf(redis);
   const streams = streamsOf(redis);
-  const emulated = { time: microseconds(), zrangebylex: rangeByBytes(redis), ...streams, ...expiry.commands };
+  const emulated = { time, zrangebylex: rangeByBytes(redis), ...streams, ...expiry.commands };
   const commands: Record<string, MockCommand | undefined> = { ...(redis as object), ...emulated };
   Object.assign(redis, emulated);
   const compile = luaCompiler(fengari, async (name, args) => {
@@ -73,7 +73,7 @@ function refusing(run: MockCommand): MockCommand {
 function expiryOf(redis: Redis) {
   const ends = new Map<string, number>();
   let next = Number.POSITIVE_INFINITY;
-  const [set, del] = [redis.set.bind(redis), redis.del.bind(redis)];
+  const del = redis.del.bind(redis);
   const remove = (...keys: string[]) => {
     for (const key of keys) ends.delete(key);
     return del(keys);
@@ -105,26 +105,14 @@ function expiryOf(redis: Redis) {
       if (end === undefined) return -1;
       return end > Date.now() ? end - Date.now() : -2;
     },
-    set(key: string, ...args: readonly never[]) {
-      ends.delete(key);
-      return set(key, ...(args as [never]));
-    },
   };
   return { commands, removeExpired };
 }
 
-/**
- * TIME: seconds since 1970, and microseconds. The mock rounds it to seconds. The clock has milliseconds, so each answer
- * within a millisecond is a microsecond later than the one before.
- */
-function microseconds(): () => Promise<[string, string]> {
-  let [latest, requested] = [0, 0];
-  return async () => {
-    const now = Date.now();
-    requested = now === latest ? Math.min(requested + 1, 999) : 0;
-    latest = now;
-    return [`${Math.floor(now / 1000)}`, `${(now % 1000) * 1000 + requested}`];
-  };
+/** TIME: seconds since 1970, and microseconds. The mock rounds it to seconds. */
+async function time(): Promise<[string, string]> {
+  const now = Date.now();
+  return [`${Math.floor(now / 1000)}`, `${(now % 1000) * 1000}`];
 }
 
 /** ZRANGEBYLEX in the order of bytes. The mock orders by UTF-16 units, so a page could skip groups. */
