@@ -86,7 +86,7 @@ export function environmentContract({ client, clients, store, redis }: ContractC
         heldUpAt(client(worker), ADD_MEMBER.name, () => environments(1).ensureEnvironment(again)),
       );
       const creations = delayed.map((each) => testEnvironments(each).create(again));
-      for (const creation of creations) await fails(creation, EnvironmentExists);
+      await Promise.all(creations.map((creation) => fails(creation, EnvironmentExists)));
       const { number } = await environments().find(again);
       for (const found of await ensure(again)) expect(found.number).toBe(number);
       expect(await listedNumbers(redis(), again)).toEqual([number]);
