@@ -9,7 +9,6 @@ type Candidate = readonly [word: string, description: string];
 /**
  * Writes the completions of the last word to standard output: one per line, a tab between word and description.
  *
- * @param program with all commands loaded
  * @param words the unexpanded words after `ugs`; the last one may be empty
  */
 export async function complete(program: Command, words: readonly string[], shell: Shell): Promise<void> {

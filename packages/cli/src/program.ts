@@ -3,10 +3,7 @@ import packageJson from "../../../package.json" with { type: "json" };
 import { COMMANDS } from "./commands/all.ts";
 import type { Shell } from "./shell.ts";
 
-/**
- * The tree of commands. A command gets its arguments, options and subcommands when it runs, or by `loadCommands`. The program
- * writes only help. It throws a CommanderError instead of exiting.
- */
+/** The tree of commands. The program writes only help. It throws a CommanderError instead of exiting. */
 export function createProgram(shell: Shell): Command {
   const program = new Command("ugs");
   program
@@ -39,20 +36,6 @@ export function createProgram(shell: Shell): Command {
     )
     .option("--timeout <duration>", "timeout of each call, including retries; default: 10s (UGS_TIMEOUT)")
     .option("--json", "write results and failures as JSON, one object per line");
-  for (const [name, description] of COMMANDS) program.command(name).description(description);
-  program.hook("preSubcommand", async (_, command) => {
-    await load(command, shell);
-  });
+  for (const [name, description, define] of COMMANDS) define(program.command(name).description(description), shell);
   return program;
-}
-
-/** Loads all commands. */
-export async function loadCommands(program: Command, shell: Shell): Promise<void> {
-  for (const command of program.commands) await load(command, shell);
-}
-
-async function load(command: Command, shell: Shell): Promise<void> {
-  const [, , loadModule] = COMMANDS.find(([name]) => name === command.name()) ?? [];
-  const define = await loadModule?.();
-  define?.(command, shell);
 }

@@ -1,21 +1,19 @@
 import { CommanderError } from "commander";
+import { complete } from "./complete.ts";
 import { EXIT, Failure, OutputClosed, usageFailure } from "./failures.ts";
 import { unwritable } from "./files.ts";
 import { reportOf, unexpected } from "./output/report.ts";
-import { createProgram, loadCommands } from "./program.ts";
+import { createProgram } from "./program.ts";
 import { Interrupted, type Shell } from "./shell.ts";
+import { welcome } from "./welcome.ts";
 
 /** Runs a command line. @param args the arguments after the program name @returns the exit code */
 export async function runUgs(args: readonly string[], shell: Shell): Promise<number> {
   try {
-    if (args.length === 0) await (await import("./welcome.ts")).welcome(shell);
-    else if (args[0] === "complete") await answerCompletion(args, shell);
-    else {
-      const program = createProgram(shell);
-      // Commander shows this help without loading the command.
-      if (args[0] === "help") await loadCommands(program, shell);
-      await program.parseAsync(args, { from: "user" });
-    }
+    if (args.length === 0) await welcome(shell);
+    // The completion scripts run `ugs complete -- WORDS`.
+    else if (args[0] === "complete") await complete(createProgram(shell), args.slice(args[1] === "--" ? 2 : 1), shell);
+    else await createProgram(shell).parseAsync(args, { from: "user" });
     return EXIT.ok;
   } catch (error) {
     if (error instanceof OutputClosed) return EXIT.ok;
@@ -25,14 +23,6 @@ export async function runUgs(args: readonly string[], shell: Shell): Promise<num
     shell.stderr.write(reportOf(failure, args.includes("--json")));
     return failure.detail.exitCode;
   }
-}
-
-/** Runs `ugs complete -- WORDS`, which the completion scripts call. */
-async function answerCompletion(args: readonly string[], shell: Shell): Promise<void> {
-  const { complete } = await import("./complete.ts");
-  const program = createProgram(shell);
-  await loadCommands(program, shell);
-  await complete(program, args.slice(args[1] === "--" ? 2 : 1), shell);
 }
 
 /** The failure to report for an error. @param reason the reason of the signal, if it aborted */

@@ -4,16 +4,14 @@ import { rowsOf } from "@user-group-service/testing/documents";
 import type { Command } from "commander";
 import { expect, it } from "vitest";
 import { EXIT } from "../src/failures.ts";
-import { createProgram, loadCommands } from "../src/program.ts";
+import { createProgram } from "../src/program.ts";
 import { Interrupted } from "../src/shell.ts";
 
 /** The program with all its commands. */
-async function loaded(): Promise<Command> {
+function newProgram(): Command {
   const streams = { stdin: new PassThrough(), stdout: new PassThrough(), stderr: new PassThrough() };
   const shell = { env: {}, ...streams, signal: new AbortController().signal };
-  const program = createProgram(shell);
-  await loadCommands(program, shell);
-  return program;
+  return createProgram(shell);
 }
 
 /** Every command without subcommands, with the description from its help. */
@@ -28,11 +26,13 @@ function commandsOf(command: Command, path: string): string[][] {
 
 it("the table of commands lists every command with its description, and no other", async () => {
   const documented = rowsOf("docs/cli.md", "Commands");
-  expect(documented.map(([name, words]) => [name, words])).toEqual(commandsOf(await loaded(), "ugs"));
+  expect(documented.map(([name, words]) => [name, words])).toEqual(commandsOf(newProgram(), "ugs"));
 });
 
 it("the table of settings lists every option of all commands", async () => {
-  const options = (await loaded()).options.map(({ long }) => long).filter((long) => long !== "--version");
+  const options = newProgram()
+    .options.map(({ long }) => long)
+    .filter((long) => long !== "--version");
   const documented = rowsOf("docs/cli.md", "Settings").flatMap(([names = ""]) => names.match(/--[\w-]+/g) ?? []);
   expect([...documented].sort()).toEqual([...options].sort());
 });
