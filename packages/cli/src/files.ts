@@ -56,10 +56,21 @@ export function unreadable(path: string, error: unknown): unknown {
 
 /** Writes a file atomically, with mode 0600, and creates missing directories with mode 0700. @throws Failure */
 export async function writeSecretFile(path: string, text: string): Promise<void> {
-  const temporary = `${path}.${randomUUID()}`;
+  const hint = "nothing was changed";
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+    throw unwritable(path, error, hint);
+  });
+  await writeAtomically(path, text, { temporary: `${path}.${randomUUID()}`, hint });
+}
+
+/** Writes a file atomically, with mode 0600. @param options `hint`: what to do if it cannot be written @throws Failure */
+export async function writeAtomically(
+  path: string,
+  text: string,
+  { temporary, hint }: { readonly temporary: string; readonly hint: string },
+): Promise<void> {
   try {
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    const file = await open(temporary, "wx", 0o600);
+    const file = await open(temporary, "w", 0o600);
     try {
       await file.writeFile(text);
       await file.sync();
@@ -69,7 +80,7 @@ export async function writeSecretFile(path: string, text: string): Promise<void>
     await rename(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true }).catch(() => {});
-    throw unwritable(path, error, "nothing was changed");
+    throw unwritable(path, error, hint);
   }
 }
 

@@ -39,7 +39,7 @@ export const keysCommands: DefineCommand = (keys, shell) => {
     const rows = [...uses].map(([tokenKeyId, userGroupCount]) =>
       create(TokenKeyUseSchema, { tokenKeyId, userGroupCount }),
     );
-    await session.out.list(TokenKeyUseSchema, columnsOf(tokenKeys), onePage(rows));
+    await session.out.list(TokenKeyUseSchema, columnsOf(tokenKeys), [rows]);
     const lacking = [...uses].filter(
       ([id, count]) => count > 0n && !tokenKeys.some((key) => key.id === id && key.held),
     );
@@ -151,10 +151,6 @@ async function passOver(
 
 function newId(): string {
   return `k${new Date().toISOString().slice(0, 10).replaceAll("-", "")}-${randomBytes(2).toString("hex")}`;
-}
-
-async function* onePage(rows: readonly TokenKeyUse[]): AsyncGenerator<readonly TokenKeyUse[]> {
-  yield rows;
 }
 
 function columnsOf(keys: readonly TokenKey[]): readonly Column<TokenKeyUse>[] {

@@ -39,7 +39,7 @@ export class Output {
   async list<S extends DescMessage>(
     schema: S,
     columns: readonly Column<MessageShape<S>>[],
-    pages: AsyncIterable<readonly MessageShape<S>[]>,
+    pages: AsyncIterable<readonly MessageShape<S>[]> | readonly (readonly MessageShape<S>[])[],
   ): Promise<boolean> {
     const table = new Table(columns, this.width);
     let hasItems = false;

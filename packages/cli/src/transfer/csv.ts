@@ -2,10 +2,9 @@ import { Buffer } from "node:buffer";
 import { usageFailure } from "../failures.ts";
 import { invisibleIn } from "../output/printable.ts";
 import { BadRow, COLUMNS, columnOf, groupOf, isJsonColumn, type Row } from "./group-row.ts";
-import { headerOf, REMARK } from "./header.ts";
-import { isEmpty, isRemark } from "./jsonl.ts";
+import { isSkipped, REMARK } from "./header.ts";
 import { type Line, type LineReader, textOf } from "./lines.ts";
-import { contentOf, type GroupRecord, type Groups, MAX_RECORD_BYTES, type ReadOptions, TOO_LONG } from "./records.ts";
+import { contentOf, type GroupRecord, MAX_RECORD_BYTES, type ReadOptions, TOO_LONG } from "./records.ts";
 
 /*
  * CSV by RFC 4180, in UTF-8. An empty cell is an unset field; a quoted empty cell is an empty text, as in PostgreSQL's COPY.
@@ -21,23 +20,24 @@ type Cells = readonly (string | undefined)[];
 /** The columns of a file. Undefined: unknown. */
 type Columns = readonly (string | undefined)[];
 
-/** Reads groups from CSV. The first line that is not a remark names the columns. @throws Failure if it does not */
-export async function readCsv(lines: LineReader, options: ReadOptions): Promise<Groups> {
-  const firstLines: string[] = [];
-  let header = {};
-  let named = await lines.next();
-  while (named && (isRemark(named) || isEmpty(named))) {
-    if (firstLines.length === 0 && isRemark(named)) {
-      const found = headerOf(remarkOf(named));
-      if (found) firstLines.push(named.bytes.toString());
-      header = found ?? {};
+/** Reads groups from CSV, after the line that names its columns. */
+export async function* readCsv(lines: LineReader, columns: Columns): AsyncGenerator<GroupRecord> {
+  for (;;) {
+    const taken = await nextRecord(lines);
+    const [first] = taken;
+    if (!first) return;
+    const raw = rawOf(taken);
+    const cells = first.isTooLong || raw.length > MAX_RECORD_BYTES ? undefined : cellsOf(textOf(raw));
+    const { number: line, isTooLong } = first;
+    if (cells) {
+      yield { line, raw, content: contentOf(raw.length, () => groupOf(rowOf(cells, columns))) };
+    } else {
+      // The first line most likely has the surplus quote.
+      lines.unread(taken.slice(1));
+      const problem = isTooLong ? TOO_LONG : textOf(first.bytes) === undefined ? "is not UTF-8" : NOT_CSV;
+      yield { line, raw: isTooLong ? undefined : first.bytes, content: { problem } };
     }
-    named = await lines.next();
   }
-  if (!named) return { header, firstLines, records: noRecords() };
-  const columns = columnsOf(named, options);
-  firstLines.push(named.bytes.toString());
-  return { header, firstLines, records: recordsOf(lines, columns) };
 }
 
 /** The first lines of an export. @param header as JSON */
@@ -56,9 +56,8 @@ function cellOf([column, value]: readonly [column: string, value: unknown]): str
   return text === "" || text.startsWith("#") || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-async function* noRecords(): AsyncGenerator<GroupRecord> {}
-
-function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOptions): Columns {
+/** Parses the line that names the columns. @throws Failure if it does not */
+export function columnsOf({ bytes, number }: Line, { ignoreUnknown }: ReadOptions): Columns {
   const refuse = (problem: string, ...hints: readonly string[]) =>
     usageFailure(`the CSV's line ${number} ${problem}`, hints.join("; "));
   const text = textOf(bytes);
@@ -103,34 +102,14 @@ function shown(text: string): string {
   return text.replace(/[^,;\t]{21,}/g, (long) => `${long.slice(0, 8)}…`).slice(0, 200);
 }
 
-async function* recordsOf(lines: LineReader, columns: Columns): AsyncGenerator<GroupRecord> {
-  for (;;) {
-    const taken = await nextRecord(lines);
-    const [first] = taken;
-    if (!first) return;
-    const raw = rawOf(taken);
-    const cells = first.isTooLong || raw.length > MAX_RECORD_BYTES ? undefined : cellsOf(textOf(raw));
-    const { number: line, isTooLong } = first;
-    if (cells) {
-      const content = contentOf(raw.length, () => groupOf(rowOf(cells, columns)));
-      yield { line, raw, content };
-    } else {
-      // The first line most likely has the surplus quote.
-      lines.unread(taken.slice(1));
-      const content = { problem: isTooLong ? TOO_LONG : textOf(first.bytes) === undefined ? "is not UTF-8" : NOT_CSV };
-      yield { line, raw: isTooLong ? undefined : first.bytes, content };
-    }
-  }
-}
-
 const NOT_CSV = "is not CSV: a quote is not closed, or is inside of a cell that does not start with one";
 
-/** Reads lines until all quotes are closed. It skips empty lines and remarks between records. */
+/** Reads lines until all quotes are closed. It skips blank lines and remarks between records. */
 async function nextRecord(lines: LineReader): Promise<readonly Line[]> {
   const taken: Line[] = [];
   let [quotes, bytes] = [0, 0];
   for (let line = await lines.next(); line; line = await lines.next()) {
-    if (taken.length === 0 && (isEmpty(line) || isRemark(line))) continue;
+    if (taken.length === 0 && isSkipped(line)) continue;
     taken.push(line);
     bytes += line.bytes.length;
     for (let at = line.bytes.indexOf(34); at !== -1; at = line.bytes.indexOf(34, at + 1)) quotes += 1;
@@ -179,13 +158,5 @@ function cellsOf(text: string | undefined): Cells | undefined {
     const [, quoted, plain, separator] = found;
     cells.push(quoted === undefined ? plain || undefined : quoted.replaceAll('""', '"'));
     if (separator === "") return cells;
-  }
-}
-
-function remarkOf({ bytes }: Line): unknown {
-  try {
-    return JSON.parse(bytes.subarray(REMARK.length).toString());
-  } catch {
-    return undefined;
   }
 }

@@ -1,5 +1,7 @@
+import { Buffer } from "node:buffer";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { isObject } from "../../../operator/src/fields.ts";
+import type { Line, LineReader } from "./lines.ts";
 
 /*
  * The first line of an export contains its time and content. In JSON Lines it is an object with `snapshot_time` and without
@@ -8,6 +10,7 @@ import { isObject } from "../../../operator/src/fields.ts";
 
 /** The start of a line that is not a group. */
 export const REMARK = "#ugs ";
+const REMARK_BYTES = Buffer.from(REMARK);
 
 /** The first line of a file. */
 export interface FileHeader {
@@ -24,8 +27,40 @@ export function headerText({ snapshotTime = "", environment = "", prefix = "" }:
   return JSON.stringify({ snapshot_time: snapshotTime, environment, provided_id_prefix: prefix });
 }
 
+/** Whether a line is blank or a remark. */
+export function isSkipped({ bytes, isTooLong }: Line): boolean {
+  if (bytes.subarray(0, REMARK_BYTES.length).equals(REMARK_BYTES)) return true;
+  return !isTooLong && bytes.every((byte) => byte === 32 || byte === 9);
+}
+
+/** Reads the lines before the content of a file: the header, blank lines and remarks. @returns the header and its line */
+export async function readHeader(lines: LineReader): Promise<{ header: FileHeader; firstLines: string[] }> {
+  let header: FileHeader | undefined;
+  const firstLines: string[] = [];
+  for (let line = await lines.next(); line; line = await lines.next()) {
+    const text = line.bytes.toString();
+    const found = header ? undefined : headerOf(parsed(text.startsWith(REMARK) ? text.slice(REMARK.length) : text));
+    if (found) {
+      header = found;
+      firstLines.push(text);
+    } else if (!isSkipped(line)) {
+      lines.unread([line]);
+      break;
+    }
+  }
+  return { header: header ?? {}, firstLines };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Parses a header. @returns undefined if the value is none */
-export function headerOf(value: unknown): FileHeader | undefined {
+function headerOf(value: unknown): FileHeader | undefined {
   if (!isObject(value) || !("snapshot_time" in value) || "provided_id" in value) return undefined;
   const text = (name: keyof typeof value & string) => {
     const field = (value as JsonObject)[name];

@@ -1,6 +1,5 @@
-import type { ImportedUserGroup } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { usageFailure } from "../failures.ts";
-import type { GroupContent, GroupRecord, Groups } from "./records.ts";
+import type { GroupContent, GroupRecord, GroupSource } from "./records.ts";
 import type { SeenIds } from "./seen-ids.ts";
 import type { GroupResult, GroupSender } from "./sender.ts";
 
@@ -19,9 +18,9 @@ export interface Done {
   readonly result: GroupResult;
 }
 
-/** Consecutive processed records. */
-interface DoneChunk {
-  readonly done: readonly Done[];
+/** Consecutive records in one request. */
+interface Chunk {
+  readonly done: Promise<readonly Done[]>;
   /** The number of records so far, including skipped ones. */
   readonly records: number;
 }
@@ -36,82 +35,63 @@ export interface ImportRecordsOptions {
   readonly hasSnapshotTime: boolean;
 }
 
-/** A request in flight. */
-interface Chunk {
-  readonly records: readonly GroupRecord[];
-  readonly count: number;
-  readonly results: Promise<readonly GroupResult[]>;
-}
-
 /**
  * Imports the groups of a source with several requests in flight. It yields results in the order of the source, and reads no
  * more than the requests need. If a request fails, it yields the results before it first.
  *
  * @throws what the source or the sender throws
  */
-export async function* importRecords(source: Groups, options: ImportRecordsOptions): AsyncGenerator<DoneChunk> {
+export async function* importRecords(source: GroupSource, options: ImportRecordsOptions) {
   const flying: Chunk[] = [];
-  const chunks = chunksOf(source, options)[Symbol.asyncIterator]();
-  let failure: { readonly error: unknown } | undefined;
-  let isOver = false;
-  while (!isOver || flying.length > 0) {
-    while (!isOver && flying.length < IN_FLIGHT) {
-      try {
-        options.signal.throwIfAborted();
-        const { done, value } = await chunks.next();
-        if (done) isOver = true;
-        else flying.push(value);
-      } catch (error) {
-        // The records before the failure are still imported.
-        failure = { error };
-        isOver = true;
-      }
+  const next = async () => {
+    const { done, records } = flying.shift() as Chunk;
+    return { done: await done, records };
+  };
+  try {
+    for await (const chunk of chunksOf(source, options)) {
+      flying.push(chunk);
+      if (flying.length === IN_FLIGHT) yield await next();
     }
-    const chunk = flying.shift();
-    if (!chunk) break;
-    const results = await chunk.results.catch(async (error: unknown) => {
-      await Promise.allSettled(flying.map((each) => each.results));
-      throw error;
-    });
-    yield { done: doneOf(chunk.records, results), records: chunk.count };
+    while (flying.length > 0) yield await next();
+  } finally {
+    await Promise.allSettled(flying.map(({ done }) => done));
   }
-  if (failure) throw failure.error;
 }
 
-/** Sends records in chunks. */
-async function* chunksOf(source: Groups, options: ImportRecordsOptions): AsyncGenerator<Chunk> {
+/** Sends records in chunks. If the source fails, the last chunk fails. */
+async function* chunksOf(source: GroupSource, options: ImportRecordsOptions): AsyncGenerator<Chunk> {
   let records: GroupRecord[] = [];
-  let groups: ImportedUserGroup[] = [];
   let [bytes, count] = [0, 0];
-  const send = (): Chunk => {
-    const results = groups.length === 0 ? Promise.resolve([]) : options.sender.send(groups);
+  const chunk = (done: Chunk["done"]): Chunk => {
     // The caller awaits the results later, and handles their failure then.
-    results.catch(() => {});
-    const chunk = { records, count, results };
-    [records, groups, bytes] = [[], [], 0];
-    return chunk;
+    done.catch(() => {});
+    [records, bytes] = [[], 0];
+    return { done, records: count };
   };
-  for await (const record of source.records) {
-    const content = uniqueContent(record.content, options.seen);
-    if (count < options.skip) {
+  try {
+    for await (const record of source.records) {
+      options.signal.throwIfAborted();
+      const content = uniqueContent(record.content, options.seen);
+      if (count >= options.skip) {
+        const size = content.group ? content.size : 0;
+        if (records.length === CHUNK_GROUPS || (bytes > 0 && bytes + size > CHUNK_BYTES))
+          yield chunk(send(records, options));
+        if (content.group?.token !== undefined && !options.hasSnapshotTime)
+          throw usageFailure(
+            `the group at line ${record.line} has a token, and the snapshot time is unknown`,
+            "give --snapshot-time TIME: when the tokens were read, or earlier, such as 2026-01-31T08:00:00Z",
+          );
+        bytes += size;
+        records.push({ ...record, content });
+      }
       count += 1;
-      continue;
     }
-    const size = content.group ? content.size : 0;
-    if (records.length === CHUNK_GROUPS || (groups.length > 0 && bytes + size > CHUNK_BYTES)) yield send();
-    if (content.group?.token !== undefined && !options.hasSnapshotTime) {
-      if (records.length > 0) yield send();
-      throw usageFailure(
-        `the group at line ${record.line} has a token, and the snapshot time is unknown`,
-        "give --snapshot-time TIME: when the tokens were read, or earlier, such as 2026-01-31T08:00:00Z",
-      );
-    }
-    count += 1;
-    bytes += size;
-    records.push({ ...record, content });
-    if (content.group) groups.push(content.group);
+    if (records.length > 0) yield chunk(send(records, options));
+  } catch (error) {
+    // The records before the failure are still imported.
+    if (records.length > 0) yield chunk(send(records, options));
+    yield chunk(Promise.reject(error));
   }
-  if (records.length > 0) yield send();
 }
 
 /** Rejects a record whose id is not new. */
@@ -120,11 +100,12 @@ function uniqueContent(content: GroupContent, seen: SeenIds): GroupContent {
   return { problem: "provided_id: an earlier group has this id" };
 }
 
-function doneOf(records: readonly GroupRecord[], results: readonly GroupResult[]): Done[] {
-  let sent = 0;
+async function send(records: readonly GroupRecord[], { sender }: ImportRecordsOptions): Promise<readonly Done[]> {
+  const groups = records.flatMap(({ content }) => content.group ?? []);
+  const results = (groups.length === 0 ? [] : await sender.send(groups)).values();
   return records.map((record): Done => {
     const { group, problem } = record.content;
-    if (group) return { record, providedId: group.providedId, result: results[sent++] as GroupResult };
+    if (group) return { record, providedId: group.providedId, result: results.next().value as GroupResult };
     return { record, providedId: undefined, result: { fate: "rejected", changedFields: [], reason: problem } };
   });
 }

@@ -3,7 +3,8 @@ import { type FileHandle, open } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { usageFailure } from "../failures.ts";
 import { unreadable } from "../files.ts";
-import { readCsv } from "./csv.ts";
+import { columnsOf, readCsv } from "./csv.ts";
+import { readHeader } from "./header.ts";
 import { readJsonLines } from "./jsonl.ts";
 import { LineReader } from "./lines.ts";
 import { type FileFormat, type GroupSource, MAX_RECORD_BYTES, type ReadOptions } from "./records.ts";
@@ -54,19 +55,24 @@ export function formatOf(path: string): FileFormat | undefined {
 
 async function readGroups(stream: Readable, options: ReadOptions, named: FileFormat | undefined) {
   const lines = new LineReader(stream, MAX_RECORD_BYTES);
-  let format = named;
-  if (format === undefined) {
-    const first = await lines.next();
-    if (first) lines.unread([first]);
-    const begin = first?.bytes.toString("latin1").trimStart() ?? "";
-    if (begin.startsWith("["))
-      throw usageFailure("the input is a JSON array, not JSON Lines", "write one object per line: jq -c '.[]' FILE");
-    if (begin.startsWith("\u001f\u008b"))
-      throw usageFailure("the input is compressed", "decompress it: gunzip -c FILE | ugs import -");
-    format = begin.startsWith("{") ? "jsonl" : "csv";
+  const { header, firstLines } = await readHeader(lines);
+  const first = await lines.next();
+  const format = named ?? formatIn(first?.bytes.toString("latin1").trimStart() ?? "");
+  if (first && format === "csv") {
+    const records = readCsv(lines, columnsOf(first, options));
+    return { header, firstLines: [...firstLines, first.bytes.toString()], records, format };
   }
-  const groups = await (format === "csv" ? readCsv : readJsonLines)(lines, options);
-  return { ...groups, format };
+  if (first) lines.unread([first]);
+  return { header, firstLines, records: readJsonLines(lines, options), format };
+}
+
+/** The format of a text. @throws Failure if it is neither JSON Lines nor CSV */
+function formatIn(text: string): FileFormat {
+  if (text.startsWith("["))
+    throw usageFailure("the input is a JSON array, not JSON Lines", "write one object per line: jq -c '.[]' FILE");
+  if (text.startsWith("\u001f\u008b"))
+    throw usageFailure("the input is compressed", "decompress it: gunzip -c FILE | ugs import -");
+  return text.startsWith("{") ? "jsonl" : "csv";
 }
 
 /** The size of a file, and a digest of its first and last bytes. */

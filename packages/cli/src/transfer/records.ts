@@ -20,16 +20,12 @@ export type GroupContent =
 
 export type FileFormat = "jsonl" | "csv";
 
-/** The content of an input. */
-export interface Groups {
+/** An input: a file, standard input or the hosted service. */
+export interface GroupSource {
   readonly header: FileHeader;
   /** The lines before the groups. A file of rejects begins with them. */
   readonly firstLines: readonly string[];
   readonly records: AsyncIterable<GroupRecord>;
-}
-
-/** An input: a file, standard input or the hosted service. */
-export interface GroupSource extends Groups {
   readonly format: FileFormat;
   /** Identifies the content of a file. Undefined: it cannot be read again. */
   readonly identity?: string | undefined;

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { open, readFile, rename, rm } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
-import { unreadable, unwritable } from "../files.ts";
+import { unreadable, writeAtomically } from "../files.ts";
 
 /** The shortest pause between two writes of the state, in milliseconds. */
 const EVERY_MS = 250;
@@ -123,21 +123,9 @@ export class StateFile<T extends State> {
     this.#writtenAt = performance.now();
   }
 
-  /** Writes the file atomically. */
   async #write(): Promise<void> {
-    const temporary = `${this.path}.new`;
-    try {
-      const file = await open(temporary, "w", 0o600);
-      try {
-        await file.writeFile(`${JSON.stringify({ ...this.#state, run: this.#run })}\n`);
-        await file.datasync();
-      } finally {
-        await file.close();
-      }
-      await rename(temporary, this.path);
-    } catch (error) {
-      throw unwritable(this.path, error, CONTINUE);
-    }
+    const text = `${JSON.stringify({ ...this.#state, run: this.#run })}\n`;
+    await writeAtomically(this.path, text, { temporary: `${this.path}.new`, hint: CONTINUE });
     this.#isWritten = true;
   }
 }
