@@ -79,11 +79,26 @@ export class ApiTokens {
     return this.#static?.get(apiTokenDigest(token))?.principal;
   }
 
-  /** Removes the cached owners of an environment's tokens of the settings. The next use of a token looks up its owner. */
-  forget(environmentNumber: number): void {
+  /** The environments of the tokens of the settings whose owners are cached. */
+  get environments(): readonly Environment[] {
+    const tokens = [...(this.#static?.values() ?? [])];
+    const found = tokens.flatMap(({ principal }) => principal?.environment ?? []);
+    return [...new Map(found.map((environment) => [environment.number, environment])).values()];
+  }
+
+  /**
+   * Removes the cached owners of an environment's tokens of the settings. The next use of a token looks up its owner.
+   *
+   * @returns whether there was one
+   */
+  forget(environmentNumber: number): boolean {
+    let wasCached = false;
     for (const each of this.#static?.values() ?? []) {
-      if (each.principal?.environment?.number === environmentNumber) each.principal = undefined;
+      if (each.principal?.environment?.number !== environmentNumber) continue;
+      each.principal = undefined;
+      wasCached = true;
     }
+    return wasCached;
   }
 
   /** Returns a promise only if it must read the store. Rejects with StoreUnavailable or RecordUnreadable. */

@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { type BoundPrincipal, IssuedTokens, ROOT, type StaticToken } from "../auth/api-tokens.ts";
+import { type ApiTokens, type BoundPrincipal, IssuedTokens, ROOT, type StaticToken } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
 import type { ApiTokenSetting } from "../config/parse.ts";
 import { type Environment, environmentPath } from "../domain/environment.ts";
@@ -11,9 +11,6 @@ import { type FeedListener, followRevocations } from "../store/api-tokens/revoca
 import { deriveKey } from "../store/encryption.ts";
 import type { OpenDeps } from "./open-sessions.ts";
 import type { RedisState } from "./redis-state.ts";
-
-/** The settings that hold tokens. */
-export type TokenSettings = Pick<Config, "adminTokens" | "apiTokens">;
 
 /** Tokens that the service generates for development, to be announced. They last as long as the process. */
 export interface DevelopmentTokens {
@@ -84,12 +81,15 @@ const STATIC_ID_DIGITS = 10;
  * The API tokens of the settings. The id of a token without a name is a digest of the token, so it does not depend on the order
  * of the tokens. The digest has a key, because readers of the log could guess a weak token and check it with a plain digest.
  *
- * @param secret the key of the digest: the secret of a key in `TOKEN_KEYS`
+ * @param deps `secret`: the key of the digest: the secret of a key in `TOKEN_KEYS`
  */
 export async function staticTokens(
-  { adminTokens, apiTokens }: TokenSettings,
-  state: RedisState,
-  secret: Uint8Array,
+  { adminTokens, apiTokens }: DevelopmentTokens,
+  {
+    state,
+    authenticator,
+    secret,
+  }: { readonly state: RedisState; readonly authenticator: ApiTokens; readonly secret: Uint8Array },
 ): Promise<StaticToken[]> {
   const key = deriveKey(secret, "id of a static API token");
   const bound = apiTokens.map(async ({ token, name, environment: wanted }): Promise<StaticToken> => {
@@ -97,7 +97,7 @@ export async function staticTokens(
     const displayName = name ?? "an entry of API_TOKENS without a name";
     const principalOf = (environment: Environment): BoundPrincipal => {
       const lookUpAgain = async () => {
-        state.forget(environment);
+        authenticator.forget(environment.number);
         const next = await state.use(wanted);
         return next.number === environment.number ? undefined : principalOf(next);
       };

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
+import type { ApiTokens } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
 import { AT_START } from "../domain/audit.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../domain/environment.ts";
@@ -36,8 +37,8 @@ interface RedisStateDeps {
   readonly identity: StoreIdentity | undefined;
   readonly environments: Pick<EnvironmentStore, "ensureEnvironment">;
   readonly logger: Logger;
-  /** Receives each used environment that was deleted or replaced. */
-  readonly onGone: (environment: Environment) => void;
+  /** Holds the environments of the tokens of the settings. */
+  readonly authenticator: Pick<ApiTokens, "environments" | "forget">;
   /** Receives the error if a check that was postponed at the start finds that Redis cannot be used. */
   readonly onUnusable: (error: StoreMisconfigured) => void;
 }
@@ -49,7 +50,6 @@ interface RedisStateDeps {
  */
 export class RedisState {
   readonly #deps: RedisStateDeps;
-  readonly #inUse = new Map<string, Environment>();
   /** The paths of the environments whose deletion is logged. */
   readonly #loggedDeletions = new Set<string>();
   #isChecked = false;
@@ -91,14 +91,11 @@ export class RedisState {
    */
   async use(name: EnvironmentName): Promise<Environment> {
     const path = environmentPath(name);
-    const known = this.#inUse.get(path);
-    if (known) return known;
     const found = await this.#deps.environments.ensureEnvironment(name, AT_START).catch((error: unknown) => {
       if (error instanceof EnvironmentNotFound) this.#logDeletion(path);
       throw error;
     });
     this.#loggedDeletions.delete(path);
-    this.#inUse.set(path, found);
     return found;
   }
 
@@ -108,25 +105,9 @@ export class RedisState {
     return this.#unlessAway(this.use(name).catch(unlessDeleted), `the environment ${path}`);
   }
 
-  /** Stops restoring other environments. @param names the environments that are used */
-  useOnly(names: readonly EnvironmentName[]): void {
-    const paths = new Set(names.map(environmentPath));
-    for (const path of this.#inUse.keys()) if (!paths.has(path)) this.#inUse.delete(path);
-  }
-
-  /** Removes an environment that was deleted or replaced. */
-  forget(environment: Environment): void {
-    const path = environmentPath(environment);
-    if (this.#inUse.get(path)?.number === environment.number) this.#inUse.delete(path);
-    this.#deps.onGone(environment);
-  }
-
-  /** Removes an environment after a worker announced its deletion. */
+  /** Forgets an environment after a worker announced its deletion. */
   deleted(environment: Environment): void {
-    const path = environmentPath(environment);
-    const isInUse = this.#inUse.get(path)?.number === environment.number;
-    this.forget(environment);
-    if (isInUse) this.#logDeletion(path);
+    if (this.#deps.authenticator.forget(environment.number)) this.#logDeletion(environmentPath(environment));
   }
 
   /** Records in Redis the key that this process encrypts with. If this fails, the next call tries again. */
@@ -229,15 +210,17 @@ export class RedisState {
 
   /** Creates lost environments again, but not deleted ones. */
   async #restoreEnvironments(): Promise<void> {
-    if (this.#deps.identity?.refusal()) return;
-    for (const [path, known] of this.#inUse) {
-      const stored = await this.#deps.environments.ensureEnvironment(known, AT_START).catch(unlessDeleted);
+    const { authenticator, environments, identity, logger } = this.#deps;
+    if (identity?.refusal()) return;
+    for (const known of authenticator.environments) {
+      const stored = await environments.ensureEnvironment(known, AT_START).catch(unlessDeleted);
       if (stored?.number === known.number) continue;
-      this.forget(known);
-      if (!stored) this.#logDeletion(path);
+      authenticator.forget(known.number);
+      const environment = environmentPath(known);
+      if (!stored) this.#logDeletion(environment);
       else
-        this.#deps.logger.error(
-          { environment: path },
+        logger.error(
+          { environment },
           "Redis now has another environment with this name, and its API tokens use that one",
         );
     }

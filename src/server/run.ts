@@ -160,7 +160,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       identity,
       cipher,
       logger,
-      onGone: ({ number }) => authenticator.forget(number),
+      authenticator,
       onUnusable: endUnusable,
     });
     lifecycle.onClose("checks of Redis", () => state.close());

@@ -6,7 +6,7 @@ import type { Traces } from "../observability/traces/traces.ts";
 import type { StoreClient } from "../store/connection/client.ts";
 import type { RingKey, TokenCipher } from "../store/encryption.ts";
 import type { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
-import { type DevelopmentTokens, staticTokens, type TokenSettings } from "./open-api-tokens.ts";
+import { type DevelopmentTokens, staticTokens } from "./open-api-tokens.ts";
 import { collectorTlsOf } from "./open-traces.ts";
 import type { RedisState } from "./redis-state.ts";
 import { requireSuccessor } from "./reload.ts";
@@ -55,7 +55,7 @@ export class Service {
     // The files of settings may change in the meantime.
     for (let used: Config | undefined; used !== this.#settings; ) {
       used = this.#settings;
-      await this.#useTokens(this.#withDevelopment(used));
+      await this.#useTokens(used);
     }
     state.watch();
     this.#isStarted = true;
@@ -63,7 +63,7 @@ export class Service {
 
   /** Uses settings whose files have changed, except the certificates of a port. Rejects if it cannot use them. */
   async reload(next: Config, changed: ReadonlySet<FileSetting>): Promise<void> {
-    const { log, client, state, traces } = this.#parts;
+    const { log, client, traces } = this.#parts;
     log.redact(secretsOf(next));
     if (changed.has("TOKEN_KEYS_FILE")) await this.#useRing(next.tokenKeys);
     await client.changeSecrets({
@@ -72,11 +72,8 @@ export class Service {
       ...(changed.has("REDIS_CA_FILE") && { ca: next.redisCa }),
     });
     if ([...changed].some((setting) => setting.startsWith("OTEL_"))) traces?.useTls(collectorTlsOf(next));
-    if (changed.has("API_TOKENS_FILE") || changed.has("ADMIN_TOKEN_FILE")) {
-      const tokens = this.#withDevelopment(next);
-      if (this.#isStarted) await this.#useTokens(tokens);
-      state.useOnly(tokens.apiTokens.map(({ environment }) => environment));
-    }
+    const areTokensChanged = changed.has("API_TOKENS_FILE") || changed.has("ADMIN_TOKEN_FILE");
+    if (areTokensChanged && this.#isStarted) await this.#useTokens(next);
     this.#settings = next;
   }
 
@@ -91,17 +88,15 @@ export class Service {
     await state.noteKeyUse();
   }
 
-  /** The tokens of the settings, and the generated ones. */
-  #withDevelopment({ apiTokens, adminTokens }: TokenSettings): TokenSettings {
-    return {
+  /** Uses the tokens of the settings, and the generated ones. */
+  async #useTokens({ apiTokens, adminTokens }: Config): Promise<void> {
+    const { authenticator, cipher, state } = this.#parts;
+    const tokens = {
       apiTokens: [...apiTokens, ...this.#development.apiTokens],
       adminTokens: [...adminTokens, ...this.#development.adminTokens],
     };
-  }
-
-  async #useTokens(tokens: TokenSettings): Promise<void> {
-    const { authenticator, cipher, state } = this.#parts;
     // The last key of the ring changes least often.
-    authenticator.use(await staticTokens(tokens, state, (cipher.ring.at(-1) as RingKey).secret));
+    const { secret } = cipher.ring.at(-1) as RingKey;
+    authenticator.use(await staticTokens(tokens, { state, authenticator, secret }));
   }
 }
