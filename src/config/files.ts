@@ -29,9 +29,12 @@ interface FilesListener {
 /** The maximum number of reads between two attempts to use rejected contents. An attempt may be expensive for Redis. */
 const MAX_WAIT = 30;
 
-/** The delay until rejected contents are tried again, in reads. */
-interface Wait {
+/** Contents that cannot be used. */
+interface Rejected {
   readonly contents: string;
+  /** The contents and the error, to report them once. */
+  readonly report: string;
+  /** The delay until the contents are tried again, in reads. */
   readonly reads: number;
   left: number;
 }
@@ -46,9 +49,7 @@ export class SettingFiles {
   #config: Config;
   readonly #reader: FileReader;
   #contents: ReadonlyMap<FileSetting, FileContent>;
-  /** The last reported error of each group whose files cannot be used. */
-  readonly #reported = new Map<ReadonlySet<FileSetting>, string>();
-  readonly #waits = new Map<ReadonlySet<FileSetting>, Wait>();
+  readonly #rejected = new Map<ReadonlySet<FileSetting>, Rejected>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isClosed = false;
 
@@ -88,12 +89,11 @@ export class SettingFiles {
     const contents = [...group].map((setting) => [setting, this.#contents.get(setting)] as const);
     const used = new Map(this.#config.files.map(({ setting, text }) => [setting, text]));
     const isChanged = contents.some(([setting, content]) => content !== used.get(setting));
-    if (!isChanged && !this.#reported.has(group)) return;
+    const before = this.#rejected.get(group);
+    if (!isChanged && !before) return;
     const texts = JSON.stringify(contents.map(([, content]) => String(content)));
-    const before = this.#waits.get(group);
-    const wait = before?.contents === texts ? before : undefined;
-    if (wait && wait.left-- > 0) return;
-    this.#waits.delete(group);
+    const same = before?.contents === texts ? before : undefined;
+    if (same && same.left-- > 0) return;
     try {
       if (isChanged) {
         const faults = contents.flatMap(([setting, content]) =>
@@ -104,15 +104,13 @@ export class SettingFiles {
         await this.#listener.use(config, group);
         this.#config = config;
       }
-      this.#reported.delete(group);
+      this.#rejected.delete(group);
       this.#listener.onResult(group);
     } catch (error) {
-      const reads = wait ? Math.min(MAX_WAIT, 2 * wait.reads + 1) : 0;
-      this.#waits.set(group, { contents: texts, reads, left: reads });
+      const reads = same ? Math.min(MAX_WAIT, 2 * same.reads + 1) : 0;
       const report = JSON.stringify([texts, String(error)]);
-      if (this.#reported.get(group) === report) return;
-      this.#reported.set(group, report);
-      this.#listener.onResult(group, error);
+      this.#rejected.set(group, { contents: texts, report, reads, left: reads });
+      if (before?.report !== report) this.#listener.onResult(group, error);
     }
   }
 }
