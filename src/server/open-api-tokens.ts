@@ -5,11 +5,11 @@ import type { ApiTokenSetting } from "../config/parse.ts";
 import { type Environment, environmentPath } from "../domain/environment.ts";
 import { newApiToken } from "../domain/token.ts";
 import { errorFields } from "../observability/log.ts";
-import type { SigningKeys } from "../sessions/signing-keys.ts";
-import { redisApiTokens } from "../store/api-tokens/api-tokens.ts";
 import { type FeedListener, followRevocations } from "../store/api-tokens/revocation-feed.ts";
+import type { StoreClient } from "../store/connection/client.ts";
 import { deriveKey } from "../store/encryption.ts";
-import type { OpenDeps } from "./open-sessions.ts";
+import { type OpenDeps, openSessions } from "./open-sessions.ts";
+import { openStores } from "./open-store.ts";
 import type { RedisState } from "./redis-state.ts";
 
 /** Tokens that the service generates for development, to be announced. They last as long as the process. */
@@ -29,19 +29,20 @@ export function generateTokens({ redisUrl, apiTokens, adminTokens }: Config, has
   };
 }
 
+/** The dependencies of what `openIssuedTokens` opens. */
+interface IssuedDeps extends Omit<OpenDeps, "environments"> {
+  /** The client of the stores. With traces, it records the round trips of calls. */
+  readonly storeClient: StoreClient;
+  /** Called with deleted environments. */
+  readonly onDeleted: (environment: Environment) => void;
+}
+
 /**
- * Opens the authentication of issued API tokens. Subscribes to revocations and signing-key changes by other workers.
- *
- * @param onDeleted called with deleted environments
+ * Opens the stores, the viewer sessions, and the authentication of issued API tokens. Subscribes to revocations and signing-key
+ * changes by other workers.
  */
-export function openIssuedTokens(
-  { redisUrl, apiTokenCacheMs }: Config,
-  { client, audit, lifecycle, logger }: OpenDeps,
-  {
-    signingKeys,
-    onDeleted,
-  }: { readonly signingKeys: SigningKeys; readonly onDeleted: (environment: Environment) => void },
-) {
+export function openIssuedTokens(config: Config, { storeClient, onDeleted, ...common }: IssuedDeps) {
+  const { client, cipher, audit, lifecycle, logger } = common;
   const listener: FeedListener = {
     revoked: (digest) => issued.revoked(digest),
     environmentDeleted(environment) {
@@ -60,15 +61,17 @@ export function openIssuedTokens(
       signingKeys.setSubscribed(false);
     },
   };
-  const apiTokenStore = redisApiTokens({ client, listener, audit });
+  const stores = openStores(storeClient, { cipher, audit, listener });
+  const { sessions, signingKeys, listensAt } = openSessions(config, { ...common, environments: stores.environments });
   const issued = new IssuedTokens({
-    store: apiTokenStore,
-    cacheMs: apiTokenCacheMs,
+    store: stores.apiTokens,
+    cacheMs: config.apiTokenCacheMs,
     confirmMissing: () => client.confirmMissing(),
   });
   // No other process uses the embedded store.
-  if (redisUrl !== undefined) lifecycle.onClose("subscription to revocations", followRevocations(client, listener));
-  return { issued, listener };
+  if (config.redisUrl !== undefined)
+    lifecycle.onClose("subscription to revocations", followRevocations(client, listener));
+  return { stores, sessions, signingKeys, listensAt, issued };
 }
 
 const REFUSED =

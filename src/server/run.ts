@@ -5,7 +5,6 @@ import { setTimeout as pause } from "node:timers/promises";
 import { serveNode } from "@user-group-service/transport";
 import { ApiTokens } from "../auth/api-tokens.ts";
 import type { Config } from "../config/config.ts";
-import type { Environment } from "../domain/environment.ts";
 import { errorFields, type Logger, openLog } from "../observability/log.ts";
 import { Metrics } from "../observability/metrics.ts";
 import { UnknownCallers } from "../observability/unknown-callers.ts";
@@ -13,13 +12,11 @@ import { loadAllRules } from "../rpc/interceptors.ts";
 import { Readiness } from "../rpc/readiness.ts";
 import { sharedOverloaded } from "../rpc/refusal-errors.ts";
 import { type RingKey, TokenCipher } from "../store/encryption.ts";
-import { redisEnvironments } from "../store/environments.ts";
 import { type App, createApp } from "./app.ts";
 import { addGauges } from "./gauges.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { generateTokens, openIssuedTokens } from "./open-api-tokens.ts";
-import { openSessions } from "./open-sessions.ts";
-import { openAudit, openRateLimiters, openStore, openStores, WAIT_MS } from "./open-store.ts";
+import { openAudit, openRateLimiters, openStore, WAIT_MS } from "./open-store.ts";
 import { openTraces } from "./open-traces.ts";
 import { CONSOLE, canServe, DOCS } from "./pages.ts";
 import { requireListenPermission } from "./permissions.ts";
@@ -141,17 +138,11 @@ export async function open(config: Config, options: { write?: (line: string) => 
     lifecycle.onClose("store", () => client.close());
     const audit = openAudit(config, { logger, metrics });
     const cipher = new TokenCipher(config.tokenKeys.length > 0 ? config.tokenKeys : [newEmbeddedKey()]);
-    const environments = redisEnvironments({
-      client,
-      audit,
-      listener: { environmentDeleted: (environment) => listener.environmentDeleted(environment) },
+    const { stores, sessions, signingKeys, listensAt, issued } = openIssuedTokens(config, {
+      ...{ client, cipher, audit, lifecycle, logger },
+      storeClient: traces ? client.with({ traceOf: () => traces.current?.roundTrip }) : client,
+      onDeleted: (environment) => state.deleted(environment),
     });
-    const common = { client, cipher, audit, environments, lifecycle, logger };
-    const { sessions, signingKeys, listensAt } = openSessions(config, common);
-    const onDeleted = (environment: Environment) => state.deleted(environment);
-    const { issued, listener } = openIssuedTokens(config, common, { signingKeys, onDeleted });
-    const storeClient = traces ? client.with({ traceOf: () => traces.current?.roundTrip }) : client;
-    const stores = openStores(storeClient, { cipher, audit, listener });
     const authenticator = new ApiTokens(issued);
     const state = new RedisState({
       ...stores,
