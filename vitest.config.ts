@@ -38,7 +38,7 @@ export default defineConfig(({ mode }) => {
     }),
     project("service", {
       include: ["{test,packages/*/test}/**/*.test.ts"],
-      exclude: [LONG, "test/{faults,go,rehearsals}/*.test.ts", ATTACKS],
+      exclude: [LONG, "test/{faults,go}/*.test.ts", ATTACKS],
       provide: { matrixShare: "one client a protocol" },
       isolate: false,
     }),
@@ -60,13 +60,6 @@ export default defineConfig(({ mode }) => {
       // For attacks that only wait.
       maxConcurrency: 8,
       sequence: { groupOrder: 2 },
-    }),
-    // Operator tasks with measured durations, for an idle machine.
-    project("rehearsals", {
-      include: ["test/rehearsals/*.test.ts"],
-      testTimeout: 600_000,
-      maxWorkers: 1,
-      disableConsoleIntercept: true,
     }),
     // The first compilation by Go takes minutes.
     project("go", { include: ["test/go/*.test.ts"], testTimeout: 900_000 }),

@@ -136,14 +136,16 @@ export const masterFaults: readonly Fault[] = [
       },
     }),
   ),
-  {
-    name: "a healthy master is replaced by CLUSTER FAILOVER",
-    shape: "a Cluster",
-    minReplicas: 1,
-    allow: STRICT,
-    isInShort: true,
-    act: replaceAgainAndAgain,
-  },
+  ...[0, 1].map(
+    (minReplicas): Fault => ({
+      name: `a healthy master is replaced by CLUSTER FAILOVER, with ${minReplicas} replicas to confirm changes`,
+      shape: "a Cluster",
+      minReplicas,
+      allow: STRICT,
+      isInShort: minReplicas === 1,
+      act: replaceAgainAndAgain,
+    }),
+  ),
 ];
 
 async function replaceAgainAndAgain({ shape, load, hasTime, nextKey }: Stage): Promise<void> {
