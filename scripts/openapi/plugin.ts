@@ -3,6 +3,7 @@ import { createRegistry, type DescFile } from "@bufbuild/protobuf";
 import { createEcmaScriptPlugin, runNodeJs } from "@bufbuild/protoplugin";
 import packageJson from "../../package.json" with { type: "json" };
 import { documentOf } from "./document.ts";
+import { readTables } from "./tables.ts";
 
 /**
  * The services to describe, in this order. Other services in proto/ are internal, or have only streams.
@@ -15,7 +16,7 @@ const SERVICES = [
 ];
 
 /**
- * Writes openapi.json. buf runs it in the folder of buf.gen.yaml, which contains docs/. Other services of the same packages
+ * Writes openapi.json, and the reasons of errors for the client. buf runs it in the folder of buf.gen.yaml, which contains docs/. Other services of the same packages
  * follow.
  */
 const plugin = createEcmaScriptPlugin({
@@ -27,14 +28,27 @@ const plugin = createEcmaScriptPlugin({
       .flatMap((file) => file.services)
       .filter(({ typeName }) => /^(?:usergroup|grpc\.health)\./.test(typeName));
     const rank = (typeName: string) => (SERVICES.indexOf(typeName) + SERVICES.length + 1) % (SERVICES.length + 1);
+    const api = readFileSync("docs/api.md", "utf8");
     const file = schema.generateFile("openapi.json");
     const document = documentOf({
       services: services.sort((a, b) => rank(a.typeName) - rank(b.typeName)),
       registry,
-      api: readFileSync("docs/api.md", "utf8"),
+      api,
       version: packageJson.version,
     });
     file.print(JSON.stringify(document, undefined, 2));
+    const reasons = schema.generateFile("reasons.ts");
+    reasons.print("// Generated from the table of errors in docs/api.md.");
+    reasons.print();
+    reasons.print(
+      "/** The reasons of errors: `google.rpc.ErrorInfo.reason`. docs/api.md says what to do about each. */",
+    );
+    reasons.print("export const REASONS = [");
+    for (const { reason } of readTables(api).reasons) reasons.print(`  "${reason}",`);
+    reasons.print("] as const;");
+    reasons.print();
+    reasons.print("/** A reason of an error of the service. */");
+    reasons.print("export type Reason = (typeof REASONS)[number];");
   },
 });
 

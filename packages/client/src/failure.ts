@@ -1,6 +1,6 @@
 import { ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
-import { REASONS, type Reason } from "./reasons.ts";
+import { REASONS, type Reason } from "../../../gen/reasons.ts";
 
 /** The header with the request id, which the log of the service contains. */
 export const REQUEST_ID_HEADER = "x-request-id";

@@ -1,5 +1,6 @@
 export { timestampDate } from "@bufbuild/protobuf/wkt";
 export { Code, ConnectError } from "@connectrpc/connect";
+export { REASONS, type Reason } from "../../../gen/reasons.ts";
 export * from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 export * from "../../../gen/usergroup/admin/v1/api_token_pb.ts";
 export * from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
@@ -32,7 +33,6 @@ export {
   retryAfterMs,
 } from "./failure.ts";
 export { pages } from "./pages.ts";
-export { REASONS, type Reason } from "./reasons.ts";
 export { withRequestIds } from "./request-id.ts";
 export { isRepeatable, type RetryOptions, retrying } from "./retry.ts";
 export type { TokenSource } from "./token.ts";

@@ -1,7 +1,6 @@
-/**
- * The reasons of errors: `google.rpc.ErrorInfo.reason`. docs/api.md says what to do about each. A test compares this list
- * with that table.
- */
+// Generated from the table of errors in docs/api.md.
+
+/** The reasons of errors: `google.rpc.ErrorInfo.reason`. docs/api.md says what to do about each. */
 export const REASONS = [
   "API_TOKEN_MISSING",
   "API_TOKEN_MALFORMED",
