@@ -35,7 +35,7 @@ describe.each(RUNTIMES)("API tokens on %s", (runtime) => {
   describe.each(clientsOfRun(ADMIN_CLIENTS))("over $name", (options) => {
     const admin = suiteAdmins(server, options);
 
-    it("tell their bearers who they are", async () => {
+    it("are described by GetCaller", async () => {
       const environment = { name: server.environment, tag: ApiEnvironmentTag.CUSTOMER };
       for (const role of ["resolve", "read", "manage", "admin"] as const) {
         const { token, id } = await issueToken(server, role);

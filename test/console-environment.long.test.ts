@@ -38,7 +38,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
   }
 
   it("creates, changes, rotates and revokes API tokens, and shows each secret once", async () => {
-    const { page, type, enter, press, says, alerts, look, picture, signIn, choose, leave } = await openConsole(
+    const { page, type, enter, press, says, alerts, checkViews, picture, signIn, choose, leave } = await openConsole(
       browser,
       server.url,
     );
@@ -76,7 +76,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     const id = apiTokens.find(({ displayName }) => displayName === "a back end")?.id ?? "";
     await press("link", `a back end ${id}`);
     await page.getByRole("heading", { name: `API token ${id}` }).waitFor();
-    await look("API token");
+    await checkViews("API token");
     await type("Name", "the shop");
     await type("Expires", "never");
     await page.getByText(`ugs token update --name 'the shop' --expires never ${id}`).waitFor();
@@ -103,7 +103,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await press("button", "I have stored it: forget it here");
 
     await press("button", "Revoke the API token …");
-    await look("revoke an API token");
+    await checkViews("revoke an API token");
     await page.getByRole("dialog").getByText("ugs group revoke --all").waitFor();
     await enter(`To continue, type ${id}`, "all of them");
     await page.getByText("nothing was done").waitFor();
@@ -122,7 +122,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
   });
 
   it("identifies an API token by its secret or id, with ADMIN_TOKEN in any environment", async () => {
-    const { page, enter, press, says, alerts, look, signIn, leave } = await openConsole(browser, server.url, {
+    const { page, enter, press, says, alerts, checkViews, signIn, leave } = await openConsole(browser, server.url, {
       hash: "#/tokens",
     });
     const leaked = await newApiToken("leaked", "read");
@@ -136,7 +136,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     expect(await page.getByLabel(field).inputValue()).toBe("");
     expect(await contentOf(page)).not.toContain(leaked.token);
     await page.getByRole("definition").filter({ hasText: env() }).waitFor();
-    await look("look up an API token");
+    await checkViews("look up an API token");
     await press("link", `Rotate or revoke ${leaked.id}`);
     await page.getByRole("heading", { name: `API token ${leaked.id}` }).waitFor();
     await page.getByText(`ugs token rotate --grace 0s --env ${env()} ${leaked.id}`).waitFor();
@@ -155,7 +155,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
   });
 
   it("filters the audit trail, and follows it, except while the page is hidden", async () => {
-    const { page, type, enter, press, says, alerts, look, picture, signIn, leave } = await openConsole(
+    const { page, type, enter, press, says, alerts, checkViews, picture, signIn, leave } = await openConsole(
       browser,
       server.url,
       { hasClock: true },
@@ -219,7 +219,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await setVisible("visible");
     await events.filter({ hasText: second }).waitFor();
     expect(await events.count()).toBe(2);
-    await look("audit followed");
+    await checkViews("audit followed");
     await press("button", "Stop following");
     await page.getByRole("table", { name: "Events of this filter" }).waitFor();
     await press("link", first);
@@ -237,7 +237,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
   it("keeps typed text if a proxy responds, nothing responds, or the token is rejected, and continues with another token", async () => {
     const { groups } = grpcClients(server);
     await groups.getUserGroup({ userGroupId: "globex" });
-    const { page, type, enter, press, says, look, signIn, leave } = await openConsole(browser, server.url, {
+    const { page, type, enter, press, says, checkViews, signIn, leave } = await openConsole(browser, server.url, {
       hash: "#/group?id=globex",
     });
     const first = await newApiToken("until tonight");
@@ -266,7 +266,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     const ended = "The token you signed in with is no longer valid.";
     await page.getByRole("dialog").getByRole("alert").filter({ hasText: ended }).waitFor();
     await press("button", "Sign in again …");
-    await look("sign in again");
+    await checkViews("sign in again");
     const field = "ADMIN_TOKEN, or an API token of role admin";
     await enter(field, first.token);
     await alert("unknown, revoked or expired").waitFor();
@@ -339,7 +339,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
   });
 
   it("revokes viewer sessions of a group or viewer, and rotates signing keys", async () => {
-    const { page, type, enter, press, says, alerts, look, picture, signIn, leave } = await openConsole(
+    const { page, type, enter, press, says, alerts, checkViews, picture, signIn, leave } = await openConsole(
       browser,
       server.url,
       { hash: "#/sessions" },
@@ -372,7 +372,7 @@ describeWithChromium("the console's pages of an environment, by keyboard alone",
     await type("User group", userGroupId);
     await page.getByText(`ugs viewer session revoke --viewer ann '${userGroupId}'`).waitFor();
     await page.keyboard.press("Enter");
-    await look("end viewer sessions");
+    await checkViews("end viewer sessions");
     await enter("To continue, type ann", "ann");
     await says(`Revoked the viewer sessions of the viewer ann of ${userGroupId}.`);
     await expectAlive(ofAnn, false);

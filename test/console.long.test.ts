@@ -37,7 +37,10 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     // The script removes the notice for browsers without scripts.
     const loading = "The console is loading.";
     expect(await (await fetch(`${server.url}/console/`)).text()).toContain(loading);
-    const { page, enter, press, says, alerts, look, picture, signIn, leave } = await openConsole(browser, server.url);
+    const { page, enter, press, says, alerts, checkViews, picture, signIn, leave } = await openConsole(
+      browser,
+      server.url,
+    );
     expect(await page.getByText(loading).count()).toBe(0);
     await picture("sign in");
     const refusedWith = async (token: string, words: string) => {
@@ -46,7 +49,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     };
     await refusedWith("no-token-of-anybody", "unknown, revoked or expired");
     expect(await page.getByRole("alert").innerText()).toMatch(/request id [0-9a-f]{32}/);
-    await look("a failure");
+    await checkViews("a failure");
     await refusedWith("with space", "no spaces");
     await refusedWith(server.tokens.customer, "role manage, which may not use the console");
     await signIn(ADMIN_TOKEN);
@@ -59,7 +62,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
   });
 
   it("forgets the token and its data after 15 minutes without activity, and no earlier", async () => {
-    const { page, type, look, signIn, leave } = await openConsole(browser, server.url, { hasClock: true });
+    const { page, type, checkViews, signIn, leave } = await openConsole(browser, server.url, { hasClock: true });
     await signIn(ADMIN_TOKEN);
     await page.getByRole("table").waitFor();
     await page.clock.fastForward("14:30");
@@ -71,7 +74,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     // The notice about the sign-in belonged to the session.
     expect(await page.locator(".live").innerText()).toBe("");
     expect(await page.getByRole("table").count()).toBe(0);
-    await look("signed out");
+    await checkViews("signed out");
     // After sleep, a key event may arrive before timers. That key does nothing any more.
     await signIn(ADMIN_TOKEN);
     await page.clock.setSystemTime(Date.now() + 2 * 3_600_000);
@@ -106,7 +109,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
   });
 
   it("creates environments, and deletes one only after its name is typed", async () => {
-    const { page, type, enter, press, says, alerts, look, picture, signIn, choose, leave } = await openConsole(
+    const { page, type, enter, press, says, alerts, checkViews, picture, signIn, choose, leave } = await openConsole(
       browser,
       server.url,
     );
@@ -126,13 +129,13 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
       return environments.some(({ name }) => name === "globex");
     };
     await press("button", "Delete globex/Testing …");
-    await look("delete an environment");
+    await checkViews("delete an environment");
     await enter("To continue, type globex/Testing", "globex");
     await page.getByText("This is not globex/Testing: nothing was done.").waitFor();
     // While a dialog is open, messages appear in it.
     await press("button", "Copy the command");
-    const heard = page.getByRole("dialog").getByRole("status");
-    await heard.filter({ hasText: /^Copied the command|^The browser does not allow/ }).waitFor();
+    const announced = page.getByRole("dialog").getByRole("status");
+    await announced.filter({ hasText: /^Copied the command|^The browser does not allow/ }).waitFor();
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "hidden" });
     expect(await page.getByRole("status").innerText()).toBe("");
@@ -152,7 +155,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
   });
 
   it("creates, finds, changes, rotates, revokes and deletes a user group", async () => {
-    const { page, type, enter, press, says, alerts, look, picture, signIn, tabTo, leave } = await openConsole(
+    const { page, type, enter, press, says, alerts, checkViews, picture, signIn, tabTo, leave } = await openConsole(
       browser,
       server.url,
     );
@@ -224,10 +227,10 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await press("button", "Save");
     await says("Saved the user group it's acme: mapping.");
     await page.getByRole("definition").filter({ hasText: "sales=lake" }).waitFor();
-    await look("a new token");
+    await checkViews("a new token");
     // Without a grace period the token in use is revoked, so the console asks first.
     await enter("Grace period", "0s");
-    await look("rotate at once");
+    await checkViews("rotate at once");
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "hidden" });
     expect(await page.getByLabel("Token", { exact: true }).inputValue()).toBe(rotated);
@@ -268,7 +271,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
   it("asks before unsaved text is lost by a link, Back, signing out or a reload", async () => {
     const environment = await newEnvironment("soylent");
     await adminOf(server.url).importUserGroups({ environment, userGroups: [{ providedId: "green" }] });
-    const { page, type, press, says, look, signIn, leave } = await openConsole(browser, server.url, {
+    const { page, type, press, says, checkViews, signIn, leave } = await openConsole(browser, server.url, {
       hash: "#/groups",
     });
     await signIn(await adminToken(environment));
@@ -284,7 +287,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     };
     await press("link", "Audit");
     await dialog.waitFor();
-    await look("leave without saving");
+    await checkViews("leave without saving");
     await stay();
     await page.goBack();
     await stay();

@@ -20,7 +20,7 @@ const notBefore = ["ACL", "SETUSER", "user-groups", `<${BEFORE}`] as const;
 const endConnections = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"] as const;
 
 /** Sends a command to all nodes. */
-const tell = (nodes: readonly Pick<TestRedis, "port">[], [command, ...args]: readonly [string, ...string[]]) =>
+const askAll = (nodes: readonly Pick<TestRedis, "port">[], [command, ...args]: readonly [string, ...string[]]) =>
   Promise.all(nodes.map((node) => ask(node, command, ...args)));
 
 /** Number of times that a setting's file was used or rejected. */
@@ -28,7 +28,7 @@ const reported = (server: TestServer, setting: string, msg: "are used" | "previo
   server.log().filter((line) => line.msg.endsWith(msg) && (line["settings"] as string[]).includes(setting)).length;
 
 /** Waits until a changed file of a setting is used or rejected. */
-async function whenTold(
+async function waitForReload(
   server: TestServer,
   [setting, msg]: readonly [string, "are used" | "previous content"],
   change: () => unknown,
@@ -54,14 +54,14 @@ async function usedAgain(server: TestServer): Promise<void> {
 async function changePassword(server: TestServer, nodes: readonly TestRedis[], swap: (text: string) => void) {
   const setting = "REDIS_PASSWORD_FILE";
   await useAll(server);
-  await whenTold(server, [setting, "previous content"], () => swap(AFTER ?? ""));
+  await waitForReload(server, [setting, "previous content"], () => swap(AFTER ?? ""));
   const [refusal] = server.log().filter(({ msg }) => msg.endsWith("previous content"));
   expect(refusal?.["error"]).toMatch(/WRONGPASS/);
   await useAll(server);
-  await whenTold(server, [setting, "are used"], () => tell(nodes, alsoAfter));
-  await tell(nodes, notBefore);
+  await waitForReload(server, [setting, "are used"], () => askAll(nodes, alsoAfter));
+  await askAll(nodes, notBefore);
   await useAll(server);
-  await tell(nodes, endConnections);
+  await askAll(nodes, endConnections);
   await usedAgain(server);
   expect(server.output()).not.toContain("password-");
 }
@@ -69,7 +69,7 @@ async function changePassword(server: TestServer, nodes: readonly TestRedis[], s
 describeWithRedis("a Redis password in a file is changed without a restart", () => {
   it("on a Cluster", async () => {
     const cluster = await newCluster();
-    await tell(cluster.nodes, newUser);
+    await askAll(cluster.nodes, newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "" });
     const env = { REDIS_PASSWORD_FILE: mounted.pathOf("password") };
     const server = await newServer({ redisUrl: cluster.url.replace("://", "://user-groups@"), env });
@@ -78,7 +78,7 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
 
   it("with Sentinels, whose password changes too", async () => {
     const sentinels = await newSentinels({ password: "password-of-sentinels" });
-    await tell(sentinels.nodes, newUser);
+    await askAll(sentinels.nodes, newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", sentinel: "password-of-sentinels" });
     const env = {
       REDIS_PASSWORD_FILE: mounted.pathOf("password"),
@@ -88,29 +88,29 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     await changePassword(server, sentinels.nodes, (password) => mounted.swap({ password }));
 
     const places = [...sentinels.url.matchAll(/127\.0\.0\.1:(\d+)/g)].map(([, port]) => ({ port: Number(port) }));
-    const tellSentinels = (password: string, words: readonly [string, ...string[]]) =>
-      tell(
+    const askSentinels = (password: string, words: readonly [string, ...string[]]) =>
+      askAll(
         places.map((place) => ({ ...place, password })),
         words,
       );
-    await tellSentinels("password-of-sentinels", ["ACL", "SETUSER", "default", ">password-new"]);
-    await whenTold(server, ["REDIS_SENTINEL_PASSWORD_FILE", "are used"], () =>
+    await askSentinels("password-of-sentinels", ["ACL", "SETUSER", "default", ">password-new"]);
+    await waitForReload(server, ["REDIS_SENTINEL_PASSWORD_FILE", "are used"], () =>
       mounted.swap({ sentinel: "password-new" }),
     );
-    await tellSentinels("password-new", ["ACL", "SETUSER", "default", "<password-of-sentinels"]);
-    await tellSentinels("password-new", ["CLIENT", "KILL", "TYPE", "pubsub"]);
+    await askSentinels("password-new", ["ACL", "SETUSER", "default", "<password-of-sentinels"]);
+    await askSentinels("password-new", ["CLIENT", "KILL", "TYPE", "pubsub"]);
     await waitFor("every Sentinel has its subscription again", async () => {
-      const lists = await tellSentinels("password-new", ["CLIENT", "LIST", "TYPE", "pubsub"]);
+      const lists = await askSentinels("password-new", ["CLIENT", "LIST", "TYPE", "pubsub"]);
       return lists.every((list) => String(list).includes("cmd=subscribe"));
     });
-    await tell(sentinels.nodes, endConnections);
+    await askAll(sentinels.nodes, endConnections);
     await usedAgain(server);
     expect(server.output()).not.toContain("password-");
   });
 
   it("and if Redis hangs, other files are still used", async () => {
     const redis = await newRedis();
-    await tell([redis], newUser);
+    await askAll([redis], newUser);
     const mounted = mountSecrets({ password: BEFORE ?? "", admin: ADMIN_TOKEN });
     const env = {
       // A shorter timeout would close the silent connection first.
@@ -120,11 +120,11 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     };
     const server = await newServer({ redisUrl: redis.url.replace("://", "://user-groups@"), env });
     await usedAgain(server);
-    await tell([redis], alsoAfter);
+    await askAll([redis], alsoAfter);
     redis.freeze();
     closeLater(() => redis.thaw());
     const another = `another-${ADMIN_TOKEN}`;
-    await whenTold(server, ["ADMIN_TOKEN_FILE", "are used"], () =>
+    await waitForReload(server, ["ADMIN_TOKEN_FILE", "are used"], () =>
       mounted.swap({ password: AFTER ?? "", admin: another }),
     );
     expect(await adminOf(server.url, another).getCaller({})).toMatchObject({ role: "root" });
@@ -133,8 +133,8 @@ describeWithRedis("a Redis password in a file is changed without a restart", () 
     expect(silence?.["error"]).toMatch(/no answer to the new password/);
     redis.thaw();
     await waitFor("it is used", () => reported(server, "REDIS_PASSWORD_FILE", "are used") > 0);
-    await tell([redis], notBefore);
-    await tell([redis], endConnections);
+    await askAll([redis], notBefore);
+    await askAll([redis], endConnections);
     await usedAgain(server);
   });
 });
@@ -155,19 +155,19 @@ describeWithRedis("the CA certificates of Redis in a file are changed without a 
     const server = await newServer({ redisUrl: `rediss://127.0.0.1:${port}`, env });
     await useAll(server);
     const setting = "REDIS_CA_FILE";
-    await whenTold(server, [setting, "previous content"], () => mounted.swap({ ca: "no certificate" }));
-    await whenTold(server, [setting, "are used"], () => mounted.swap({ ca: theirs.ca.cert + others.ca.cert }));
-    await tell([redis], ["CONFIG", "SET", ...files(others)]);
-    await tell([redis], endConnections);
+    await waitForReload(server, [setting, "previous content"], () => mounted.swap({ ca: "no certificate" }));
+    await waitForReload(server, [setting, "are used"], () => mounted.swap({ ca: theirs.ca.cert + others.ca.cert }));
+    await askAll([redis], ["CONFIG", "SET", ...files(others)]);
+    await askAll([redis], endConnections);
     await usedAgain(server);
-    await whenTold(server, [setting, "are used"], () => mounted.swap({ ca: others.ca.cert }));
+    await waitForReload(server, [setting, "are used"], () => mounted.swap({ ca: others.ca.cert }));
     // A certificate that it no longer trusts.
-    await tell([redis], ["CONFIG", "SET", ...files(theirs)]);
-    await tell([redis], endConnections);
+    await askAll([redis], ["CONFIG", "SET", ...files(theirs)]);
+    await askAll([redis], endConnections);
     await waitFor("it is not trusted", () =>
       server.log().some(({ msg, error }) => msg === "Redis connection failed" && /certificate/.test(String(error))),
     );
-    await tell([redis], ["CONFIG", "SET", ...files(others)]);
+    await askAll([redis], ["CONFIG", "SET", ...files(others)]);
     await usedAgain(server);
   });
 });

@@ -70,7 +70,7 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
   });
 
   describe.each(DASHBOARDS)("$path", ({ path, asks }) => {
-    const look = async (authorization: string | undefined, origin = example.url) => {
+    const fetchDashboard = async (authorization: string | undefined, origin = example.url) => {
       const headers = { origin, ...(authorization !== undefined && { authorization }) };
       const answer = await fetch(`${example.dashboardsUrl}${path}`, { headers });
       return { status: answer.status, body: (await answer.json()) as unknown };
@@ -78,11 +78,11 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
 
     it("shows the properties of its viewer only", async () => {
       const [ann, eve] = [await logIn(example, "ann"), await logIn(example, "eve")];
-      expect(await look(`Bearer ${await sessionOf(example, ann)}`)).toEqual({
+      expect(await fetchDashboard(`Bearer ${await sessionOf(example, ann)}`)).toEqual({
         status: 200,
         body: { group: "acme", viewer: "ann", properties: { plan: "gold", seats: 3 } },
       });
-      expect(await look(`Bearer ${await sessionOf(example, eve)}`)).toEqual({
+      expect(await fetchDashboard(`Bearer ${await sessionOf(example, eve)}`)).toEqual({
         status: 200,
         body: { group: "globex", viewer: "eve", properties: { plan: "free", seats: 1 } },
       });
@@ -90,22 +90,22 @@ export function overHttp(copied: Pick<CopiedExample, "folder">, command: readonl
 
     it("shows nothing without a viewer session, to another page, or for a token", async () => {
       const session = await sessionOf(example, await logIn(example, "ann"));
-      expect((await look(undefined)).status).toBe(401);
-      expect((await look(`Bearer ${session}x`)).status).toBe(401);
-      expect((await look(`Bearer ${session}`, "https://evil.example.com")).status).toBe(401);
-      expect((await look(`Bearer ${await groupToken("acme")}`)).status).toBe(401);
-      expect((await look(`Bearer ${server.tokens.customer}`)).status).toBe(401);
+      expect((await fetchDashboard(undefined)).status).toBe(401);
+      expect((await fetchDashboard(`Bearer ${session}x`)).status).toBe(401);
+      expect((await fetchDashboard(`Bearer ${session}`, "https://evil.example.com")).status).toBe(401);
+      expect((await fetchDashboard(`Bearer ${await groupToken("acme")}`)).status).toBe(401);
+      expect((await fetchDashboard(`Bearer ${server.tokens.customer}`)).status).toBe(401);
     });
 
     it(`${asks ? "shows nothing" : "still shows it"} after the revocation of the session`, async () => {
       const session = await sessionOf(example, await logIn(example, "bob"));
-      expect((await look(`Bearer ${session}`)).status).toBe(200);
+      expect((await fetchDashboard(`Bearer ${session}`)).status).toBe(200);
       await adminOf(server.url).revokeViewerSessions({
         environment: customerOf(server),
         userGroupId: "acme",
         viewerId: "bob",
       });
-      expect((await look(`Bearer ${session}`)).status).toBe(asks ? 401 : 200);
+      expect((await fetchDashboard(`Bearer ${session}`)).status).toBe(asks ? 401 : 200);
     });
 
     it("can be read only by its page", async () => {

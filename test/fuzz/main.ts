@@ -23,7 +23,7 @@ const options = {
   batch: { type: "string" },
 } as const;
 
-/** Whether a signal has told the fuzzer to stop. It stops the servers first. */
+/** Whether a signal has requested the end of the run. It stops the servers first. */
 let isEnding = false;
 
 try {

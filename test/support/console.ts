@@ -25,7 +25,7 @@ const NOT_OF_COLOURS = Object.fromEntries(OF_COLOURS.map((rule) => [rule, { enab
  * Views of a page and the rules to check. The dark view differs only in colors. At 200 % the width is halved and the
  * colors are the same.
  */
-const LOOKS = {
+const VIEWS = {
   light: { width: 1280, height: 800, colorScheme: "light", run: { runOnly: WCAG_22_AA } },
   dark: { width: 1280, height: 800, colorScheme: "dark", run: { runOnly: OF_COLOURS } },
   "at 200 %": { width: 640, height: 400, colorScheme: "light", run: { runOnly: WCAG_22_AA, rules: NOT_OF_COLOURS } },
@@ -50,7 +50,7 @@ export interface TestConsole {
   alerts(text: string): Promise<void>;
   signIn(token: string): Promise<void>;
   /** Checks a page or dialog against WCAG 2.2 AA in every view. */
-  look(name: string): Promise<void>;
+  checkViews(name: string): Promise<void>;
   /** Checks a page, and takes its screenshot if requested. */
   picture(name: string): Promise<void>;
   /**
@@ -69,7 +69,7 @@ export async function openConsole(
   { hash = "", hasClock = false }: { readonly hash?: string; readonly hasClock?: boolean } = {},
 ): Promise<TestConsole> {
   const page = await context.newPage();
-  await page.setViewportSize(LOOKS.light);
+  await page.setViewportSize(VIEWS.light);
   if (hasClock) await page.clock.install();
   const requested: string[] = [];
   const complaints: string[] = [];
@@ -147,11 +147,11 @@ export async function openConsole(
       await tested.enter("ADMIN_TOKEN, or an API token of role admin", token);
       await page.getByRole("button", { name: "Sign out" }).waitFor();
     },
-    async look(name) {
-      for (const [look, { width, height, colorScheme, run }] of Object.entries(LOOKS)) {
+    async checkViews(name) {
+      for (const [view, { width, height, colorScheme, run }] of Object.entries(VIEWS)) {
         await page.setViewportSize({ width, height });
         await page.emulateMedia({ colorScheme });
-        expect(await violationsOf(page, run), `${name}, ${look}`).toEqual([]);
+        expect(await violationsOf(page, run), `${name}, ${view}`).toEqual([]);
         const layout = await page.evaluate(() => {
           const scrolled = document.querySelector(".page") as Element;
           const announced = document.querySelector("#console > .live") as Element;
@@ -160,13 +160,13 @@ export async function openConsole(
             isCovered: announced.getBoundingClientRect().top < scrolled.getBoundingClientRect().bottom,
           };
         });
-        expect(layout, `${name}, ${look}`).toEqual({ isWider: false, isCovered: false });
+        expect(layout, `${name}, ${view}`).toEqual({ isWider: false, isCovered: false });
       }
-      await page.setViewportSize(LOOKS.light);
+      await page.setViewportSize(VIEWS.light);
       await page.emulateMedia({ colorScheme: "light" });
     },
     async picture(name) {
-      await tested.look(name);
+      await tested.checkViews(name);
       if (process.env["CONSOLE_PICTURES"] === undefined) return;
       mkdirSync(PICTURES, { recursive: true });
       await page.evaluate(() => document.querySelector(".page")?.scrollTo(0, 0));

@@ -21,7 +21,7 @@ const ADMINISTERED = { shared: 6, own: 6 };
 /** Answers that each worker must give before it counts as up again. */
 const SERVED = 10;
 /** Callers that read all groups at the end. There are few, so that no read waits long on a busy machine. */
-const LOOKERS = 4;
+const READERS = 4;
 
 /** How a call names a group. */
 type Target = { readonly token: string } | { readonly id: string };
@@ -85,7 +85,7 @@ export class Load {
   }
 
   /** Reads all groups through all workers once, after the load, when Redis is idle. Every answer counts. */
-  async look(): Promise<void> {
+  async readAll(): Promise<void> {
     // This read must not create groups.
     const creations = this.calls.filter(
       (call) => (call.method === "get" || call.method === "import") && fateOf(call) !== "not made",
@@ -98,10 +98,10 @@ export class Load {
         await this.#resolve(known, known.tokens.at(-1) ?? "", { worker, isFinal: true });
       }
     });
-    const look = async () => {
+    const reader = async () => {
       for (let next = reads.pop(); next; next = reads.pop()) await next();
     };
-    await Promise.all(Array.from({ length: LOOKERS }, look));
+    await Promise.all(Array.from({ length: READERS }, reader));
     for (const known of new Set([...this.#groups, ...this.#administered, ...this.#administration.made])) {
       for (const token of known.tokens) await this.#resolve(known, token, { worker: this.#worker(), isFinal: true });
     }
@@ -117,7 +117,7 @@ export class Load {
       ...Array<() => Promise<unknown>>(4).fill(() => this.#race()),
       ...Array<() => Promise<unknown>>(6).fill(() => this.#create()),
       ...Array<() => Promise<unknown>>(5).fill(() => this.#administration.act(this.#administered)),
-      ...Array<() => Promise<unknown>>(5).fill(() => this.#look(this.#random.pick(this.#administered))),
+      ...Array<() => Promise<unknown>>(5).fill(() => this.#getAndView(this.#random.pick(this.#administered))),
     ];
     while (!this.#isEnding) {
       await this.#random.pick(acts)();
@@ -134,7 +134,7 @@ export class Load {
   }
 
   /** Gets an administered group. If it was deleted, that creates it. The answer shows its token. */
-  async #look(known: Known): Promise<void> {
+  async #getAndView(known: Known): Promise<void> {
     await this.#get(known, this.#worker());
     await this.#view(known);
   }

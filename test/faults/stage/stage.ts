@@ -60,7 +60,7 @@ export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
   await load.servedAgain();
   await load.end();
   await idle(shape.nodes);
-  await load.look();
+  await load.readAll();
   const { calls } = load;
   const masters = await shape.masters();
   const stored = await Promise.all(environments.map((environment) => readStored(masters, environment)));
