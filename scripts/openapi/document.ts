@@ -29,6 +29,7 @@ The document describes one form of each request. The service also accepts the ot
 | \`x-visible\` | all characters must be visible: no control or zero-width characters, and no white space at either end |
 | \`x-max-bytes\`, \`x-max-depth\` | maximum size and nesting depth of the JSON value |
 | \`x-exact-numbers\` | numbers must be from -(2^53 - 1) to 2^53 - 1, because larger ones are not stored exactly |
+| \`x-min-seconds\`, \`x-max-seconds\` | limits of the duration |
 | \`x-in-future\` | the time must be in the future |
 | \`x-json\` | the string is JSON of this schema |
 | \`x-exactly-one-of\`, \`x-at-most-one-of\` | number of these fields that must be set and not empty |

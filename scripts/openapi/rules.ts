@@ -8,8 +8,8 @@ import {
   type Message,
   type Registry,
 } from "@bufbuild/protobuf";
+import { durationMs } from "@bufbuild/protobuf/wkt";
 import {
-  type DurationRules,
   DurationRulesSchema,
   EnumRulesSchema,
   type FieldRules,
@@ -95,6 +95,7 @@ function optionOf<T>(field: DescField, extension: DescExtension | undefined): T 
  * - `x-visible`: all characters must be visible, without white space at either end
  * - `x-max-bytes`: maximum size of the compact JSON in UTF-8, in bytes
  * - `x-max-depth`: maximum nesting depth of objects and arrays
+ * - `x-min-seconds`, `x-max-seconds`: limits of the duration
  * - `x-in-future`: the time must be in the future
  *
  * @throws Error if a rule has no keyword
@@ -142,7 +143,11 @@ function fieldKeywords(rules: FieldRules, { parent, name, enum: enumDesc }: Desc
         ...(value.values && { additionalProperties: { type: "string", ...partKeywords(value.values, where) } }),
       };
     case "duration":
-      return durationKeywords(value, where);
+      requireOnly(value, DurationRulesSchema, { where, known: ["lte", "gte"] });
+      return {
+        ...(value.greaterThan.case === "gte" && { "x-min-seconds": durationMs(value.greaterThan.value) / 1000 }),
+        ...(value.lessThan.case === "lte" && { "x-max-seconds": durationMs(value.lessThan.value) / 1000 }),
+      };
     case "timestamp":
       requireOnly(value, TimestampRulesSchema, { where, known: ["gtNow"] });
       return value.greaterThan.case === "gtNow" && value.greaterThan.value ? { "x-in-future": true } : {};
@@ -166,34 +171,6 @@ function textKeywords(rules: StringRules, where: string): JsonSchema {
     ...(isFieldSet(rules, field.maxLen) && { maxLength: Number(rules.maxLen) }),
     ...(isFieldSet(rules, field.pattern) && { pattern: rules.pattern }),
   };
-}
-
-/** Returns the limits of a duration as a pattern. In JSON a duration is a string such as `300s`. */
-function durationKeywords(rules: DurationRules, where: string): JsonSchema {
-  requireOnly(rules, DurationRulesSchema, { where, known: ["lte", "gte"] });
-  const { greaterThan, lessThan } = rules;
-  const isWhole = greaterThan.value?.nanos === 0 && lessThan.value?.nanos === 0;
-  if (!isWhole || !greaterThan.value || !lessThan.value || greaterThan.value.seconds < 0n)
-    throw unknownRule(where, "duration, unless it is between two limits in whole seconds");
-  const least = Number(greaterThan.value.seconds);
-  const most = Number(lessThan.value.seconds);
-  const zero = least === 0 ? "-?0+(?:\\.0{1,9})?|" : `(?!0*(?:${integersBelow(least)})(?:\\.|s))`;
-  return { pattern: `^(?:${zero}0*(?:${integersBelow(most)})(?:\\.\\d{1,9})?|0*${most}(?:\\.0{1,9})?)s$` };
-}
-
-/** Returns a regular expression for the integers from 0 to below a limit, without leading zeros. */
-export function integersBelow(limit: number): string {
-  const digits = String(limit);
-  const parts = digits.length > 1 ? [`\\d{1,${digits.length - 1}}`] : [];
-  for (let i = 0; i < digits.length; i++) {
-    const least = i === 0 && digits.length > 1 ? 1 : 0;
-    const most = Number(digits[i]) - 1;
-    if (most < least) continue;
-    const rest = digits.length - i - 1;
-    const digit = least === most ? least : `[${least}-${most}]`;
-    parts.push(`${digits.slice(0, i)}${digit}${rest > 0 ? `\\d{${rest}}` : ""}`);
-  }
-  return parts.join("|");
 }
 
 /** Returns whether the rules of a field accept its default: an empty string or list, zero, the first enum value. */

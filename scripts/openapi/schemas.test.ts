@@ -1,11 +1,10 @@
 import { create, createRegistry, type DescFile } from "@bufbuild/protobuf";
 import { FieldRulesSchema } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
-import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { file_usergroup_admin_v1_admin_service } from "../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import { file_usergroup_v1_user_group_service } from "../../gen/usergroup/v1/user_group_service_pb.ts";
 import type { JsonSchema } from "./rules.ts";
-import { FieldRulesReader, integersBelow, keywordsOf } from "./rules.ts";
+import { FieldRulesReader, keywordsOf } from "./rules.ts";
 import { Schemas } from "./schemas.ts";
 
 const registry = createRegistry(
@@ -82,24 +81,13 @@ describe("rules", () => {
     });
   });
 
-  it("of a duration become a pattern for its limits", () => {
+  it("of a duration become its limits in seconds", () => {
     const { schema } = schemaOf("usergroup.v1.RotateUserGroupTokenRequest");
     const { previousTokenTtl } = schema["properties"] as { readonly [name: string]: JsonSchema };
-    const isValid = new Ajv2020({ strict: false }).compile({ pattern: previousTokenTtl?.["pattern"] });
-    for (const text of [
-      "0s",
-      "-0s",
-      "0.5s",
-      "60s",
-      "00060s",
-      "999999s",
-      "2591999.999999999s",
-      "2592000s",
-      "2592000.000s",
-    ])
-      expect(isValid(text), text).toBe(true);
-    for (const text of ["", "s", "5", "-1s", "-0.5s", "2592000.1s", "2592001s", "9999999s", "1.0000000001s", "300s "])
-      expect(isValid(text), text).toBe(false);
+    expect(previousTokenTtl).toMatchObject({ type: "string", "x-min-seconds": 0, "x-max-seconds": 2_592_000 });
+    const isDuration = new RegExp(String(previousTokenTtl?.["pattern"]));
+    for (const text of ["0s", "-0.5s", "00060s", "2591999.999999999s"]) expect(text).toMatch(isDuration);
+    for (const text of ["", "s", "5", "1.0000000001s", "300s "]) expect(text).not.toMatch(isDuration);
   });
 
   it("without a keyword are an error", () => {
@@ -109,11 +97,5 @@ describe("rules", () => {
     expect(() => keywordsOf(field, { field: rules, json: undefined, isNoToken: false, isVisible: false })).toThrow(
       "usergroup.v1.GetUserGroupRequest.user_group_id has the rule prefix, which scripts/openapi/rules.ts has no keyword for",
     );
-  });
-
-  it.each([1, 2, 9, 10, 11, 60, 100, 101, 3600, 9999])("know the integers below %d", (limit) => {
-    const expression = new RegExp(`^(?:${integersBelow(limit)})$`);
-    const known = Array.from({ length: 12_000 }, (_, i) => i).filter((each) => expression.test(String(each)));
-    expect(known).toEqual(Array.from({ length: limit }, (_, i) => i));
   });
 });

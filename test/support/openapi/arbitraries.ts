@@ -61,7 +61,7 @@ function textOf(schema: Schema & { readonly format?: string }, known: readonly s
     const [min, max] = schema["x-in-future"] ? ["2028-01-01", "2030-01-01"] : ["2020-01-01", "2025-01-01"];
     return fc.date({ min: new Date(min), max: new Date(max), noInvalidDate: true }).map((date) => date.toISOString());
   }
-  if (/\)s\$$/.test(pattern)) return fc.integer({ min: 60, max: 3600 }).map((seconds) => `${seconds}s`);
+  if (/s\$$/.test(pattern)) return fc.integer({ min: 60, max: 3600 }).map((seconds) => `${seconds}s`);
   if (pattern === "^[^_]*$") return fc.constantFrom("*", "name", "displayName", "name,mapping", "");
   const isClass = /^\^\[(?:[^\]\\]|\\.)+\](?:\*|\{1,\d+\})\$$/.test(pattern);
   const text =

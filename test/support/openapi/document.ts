@@ -79,6 +79,16 @@ ajv.addKeyword({
 ajv.addKeyword({ keyword: "x-max-depth", validate: (max: number, value: unknown) => depthOf(value) <= max });
 ajv.addKeyword({ keyword: "x-exact-numbers", validate: (_: true, value: unknown) => hasExactNumbers(value) });
 ajv.addKeyword({
+  keyword: "x-min-seconds",
+  type: "string",
+  validate: (min: number, text: string) => Number.parseFloat(text) >= min,
+});
+ajv.addKeyword({
+  keyword: "x-max-seconds",
+  type: "string",
+  validate: (max: number, text: string) => Number.parseFloat(text) <= max,
+});
+ajv.addKeyword({
   keyword: "x-in-future",
   type: "string",
   validate: (_: true, text: string) => Date.parse(text) > Date.now(),
