@@ -67,9 +67,14 @@ export async function signIn(token: string): Promise<void> {
   lastAct = Date.now();
 }
 
-/** Ends the session, and removes the token and all shown data. @param because the reason, shown on the sign-in page */
+/**
+ * Ends the session or the sign-in, and removes every token, also a typed one, and all shown data.
+ *
+ * @param because the reason, shown on the sign-in page
+ */
 export function signOut(because = "You are signed out. The token is forgotten."): void {
   ending.abort();
+  typedToken.value = "";
   isAskingAgain.value = false;
   stay();
   if (!session.value) return;
@@ -81,15 +86,9 @@ export function signOut(because = "You are signed out. The token is forgotten.")
 /** When the person last did something, by the wall clock, which goes on while the machine sleeps. */
 let lastAct = Date.now();
 
-/** Forgets every token: that of the session, and one that is typed or is being signed in with. */
-function forget(because: string): void {
-  typedToken.value = "";
-  signOut(because);
-}
-
 function requireActs(): void {
   if (Date.now() - lastAct >= IDLE_MS)
-    forget("You were signed out after 15 minutes without activity. The token is forgotten.");
+    signOut("You were signed out after 15 minutes without activity. The token is forgotten.");
 }
 
 /** Ends the session after `IDLE_MS` without activity, and when the page is left. */
@@ -106,7 +105,7 @@ export function watchActs(): void {
     );
   document.addEventListener("visibilitychange", requireActs);
   // A browser may keep a page that was left, to show it again.
-  addEventListener("pagehide", () => forget("You were signed out because the page was left."));
+  addEventListener("pagehide", () => signOut("You were signed out because the page was left."));
   setInterval(requireActs, 1000);
 }
 
