@@ -1,5 +1,6 @@
+import { ask, over } from "@user-group-service/testing/attacks/repeated";
 import { post, protoField } from "@user-group-service/testing/attacks/requests";
-import { answerOn, envelope, openHttp2 } from "@user-group-service/testing/http";
+import { envelope } from "@user-group-service/testing/http";
 import { newApiToken } from "../../src/domain/token.ts";
 import { openMonitor } from "../support/monitor.ts";
 import { PATHS } from "../support/subject.ts";
@@ -14,29 +15,24 @@ const NETWORKS = 12_000;
 const OF_A_GUESS = /^eval(?:sha)? .+ (?:2 ug:\{\d+\}:environment ug:\{\d+\}:api-token:|1 ug:rate:)/is;
 
 /** Sends guessed API tokens of the right form over one connection. Returns the count of each gRPC status. */
-async function guess(
-  { server }: Target,
+function guess(
+  target: Target,
   {
     times = GUESSES,
     fieldsOf = () => [] as [string, string][],
   }: { times?: number; fieldsOf?: (i: number) => [string, string][] } = {},
 ): Promise<Map<string, number>> {
-  const session = openHttp2(server.url);
-  const statuses = new Map<string, number>();
-  try {
+  return over(target, async (session) => {
+    const statuses = new Map<string, number>();
     for (let i = 0; i < times; i++) {
       const authorization = ["authorization", `Token ${newApiToken()}`] as const;
       const fields = post(PATHS.get, "application/grpc", [authorization, ...fieldsOf(i)]);
-      const { ":authority": _authority, ...headers } = Object.fromEntries(fields);
-      const stream = session.request(headers, { endStream: false });
-      stream.end(envelope(protoField(1, "a")));
-      const status = String((await answerOn(stream)).headers["grpc-status"]);
+      const { headers } = await ask(session, fields, envelope(protoField(1, "a")));
+      const status = String(headers["grpc-status"]);
       statuses.set(status, (statuses.get(status) ?? 0) + 1);
     }
-  } finally {
-    session.destroy();
-  }
-  return statuses;
+    return statuses;
+  });
 }
 
 /**
