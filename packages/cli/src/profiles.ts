@@ -5,6 +5,7 @@ import { NAME } from "../../operator/src/environment-name.ts";
 import { quoted } from "../../operator/src/input.ts";
 import { usageFailure } from "./failures.ts";
 import { readSecretFile, writeSecretFile } from "./files.ts";
+import { parsedJson } from "./json.ts";
 import type { Shell } from "./shell.ts";
 
 /** A stored URL of a service, and the token for it. */
@@ -86,13 +87,8 @@ export class Profiles {
 }
 
 function parseProfile(text: string): Profile | undefined {
-  try {
-    const value = JSON.parse(text) as { readonly [field: string]: unknown } | null;
-    const texts = FIELDS.map((field) => value?.[field]);
-    const isRight = texts.every((part, i) => typeof part === "string" || (part === undefined && i >= REQUIRED));
-    if (!isRight) return undefined;
-    return Object.fromEntries(FIELDS.map((field, i) => [field, texts[i]])) as unknown as Profile;
-  } catch {
-    return undefined;
-  }
+  const value = parsedJson(text) as { readonly [field: string]: unknown } | null | undefined;
+  const texts = FIELDS.map((field) => value?.[field]);
+  const isRight = texts.every((part, i) => typeof part === "string" || (part === undefined && i >= REQUIRED));
+  return isRight ? (Object.fromEntries(FIELDS.map((field, i) => [field, texts[i]])) as unknown as Profile) : undefined;
 }

@@ -63,19 +63,13 @@ export class Settings {
 
   /** The name of the requested profile, or of the current one. */
   async profileName(): Promise<string> {
-    return this.#named() ?? (await this.profiles.current());
-  }
-
-  #named(): string | undefined {
-    return this.#options.profile ?? this.#variable("UGS_PROFILE");
+    return this.#given("profile", "UGS_PROFILE").text ?? (await this.profiles.current());
   }
 
   /** The URL of the option or the environment. @throws Failure if it is not valid */
   givenUrl(): URL | undefined {
-    const option = this.#options.url;
-    if (option !== undefined) return parseUrl("--url", option);
-    const variable = this.#variable("UGS_URL");
-    return variable === undefined ? undefined : parseUrl("UGS_URL", variable);
+    const { source, text } = this.#given("url", "UGS_URL");
+    return text === undefined ? undefined : parseUrl(source, text);
   }
 
   /** How to connect to the service. @throws Failure if the URL is missing, or a setting is not valid */
@@ -110,10 +104,10 @@ export class Settings {
   /** Returns the TLS settings: of the options and the environment, otherwise of the profile. */
   tlsFiles(profile?: Profile) {
     return {
-      caFile: this.#options.caFile ?? this.#variable("UGS_CA_FILE") ?? profile?.caFile,
-      certFile: this.#options.certFile ?? this.#variable("UGS_CERT_FILE") ?? profile?.certFile,
-      keyFile: this.#options.keyFile ?? this.#variable("UGS_KEY_FILE") ?? profile?.keyFile,
-      serverName: this.#options.serverName ?? this.#variable("UGS_SERVER_NAME") ?? profile?.serverName,
+      caFile: this.#given("caFile", "UGS_CA_FILE").text ?? profile?.caFile,
+      certFile: this.#given("certFile", "UGS_CERT_FILE").text ?? profile?.certFile,
+      keyFile: this.#given("keyFile", "UGS_KEY_FILE").text ?? profile?.keyFile,
+      serverName: this.#given("serverName", "UGS_SERVER_NAME").text ?? profile?.serverName,
     };
   }
 
@@ -150,27 +144,26 @@ export class Settings {
   async #profileFor(url: URL | undefined): Promise<Profile | undefined> {
     const name = await this.profileName();
     const profile = await this.profiles.read(name);
-    if (!profile && this.#named() !== undefined)
+    if (!profile && this.#given("profile", "UGS_PROFILE").text !== undefined)
       throw usageFailure(`the profile ${name} does not exist`, `run: ugs login --profile ${name}, or ugs profile list`);
     if (!profile || !url) return profile;
     return URL.canParse(profile.url) && new URL(profile.url).href === url.href ? profile : undefined;
   }
 
   #timeoutMs(): number {
-    const option = this.#options.timeout;
-    const text = option ?? this.#variable("UGS_TIMEOUT");
+    const { source, text } = this.#given("timeout", "UGS_TIMEOUT");
     if (text === undefined) return DEFAULT_TIMEOUT_MS;
     const ms = parseDuration(text);
     if (ms === undefined || ms === 0 || ms > MAX_TIMEOUT_MS)
-      throw usageFailure(
-        `${option === undefined ? "UGS_TIMEOUT" : "--timeout"} must be a duration up to 1h, such as 500ms, 5s or 2m`,
-      );
+      throw usageFailure(`${source} must be a duration up to 1h, such as 500ms, 5s or 2m`);
     return ms;
   }
 
-  /** A variable of the environment. An empty one counts as unset. */
-  #variable(name: string): string | undefined {
-    return this.#env[name] || undefined;
+  /** The text of an option, otherwise of a variable, and the name of its source. An empty variable counts as unset. */
+  #given(option: "url" | "profile" | "timeout" | keyof Omit<Profile, "token">, variable: string) {
+    const text = this.#options[option];
+    if (text !== undefined) return { source: `--${option}`, text };
+    return { source: variable, text: this.#env[variable] || undefined };
   }
 }
 

@@ -16,7 +16,12 @@ export const importCommand: DefineCommand = (command, shell) => {
     .option("--snapshot-time <time>", "when the groups were read; default: the time in the first line of an export")
     .option("--replace-newer-tokens", "also replace tokens that are newer than the snapshot time")
     .option("--previous-token-ttl <duration>", "how long replaced tokens stay valid; default: they are revoked at once")
-    .option("--dry-run", "change nothing, and report what would change; with --json one object per group")
+    .addOption(
+      new Option(
+        "--dry-run",
+        "change nothing, and report what would change; with --json one object per group",
+      ).conflicts("verify"),
+    )
     .option("--verify", "change nothing, and report whether both sides are equal")
     .option("--rejects <file>", "file for rejected groups; default: beside the input")
     .option("--max-rejects <n>", "stop after more than this many rejected groups; default: never")

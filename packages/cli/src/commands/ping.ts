@@ -1,12 +1,13 @@
 import { create } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
+import { Option } from "commander";
 import {
   Health,
   HealthCheckResponseSchema,
   HealthCheckResponse_ServingStatus as Status,
 } from "../../../../gen/grpc/health/v1/health_pb.ts";
 import { openTransport } from "../connection/transport.ts";
-import { EXIT, Failure, usageFailure } from "../failures.ts";
+import { EXIT, Failure } from "../failures.ts";
 import { explaining, type Session } from "../session.ts";
 import { urlText } from "../settings.ts";
 import { type DefineCommand, runs } from "./command.ts";
@@ -20,12 +21,11 @@ interface PingOptions {
 
 /** `ugs ping` */
 export const pingCommand: DefineCommand = (command, shell) => {
-  command.option("--changes", "check changes; default: reads");
+  command.addOption(new Option("--changes", "check changes; default: reads").conflicts("live"));
   command.option("--live", "check only that the service responds");
   command.option("--local", "check the service whose settings (PORT, METRICS_PORT, ...) are in the environment");
   runs(command, shell, async (session, options: PingOptions) => {
     const { changes, live, local } = options;
-    if (changes && live) throw usageFailure("--changes and --live exclude each other");
     const started = performance.now();
     const { where, isReady } = await (local ? checkLocally : check)(session, options);
     if (!isReady && (!live || local))

@@ -1,7 +1,8 @@
 import { Buffer } from "node:buffer";
 import { usageFailure } from "../failures.ts";
+import { parsedJson } from "../json.ts";
 import { invisibleIn } from "../output/printable.ts";
-import { BadRow, COLUMNS, columnOf, groupOf, isJsonColumn, type Row } from "./group-row.ts";
+import { BadRow, COLUMNS, columnOf, isJsonColumn, type Row } from "./group-row.ts";
 import { isSkipped, REMARK } from "./header.ts";
 import { type Line, type LineReader, textOf } from "./lines.ts";
 import { contentOf, type GroupRecord, MAX_RECORD_BYTES, type ReadOptions, TOO_LONG } from "./records.ts";
@@ -30,7 +31,7 @@ export async function* readCsv(lines: LineReader, columns: Columns): AsyncGenera
     const cells = first.isTooLong || raw.length > MAX_RECORD_BYTES ? undefined : cellsOf(textOf(raw));
     const { number: line, isTooLong } = first;
     if (cells) {
-      yield { line, raw, content: contentOf(raw.length, () => groupOf(rowOf(cells, columns))) };
+      yield { line, raw, content: contentOf(raw.length, () => rowOf(cells, columns)) };
     } else {
       // The first line most likely has the surplus quote.
       lines.unread(taken.slice(1));
@@ -130,11 +131,9 @@ function rowOf(cells: Cells, columns: Columns): Row {
 }
 
 function jsonCell(column: string, cell: string): unknown {
-  try {
-    return JSON.parse(cell);
-  } catch {
-    throw new BadRow(`${column}: is not JSON`);
-  }
+  const value = parsedJson(cell);
+  if (value === undefined) throw new BadRow(`${column}: is not JSON`);
+  return value;
 }
 
 function rawOf(lines: readonly Line[]): Buffer {

@@ -2,6 +2,7 @@ import { setTimeout } from "node:timers/promises";
 import { isObject } from "../../../operator/src/fields.ts";
 import { unreachable } from "../connection/call-failure.ts";
 import { EXIT, Failure } from "../failures.ts";
+import { parsedJson } from "../json.ts";
 import { urlText } from "../settings.ts";
 
 /*
@@ -93,12 +94,9 @@ export class ExploClient {
         await response.body?.cancel();
         return refusal(status, response.headers, where);
       }
-      const text = await bodyOf(response, where);
-      try {
-        return { value: JSON.parse(text) as unknown };
-      } catch {
-        return { status, failure: failed(`${where} did not return JSON`, "check --explo-url"), retryMs: undefined };
-      }
+      const value = parsedJson(await bodyOf(response, where));
+      if (value === undefined) throw failed(`${where} did not return JSON`, "check --explo-url");
+      return { value };
     } catch (error) {
       if (error instanceof Failure) throw error;
       signal.throwIfAborted();

@@ -5,7 +5,7 @@ import { EXIT, Failure, usageFailure } from "../failures.ts";
 import { isLoopback, parseUrl, tokenFrom, unusedProxyOf } from "../settings.ts";
 import type { Shell } from "../shell.ts";
 import { ExploClient, type ExploClientOptions } from "./explo-client.ts";
-import { BadRow, groupOf } from "./group-row.ts";
+import { BadRow } from "./group-row.ts";
 import { type FileHeader, headerText } from "./header.ts";
 import { count } from "./progress.ts";
 import { contentOf, type GroupRecord, type GroupSource } from "./records.ts";
@@ -145,7 +145,7 @@ function rowOf(customer: unknown, isInherited: boolean): Row {
   const content = contentOf(text.length, () => {
     if (!isObject(customer)) throw new BadRow("is not a customer");
     if (typeof token !== "string" || token === "") throw new BadRow("token: is missing");
-    return groupOf(fields);
+    return fields;
   });
   return {
     key: typeof provided_id === "string" ? provided_id : text,

@@ -1,6 +1,7 @@
 import { Buffer } from "node:buffer";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { isObject } from "../../../operator/src/fields.ts";
+import { parsedJson } from "../json.ts";
 import type { Line, LineReader } from "./lines.ts";
 
 /*
@@ -39,7 +40,7 @@ export async function readHeader(lines: LineReader): Promise<{ header: FileHeade
   const firstLines: string[] = [];
   for (let line = await lines.next(); line; line = await lines.next()) {
     const text = line.bytes.toString();
-    const found = header ? undefined : headerOf(parsed(text.startsWith(REMARK) ? text.slice(REMARK.length) : text));
+    const found = header ? undefined : headerOf(parsedJson(text.startsWith(REMARK) ? text.slice(REMARK.length) : text));
     if (found) {
       header = found;
       firstLines.push(text);
@@ -49,14 +50,6 @@ export async function readHeader(lines: LineReader): Promise<{ header: FileHeade
     }
   }
   return { header: header ?? {}, firstLines };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Parses a header. @returns undefined if the value is none */

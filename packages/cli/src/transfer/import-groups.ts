@@ -3,17 +3,16 @@ import { ImportMode } from "../../../../gen/usergroup/admin/v1/admin_service_pb.
 import { parseTime } from "../../../operator/src/times.ts";
 import { environmentOf } from "../commands/options.ts";
 import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
-import { jsonLine } from "../output/printable.ts";
 import type { Session } from "../session.ts";
 import { ttlOf } from "../times.ts";
 import { type ExploFlags, openExplo } from "./explo-source.ts";
+import { type Counts, GroupReport, NO_COUNTS, report } from "./import-report.ts";
 import { type Done, importRecords } from "./importer.ts";
 import { openInputFile } from "./input-file.ts";
-import { count } from "./progress.ts";
 import type { FileFormat, GroupSource } from "./records.ts";
 import { RejectsFile } from "./rejects.ts";
 import { SeenIds } from "./seen-ids.ts";
-import { type Fate, GroupSender, type ImportSettings } from "./sender.ts";
+import { GroupSender, type ImportSettings } from "./sender.ts";
 import { type Binding, StateFile } from "./state-file.ts";
 import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
@@ -43,14 +42,6 @@ interface ImportState {
   /** The length of the file of rejects. */
   readonly rejectsBytes: number;
 }
-
-/** The number of groups by outcome. */
-type Counts = { readonly [fate in Fate]: number };
-
-const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, rejected: 0 };
-
-/** The most reasons that are shown without a file of rejects. */
-const REASONS_SHOWN = 20;
 
 /** Runs `ugs import`. @throws Failure */
 export async function importGroups(session: Session, file: string | undefined, flags: ImportFlags): Promise<void> {
@@ -86,7 +77,7 @@ export async function importGroups(session: Session, file: string | undefined, f
     const run = async () => {
       const before = await state?.claim(binding, flags.restart === true);
       const skip = before?.records ?? 0;
-      const counts = { ...(before?.counts ?? NO_COUNTS) };
+      const counts: Counts = { ...(before?.counts ?? NO_COUNTS) };
       const options = {
         sender: new GroupSender(admin, settings, patience),
         ...{ seen, skip, signal: shell.signal, hasSnapshotTime: settings.snapshotTime !== undefined },
@@ -120,9 +111,9 @@ export async function importGroups(session: Session, file: string | undefined, f
     const continuation = state ? CONTINUE : "run the same command again: it skips what is done";
     const summary = await continuable(session, target, continuation, run);
     for (const warning of source.warnings?.() ?? []) out.note(`warning: ${warning}`);
-    const extra = flags.verify ? await reportExtra(target, source, { seen, shown }) : undefined;
+    if (flags.verify) summary.counts.onlyHere = await reportExtra(target, source, { seen, shown });
     const changed = (await source.hasChanged?.()) ? file : undefined;
-    await report(session, { summary, flags, target, rejects, extra, changed });
+    await report(session, { ...summary, flags, target, rejects, changed });
   } finally {
     await source.close?.();
   }
@@ -166,18 +157,16 @@ function requireOneInput(file: string | undefined, flags: ImportFlags): void {
       "no input is given",
       "give a file with JSON Lines or CSV, - for standard input, or --from-explo",
     );
-  if (flags.dryRun && flags.verify) throw usageFailure("give either --dry-run or --verify");
 }
 
 function settingsOf(flags: ImportFlags, { header }: GroupSource, { environment }: Target): ImportSettings {
   const time = flags.snapshotTime ?? header.snapshotTime;
-  const ttl = ttlOf("--previous-token-ttl", flags.previousTokenTtl);
   return {
     environment,
     mode: flags.upsert || flags.verify ? ImportMode.UPSERT : ImportMode.CREATE_ONLY,
-    ...(time !== undefined && { snapshotTime: snapshotTimeOf(time, flags.snapshotTime === undefined) }),
+    snapshotTime: time === undefined ? undefined : snapshotTimeOf(time, flags.snapshotTime === undefined),
     replaceNewerTokens: flags.replaceNewerTokens === true && !flags.verify,
-    ...(ttl && { previousTokenTtl: ttl }),
+    previousTokenTtl: ttlOf("--previous-token-ttl", flags.previousTokenTtl),
     validateOnly: flags.dryRun === true || flags.verify === true,
   };
 }
@@ -214,108 +203,4 @@ function rejectsFile(
   const named = file === undefined ? "explo" : file === "-" ? "ugs-import" : file.replace(/\.(csv|jsonl|ndjson)$/i, "");
   const path = rejects ?? (isChanging ? `${named}.rejects.${format}` : undefined);
   return path === undefined ? undefined : new RejectsFile(path, firstLines);
-}
-
-/** Reports single groups. */
-class GroupReport {
-  readonly #session: Session;
-  readonly #flags: ImportFlags;
-  readonly #hasFile: boolean;
-  #count = 0;
-
-  constructor(session: Session, flags: ImportFlags, hasFile: boolean) {
-    this.#session = session;
-    this.#flags = flags;
-    this.#hasFile = hasFile;
-  }
-
-  async add({ record, providedId, result }: Done): Promise<void> {
-    const { out } = this.#session;
-    const { dryRun, verify } = this.#flags;
-    const { fate, changedFields, reason } = result;
-    const isReported = verify ? fate !== "unchanged" : dryRun;
-    if (out.isJson && isReported)
-      await out.line(jsonLine({ line: record.line, providedId, result: fate, changedFields, reason }));
-    const isReason = fate === "rejected" && !this.#hasFile;
-    if (out.isJson || !(isReason || (verify && isReported))) return;
-    const what = reason ?? (fate === "created" ? "is missing here" : `differs: ${differing(result)}`);
-    const where = providedId === undefined ? `line ${record.line}` : JSON.stringify(providedId);
-    this.#note(`${where}: ${what}`);
-  }
-
-  /** Reports a group that only the service has. */
-  async onlyHere(providedId: string): Promise<void> {
-    const { out } = this.#session;
-    if (out.isJson) await out.line(jsonLine({ providedId, result: "onlyHere" }));
-    else this.#note(`${JSON.stringify(providedId)}: is only here`);
-  }
-
-  #note(text: string): void {
-    if (this.#count === REASONS_SHOWN) return;
-    const { out } = this.#session;
-    this.#count += 1;
-    out.note(text);
-    if (this.#count === REASONS_SHOWN) out.note("further groups are not shown; --json shows all");
-  }
-}
-
-/** The fields that differ, including a token that is newer in the service. */
-function differing({ fate, changedFields }: Done["result"]): string {
-  return [...changedFields, ...(fate === "tokenNewer" ? ["token (newer here)"] : [])].join(", ");
-}
-
-const WORDS: { readonly [fate in Fate]: readonly [done: string, would: string, verified: string] } = {
-  created: ["created", "would be created", "missing here"],
-  updated: ["updated", "would be updated", "different"],
-  unchanged: ["unchanged", "would stay unchanged", "equal"],
-  tokenNewer: ["kept a newer token", "would keep a newer token", "with a newer token here"],
-  rejected: ["rejected", "would be rejected", "that cannot be imported"],
-};
-
-/** Reports the result. @throws Failure if groups were rejected, or the sides differ */
-async function report(
-  { out }: Session,
-  given: {
-    /** `resumed`: the number of records that earlier runs had processed. */
-    readonly summary: { readonly counts: Counts; readonly resumed: number };
-    readonly flags: ImportFlags;
-    readonly target: Target;
-    readonly rejects: RejectsFile | undefined;
-    /** The number of groups that only the service has. Undefined: not counted. */
-    readonly extra: number | undefined;
-    /** The path of the file, if it was changed during the import. */
-    readonly changed: string | undefined;
-  },
-): Promise<void> {
-  const { summary, flags, target, rejects, extra, changed } = given;
-  const { counts, resumed } = summary;
-  const column = flags.verify ? 2 : flags.dryRun ? 1 : 0;
-  const hasRejects = counts.rejected > 0 && rejects !== undefined;
-  if (out.isJson) {
-    const facts = { ...counts, ...(extra !== undefined && { onlyHere: extra }), resumed, environment: target.name };
-    await out.line(jsonLine({ summary: { ...facts, ...(hasRejects && { rejects: rejects.path }) } }));
-  } else {
-    const rows = (Object.keys(WORDS) as Fate[]).map(
-      (fate) => [count(counts[fate]), WORDS[fate][column] ?? ""] as const,
-    );
-    if (extra !== undefined) rows.push([count(extra), "only here"]);
-    const width = Math.max(...rows.map(([number]) => number.length));
-    const title = ["imported into", "dry run against", "compared with"][column];
-    await out.line(`${title} ${target.name}${resumed > 0 ? `, ${count(resumed)} of them by an earlier run` : ""}`);
-    for (const [number, words] of rows) await out.line(`${number.padStart(width)}  ${words}`);
-    if (hasRejects) await out.line(`${rejects.path} has the reasons: correct it and import it`);
-    if (Object.values(counts).every((number) => number === 0)) out.note("warning: the input has no groups");
-  }
-  if (changed !== undefined)
-    throw new Failure(`${changed} changed during the import`, {
-      exitCode: EXIT.incomplete,
-      hint: "run the same command again when nothing writes to it: it skips what is imported",
-    });
-  if (flags.verify) {
-    const differ = counts.created + counts.updated + counts.tokenNewer + counts.rejected + (extra ?? 0);
-    if (differ > 0) throw new Failure(`the two sides differ in ${count(differ)} groups`, { exitCode: EXIT.incomplete });
-  } else if (counts.rejected > 0) {
-    const what = flags.dryRun ? "would be rejected" : "were rejected";
-    throw new Failure(`${count(counts.rejected)} groups ${what}`, { exitCode: EXIT.incomplete });
-  }
 }

@@ -1,5 +1,6 @@
 import { isObject } from "../../../operator/src/fields.ts";
-import { BadRow, columnOf, groupOf, type Row } from "./group-row.ts";
+import { parsedJson } from "../json.ts";
+import { BadRow, columnOf, type Row } from "./group-row.ts";
 import { isSkipped } from "./header.ts";
 import { type Line, type LineReader, textOf } from "./lines.ts";
 import { contentOf, type GroupRecord, type ReadOptions, TOO_LONG } from "./records.ts";
@@ -17,14 +18,9 @@ function recordOf(line: Line, { ignoreUnknown }: ReadOptions): GroupRecord {
   const content = contentOf(bytes.length, () => {
     const text = textOf(bytes);
     if (text === undefined) throw new BadRow("is not UTF-8");
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
-      // The message of the parser quotes the text, which may contain a token.
-      throw new BadRow("is not JSON");
-    }
-    return groupOf(rowOf(value, ignoreUnknown));
+    const value = parsedJson(text);
+    if (value === undefined) throw new BadRow("is not JSON");
+    return rowOf(value, ignoreUnknown);
   });
   return { line: number, raw: bytes, content };
 }

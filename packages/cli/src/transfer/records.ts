@@ -1,6 +1,6 @@
 import type { Buffer } from "node:buffer";
 import type { ImportedUserGroup } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
-import { BadRow } from "./group-row.ts";
+import { BadRow, groupOf, type Row } from "./group-row.ts";
 import type { FileHeader } from "./header.ts";
 
 /** A record of the input. */
@@ -49,9 +49,9 @@ export const MAX_RECORD_BYTES = 4 * 1024 * 1024;
 export const TOO_LONG = `is longer than ${MAX_RECORD_BYTES / 1024 / 1024} MiB, so it is left out here`;
 
 /** Reads the group of a record. @param read may throw BadRow */
-export function contentOf(rowBytes: number, read: () => ImportedUserGroup): GroupContent {
+export function contentOf(rowBytes: number, read: () => Row): GroupContent {
   try {
-    return { group: read(), size: rowBytes };
+    return { group: groupOf(read()), size: rowBytes };
   } catch (error) {
     if (error instanceof BadRow) return { problem: error.message };
     throw error;

@@ -5,6 +5,7 @@ import { BadRequestSchema } from "../../../../gen/google/rpc/error_details_pb.ts
 import type { AdminService, ImportUserGroupsRequest } from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 import {
   type ImportedUserGroup,
+  type ImportResult,
   ImportResult_Outcome as Outcome,
 } from "../../../../gen/usergroup/admin/v1/user_group_pb.ts";
 import { EXIT, Failure } from "../failures.ts";
@@ -20,6 +21,8 @@ export interface GroupResult {
   /** The reason of a rejection. */
   readonly reason?: string;
 }
+
+type Results = Map<ImportedUserGroup, GroupResult>;
 
 /** The fields of the requests, without the groups. */
 export type ImportSettings = Omit<Partial<ImportUserGroupsRequest>, "$typeName" | "userGroups">;
@@ -57,31 +60,33 @@ export class GroupSender {
    * @throws Failure if a response lacks results
    */
   async send(groups: readonly ImportedUserGroup[]): Promise<GroupResult[]> {
-    const results: (GroupResult | undefined)[] = groups.map(() => undefined);
+    const results: Results = new Map();
+    await this.#sendAll(groups, results);
+    return groups.map((group) => results.get(group) as GroupResult);
+  }
+
+  async #sendAll(groups: readonly ImportedUserGroup[], results: Results): Promise<void> {
     const patience = new Patience(this.#options);
     for (;;) {
-      const left = results.flatMap((result, i) => (result === undefined ? [i] : []));
-      if (left.length === 0) return results as GroupResult[];
-      const sent = left.map((i) => groups[i] as ImportedUserGroup);
-      const decide = (i: number, result: GroupResult) => {
-        results[left[i] as number] = result;
-      };
+      const left = groups.filter((group) => !results.has(group));
+      const [first] = left;
+      if (!first) return;
       try {
-        const again = await this.#try(sent, decide);
+        const again = await this.#try(left, results);
         if (again) await patience.waitAfter(again.reason, again.message);
         else patience.reset();
       } catch (error) {
         if (!(error instanceof ConnectError)) throw error;
-        if (rejectNamed(error, sent.length, decide)) continue;
+        if (rejectNamed(error, left, results)) continue;
         const isTooLarge = reasonOf(error) === "MESSAGE_TOO_LARGE";
-        if (isTooLarge && sent.length === 1) {
-          decide(0, rejected("MESSAGE_TOO_LARGE", "the group is larger than the largest request"));
-        } else if (sent.length === 1 || !(isTooLarge || error.code === Code.DeadlineExceeded)) {
+        if (isTooLarge && left.length === 1) {
+          results.set(first, rejected("MESSAGE_TOO_LARGE", "the group is larger than the largest request"));
+        } else if (left.length === 1 || !(isTooLarge || error.code === Code.DeadlineExceeded)) {
           await patience.wait(error);
         } else {
-          const half = Math.ceil(sent.length / 2);
-          const halves = [await this.send(sent.slice(0, half)), await this.send(sent.slice(half))];
-          for (const [i, result] of halves.flat().entries()) decide(i, result);
+          const half = Math.ceil(left.length / 2);
+          await this.#sendAll(left.slice(0, half), results);
+          await this.#sendAll(left.slice(half), results);
         }
       }
     }
@@ -90,39 +95,42 @@ export class GroupSender {
   /** Sends groups once. @returns why some must be sent again. Undefined: all have a result */
   async #try(
     userGroups: ImportedUserGroup[],
-    decide: (i: number, result: GroupResult) => void,
+    results: Results,
   ): Promise<{ readonly reason: string; readonly message: string } | undefined> {
     const { signal } = this.#options;
     const request = { ...this.#settings, userGroups };
-    const { results } = await this.#admin.importUserGroups(request, { signal, timeoutMs: TIMEOUT_MS });
-    if (results.length !== userGroups.length)
-      throw new Failure(`the service returned ${results.length} results for ${userGroups.length} groups`, {
+    const answer = await this.#admin.importUserGroups(request, { signal, timeoutMs: TIMEOUT_MS });
+    if (answer.results.length !== userGroups.length)
+      throw new Failure(`the service returned ${answer.results.length} results for ${userGroups.length} groups`, {
         exitCode: EXIT.failed,
         hint: "ask the operator whether the service has another version than this ugs, or a proxy alters its responses",
       });
     let again: { readonly reason: string; readonly message: string } | undefined;
-    for (const [i, { outcome, failure, changedFields }] of results.entries()) {
+    for (const [i, group] of userGroups.entries()) {
+      const { outcome, failure, changedFields } = answer.results[i] as ImportResult;
       const fate = FATES[outcome];
-      if (fate) decide(i, { fate, changedFields });
+      if (fate) results.set(group, { fate, changedFields });
       else if (failure && REPEATED.has(failure.code)) again = failure;
-      else decide(i, rejected(failure?.reason ?? "UNKNOWN", failure?.message ?? `the outcome is ${outcome}`));
+      else results.set(group, rejected(failure?.reason ?? "UNKNOWN", failure?.message ?? `the outcome is ${outcome}`));
     }
     return again;
   }
 }
 
 /** Rejects the groups that the error of a request names. @returns false if it names none */
-function rejectNamed(error: ConnectError, count: number, decide: (i: number, result: GroupResult) => void): boolean {
+function rejectNamed(error: ConnectError, groups: readonly ImportedUserGroup[], results: Results): boolean {
   if (error.code !== Code.InvalidArgument) return false;
-  const problems = new Map<number, string[]>();
+  const problems = new Map<ImportedUserGroup, string[]>();
   for (const { fieldViolations } of error.findDetails(BadRequestSchema)) {
     for (const { field, description } of fieldViolations) {
       const [, index, name = ""] = /^user_groups\[(\d+)\]\.?(.*)$/.exec(field) ?? [];
-      if (index === undefined || Number(index) >= count) return false;
-      problems.set(Number(index), [...(problems.get(Number(index)) ?? []), `${name}: ${description}`]);
+      const group = groups[Number(index)];
+      if (!group) return false;
+      problems.set(group, [...(problems.get(group) ?? []), `${name}: ${description}`]);
     }
   }
-  for (const [i, texts] of problems) decide(i, rejected(failureDetails(error)?.reason ?? "", texts.join("; ")));
+  const reason = failureDetails(error)?.reason ?? "";
+  for (const [group, texts] of problems) results.set(group, rejected(reason, texts.join("; ")));
   return problems.size > 0;
 }
 

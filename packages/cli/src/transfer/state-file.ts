@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { readFile, rm } from "node:fs/promises";
+import { isObject } from "../../../operator/src/fields.ts";
 import { CONTINUE, EXIT, Failure, usageFailure } from "../failures.ts";
 import { unreadable, writeAtomically } from "../files.ts";
+import { parsedJson } from "../json.ts";
 
 /** The shortest pause between two writes of the state, in milliseconds. */
 const EVERY_MS = 250;
@@ -106,11 +108,9 @@ export class StateFile<T extends State> {
       if ((error as { code?: string }).code === "ENOENT") return undefined;
       throw unreadable(this.path, error);
     }
-    try {
-      return JSON.parse(text) as T & { readonly run?: string };
-    } catch {
-      throw usageFailure(`${this.path} is not the state of a transfer`, "delete it to start again");
-    }
+    const state = parsedJson(text);
+    if (!isObject(state)) throw usageFailure(`${this.path} is not the state of a transfer`, "delete it to start again");
+    return state as Partial<T> & { readonly run?: string };
   }
 
   async #flush(): Promise<void> {

@@ -1,0 +1,125 @@
+import { EXIT, Failure } from "../failures.ts";
+import { jsonLine } from "../output/printable.ts";
+import type { Session } from "../session.ts";
+import type { Done } from "./importer.ts";
+import { count } from "./progress.ts";
+import type { RejectsFile } from "./rejects.ts";
+import type { Fate } from "./sender.ts";
+import type { Target } from "./target.ts";
+
+/** The number of groups by outcome. `onlyHere`: groups that only the service has, if they are counted. */
+export type Counts = { [fate in Fate]: number } & { onlyHere?: number };
+
+export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, rejected: 0 };
+
+/** The most reasons that are shown without a file of rejects. */
+const REASONS_SHOWN = 20;
+
+/** The options of the import that the report depends on. */
+interface ReportFlags {
+  readonly dryRun?: boolean;
+  readonly verify?: boolean;
+}
+
+/** Reports single groups. */
+export class GroupReport {
+  readonly #session: Session;
+  readonly #flags: ReportFlags;
+  readonly #hasFile: boolean;
+  #count = 0;
+
+  constructor(session: Session, flags: ReportFlags, hasFile: boolean) {
+    this.#session = session;
+    this.#flags = flags;
+    this.#hasFile = hasFile;
+  }
+
+  async add({ record, providedId, result }: Done): Promise<void> {
+    const { out } = this.#session;
+    const { dryRun, verify } = this.#flags;
+    const { fate, changedFields, reason } = result;
+    const isReported = verify ? fate !== "unchanged" : dryRun;
+    if (out.isJson && isReported)
+      await out.line(jsonLine({ line: record.line, providedId, result: fate, changedFields, reason }));
+    const isReason = fate === "rejected" && !this.#hasFile;
+    if (out.isJson || !(isReason || (verify && isReported))) return;
+    const what = reason ?? (fate === "created" ? "is missing here" : `differs: ${differing(result)}`);
+    const where = providedId === undefined ? `line ${record.line}` : JSON.stringify(providedId);
+    this.#note(`${where}: ${what}`);
+  }
+
+  /** Reports a group that only the service has. */
+  async onlyHere(providedId: string): Promise<void> {
+    const { out } = this.#session;
+    if (out.isJson) await out.line(jsonLine({ providedId, result: "onlyHere" }));
+    else this.#note(`${JSON.stringify(providedId)}: is only here`);
+  }
+
+  #note(text: string): void {
+    if (this.#count === REASONS_SHOWN) return;
+    const { out } = this.#session;
+    this.#count += 1;
+    out.note(text);
+    if (this.#count === REASONS_SHOWN) out.note("further groups are not shown; --json shows all");
+  }
+}
+
+/** The fields that differ, including a token that is newer in the service. */
+function differing({ fate, changedFields }: Done["result"]): string {
+  return [...changedFields, ...(fate === "tokenNewer" ? ["token (newer here)"] : [])].join(", ");
+}
+
+const WORDS: { readonly [fate in keyof Counts]-?: readonly [done: string, would: string, verified: string] } = {
+  created: ["created", "would be created", "missing here"],
+  updated: ["updated", "would be updated", "different"],
+  unchanged: ["unchanged", "would stay unchanged", "equal"],
+  tokenNewer: ["kept a newer token", "would keep a newer token", "with a newer token here"],
+  rejected: ["rejected", "would be rejected", "that cannot be imported"],
+  onlyHere: ["", "", "only here"],
+};
+
+/** Reports the result. @throws Failure if groups were rejected, or the sides differ */
+export async function report(
+  { out }: Session,
+  given: {
+    readonly counts: Counts;
+    /** The number of records that earlier runs had processed. */
+    readonly resumed: number;
+    readonly flags: ReportFlags;
+    readonly target: Target;
+    readonly rejects: RejectsFile | undefined;
+    /** The path of the file, if it was changed during the import. */
+    readonly changed: string | undefined;
+  },
+): Promise<void> {
+  const { counts, resumed, flags, target, rejects, changed } = given;
+  const column = flags.verify ? 2 : flags.dryRun ? 1 : 0;
+  const hasRejects = counts.rejected > 0 && rejects !== undefined;
+  if (out.isJson) {
+    const facts = { ...counts, resumed, environment: target.name };
+    await out.line(jsonLine({ summary: { ...facts, ...(hasRejects && { rejects: rejects.path }) } }));
+  } else {
+    const rows = (Object.keys(counts) as (keyof Counts)[]).map(
+      (fate) => [count(counts[fate] ?? 0), WORDS[fate][column]] as const,
+    );
+    const width = Math.max(...rows.map(([number]) => number.length));
+    const title = ["imported into", "dry run against", "compared with"][column];
+    await out.line(`${title} ${target.name}${resumed > 0 ? `, ${count(resumed)} of them by an earlier run` : ""}`);
+    for (const [number, words] of rows) await out.line(`${number.padStart(width)}  ${words}`);
+    if (hasRejects) await out.line(`${rejects.path} has the reasons: correct it and import it`);
+    if ((Object.keys(NO_COUNTS) as Fate[]).every((fate) => counts[fate] === 0))
+      out.note("warning: the input has no groups");
+  }
+  if (changed !== undefined)
+    throw new Failure(`${changed} changed during the import`, {
+      exitCode: EXIT.incomplete,
+      hint: "run the same command again when nothing writes to it: it skips what is imported",
+    });
+  if (flags.verify) {
+    const differ = Object.values(counts).reduce((sum, number) => sum + number, 0) - counts.unchanged;
+    if (differ > 0) throw new Failure(`the two sides differ in ${count(differ)} groups`, { exitCode: EXIT.incomplete });
+  } else if (counts.rejected > 0) {
+    const what = flags.dryRun ? "would be rejected" : "were rejected";
+    throw new Failure(`${count(counts.rejected)} groups ${what}`, { exitCode: EXIT.incomplete });
+  }
+}
