@@ -46,66 +46,65 @@ interface Found {
   readonly isCredential: IsCredential;
 }
 
-/** Adds the violations of a field. @param parent the path of the message */
-type AddViolations = (found: Found, value: unknown, parent: Path) => void;
+/** The fault of a value. The id is stable. The message says what to do. */
+interface Fault {
+  readonly id: string;
+  readonly message: string;
+}
 
-/** The fields with such a rule, or with a message that has one. */
-const fieldChecks = memoize((desc: DescMessage) =>
-  desc.fields.flatMap((field) => {
-    const add = checkOf(field);
-    return add ? [{ field, add }] : [];
-  }),
+/** The fields with such a rule, or with messages of this service. */
+const checkedFields = memoize((desc: DescMessage) =>
+  desc.fields
+    .map((field) => ({ field, faultOf: checkOf(field), type: ownTypeOf(field) }))
+    .filter(({ faultOf, type }) => faultOf ?? type),
 );
 
+/** Adds the violations of a message. @param path the path of the message */
 function addViolations(found: Found, desc: DescMessage, message: Message, path: Path): void {
-  for (const { field, add } of fieldChecks(desc)) {
+  const { violations, isCredential } = found;
+  for (const { field, faultOf, type } of checkedFields(desc)) {
     const value = fieldValue(message, field);
-    if (value !== undefined) add(found, value, path);
+    if (value === undefined) continue;
+    const fault = faultOf?.(value, isCredential);
+    if (fault) violations.push(new Violation(fault.message, fault.id, [...path, field], [], false));
+    if (type && field.fieldKind === "message") addViolations(found, type, value as Message, [...path, field]);
+    if (!type || field.fieldKind !== "list") continue;
+    const before = violations.length;
+    for (const [index, item] of (value as readonly Message[]).entries()) {
+      addViolations(found, type, item, [...path, field, { kind: "list_sub", index }]);
+      // An error lists no more violations.
+      if (violations.length - before > MAX_VIOLATIONS) break;
+    }
   }
 }
 
-/** The message does not quote the credential. */
-const NO_TOKEN = "must not be a credential such as a token or a viewer session; send an id or a name";
+/** The message type of a field; undefined for other fields, and for types of protobuf. */
+function ownTypeOf({ message: type }: DescField): DescMessage | undefined {
+  return type?.typeName.startsWith("google.protobuf.") ? undefined : type;
+}
 
-function checkOf(field: DescField): AddViolations | undefined {
+/** The message does not quote the credential. */
+const NO_TOKEN = {
+  id: "no_token",
+  message: "must not be a credential such as a token or a viewer session; send an id or a name",
+};
+
+/** The check of a field by its own rules; undefined if it has none. */
+function checkOf(field: DescField): ((value: unknown, isCredential: IsCredential) => Fault | undefined) | undefined {
   if (hasOption(field, jsonRulesOption)) {
     const rules = getOption(field, jsonRulesOption);
-    return ({ violations }, value, parent) => {
-      const fault = jsonFault(value as JsonObject, rules);
-      if (fault) violations.push(new Violation(fault.message, fault.id, [...parent, field], [], false));
-    };
+    return (value) => jsonFault(value as JsonObject, rules);
   }
   const [isNoToken, mustBeVisible] = [isOn(field, noTokenOption), isOn(field, visibleOption)];
   if (isNoToken || mustBeVisible) {
-    return ({ violations, isCredential }, value, parent) => {
-      const text = value as string;
-      const add = (message: string, id: string) =>
-        violations.push(new Violation(message, id, [...parent, field], [], false));
-      const hidden = mustBeVisible ? hiddenFault(text) : undefined;
-      if (hidden !== undefined) add(hidden, "visible");
-      else if (isNoToken && isCredential(text)) add(NO_TOKEN, "no_token");
+    return (value, isCredential) => {
+      const hidden = mustBeVisible ? hiddenFault(value as string) : undefined;
+      if (hidden !== undefined) return { id: "visible", message: hidden };
+      return isNoToken && isCredential(value as string) ? NO_TOKEN : undefined;
     };
   }
-  const { message: type } = field;
-  const wellKnown = WELL_KNOWN.get(type?.typeName ?? "");
-  if (wellKnown) {
-    return ({ violations }, value, parent) => {
-      if (!wellKnown.isValid(value as Duration | Timestamp))
-        violations.push(new Violation(wellKnown.message, wellKnown.id, [...parent, field], [], false));
-    };
-  }
-  if (!type || type.typeName.startsWith("google.protobuf.")) return undefined;
-  if (field.fieldKind === "message")
-    return (found, message, parent) => addViolations(found, type, message as Message, [...parent, field]);
-  if (field.fieldKind !== "list") return undefined;
-  return (found, messages, parent) => {
-    const before = found.violations.length;
-    for (const [index, message] of (messages as readonly Message[]).entries()) {
-      addViolations(found, type, message, [...parent, field, { kind: "list_sub", index }]);
-      // An error lists no more violations.
-      if (found.violations.length - before > MAX_VIOLATIONS) break;
-    }
-  };
+  const wellKnown = WELL_KNOWN.get(field.message?.typeName ?? "");
+  return wellKnown && ((value) => (wellKnown.isValid(value as Duration | Timestamp) ? undefined : wellKnown));
 }
 
 function fieldValue(message: Message, { localName, oneof }: DescField): unknown {
@@ -125,41 +124,34 @@ const MIN_TIME = -62_135_596_800n;
 const MAX_TIME = 253_402_300_799n;
 
 /** Limits that the JSON format enforces, but the binary format does not. */
-const WELL_KNOWN: ReadonlyMap<
-  string,
-  { readonly id: string; readonly message: string; readonly isValid: (value: Duration | Timestamp) => boolean }
-> = new Map([
+const WELL_KNOWN: ReadonlyMap<string, Fault & { readonly isValid: (value: Duration | Timestamp) => boolean }> = new Map(
   [
-    "google.protobuf.Duration",
-    {
-      id: "duration.valid",
-      message: "must be a valid duration: nanos between -10^9 and 10^9, with the same sign as seconds",
-      isValid: ({ seconds, nanos }) =>
-        Math.abs(nanos) < NANOS &&
-        !(seconds > 0n && nanos < 0) &&
-        !(seconds < 0n && nanos > 0) &&
-        seconds >= -MAX_DURATION &&
-        seconds <= MAX_DURATION,
-    },
+    [
+      "google.protobuf.Duration",
+      {
+        id: "duration.valid",
+        message: "must be a valid duration: nanos between -10^9 and 10^9, with the same sign as seconds",
+        isValid: ({ seconds, nanos }) =>
+          Math.abs(nanos) < NANOS &&
+          !(seconds > 0n && nanos < 0) &&
+          !(seconds < 0n && nanos > 0) &&
+          seconds >= -MAX_DURATION &&
+          seconds <= MAX_DURATION,
+      },
+    ],
+    [
+      "google.protobuf.Timestamp",
+      {
+        id: "timestamp.valid",
+        message: "must be a valid time in the years 1 to 9999, with nanos from 0 to 999999999",
+        isValid: ({ seconds, nanos }) => nanos >= 0 && nanos < NANOS && seconds >= MIN_TIME && seconds <= MAX_TIME,
+      },
+    ],
   ],
-  [
-    "google.protobuf.Timestamp",
-    {
-      id: "timestamp.valid",
-      message: "must be a valid time in the years 1 to 9999, with nanos from 0 to 999999999",
-      isValid: ({ seconds, nanos }) => nanos >= 0 && nanos < NANOS && seconds >= MIN_TIME && seconds <= MAX_TIME,
-    },
-  ],
-]);
-
-/** The fault of an invalid JSON value. The id is stable. The message says what to do. */
-type JsonFault = {
-  readonly id: `json.${"finite" | "max_depth" | "max_bytes" | "number" | "text"}`;
-  readonly message: string;
-};
+);
 
 /** Checks a JSON object against its rules, and whether it can be stored without loss. Returns the first fault. */
-function jsonFault(value: JsonObject, rules: JsonRules): JsonFault | undefined {
+function jsonFault(value: JsonObject, rules: JsonRules): Fault | undefined {
   const fault = walk(value, rules.maxDepth, rules.maxDepth);
   if (fault) return fault;
   const bytes = Buffer.byteLength(JSON.stringify(value));
@@ -167,7 +159,7 @@ function jsonFault(value: JsonObject, rules: JsonRules): JsonFault | undefined {
   return { id: "json.max_bytes", message: `must have at most ${rules.maxBytes} bytes of JSON; it has ${bytes}` };
 }
 
-function walk(value: Json, levelsLeft: number, maxDepth: number): JsonFault | undefined {
+function walk(value: Json, levelsLeft: number, maxDepth: number): Fault | undefined {
   // A lone surrogate cannot be stored as UTF-8. protobuf-es refuses it in all other fields.
   if (typeof value === "string" && !value.isWellFormed())
     return { id: "json.text", message: "must be well-formed Unicode; it contains a lone surrogate" };
