@@ -78,10 +78,10 @@ export class ViewerSessions {
     const iss = this.#issuerOf(environment);
     // Take the time before reading the group. A revocation after the read is stored until this session expires.
     const iat = Math.floor(Date.now() / 1000);
-    const [subject, { kid, key }] = await settleBoth(
+    const [subject, { kid, key }] = await Promise.all([
       store.sessionSubject(environment, target),
       keys.signing(environment),
-    );
+    ]);
     const { viewer, generation } = subject;
     const ends = iat + Math.floor(Math.min(ttlMs, maxMs) / 1000);
     const exp = Math.min(ends, Math.floor((viewer.tokenExpireTime ?? Number.POSITIVE_INFINITY) / 1000));
@@ -174,10 +174,4 @@ const FAULTS: { readonly [refusal in Exclude<SessionRefused["refusal"], "expired
 
 function pickedFrom(properties: JsonObject = {}, keys: readonly string[]): JsonObject {
   return Object.fromEntries(Object.entries(properties).filter(([key]) => keys.includes(key)));
-}
-
-/** Waits for both, so that no rejection is unhandled. */
-async function settleBoth<A, B>(one: Promise<A>, other: Promise<B>): Promise<[A, B]> {
-  await Promise.allSettled([one, other]);
-  return Promise.all([one, other]);
 }
