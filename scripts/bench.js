@@ -6,7 +6,7 @@ import { bundleBench, bundleService } from "./bundle.js";
 const BENCHMARKS = {
   calls: ["calls/main.ts", "calls/create-load.ts", "servers/*.ts"],
   growth: ["growth/main.ts"],
-  overload: ["overload/main.ts"],
+  overload: ["overload/main.ts", "overload/other-caller.ts"],
 };
 
 const args = process.argv.slice(2);

@@ -2,6 +2,7 @@ import { textOf } from "@user-group-service/testing/documents";
 import { describe, expect, it } from "vitest";
 import { builtAt } from "../bench/calls/commits.ts";
 import { CONTROL, differences } from "../bench/calls/differences.ts";
+import { closedLoop, outcomesOf } from "../bench/overload/load.ts";
 import { firstTable } from "../bench/report.ts";
 import { serviceRow } from "../bench/rows.ts";
 import type { Turn } from "../bench/turns.ts";
@@ -50,6 +51,47 @@ describe("the comparison of commits", () => {
 
   it.each(["no-such-commit", "--all"])("refuses %s, which is not a commit", (commit) => {
     expect(() => builtAt(commit)).toThrow(commit);
+  });
+});
+
+describe("the overload benchmark", () => {
+  /** The output of h2load for this log: it counts all statuses but 2xx as failed. */
+  function outcomes(
+    statuses: readonly number[],
+    { broken = 0, dataBytes = 0, answerBytes = undefined as number | undefined },
+  ) {
+    const failed = broken + statuses.filter((status) => status >= 400).length;
+    const output = [
+      `requests: 10 total, 10 started, 10 done, 4 succeeded, ${failed} failed, ${broken} errored, 0 timeout`,
+      `traffic: 6.06MB (6349258) total, 1.11MB (1164832) headers (space savings 77.31%), 5.30MB (${dataBytes}) data`,
+    ].join("\n");
+    const rows = statuses.map((status, i) => [1000 * i, status, 2000] as const);
+    return outcomesOf(output, rows, { seconds: 2, answerBytes });
+  }
+
+  it("counts answers, refusals and failures by their HTTP status", () => {
+    const { answeredPerSecond, refusedPerSecond, failed, p99 } = outcomes([200, 200, 503, 429, 401, 503, 500, -1, 0], {
+      broken: 2,
+    });
+    expect([answeredPerSecond, refusedPerSecond, failed, p99]).toEqual([1, 2, 3, 2]);
+  });
+
+  it("counts refusals of gRPC, which have HTTP status 200, by the missing bytes", () => {
+    const { answeredPerSecond, refusedPerSecond, failed } = outcomes([200, 200, 200, 200, 200, 200, 0, 0, -1], {
+      broken: 1,
+      dataBytes: 600,
+      answerBytes: 100,
+    });
+    expect([answeredPerSecond, refusedPerSecond, failed]).toEqual([3, 1, 1]);
+  });
+
+  it("has figures for a load without any answer", () => {
+    expect(outcomes([], {})).toEqual({ answeredPerSecond: 0, refusedPerSecond: 0, failed: 0, p99: Number.NaN });
+  });
+
+  it("opens fewer HTTP/1.1 connections than the default of MAX_CONNECTIONS", () => {
+    expect(closedLoop(1, 20_000)).toMatchObject({ title: "4,000 in flight", connections: 4000, streams: 1 });
+    expect(closedLoop(2, 20_000)).toMatchObject({ title: "20,000 in flight", connections: 80, streams: 250 });
   });
 });
 

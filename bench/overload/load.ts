@@ -1,78 +1,144 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { ask } from "../ask.ts";
+import { type Call, type CallKey, calls } from "../calls.ts";
 import { h2load, type LogRow, readLog } from "../load.ts";
 import { API_TOKEN } from "../stage.ts";
 import { quantile } from "../statistics.ts";
 
-/** Reads of groups over HTTP/2, and a folder for files. */
-export interface Target {
-  readonly url: string;
-  readonly groups: readonly string[];
+/** A protocol and an HTTP version of a load. */
+export interface Protocol {
+  readonly title: string;
+  readonly key: CallKey;
+  readonly http: 1 | 2;
+}
+
+export const REST_HTTP2: Protocol = { title: "REST over HTTP/2", key: "restGet", http: 2 };
+export const GRPC: Protocol = { title: "gRPC", key: "grpcGet", http: 2 };
+
+export const PROTOCOLS: readonly Protocol[] = [
+  { title: "REST over HTTP/1.1", key: "restGet", http: 1 },
+  REST_HTTP2,
+  { title: "Connect JSON over HTTP/2", key: "connectGet", http: 2 },
+  GRPC,
+];
+
+/** Reads of groups that h2load repeats. */
+export interface Reads extends Pick<Call, "headers" | "body"> {
+  readonly http: 1 | 2;
+  readonly urls: readonly string[];
+  /** Folder for files. */
   readonly folder: string;
   /** Unique among concurrent loads. */
   readonly name: string;
+  /** Size of an answer. Set if a refusal has HTTP status 200, too. */
+  readonly answerBytes: number | undefined;
+}
+
+/** How h2load sends calls. */
+export interface Load {
+  readonly title: string;
+  readonly connections: number;
+  /** Maximum calls in flight per connection. */
+  readonly streams: number;
+  /** Calls started per second. Undefined: each answer starts the next call. */
+  readonly perSecond?: number;
 }
 
 /** Outcomes of the calls of a load. */
-export interface Answered {
+export interface Outcomes {
   /** Answers with a group, per second. */
-  readonly acceptedPerSecond: number;
-  /** Refusals with 503, per second. */
+  readonly answeredPerSecond: number;
   readonly refusedPerSecond: number;
-  /** Other answers, or none: in total, not per second. */
+  /** Other answers, and broken streams. In total, not per second. h2load does not count broken HTTP/1.1 connections. */
   readonly failed: number;
-  /** Latency of answers with a group, in milliseconds. */
-  readonly p50: number;
+  /** p99 latency of answers with a group, in milliseconds. Includes refusals if they have HTTP status 200. */
   readonly p99: number;
-  /** Latency of refusals, in milliseconds. */
-  readonly refusedP99: number;
 }
 
-/** Maximum calls in flight per connection: below the limit of the port. */
-const STREAMS = 200;
-const CONNECTIONS = 64;
+/** As many as in the floods over HTTP/2, because each connection costs CPU. */
+const CONNECTIONS = 80;
+const STREAMS = 250;
+/** Below the default of MAX_CONNECTIONS, 4096. */
+const HTTP1_CONNECTIONS = 4000;
+
+export const PEAK: Load = { title: "peak: 80 in flight", connections: CONNECTIONS, streams: 1 };
+
+/** HTTP statuses of refusals: of unknown API tokens, by rate limits, and by an overloaded worker. */
+const REFUSALS = [401, 429, 503];
 
 /** Starts calls at a rate, whether earlier ones are answered or not. */
-export function loadAtRate(target: Target, seconds: number, callsPerSecond: number): Promise<Answered> {
-  const pace = ["--rps", String(callsPerSecond / CONNECTIONS)];
-  return read(target, seconds, ["-c", String(CONNECTIONS), "-m", String(STREAMS), ...pace]);
+export function openLoop(http: 1 | 2, title: string, perSecond: number): Load {
+  return http === 1
+    ? { title, connections: HTTP1_CONNECTIONS, streams: 1, perSecond }
+    : { title, connections: CONNECTIONS, streams: STREAMS, perSecond };
 }
 
-/** Keeps this many calls in flight: each answer starts the next call. */
-export function loadAtOnce(target: Target, seconds: number, calls: number): Promise<Answered> {
-  const connections = Math.ceil(calls / STREAMS);
-  return read(target, seconds, ["-c", String(connections), "-m", String(Math.ceil(calls / connections))]);
+/** Keeps calls in flight. Over HTTP/1.1 each occupies a connection, so at most 4,000. */
+export function closedLoop(http: 1 | 2, calls: number): Load {
+  const connections = http === 1 ? Math.min(calls, HTTP1_CONNECTIONS) : CONNECTIONS;
+  const streams = http === 1 ? 1 : Math.ceil(calls / connections);
+  const inFlight = http === 1 ? connections : calls;
+  return { title: `${inFlight.toLocaleString("en")} in flight`, connections, streams };
 }
 
-async function read(
-  { url, groups, folder, name }: Target,
+/** Prepares the reads of groups. Connect and gRPC read only the first group, because h2load repeats one body. */
+export async function readsOf(
+  { key, http }: Protocol,
+  url: string,
+  { groups, folder, name }: { readonly groups: readonly string[]; readonly folder: string; readonly name: string },
+): Promise<Reads> {
+  const [first, ...others] = groups.map((readId) => {
+    const subject = { apiToken: API_TOKEN, readId, writtenId: "", userGroupToken: "" };
+    return calls(subject).get(key) as Call;
+  }) as [Call, ...Call[]];
+  const { headers, body } = first;
+  const urls = (body ? [first] : [first, ...others]).map(({ path }) => `${url}${path}`);
+  const answerBytes = key === "grpcGet" ? (await ask(url, first)).bytes : undefined;
+  return { http, urls, headers, body, folder, name, answerBytes };
+}
+
+/** Runs a load for this time, after a second that does not count. */
+export async function run(
+  { http, urls, headers, body, folder, name, answerBytes }: Reads,
+  { connections, streams, perSecond }: Load,
   seconds: number,
-  args: readonly string[],
-): Promise<Answered> {
-  const [uris, log] = [join(folder, `${name}.uris`), join(folder, `${name}.log`)];
-  writeFileSync(uris, groups.map((id) => `${url}/api/user?user_group_id=${encodeURIComponent(id)}\n`).join(""));
-  const time = ["-D", String(seconds), "--warm-up-time=1s"];
-  await h2load({ authorization: `Token ${API_TOKEN}` }, [...args, ...time, "-i", uris, `--log-file=${log}`]);
-  return answered(readLog(log));
+): Promise<Outcomes> {
+  const file = (kind: string) => join(folder, `${name}.${kind}`);
+  const [uris, data, log] = [file("uris"), file("data"), file("log")] as const;
+  writeFileSync(uris, urls.join("\n"));
+  if (body) writeFileSync(data, body);
+  const output = await h2load(headers, [
+    ...["-c", String(connections), "-m", String(streams), "-D", String(seconds), "--warm-up-time=1s"],
+    ...(perSecond === undefined ? [] : ["--rps", String(perSecond / connections)]),
+    ...(http === 1 ? ["--h1"] : []),
+    ...(body ? ["-d", data] : []),
+    ...["-i", uris, `--log-file=${log}`],
+  ]);
+  return outcomesOf(output, readLog(log), { seconds, answerBytes });
 }
 
-/** An overloaded worker may complete no call within the load. The log then has no rows. */
-function answered(rows: readonly LogRow[]): Answered {
-  const ends = rows.map(([began, , took]) => began + took);
-  const [first, last] = [ends.reduce((a, b) => Math.min(a, b), Infinity), ends.reduce((a, b) => Math.max(a, b), 0)];
-  const seconds = rows.length === 0 ? 1 : (last - first) / 1e6;
-  const took = (status: number) =>
-    rows
-      .filter((row) => row[1] === status)
-      .map((row) => row[2] / 1000)
-      .sort((a, b) => a - b);
-  const [accepted, refused] = [took(200), took(503)];
+/**
+ * Summarizes the output and the log of h2load. The status in the log is 0 if a stream broke, or if the headers of its
+ * answer arrived before the measured time. So the output has the number of failures.
+ */
+export function outcomesOf(
+  output: string,
+  rows: readonly LogRow[],
+  { seconds, answerBytes }: { readonly seconds: number } & Pick<Reads, "answerBytes">,
+): Outcomes {
+  const numberIn = (pattern: RegExp) => Number(pattern.exec(output)?.[1]);
+  const refusals = rows.filter(([, status]) => REFUSALS.includes(status)).length;
+  const failed = Math.max(0, numberIn(/succeeded, (\d+) failed/) - refusals);
+  const others = rows.length - refusals - failed;
+  const answered =
+    answerBytes === undefined ? others : Math.min(others, Math.round(numberIn(/\((\d+)\) data/) / answerBytes));
+  const took = rows.filter(([, status]) => status === 200).map((row) => row[2] / 1000);
+  took.sort((a, b) => a - b);
   return {
-    acceptedPerSecond: accepted.length / seconds,
-    refusedPerSecond: refused.length / seconds,
-    failed: rows.length - accepted.length - refused.length,
-    p50: quantile(accepted, 0.5),
-    p99: quantile(accepted, 0.99),
-    refusedP99: quantile(refused, 0.99),
+    answeredPerSecond: answered / seconds,
+    refusedPerSecond: (rows.length - failed - answered) / seconds,
+    failed,
+    p99: quantile(took, 0.99),
   };
 }

@@ -1,212 +1,117 @@
-import { ask, startRedis, type TestRedis } from "../../test/support/redis.ts";
-import { startCluster, type TestCluster } from "../../test/support/redis-cluster.ts";
+import { newApiToken } from "../../src/domain/token.ts";
+import { startRedis } from "../../test/support/redis.ts";
+import { startCluster } from "../../test/support/redis-cluster.ts";
 import { startSentinels } from "../../test/support/redis-sentinel.ts";
 import { describeMachine, prepareMachine } from "../machine.ts";
-import { report, table, whole } from "../report.ts";
+import { report } from "../report.ts";
 import { serviceRow } from "../rows.ts";
 import { findRuntimes, type RuntimeInfo } from "../runtimes.ts";
-import type { BenchServer } from "../servers.ts";
-import { API_TOKEN, onStage, type Store } from "../stage.ts";
-import { type Answered, loadAtOnce, loadAtRate, type Target } from "./load.ts";
+import { API_TOKEN, onStage, type Stage, type Store } from "../stage.ts";
+import { GRPC, PROTOCOLS, type Protocol, REST_HTTP2, type Reads, readsOf } from "./load.ts";
+import { type Floods, offered, PROMPT_MS, timeOf, type Worker } from "./offered.ts";
+import { OTHER_TOKEN, startOther } from "./other.ts";
+import { slowShard, TENANT_TOKENS } from "./slow-shard.ts";
 
-const GROUPS = 300;
-
-/** Rates as multiples of the peak. */
-const RATES = [0.5, 1, 2, 4];
-/**
- * Rate to the groups of one shard, and to those of the others, as a share of the peak. The worker has room for both.
- */
+const GROUPS = Array.from({ length: 300 }, (_, i) => `group-${i}`);
+const FLOODS: Floods = { rates: [1, 2, 4], inFlight: [5000, 20_000] };
+const QUICK_FLOODS: Floods = { rates: [2], inFlight: [20_000] };
+/** Rate to the groups of one shard, and to those of the others, as a share of the peak. */
 const SHARD_SHARE = 0.25;
-/** Calls in flight: more than a worker accepts. */
-const FLOODS = [5000, 20_000];
-/** An answer within this many milliseconds counts as prompt. */
-const PROMPT_MS = 50;
 /** Long enough that no slow shard is replaced. */
 const NODE_TIMEOUT_MS = 120_000;
+/** Addresses of the two callers behind a proxy. */
+const [FLOOD_ADDRESS, OTHER_ADDRESS] = ["192.0.2.1", "192.0.2.2"];
 
-/** A load, its rate in calls per second, and what was observed. */
-interface Measured extends Answered {
-  readonly title: string;
-  readonly offered: number;
-  readonly peakMiB: number;
-  /** Time from the end of the load to a prompt answer, in milliseconds. */
-  readonly recoveredMs: number;
-}
-
-/** @param args `--quick`: 3 seconds per load, to check that the benchmark works */
+/** @param args `--quick`: fewer and shorter loads, to check that the benchmark works */
 export async function main(args: readonly string[]): Promise<void> {
   prepareMachine();
   const isQuick = args.includes("--quick");
-  const seconds = isQuick ? 3 : 10;
-  const runtimes = findRuntimes(["node"]);
+  const [seconds, floods] = isQuick ? [2, QUICK_FLOODS] : [7, FLOODS];
+  const runtimes = findRuntimes(["node", "deno"]);
+  const node = runtimes[0] as RuntimeInfo;
   const parts = [
-    `${describeMachine(runtimes)}; one worker has its own core; Redis and the load share the other. ` +
-      "**memory**: peak resident memory. **recovered after**: time from the end of the load until a call is answered " +
-      `within ${PROMPT_MS} ms.`,
+    `${describeMachine(runtimes)}; one worker has its own core; Redis and the loads share the other. Each load takes ` +
+      `${seconds} s. **Other caller**: 50 calls per second over each HTTP version, with its own API token, from before ` +
+      "the load until after it. **Memory**: peak resident memory. **Recovered after**: time from the end of the load " +
+      `until a call is answered within ${PROMPT_MS} ms. h2load opens only as many streams as the worker allows, and ` +
+      "the p99 excludes the wait for a stream. A gRPC refusal or error has HTTP status 200, like an answer. The size of " +
+      "all answers shows how many there are. The table counts them as refused, and the p99 includes them.",
   ];
-  const shapes: readonly [string, () => Promise<Store>][] = [
-    ["One node", () => startRedis()],
-    ["Sentinel", () => startSentinels()],
-  ];
-  for (const [title, start] of shapes) {
-    const measure = async (target: Target, server: BenchServer) => (await offered(title, target, server, seconds)).text;
-    parts.push(await withGroups(await start(), runtimes, measure));
-  }
+  const add = (text: string) => parts.push(text);
+
+  await onStage(runtimes, await startRedis(), async (stage) => {
+    for (const runtime of runtimes) {
+      const protocols = isQuick && runtime.runtime === "deno" ? [GRPC] : PROTOCOLS;
+      await withWorker(stage, runtime, { seconds }, async (worker) => {
+        for (const protocol of protocols) {
+          const title = `${protocol.title}, ${runtime.title}`;
+          add((await offered(title, worker, { peak: await readsFor(worker, protocol, stage) }, floods)).text);
+        }
+      });
+    }
+    add(await beforeAuthentication(stage, node, seconds));
+  });
+
+  await onStage(runtimes, await startSentinels(), async (stage) => {
+    await withWorker(stage, node, { seconds }, async (worker) => {
+      const title = `Sentinel: ${REST_HTTP2.title}, Node`;
+      add((await offered(title, worker, { peak: await readsFor(worker, REST_HTTP2, stage) }, floods)).text);
+    });
+  });
+
   const cluster = await startCluster({ nodeTimeoutMs: NODE_TIMEOUT_MS });
-  const onCluster = async (target: Target, server: BenchServer) => {
-    const { text, peak } = await offered("Cluster", target, server, seconds);
-    return `${text}\n\n${await slowShard(cluster, target, { seconds, rate: SHARD_SHARE * peak })}`;
-  };
-  parts.push(await withGroups(cluster, runtimes, onCluster));
+  await onStage(runtimes, cluster, async (stage) => {
+    await withWorker(stage, node, { seconds, tokens: TENANT_TOKENS }, async (worker) => {
+      const title = `Cluster: ${REST_HTTP2.title}, Node`;
+      const reads = await readsFor(worker, REST_HTTP2, stage);
+      const { text, peak } = await offered(title, worker, { peak: reads }, floods);
+      add(text);
+      const { folder } = stage;
+      add(await slowShard(cluster, worker.server, { folder, seconds, perSecond: SHARD_SHARE * peak }));
+    });
+  });
   report(parts.join("\n\n"), isQuick ? undefined : "overload");
 }
 
-/** Starts a worker with a Redis and creates groups. */
-async function withGroups(
-  store: Store,
-  runtimes: readonly RuntimeInfo[],
-  measure: (target: Target, server: BenchServer) => Promise<string>,
-): Promise<string> {
-  return onStage(runtimes, store, async ({ folder, start }) => {
-    const server = await start(serviceRow("node"));
-    const groups = Array.from({ length: GROUPS }, (_, i) => `group-${i}`);
-    const target = { url: server.url(2), groups, folder, name: "all" };
-    for (const group of groups) await timeOf(target, group);
-    return await measure(target, server);
+/** Floods a worker with an unknown API token, from another address than that of the other caller. */
+function beforeAuthentication(stage: Stage<Store>, runtime: RuntimeInfo, seconds: number): Promise<string> {
+  const settings = { TRUSTED_PROXIES: "127.0.0.1" };
+  return withWorker(stage, runtime, { seconds, address: OTHER_ADDRESS, settings }, async (worker) => {
+    const peak = await readsFor(worker, REST_HTTP2, stage);
+    const headers = { authorization: `Token ${newApiToken()}`, "x-forwarded-for": FLOOD_ADDRESS };
+    const title = `An unknown API token from another address: ${REST_HTTP2.title}, Node`;
+    const floods = { rates: [4], inFlight: [20_000] };
+    return (await offered(title, worker, { peak, flood: { ...peak, headers } }, floods)).text;
   });
 }
 
-/** Increases the load on a worker step by step. */
-async function offered(
-  title: string,
-  target: Target,
-  server: BenchServer,
-  seconds: number,
-): Promise<{ readonly text: string; readonly peak: number }> {
-  // The first calls run uncompiled code and are slow.
-  await loadAtOnce(target, seconds, 64);
-  const cpu = server.cpuSeconds();
-  const peak = (await loadAtOnce(target, seconds, 64)).acceptedPerSecond;
-  // The load's warm-up of a second counts in both.
-  const micros = ((server.cpuSeconds() - cpu) * 1e6) / (peak * (seconds + 1));
-  const rows: Measured[] = [];
-  const measure = async (name: string, rate: number | undefined, load: () => Promise<Answered>) => {
-    server.forgetPeak();
-    const answered = await load();
-    const recoveredMs = await untilPrompt(target);
-    const offeredRate = rate ?? answered.acceptedPerSecond + answered.refusedPerSecond;
-    rows.push({ ...answered, title: name, offered: offeredRate, peakMiB: server.peakMiB(), recoveredMs });
-    console.error(`${title}: ${name}`);
-  };
-  for (const share of RATES) {
-    await measure(`${share} × the peak`, share * peak, () => loadAtRate(target, seconds, share * peak));
-  }
-  for (const calls of FLOODS) {
-    await measure(`${whole(calls)} in flight, closed loop`, undefined, () => loadAtOnce(target, seconds, calls));
-  }
-  const columns = [
-    ...["offered per second", "answered", "refused", "failed", "p99 of answers, ms", "p99 of refusals, ms"],
-    ...["memory, MiB", "recovered after, ms"],
-  ];
-  const lines = rows.map((row) => [
-    row.title,
-    ...[row.offered, row.acceptedPerSecond, row.refusedPerSecond].map(whole),
-    String(row.failed),
-    ...[row.p99, row.refusedP99].map(ms),
-    ...[row.peakMiB, row.recoveredMs].map((figure) => figure.toFixed(0)),
-  ]);
-  const text = [
-    `## ${title}`,
-    `Peak with 64 calls in flight: ${whole(peak)} calls per second, at ${micros.toFixed(0)} µs of CPU each.`,
-    table(["load", ...columns.map((column) => `>${column}`)], lines),
-  ].join("\n\n");
-  return { text, peak };
-}
-
-/** Measures calls to the groups of one slow shard and, at the same time, to those of the other shards. */
-async function slowShard(
-  cluster: TestCluster,
-  target: Target,
-  { seconds, rate }: { readonly seconds: number; readonly rate: number },
-): Promise<string> {
-  const [slow, ...others] = cluster.nodes.slice(0, 3) as [TestRedis, ...TestRedis[]];
-  const there = { ...target, groups: await groupsAt(slow), name: "slow" };
-  const elsewhere = { ...target, groups: (await Promise.all(others.map(groupsAt))).flat(), name: "others" };
-  const states: readonly [string, () => () => Promise<unknown>][] = [
-    ["healthy", () => async () => {}],
-    ["delays responses by 400 ms, twice a second", () => pauseAgainAndAgain(slow)],
-    [
-      "frozen",
-      () => {
-        slow.freeze();
-        return async () => slow.thaw();
-      },
-    ],
-  ];
-  const lines: string[][] = [];
-  for (const [title, begin] of states) {
-    const end = begin();
-    const both = await Promise.all([there, elsewhere].map((each) => loadAtRate(each, seconds, rate)));
-    await end();
-    const cells = both.flatMap(({ acceptedPerSecond, p99, failed, refusedPerSecond }) => [
-      whole(acceptedPerSecond),
-      ms(p99),
-      whole(failed + refusedPerSecond * seconds),
-    ]);
-    lines.push([title, ...cells]);
-    console.error(`Cluster, state of a shard: ${title}`);
-  }
-  const figures = [">answered per second", ">p99, ms", ">failed or refused"];
-  const columns = ["its groups", "other groups"].flatMap((whose) =>
-    figures.map((text) => text.replace(">", `>${whose}: `)),
-  );
-  return [
-    `Calls to the groups of one shard at ${whole(rate)} per second, and to the groups of the two other shards at the same rate:`,
-    table(["state of the shard", ...columns], lines),
-  ].join("\n\n");
-}
-
-/** Delays all answers of a node most of the time. Returns a function that ends the delay. */
-function pauseAgainAndAgain(node: TestRedis): () => Promise<unknown> {
-  const hold = () => ask(node, "CLIENT", "PAUSE", "400", "ALL").catch(() => {});
-  void hold();
-  const timer = setInterval(hold, 500);
-  return async () => {
-    clearInterval(timer);
-    await ask(node, "CLIENT", "UNPAUSE");
-  };
-}
-
-/** Ids of the groups on a node. */
-async function groupsAt(node: TestRedis): Promise<string[]> {
-  const keys = (await ask(node, "KEYS", "ug:{*}:group:*")) as string[];
-  return keys.map((key) => key.slice(key.indexOf("}:group:") + "}:group:".length));
-}
-
-/** Waits for a prompt answer. Returns the wait in milliseconds. */
-async function untilPrompt(target: Target): Promise<number> {
-  const began = performance.now();
-  for (;;) {
-    const took = await timeOf(target, target.groups[0] as string).catch(() => Number.POSITIVE_INFINITY);
-    if (took < PROMPT_MS) return performance.now() - began - took;
+/** Starts a worker and the other caller, creates the groups, and stops both after the work. */
+async function withWorker<T>(
+  stage: Stage<Store>,
+  { runtime }: RuntimeInfo,
+  options: {
+    readonly seconds: number;
+    /** Address of the other caller behind a proxy. Default: it calls directly. */
+    readonly address?: string;
+    /** Further entries of `API_TOKENS`. */
+    readonly tokens?: readonly string[];
+    readonly settings?: { readonly [name: string]: string };
+  },
+  work: (worker: Worker) => Promise<T>,
+): Promise<T> {
+  const { seconds, address, tokens = [], settings } = options;
+  const all = [`bench/Customer=${API_TOKEN}`, `other/Customer=${OTHER_TOKEN}`, ...tokens].join(",");
+  const server = await stage.start(serviceRow(runtime), { API_TOKENS: all, ...settings });
+  for (const group of GROUPS) await timeOf(server, group);
+  const other = await startOther(server, address);
+  try {
+    return await work({ server, other, seconds });
+  } finally {
+    await other.stop();
+    await server.stop();
   }
 }
 
-/**
- * Duration of a call that returns a group, in milliseconds.
- *
- * @throws for any other answer
- */
-async function timeOf({ url }: Target, group: string): Promise<number> {
-  const began = performance.now();
-  const response = await fetch(`${url}/api/user?user_group_id=${group}`, {
-    headers: { authorization: `Token ${API_TOKEN}` },
-  });
-  const text = await response.text();
-  if (response.status !== 200) throw new Error(`a call was answered with ${response.status}: ${text}`);
-  return performance.now() - began;
-}
-
-function ms(time: number): string {
-  return Number.isNaN(time) ? "–" : time.toFixed(time < 10 ? 1 : 0);
+function readsFor({ server }: Worker, protocol: Protocol, { folder }: Stage<Store>): Promise<Reads> {
+  return readsOf(protocol, server.url(protocol.http), { groups: GROUPS, folder, name: "all" });
 }

@@ -1,0 +1,146 @@
+import { table, whole } from "../report.ts";
+import type { BenchServer } from "../servers.ts";
+import { API_TOKEN } from "../stage.ts";
+import { closedLoop, type Load, type Outcomes, openLoop, PEAK, type Reads, run } from "./load.ts";
+import { lostOf, type Observed, type OtherCaller, p99Of } from "./other.ts";
+
+/** An answer within this many milliseconds counts as prompt. */
+export const PROMPT_MS = 50;
+const RECOVERY_TIMEOUT_MS = 30_000;
+
+/** A worker, and the caller beside the loads. */
+export interface Worker {
+  readonly server: BenchServer;
+  readonly other: OtherCaller;
+  /** Duration of a load, in seconds. */
+  readonly seconds: number;
+}
+
+/** The loads above the peak. */
+export interface Floods {
+  /** Rates in an open loop, as multiples of the peak. */
+  readonly rates: readonly number[];
+  /** Calls in flight in a closed loop. */
+  readonly inFlight: readonly number[];
+}
+
+/** A load and what was observed. */
+interface Measured extends Outcomes {
+  readonly load: Load;
+  readonly other: Observed;
+  readonly peakMiB: number;
+  /** Time from the end of the load to a prompt answer, in milliseconds. */
+  readonly recoveredMs: number;
+}
+
+/**
+ * Measures a worker at its peak, and then beyond.
+ *
+ * @param flood default: the same reads as at the peak
+ */
+export async function offered(
+  title: string,
+  worker: Worker,
+  { peak: reads, flood = reads }: { readonly peak: Reads; readonly flood?: Reads },
+  { rates, inFlight }: Floods,
+): Promise<{ readonly text: string; readonly peak: number }> {
+  const { server, other, seconds } = worker;
+  // The first calls run uncompiled code and are slow.
+  await run(reads, PEAK, seconds);
+  await other.observed();
+  await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+  const quiet = await other.observed();
+  const cpu = server.cpuSeconds();
+  const first = await measure(worker, reads, PEAK);
+  const peak = first.answeredPerSecond;
+  // The load's warm-up of a second counts in both.
+  const micros = ((server.cpuSeconds() - cpu) * 1e6) / (peak * (seconds + 1));
+  const { http } = flood;
+  const loads = [
+    ...rates.map((rate) => openLoop(http, `${rate} × the peak`, rate * peak)),
+    ...new Map(inFlight.map((calls) => closedLoop(http, calls)).map((load) => [load.title, load])).values(),
+  ];
+  const rows = [first];
+  for (const load of loads) {
+    rows.push(await measure(worker, flood, load));
+    console.error(`${title}: ${load.title}`);
+  }
+  const text = [
+    `## ${title}`,
+    `Peak: ${whole(peak)} calls per second, at ${micros.toFixed(0)} µs of CPU each. Quiet p99 of the other caller: ` +
+      `${ms(p99Of(quiet.http1))} ms over HTTP/1.1, ${ms(p99Of(quiet.http2))} ms over HTTP/2.`,
+    table(
+      COLUMNS,
+      rows.map((row) => cellsOf(row, peak, seconds)),
+    ),
+  ].join("\n\n");
+  return { text, peak };
+}
+
+const COLUMNS = [
+  ...["load", ">offered per second", ">answered", ">share of the peak", ">refused", ">failed in total"],
+  ...[">p99 of answers, ms", ">other caller: p99 over HTTP/1.1, ms", ">p99 over HTTP/2, ms", ">p99 over both, ms"],
+  ...[">refused or failed", ">memory, MiB", ">recovered after, ms"],
+];
+
+function cellsOf(row: Measured, peak: number, seconds: number): string[] {
+  const { load, answeredPerSecond, refusedPerSecond, failed, other } = row;
+  const { http1, http2 } = other;
+  return [
+    load.title,
+    whole(load.perSecond ?? answeredPerSecond + refusedPerSecond + failed / seconds),
+    ...[whole(answeredPerSecond), `${whole((100 * answeredPerSecond) / peak)} %`],
+    ...[whole(refusedPerSecond), whole(failed)],
+    ...[row.p99, p99Of(http1), p99Of(http2), p99Of(http1, http2)].map(ms),
+    ...[lostOf(other), row.peakMiB, row.recoveredMs].map(whole),
+  ];
+}
+
+async function measure({ server, other, seconds }: Worker, reads: Reads, load: Load): Promise<Measured> {
+  server.forgetPeak();
+  await other.observed();
+  const outcomes = await run(reads, load, seconds);
+  const recoveredMs = await untilPrompt(server);
+  return { ...outcomes, load, other: await other.observed(), peakMiB: server.peakMiB(), recoveredMs };
+}
+
+/**
+ * Waits for a prompt answer.
+ *
+ * @returns the wait in milliseconds
+ * @throws if there is none within 30 s
+ */
+async function untilPrompt(server: BenchServer): Promise<number> {
+  const began = performance.now();
+  let reason: unknown;
+  while (performance.now() - began < RECOVERY_TIMEOUT_MS) {
+    try {
+      const took = await timeOf(server, "group-0");
+      if (took < PROMPT_MS) return performance.now() - began - took;
+      reason = new Error(`the last answer took ${took.toFixed(0)} ms`);
+    } catch (error) {
+      reason = error;
+    }
+  }
+  throw new Error(`no prompt answer within ${RECOVERY_TIMEOUT_MS} ms after a load`, { cause: reason });
+}
+
+/**
+ * Duration of a call that returns a group, in milliseconds. The first call for an id creates the group.
+ *
+ * @throws for any other answer
+ */
+export async function timeOf(server: BenchServer, group: string, token = API_TOKEN): Promise<number> {
+  const began = performance.now();
+  const response = await fetch(`${server.url(1)}/api/user?user_group_id=${group}`, {
+    headers: { authorization: `Token ${token}` },
+  });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`a call was answered with ${response.status}: ${text}`);
+  return performance.now() - began;
+}
+
+/** A time in milliseconds; a dash for none. */
+export function ms(time: number): string {
+  return Number.isNaN(time) ? "–" : time.toFixed(time < 10 ? 1 : 0);
+}

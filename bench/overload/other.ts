@@ -1,0 +1,73 @@
+import { join } from "node:path";
+import { startProcess, waitUntilSaid } from "@user-group-service/testing/process";
+import { BUILD_FOLDER } from "../runtimes.ts";
+import type { BenchServer } from "../servers.ts";
+import { quantile } from "../statistics.ts";
+
+/** The API token of the other caller, of its own environment. */
+export const OTHER_TOKEN = "bench-b3RoZXItdG9rZW4tb2YtdGhlLWJlbmNo";
+
+/** The calls of the other caller. */
+export interface Asked {
+  /** URL for HTTP/1.1. */
+  readonly http1: string;
+  /** URL for HTTP/2. */
+  readonly http2: string;
+  readonly path: string;
+  readonly headers: { readonly [name: string]: string };
+}
+
+/** The results of its calls over one HTTP version. */
+export interface ObservedCalls {
+  /** Latencies of answers with a group, in milliseconds. */
+  readonly times: number[];
+  refused: number;
+  /** Other answers, broken calls, and timeouts of 20 s. */
+  failed: number;
+}
+
+/** The results of its calls over each HTTP version. */
+export interface Observed {
+  readonly http1: ObservedCalls;
+  readonly http2: ObservedCalls;
+}
+
+/** A process that makes 50 calls per second over each HTTP version, beside a load. */
+export interface OtherCaller {
+  /** The results since the last use of this function. Waits for the calls in flight. */
+  observed(): Promise<Observed>;
+  stop(): Promise<unknown>;
+}
+
+/** Starts the other caller, on the core of this process. */
+export async function startOther(server: BenchServer, address?: string): Promise<OtherCaller> {
+  const asked: Asked = {
+    http1: server.url(1),
+    http2: server.url(2),
+    path: "/api/user?user_group_id=other",
+    headers: { authorization: `Token ${OTHER_TOKEN}`, ...(address && { "x-forwarded-for": address }) },
+  };
+  const program = join(BUILD_FOLDER, "overload/other-caller.js");
+  const child = startProcess([process.execPath, program, JSON.stringify(asked)]);
+  let reports = 0;
+  const observed = async () => {
+    const number = reports++;
+    child.type("\n");
+    const line = await waitUntilSaid(child, "the other caller reports its calls", (output) => {
+      return output.split("\n").slice(0, -1)[number];
+    });
+    return JSON.parse(line) as Observed;
+  };
+  return { observed, stop: () => child.stop() };
+}
+
+/** p99 latency over both HTTP versions or one of them, in milliseconds. */
+export function p99Of(...observed: readonly ObservedCalls[]): number {
+  const times = observed.flatMap((calls) => calls.times).sort((a, b) => a - b);
+  return quantile(times, 0.99);
+}
+
+/** Refused and failed calls over both HTTP versions. */
+export function lostOf({ http1, http2 }: Observed): number {
+  return http1.refused + http1.failed + http2.refused + http2.failed;
+}

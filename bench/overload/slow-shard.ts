@@ -1,0 +1,85 @@
+import { ask, type TestRedis } from "../../test/support/redis.ts";
+import type { TestCluster } from "../../test/support/redis-cluster.ts";
+import { table, whole } from "../report.ts";
+import type { BenchServer } from "../servers.ts";
+import { openLoop, REST_HTTP2, readsOf, run } from "./load.ts";
+import { ms, timeOf } from "./offered.ts";
+
+/** Environments, each on a random shard, and their API tokens. Practically never are all on one shard. */
+const TENANTS = Array.from({ length: 12 }, (_, i) => ({
+  environment: `tenant-${i}`,
+  token: `bench-dGVuYW50LW9mLXRoZS1iZW5jaA-${i}`,
+}));
+
+/** Entries of `API_TOKENS` for `slowShard`. */
+export const TENANT_TOKENS = TENANTS.map(({ environment, token }) => `${environment}/Customer=${token}`);
+
+/**
+ * Measures reads in an environment on a slow shard and, at the same time, in an environment on another shard.
+ *
+ * @param perSecond rate of each of the two loads. The worker has room for both
+ */
+export async function slowShard(
+  cluster: TestCluster,
+  server: BenchServer,
+  { folder, seconds, perSecond }: { readonly folder: string; readonly seconds: number; readonly perSecond: number },
+): Promise<string> {
+  for (const { environment, token } of TENANTS) await timeOf(server, environment, token);
+  const slow = cluster.nodes[0] as TestRedis;
+  const keys = (await ask(slow, "KEYS", "ug:{*}:group:tenant-*")) as string[];
+  const isThere = ({ environment }: (typeof TENANTS)[number]) => keys.some((key) => key.endsWith(`:${environment}`));
+  const pair = [TENANTS.find(isThere), TENANTS.find((tenant) => !isThere(tenant))];
+  const both = await Promise.all(
+    pair.map(async (tenant) => {
+      if (!tenant) throw new Error("no environment is on a shard: repeat the benchmark");
+      const { environment: group, token } = tenant;
+      const reads = await readsOf(REST_HTTP2, server.url(2), { groups: [group], folder, name: group });
+      return { ...reads, headers: { authorization: `Token ${token}` } };
+    }),
+  );
+  const states: readonly [string, () => () => Promise<unknown>][] = [
+    ["healthy", () => async () => {}],
+    ["delays responses by 400 ms, twice a second", () => pauseAgainAndAgain(slow)],
+    [
+      "frozen",
+      () => {
+        slow.freeze();
+        return async () => slow.thaw();
+      },
+    ],
+  ];
+  const lines: string[][] = [];
+  for (const [title, begin] of states) {
+    const end = begin();
+    const load = openLoop(2, title, perSecond);
+    const outcomes = await Promise.all(both.map((reads) => run(reads, load, seconds)));
+    await end();
+    const cells = outcomes.flatMap(({ answeredPerSecond, p99, failed, refusedPerSecond }) => [
+      whole(answeredPerSecond),
+      ms(p99),
+      whole(failed + refusedPerSecond * seconds),
+    ]);
+    lines.push([title, ...cells]);
+    console.error(`Cluster, state of a shard: ${title}`);
+  }
+  const figures = [">answered per second", ">p99, ms", ">failed or refused"];
+  const columns = ["its groups", "groups of another shard"].flatMap((whose) =>
+    figures.map((text) => text.replace(">", `>${whose}: `)),
+  );
+  return [
+    "## A slow shard",
+    `Reads in an environment on one shard at ${whole(perSecond)} per second, and in an environment on another shard at the same rate:`,
+    table(["state of the shard", ...columns], lines),
+  ].join("\n\n");
+}
+
+/** Delays all answers of a node most of the time. Returns a function that ends the delay. */
+function pauseAgainAndAgain(node: TestRedis): () => Promise<unknown> {
+  const hold = () => ask(node, "CLIENT", "PAUSE", "400", "ALL").catch(() => {});
+  void hold();
+  const timer = setInterval(hold, 500);
+  return async () => {
+    clearInterval(timer);
+    await ask(node, "CLIENT", "UNPAUSE");
+  };
+}
