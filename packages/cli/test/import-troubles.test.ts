@@ -54,18 +54,21 @@ describe("ugs import", () => {
     expect(JSON.parse(stdout)).toMatchObject({ providedId: "a", name: 'A "q",\r\nB', mapping: { "40": "1" } });
   });
 
-  it("explains a missing RPC by an older service", async () => {
+  it.each([
+    ["ImportUserGroups", []],
+    ["ListUserGroups", ["--verify"]],
+  ])("explains a missing RPC by an older service: %s", async (missing, flags) => {
     const { gate, folder, run } = await newPlace(server);
     const file = await fileOf(folder, GROUPS.slice(0, 1));
     gate.before = ({ rpc, response }) => {
-      if (rpc !== "ImportUserGroups") return false;
+      if (rpc !== missing) return false;
       response.writeHead(404, { "content-type": "application/json" });
       response.end('{"success":0,"error":{"code":"not_found","reason":"PATH_NOT_FOUND","message":"nothing here"}}');
       return true;
     };
-    const { code, stderr } = await run(["import", file]);
+    const { code, stderr } = await run(["import", file, ...flags]);
     expect([code, stderr]).toEqual([6, expect.stringMatching(/does not have this call\n.*older than this ugs/)]);
-    expect(callsOf(gate, "ImportUserGroups")).toHaveLength(1);
+    expect(callsOf(gate, missing)).toHaveLength(1);
   });
 
   it("leaves no files behind if it imported nothing", async () => {

@@ -111,7 +111,10 @@ export async function importGroups(session: Session, file: string | undefined, f
     const continuation = state ? CONTINUE : "run the same command again: it skips what is done";
     const summary = await continuable(session, target, continuation, run);
     for (const warning of source.warnings?.() ?? []) out.note(`warning: ${warning}`);
-    if (flags.verify) summary.counts.onlyHere = await reportExtra(target, source, { seen, shown });
+    if (flags.verify) {
+      const countExtra = () => reportExtra(target, source, { seen, shown });
+      summary.counts.onlyHere = await continuable(session, target, continuation, countExtra);
+    }
     const changed = (await source.hasChanged?.()) ? file : undefined;
     await report(session, { ...summary, flags, target, rejects, changed });
   } finally {
