@@ -4,6 +4,7 @@ import { unreachable } from "../connection/call-failure.ts";
 import { EXIT, Failure } from "../failures.ts";
 import { parsedJson } from "../json.ts";
 import { urlText } from "../settings.ts";
+import { Patience, type PatienceOptions } from "./patience.ts";
 
 /*
  * The customer list of the hosted service: https://docs.explo.co/api-reference/customer-api/customers-v2 and
@@ -23,8 +24,8 @@ export interface ExploClientOptions {
   readonly pageSize: number;
   readonly signal: AbortSignal;
   readonly unusedProxy: string | undefined;
-  /** Called for every pause of a second or more. */
-  readonly onPause?: (pauseMs: number, reason: string) => void;
+  /** Called before each pause after a failure. */
+  readonly onPause?: PatienceOptions["onPause"];
 }
 
 /** The largest accepted page, in bytes. */
@@ -39,11 +40,8 @@ const TIMEOUT_MS = 120_000;
 const BURST = 30;
 const PACE_MS = 500;
 
-/** Attempts per page, and rate-limit responses per page. */
-const MAX_TRIES = 8;
+/** Rate-limit responses per page. */
 const MAX_REFUSALS = 30;
-/** The longest pause after a failure, in milliseconds. */
-const MAX_PAUSE_MS = 30_000;
 /** The default and the longest wait after a rate-limit response, in milliseconds. */
 const LIMITED_MS = 60_000;
 const MAX_LIMITED_MS = 15 * 60_000;
@@ -61,19 +59,18 @@ export class ExploClient {
 
   /** Reads a page, counted from 1. @returns undefined after the last page @throws Failure */
   async page(number: number): Promise<ExploPage | undefined> {
-    const { url, pageSize, onPause } = this.#options;
+    const { url, pageSize, signal, onPause } = this.#options;
     const target = new URL("v2/api/customers/", url.href.endsWith("/") ? url : `${url.href}/`);
     target.search = new URLSearchParams({ page: String(number), page_size: String(pageSize) }).toString();
-    for (let [failures, refusals] = [0, 0]; ; ) {
+    const patience = new Patience({ signal, onPause });
+    for (let refusals = 0; ; ) {
       const answer = await this.#get(target);
       if ("value" in answer) return pageOf(answer.value, url);
-      if (answer.status === 404 && number > 1) return undefined;
-      if (answer.status === 429) refusals += 1;
-      else failures += 1;
-      if (answer.retryMs === undefined || failures === MAX_TRIES || refusals === MAX_REFUSALS) throw answer.failure;
-      const pauseMs = answer.retryMs || Math.min(MAX_PAUSE_MS, 250 * 2 ** failures);
-      onPause?.(pauseMs, answer.failure.message);
-      await this.#pause(pauseMs);
+      const { status, failure, retryMs } = answer;
+      if (status === 404 && number > 1) return undefined;
+      if (status === 429) refusals += 1;
+      if (retryMs === undefined || refusals === MAX_REFUSALS) throw failure;
+      await patience.pause(failure, failure.message, retryMs);
     }
   }
 
@@ -113,13 +110,9 @@ export class ExploClient {
   async #keepPace(): Promise<void> {
     this.#requests += 1;
     const waitMs = this.#requests <= BURST ? 0 : this.#lastAt + PACE_MS - performance.now();
-    if (waitMs > 0) await this.#pause(waitMs);
-    this.#lastAt = performance.now();
-  }
-
-  async #pause(ms: number): Promise<void> {
     const { signal } = this.#options;
-    await setTimeout(ms, undefined, { signal }).catch(() => signal.throwIfAborted());
+    if (waitMs > 0) await setTimeout(waitMs, undefined, { signal }).catch(() => signal.throwIfAborted());
+    this.#lastAt = performance.now();
   }
 }
 
