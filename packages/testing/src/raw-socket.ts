@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { connectTo } from "./attacks/wire.ts";
+import { connectTo, Wire } from "./attacks/wire.ts";
 import { FLAG, FRAME, FrameReader, frame, HELLO, type ReceivedFrame } from "./http2-frames.ts";
 import { waitFor } from "./wait.ts";
 
@@ -34,19 +34,13 @@ export async function rawConnect(
   { localAddress, first = "" }: { readonly localAddress?: string; readonly first?: Uint8Array | string } = {},
 ): Promise<RawSocket> {
   const socket = connectTo(url, alpn, localAddress);
-  const chunks: Buffer[] = [];
-  let closed = false;
+  const wire = new Wire(socket);
   let isOpen = false;
   socket.once("encrypted" in socket ? "secureConnect" : "connect", () => {
     isOpen = true;
   });
-  socket.on("data", (chunk) => chunks.push(chunk));
-  socket.on("error", () => {});
-  socket.on("close", () => {
-    closed = true;
-  });
   if (first.length > 0) socket.write(first);
-  await waitFor("the connection is open", () => closed || isOpen);
+  await waitFor("the connection is open", () => wire.isClosed || isOpen);
   return {
     socket,
     send: (bytes) => void socket.write(bytes),
@@ -55,9 +49,9 @@ export async function rawConnect(
         await new Promise<void>((resolve) => socket.write(Buffer.of(byte), () => setTimeout(resolve, 1)));
       }
     },
-    received: () => Buffer.concat(chunks),
-    frames: () => framesIn(Buffer.concat(chunks)),
-    isClosed: () => closed,
+    received: () => wire.received(),
+    frames: () => framesIn(wire.received()),
+    isClosed: () => wire.isClosed,
   };
 }
 

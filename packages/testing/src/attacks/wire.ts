@@ -2,14 +2,13 @@ import { once } from "node:events";
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 
-/** An attacker's connection. The attack controls every byte. */
+/** A connection on which a test controls every byte. */
 export class Wire {
   readonly socket: Socket;
   /** Number of received bytes. */
   receivedBytes = 0;
   isClosed = false;
   #chunks: Buffer[] = [];
-  #keptBytes = 0;
   readonly #giveUp = new AbortController();
   /** Aborted when nothing more is sent. */
   readonly ended = this.#giveUp.signal;
@@ -23,13 +22,10 @@ export class Wire {
     });
     socket.on("data", (chunk: Buffer) => {
       this.receivedBytes += chunk.byteLength;
-      if (this.#keptBytes > MAX_KEPT_BYTES) return;
-      this.#keptBytes += chunk.byteLength;
       this.#chunks.push(chunk);
     });
   }
 
-  /** Received bytes, up to a megabyte. */
   received(): Buffer {
     this.#chunks = [Buffer.concat(this.#chunks)];
     return this.#chunks[0] as Buffer;
@@ -63,7 +59,6 @@ export class Wire {
 
 /** Timeout for a peer that reads nothing, in milliseconds. */
 const PATIENCE_MS = 20_000;
-const MAX_KEPT_BYTES = 1024 * 1024;
 
 /** Starts to connect to a URL. Over TLS, it uses the ALPN protocol and accepts every certificate. */
 export function connectTo(url: string, alpn: "h2" | "http/1.1", localAddress = "127.0.0.1"): Socket {

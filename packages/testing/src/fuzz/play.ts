@@ -36,14 +36,7 @@ export async function play(url: string, script: Script): Promise<string | undefi
 /** Writes a packet and flushes it. */
 function written(socket: Socket, bytes: Buffer): Promise<void> {
   if (!socket.writable) return Promise.resolve();
-  return new Promise((resolve) => {
-    const done = () => {
-      socket.off("close", done);
-      setImmediate(resolve);
-    };
-    socket.once("close", done);
-    socket.write(bytes, done);
-  });
+  return new Promise((resolve) => socket.write(bytes, () => setImmediate(resolve)));
 }
 
 /** Resets the TCP connection. Node cannot send a reset over TLS, so it destroys the socket. */
