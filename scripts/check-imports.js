@@ -54,7 +54,7 @@ const RULES = [
   [
     "packages/cli/src",
     ...["gen", "package.json", "packages/operator/src", "@user-group-service/client", "@bufbuild/protobuf"],
-    ...["@connectrpc/connect", "@connectrpc/connect-node", "commander"],
+    ...["@connectrpc/connect", "@connectrpc/connect-node", "commander", "csv-parse", "csv-stringify"],
     ...["fast-string-truncated-width"],
   ],
   [

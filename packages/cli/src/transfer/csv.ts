@@ -1,4 +1,6 @@
 import { Buffer } from "node:buffer";
+import { parse } from "csv-parse/sync";
+import { stringify } from "csv-stringify/sync";
 import { usageFailure } from "../failures.ts";
 import { parsedJson } from "../json.ts";
 import { invisibleIn } from "../output/printable.ts";
@@ -48,13 +50,19 @@ export function csvFirstLines(header: string, hasTokens: boolean): string {
 
 /** The lines of groups in an export. */
 export function csvOf(rows: readonly Row[]): string {
-  return rows.map((row) => `${Object.entries(row).map(cellOf).join(",")}\n`).join("");
+  const cells = rows.map((row) =>
+    Object.entries(row).map(([column, value]) =>
+      value !== null && isJsonColumn(column) ? JSON.stringify(value) : (value ?? undefined),
+    ),
+  );
+  return stringify(cells, { cast: { string: quotedWhereNeeded } });
 }
 
-function cellOf([column, value]: readonly [column: string, value: unknown]): string {
-  if (value === undefined || value === null) return "";
-  const text = isJsonColumn(column) ? JSON.stringify(value) : String(value);
-  return text === "" || text.startsWith("#") || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+/** Quotes values that mean something else without quotes. The library quotes values with a comma or a quote. */
+function quotedWhereNeeded(value: string) {
+  return value === "" || value.startsWith("#") || /[\r\n]/.test(value)
+    ? { value, quoted: true, quoted_empty: true }
+    : value;
 }
 
 /** Parses the line that names the columns. @throws Failure if it does not */
@@ -143,19 +151,17 @@ function rawOf(lines: readonly Line[]): Buffer {
   );
 }
 
-/** A cell in quotes or without, and the comma after it. */
-const CELL = /(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|$)/y;
-
 /** Parses a record. @returns undefined if it is not CSV */
 function cellsOf(text: string | undefined): Cells | undefined {
   if (text === undefined) return undefined;
-  const cells: (string | undefined)[] = [];
-  CELL.lastIndex = 0;
-  for (;;) {
-    const found = CELL.exec(text);
-    if (!found) return undefined;
-    const [, quoted, plain, separator] = found;
-    cells.push(quoted === undefined ? plain || undefined : quoted.replaceAll('""', '"'));
-    if (separator === "") return cells;
+  try {
+    const [cells] = parse(text, {
+      cast: (value, { quoting }) => (value === "" && !quoting ? undefined : value),
+      record_delimiter: ["\n"],
+      relax_column_count: true,
+    }) as Cells[];
+    return cells;
+  } catch {
+    return undefined;
   }
 }
