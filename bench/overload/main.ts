@@ -32,7 +32,8 @@ export async function main(args: readonly string[]): Promise<void> {
   const parts = [
     `${describeMachine(runtimes)}; one worker has its own core; Redis and the loads share the other. Each load takes ` +
       `${seconds} s. **Other caller**: 50 calls per second over each HTTP version, with its own API token, from before ` +
-      "the load until after it. **Memory**: peak resident memory. **Recovered after**: time from the end of the load " +
+      "the load until after it. **Busy**: share of its core that the worker uses. Below 90 %, the load is the limit. " +
+      "**Memory**: peak resident memory. **Recovered after**: time from the end of the load " +
       `until a call is answered within ${PROMPT_MS} ms. h2load opens only as many streams as the worker allows, and ` +
       "the p99 excludes the wait for a stream. A gRPC refusal or error has HTTP status 200, like an answer. The size of " +
       "all answers shows how many there are. The table counts them as refused, and the p99 includes them.",
@@ -42,12 +43,12 @@ export async function main(args: readonly string[]): Promise<void> {
   await onStage(runtimes, await startRedis(), async (stage) => {
     for (const runtime of runtimes) {
       const protocols = isQuick && runtime.runtime === "deno" ? [GRPC] : PROTOCOLS;
-      await withWorker(stage, runtime, { seconds }, async (worker) => {
-        for (const protocol of protocols) {
+      for (const protocol of protocols) {
+        await withWorker(stage, runtime, { seconds }, async (worker) => {
           const title = `${protocol.title}, ${runtime.title}`;
           add((await offered(title, worker, { peak: await readsFor(worker, protocol, stage) }, floods)).text);
-        }
-      });
+        });
+      }
     }
     add(await beforeAuthentication(stage, node, seconds));
   });

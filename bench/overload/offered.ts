@@ -28,6 +28,10 @@ export interface Floods {
 interface Measured extends Outcomes {
   readonly load: Load;
   readonly other: Observed;
+  /** CPU time of the worker during the load, in seconds. */
+  readonly cpuSeconds: number;
+  /** The share of its core that the worker used, from 0 to 1. */
+  readonly busy: number;
   readonly peakMiB: number;
   /** Time from the end of the load to a prompt answer, in milliseconds. */
   readonly recoveredMs: number;
@@ -44,17 +48,16 @@ export async function offered(
   { peak: reads, flood = reads }: { readonly peak: Reads; readonly flood?: Reads },
   { rates, inFlight }: Floods,
 ): Promise<{ readonly text: string; readonly peak: number }> {
-  const { server, other, seconds } = worker;
+  const { other, seconds } = worker;
   // The first calls run uncompiled code and are slow.
   await run(reads, PEAK, seconds);
   await other.observed();
   await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
   const quiet = await other.observed();
-  const cpu = server.cpuSeconds();
   const first = await measure(worker, reads, PEAK);
   const peak = first.answeredPerSecond;
   // The load's warm-up of a second counts in both.
-  const micros = ((server.cpuSeconds() - cpu) * 1e6) / (peak * (seconds + 1));
+  const micros = (first.cpuSeconds * 1e6) / (peak * (seconds + 1));
   const { http } = flood;
   const loads = [
     ...rates.map((rate) => openLoop(http, `${rate} × the peak`, rate * peak)),
@@ -80,7 +83,7 @@ export async function offered(
 const COLUMNS = [
   ...["load", ">offered per second", ">answered", ">share of the peak", ">refused", ">failed in total"],
   ...[">p99 of answers, ms", ">other caller: p99 over HTTP/1.1, ms", ">p99 over HTTP/2, ms", ">p99 over both, ms"],
-  ...[">refused or failed", ">memory, MiB", ">recovered after, ms"],
+  ...[">refused or failed", ">busy", ">memory, MiB", ">recovered after, ms"],
 ];
 
 function cellsOf(row: Measured, peak: number, seconds: number): string[] {
@@ -92,16 +95,20 @@ function cellsOf(row: Measured, peak: number, seconds: number): string[] {
     ...[whole(answeredPerSecond), `${whole((100 * answeredPerSecond) / peak)} %`],
     ...[whole(refusedPerSecond), whole(failed)],
     ...[row.p99, p99Of(http1), p99Of(http2), p99Of(http1, http2)].map(ms),
-    ...[lostOf(other), row.peakMiB, row.recoveredMs].map(whole),
+    ...[whole(lostOf(other)), `${whole(100 * row.busy)} %`, whole(row.peakMiB), whole(row.recoveredMs)],
   ];
 }
 
 async function measure({ server, other, seconds }: Worker, reads: Reads, load: Load): Promise<Measured> {
   server.forgetPeak();
   await other.observed();
+  const [began, cpu] = [performance.now(), server.cpuSeconds()];
   const outcomes = await run(reads, load, seconds);
+  const cpuSeconds = server.cpuSeconds() - cpu;
+  const busy = cpuSeconds / ((performance.now() - began) / 1000);
   const recoveredMs = await untilPrompt(server);
-  return { ...outcomes, load, other: await other.observed(), peakMiB: server.peakMiB(), recoveredMs };
+  const peakMiB = server.peakMiB();
+  return { ...outcomes, load, cpuSeconds, busy, peakMiB, recoveredMs, other: await other.observed() };
 }
 
 /**
