@@ -11,6 +11,14 @@ import { metricsUrlOf } from "./support/operations.ts";
 import { grpcClients } from "./support/rpc.ts";
 import { ADMIN_ENV, ADMIN_TOKEN, newEnvironments } from "./support/server.ts";
 
+/** Waits until a field is marked as invalid. Its description must contain the error. */
+async function isInvalid(page: Page, label: string, error: string): Promise<void> {
+  const field = page.getByLabel(label, { exact: true }).and(page.locator("[aria-invalid=true]"));
+  const described = await field.getAttribute("aria-describedby");
+  const texts = (described ?? "").split(" ").map((id) => page.locator(`[id="${id}"]`).innerText());
+  expect((await Promise.all(texts)).join(" ")).toContain(error);
+}
+
 describeWithChromium("the console in Chromium, by keyboard alone", () => {
   const browser = suiteBrowser();
 
@@ -116,6 +124,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await signIn(ADMIN_TOKEN);
     await enter("Name", "not right");
     await alerts("1 to 64 characters");
+    await isInvalid(page, "Name", "1 to 64 characters");
     await type("Name", "globex");
     await choose("Tag", "Testing");
     await press("button", "Create");
@@ -132,6 +141,7 @@ describeWithChromium("the console in Chromium, by keyboard alone", () => {
     await checkViews("delete an environment");
     await enter("To continue, type globex/Testing", "globex");
     await page.getByText("This is not globex/Testing: nothing was done.").waitFor();
+    await isInvalid(page, "To continue, type globex/Testing", "This is not globex/Testing");
     // While a dialog is open, messages appear in it.
     await press("button", "Copy the command");
     const announced = page.getByRole("dialog").getByRole("status");

@@ -15,6 +15,6 @@ export function countText(count: number | bigint, noun: string): string {
 /** Reads the time in a field of a form. @param sign as for `parseWhen` @throws InvalidInput that names the field */
 export function timeIn(field: string, text: string, sign: 1 | -1): Timestamp {
   const time = parseWhen(text, sign);
-  if (!time) throw new InvalidInput(`${field} must be ${whenText(sign)}.`);
+  if (!time) throw new InvalidInput(`${field} must be ${whenText(sign)}.`, field);
   return time;
 }

@@ -2,7 +2,15 @@ import type { DescField, JsonObject } from "@bufbuild/protobuf";
 import { entriesOf, isObject } from "./fields.ts";
 
 /** The user entered an invalid text. The message names the text and its fault. */
-export class InvalidInput extends Error {}
+export class InvalidInput extends Error {
+  /** The label of the form field with the text. Undefined if no single field has it. */
+  readonly field: string | undefined;
+
+  constructor(message: string, field?: string) {
+    super(message);
+    this.field = field;
+  }
+}
 
 /** Formats the value of a group's field for a person to edit: a map as `KEY=VALUE` lines, other objects as JSON. */
 export function formatField(field: DescField, value: unknown): string {

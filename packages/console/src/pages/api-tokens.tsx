@@ -106,7 +106,7 @@ function Create({ onMade }: { readonly onMade: () => void }) {
   const [role, setRole] = useState("manage");
   const [expires, setExpires] = useState("");
   const create = async () => {
-    if (name.trim() === "") throw new InvalidInput("Give it a name, such as the back end that will use it.");
+    if (name.trim() === "") throw new InvalidInput("Give it a name, such as the back end that will use it.", "Name");
     const { apiToken, token } = await admin.createApiToken({
       environment,
       displayName: name,
@@ -158,7 +158,7 @@ function Lookup() {
   const lookUp = async () => {
     setFound(undefined);
     const given = text.trim();
-    if (given === "") throw new InvalidInput("Paste an API token, or its id.");
+    if (given === "") throw new InvalidInput("Paste an API token, or its id.", "An API token, or its id");
     // An id is not a token: it is looked up in the list, and not sent as a token.
     const ids = environment ? await readApiTokens(admin, { environment }, new AbortController().signal) : [];
     if (ids.some(({ id }) => id === given)) {

@@ -82,7 +82,8 @@ function Create({ onDone }: { readonly onDone: () => void }) {
   const whole = tag ? `${name}/${tag}` : name;
   const create = async () => {
     const environment = parseEnvironmentName(whole);
-    if (!environment) throw new InvalidInput("A name has 1 to 64 characters: ASCII letters, digits, '.', '_' or '-'.");
+    if (!environment)
+      throw new InvalidInput("A name has 1 to 64 characters: ASCII letters, digits, '.', '_' or '-'.", "Name");
     await admin.createEnvironment({ environment });
     setName("");
     onDone();

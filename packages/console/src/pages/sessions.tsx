@@ -41,7 +41,7 @@ function Ending({ params }: { readonly params: Params }) {
     env,
   };
   const ask = async () => {
-    if (group === "") throw new InvalidInput("Give the id of the user group.");
+    if (group === "") throw new InvalidInput("Give the id of the user group.", "User group");
     setEnding(true);
     return undefined;
   };

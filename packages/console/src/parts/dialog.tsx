@@ -66,13 +66,14 @@ interface Ending {
 /** Asks the user to confirm a destructive action by typing an id. */
 export function ConfirmDialog({ title, id, consequence, button, command, children, onConfirm, onClose }: Ending) {
   const [typed, setTyped] = useState("");
+  const field = `To continue, type ${id}`;
   const close = () => {
     // The page must not repeat the announcement of the dialog.
     announce("");
     onClose();
   };
   const confirm = async () => {
-    if (typed !== id) throw new InvalidInput(`This is not ${id}: nothing was done.`);
+    if (typed !== id) throw new InvalidInput(`This is not ${id}: nothing was done.`, field);
     const done = await onConfirm();
     close();
     return done;
@@ -87,7 +88,7 @@ export function ConfirmDialog({ title, id, consequence, button, command, childre
       <p>{consequence}</p>
       <Form label={title} submit={button} isDangerous act={confirm} beside={cancel}>
         {children}
-        <TextField label={`To continue, type ${id}`} value={typed} onValue={setTyped} />
+        <TextField label={field} value={typed} onValue={setTyped} />
       </Form>
       <CommandLine {...command} />
     </Dialog>

@@ -1,8 +1,12 @@
-import type { ComponentChildren, JSX } from "preact";
-import { useId } from "preact/hooks";
+import { type ComponentChildren, createContext, type JSX } from "preact";
+import { useContext, useId } from "preact/hooks";
+import { InvalidInput } from "../../../operator/src/input.ts";
 import { useAction } from "./calls.ts";
 import { FailureBox } from "./failure.tsx";
 import { useUnsaved } from "./unsaved.ts";
+
+/** The error of the form around a field, and the id of its description. */
+const FormError = createContext<{ readonly error: unknown; readonly id: string }>({ error: undefined, id: "" });
 
 interface FieldProps {
   readonly label: string;
@@ -24,9 +28,13 @@ export function TextField({
   readonly rows?: number;
 } & Pick<JSX.IntrinsicElements["input"], "type" | "maxLength">) {
   const id = useId();
+  const failure = useContext(FormError);
+  const isInvalid = failure.error instanceof InvalidInput && failure.error.field === label;
+  const described = [hint && `${id}-hint`, isInvalid && failure.id].filter(Boolean).join(" ");
   const attributes = {
     id,
-    "aria-describedby": hint ? `${id}-hint` : undefined,
+    "aria-describedby": described || undefined,
+    "aria-invalid": isInvalid,
     // The browser neither stores, completes nor changes the text.
     autocomplete: "off",
     autocapitalize: "off",
@@ -117,6 +125,7 @@ export function Form({
 }) {
   useUnsaved(isUnsaved);
   const { run, isBusy, error } = useAction(act);
+  const errorId = useId();
   return (
     <form
       aria-label={label}
@@ -126,8 +135,10 @@ export function Form({
         run();
       }}
     >
-      {children}
-      <FailureBox error={error} isOfSignIn={isOfSignIn} />
+      <FormError.Provider value={{ error, id: errorId }}>{children}</FormError.Provider>
+      <div id={errorId}>
+        <FailureBox error={error} isOfSignIn={isOfSignIn} />
+      </div>
       <p class="buttons">
         <button type="submit" class={isDangerous ? "dangerous" : "main"} aria-disabled={isBusy}>
           {isBusy ? "Wait …" : submit}

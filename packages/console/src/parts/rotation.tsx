@@ -7,6 +7,9 @@ import { CommandLine } from "./command.tsx";
 import { ConfirmDialog } from "./dialog.tsx";
 import { Form, TextField } from "./field.tsx";
 
+/** The label of the field. */
+const FIELD = "Grace period";
+
 /** The longest grace period, in milliseconds. */
 const MAX_GRACE_MS = maxDurationOf(fieldOf(AdminService.method.rotateApiToken.input, "previous_token_ttl")) ?? 0;
 
@@ -40,7 +43,7 @@ export function RotationForm({
   const line = { command, options: { grace: typed.trim() }, args: [id], env };
   const rotate = async () => {
     if (graceMs === undefined || graceMs > MAX_GRACE_MS || graceMs % 1000 !== 0)
-      throw new InvalidInput("Write the grace period as 0s, 30s, 5m, 1h or 30d. 30d is the longest.");
+      throw new InvalidInput("Write the grace period as 0s, 30s, 5m, 1h or 30d. 30d is the longest.", FIELD);
     // The rotation starts after the dialog was closed, because the new token cannot get the focus while it is open.
     if (graceMs === 0 && !(await new Promise<boolean>((resolve) => setConfirmed(() => resolve)))) return undefined;
     return onRotate(graceMs / 1000);
@@ -49,7 +52,7 @@ export function RotationForm({
     <>
       <Form label={label} submit={graceMs === 0 ? "Rotate …" : "Rotate"} act={rotate}>
         <TextField
-          label="Grace period"
+          label={FIELD}
           hint="How long the old token stays valid, such as 1h. 0s: the old token is revoked at once."
           value={typed}
           onValue={setTyped}
