@@ -186,6 +186,7 @@ describe("the environment", () => {
   it.each([
     ["OTEL_TRACES_SAMPLER", ["always", "jaeger_remote", "ALWAYS_ON", "toString"]],
     ["OTEL_TRACES_SAMPLER_ARG", ["1.1", "-0.1", "5%", ".", "half"]],
+    ["OTEL_RESOURCE_ATTRIBUTES", ["a", "=a", "a=b,c", "a=b=c", "a=%", `a=${"b".repeat(256)}`]],
   ] as const)("is reported if OpenTelemetry cannot use it: %s", async (name, values) => {
     for (const value of values) {
       const { traces, faults } = await newTraces({ OTEL_TRACES_SAMPLER: "traceidratio", [name]: value });

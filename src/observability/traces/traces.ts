@@ -115,8 +115,11 @@ export class Traces {
     // The collector reports failed exports.
     setGlobalErrorHandler(() => {});
     const ignore = () => {};
-    const reporting = { error: onFault, warn: onFault, info: ignore, debug: ignore, verbose: ignore };
-    diag.setLogger(reporting, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
+    // OpenTelemetry drops malformed attributes of the resource, and reports this only for debugging.
+    const debug = (message: string) =>
+      message.startsWith("EnvDetector failed") && onFault(`OTEL_RESOURCE_ATTRIBUTES: ${message}`);
+    const reporting = { error: onFault, warn: onFault, info: ignore, debug, verbose: ignore };
+    diag.setLogger(reporting, { logLevel: DiagLogLevel.DEBUG, suppressOverrideMessage: true });
     this.#onLost = onLost;
     this.#collector = new Collector(tls, onLost);
     this.#provider = new BasicTracerProvider({
