@@ -1,10 +1,12 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { type Environment, environmentPath } from "../../../src/domain/environment.ts";
 import { TokenKeyInUse } from "../../../src/domain/errors.ts";
+import type { StoreClient } from "../../../src/store/connection/client.ts";
 import { StoreMisconfigured } from "../../../src/store/connection/errors.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
+import { REENCRYPT_TOKEN } from "../../../src/store/scripts.ts";
 import { checkTokenKeys, checkValue, noteKeyUse } from "../../../src/store/secret-keys/ring.ts";
 import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
 import { AUDIT } from "../stores.ts";
@@ -12,6 +14,7 @@ import {
   byId,
   type ContractContext,
   fails,
+  heldUpAt,
   imported,
   keysOf,
   NEXT,
@@ -25,11 +28,12 @@ const [OLD] = RING as [RingKey];
 /** Rotation of the encryption key. */
 export function tokenKeyContract({ store, admin, client, redis, many }: ContractContext): void {
   /** The key rotation of a worker whose service has these environments. */
-  const keysFor = (ring: readonly RingKey[], ...environments: Environment[]) => {
+  const keysFor = (ring: readonly RingKey[], ...environments: Environment[]) => keysOn(client(), ring, environments);
+  const keysOn = (on: StoreClient, ring: readonly RingKey[], environments: readonly Environment[]) => {
     const items = environments.map((environment) => ({ ...environment, createTime: 0, deleteTime: undefined }));
     const list = async () => ({ items, next: undefined });
     return new RedisTokenKeys({
-      client: client(),
+      client: on,
       cipher: new TokenCipher(ring),
       audit: AUDIT,
       environments: { list, find: async () => expect.fail("not looked for") },
@@ -152,6 +156,26 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       // It is recorded again as soon as a worker encrypts with it.
       await noteKeyUse(client(), OLD);
       expect(await redis().hexists(TOKEN_KEYS_KEY, "k1")).toBe(1);
+    });
+
+    it("stays while a token needs it that another worker wrote during re-encryption", async () => {
+      const environment = await newEnvironment();
+      await store().getOrCreate(environment, newGroup("a"));
+      const other = store({ worker: 1, ring: [OLD, NEXT] });
+      let token = "";
+      const rotate = async () => {
+        token = (await other.rotate(environment, byId("a"))).token;
+      };
+      const held = heldUpAt(client(), REENCRYPT_TOKEN.name, rotate);
+      const all = { after: "", size: 7 };
+      expect(await keysOn(held, [NEXT, OLD], []).reencrypt(environment, all, false)).toMatchObject({ count: 0 });
+      expect(await keyIdOf(environment, "a")).toBe("k1");
+      const keys = keysFor([NEXT, OLD], environment);
+      await expect(keys.retire("k1", now() + MINUTE)).rejects.toThrow(`${environmentPath(environment)} needs it`);
+      expect(await pass(environment)).toMatchObject({ count: 1 });
+      await keys.retire("k1", now() + MINUTE);
+      const { group } = await store({ ring: [NEXT] }).getOrCreate(environment, newGroup("a"));
+      expect(group.token).toBe(token);
     });
 
     it("is required at the start as long as groups need it", async () => {
