@@ -205,7 +205,8 @@ function misspelledIn(environ: Environ): Misspelled[] {
   const settings = (Object.keys(SETTINGS) as Setting[]).map((name) => [name, lettersOf(name)] as const);
   return Object.keys(environ).flatMap((name) => {
     if (!environ[name] || Object.hasOwn(SETTINGS, name) || isExample(name, environ[name])) return [];
-    // OpenTelemetry has most variables again for traces alone. The service ignores these, except for the headers.
+    // Most OpenTelemetry variables have a variant with `TRACES`. The service ignores the variants, except those for the
+    // endpoint and the headers.
     const letters = lettersOf(name).replace(/OTLPTRACES(?!HEADERS)/, "OTLP");
     const [setting] = settings.find(([, ofSetting]) => isMisspelling(letters, ofSetting)) ?? [];
     return setting === undefined ? [] : [{ name, setting }];

@@ -29,7 +29,7 @@ export function generateTokens({ redisUrl, apiTokens, adminTokens }: Config, has
   };
 }
 
-/** The dependencies of what `openIssuedTokens` opens. */
+/** Dependencies of `openIssuedTokens`. */
 interface IssuedDeps extends Omit<OpenDeps, "environments"> {
   /** The client of the stores. With traces, it records the round trips of calls. */
   readonly storeClient: StoreClient;

@@ -299,7 +299,7 @@ function requireLayout(format: string): void {
 const OF_ENVIRONMENT = /^ug:(?:env:|\{\d+\}:)/;
 
 /**
- * Whether Redis has a key of an environment. Other keys are no data: a process may still write them into a Redis that was emptied.
+ * Whether Redis has a key of an environment. Other keys do not count: a running process may write them after Redis was emptied.
  * It scans all keys, which takes about a second per million keys of other applications. Only a Redis without a layout number is
  * scanned.
  */

@@ -63,7 +63,7 @@ export async function writeSecretFile(path: string, text: string): Promise<void>
   await writeAtomically(path, text, { temporary: `${path}.${randomUUID()}`, hint });
 }
 
-/** Writes a file atomically, with mode 0600. @param options `hint`: what to do if it cannot be written @throws Failure */
+/** Writes a file atomically, with mode 0600. @param options `hint`: the hint if it cannot be written @throws Failure */
 export async function writeAtomically(
   path: string,
   text: string,

@@ -51,7 +51,7 @@ const LABELS: { readonly [field: string]: string } = {
   viewer_id: "viewer",
 };
 
-/** The texts of unset fields. Other unset fields are omitted. */
+/** Texts for unset fields. An unset field without a text is omitted. */
 const UNSET: { readonly [field: string]: string } = {
   "ApiToken.expire_time": "never",
   "ApiToken.last_use_time": "never",

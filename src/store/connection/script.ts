@@ -50,7 +50,7 @@ export interface ScriptDefinition<Key extends string, Arg extends string> {
   readonly keys: readonly Key[];
   /** Default: none. */
   readonly args?: readonly Arg[];
-  /** Whether it uses only its first key. False if it builds the names of further keys. Default: whether it has one key. */
+  /** Whether it uses only its first key. Default: true for one key. Set false if the script builds the names of further keys. */
   readonly singleKey?: boolean;
   /** Whether Redis runs it with full memory, because it revokes or deletes. Default: false. */
   readonly allowOom?: boolean;

@@ -11,7 +11,7 @@ export class GrowingFile {
   #file: FileHandle | undefined;
   #bytes = 0;
 
-  /** @param then how to continue if it cannot be written */
+  /** @param then the hint if it cannot be written */
   constructor(path: string, then: string) {
     this.path = path;
     this.#then = then;

@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 
 /**
- * A set of ids by 66 bits of their SHA-256: an id may be long, and may keep the text of its whole record in memory. Two of ten
- * million ids collide in one of a million runs.
+ * A set of ids. It stores 66 bits of their SHA-256, because an id may be long, and may keep the text of its whole record in
+ * memory. With ten million ids, two collide in one of a million runs.
  */
 export class SeenIds {
   readonly #digests = new Set<string>();

@@ -8,10 +8,10 @@ import { parsedJson } from "../json.ts";
 /** The shortest pause between two writes of the state, in milliseconds. */
 const EVERY_MS = 250;
 
-/** What a transfer reads and writes, by the keys of `DIFFERENCES`. Only a transfer with the same binding continues it. */
+/** The input, the destination and the options of a transfer. Only a run with the same binding can continue it. */
 export type Binding = { readonly [difference in keyof typeof DIFFERENCES]?: string | undefined };
 
-/** How an unfinished transfer differs from a run. */
+/** Texts for an unfinished transfer with another binding. */
 const DIFFERENCES = {
   input: () => "of another version of the file",
   url: (url: string) => `with the service ${url}`,

@@ -10,7 +10,7 @@ const WINDOW_MS = 60_000;
 /** The timeout of a read, in milliseconds. */
 const TIMEOUT_MS = 10_000;
 
-/** The last scrapes of the service, and what they show. */
+/** The last scrapes of the service, and their figures. */
 interface Measurement {
   readonly scrapes: readonly Scrape[];
   /** The figures of the last minute. Undefined: fewer than two scrapes so far. */

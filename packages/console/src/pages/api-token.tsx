@@ -23,7 +23,7 @@ interface Acting {
   readonly again: () => void;
 }
 
-/** One API token: its facts, and what can be done with it. */
+/** One API token: its facts, and the forms that change, rotate and revoke it. */
 export function ApiTokenPage({ params }: { readonly params: Params }) {
   const id = params["id"] ?? "";
   const { admin, caller, environment, env } = useSession();

@@ -104,7 +104,11 @@ const JSON_HINT = (
   </>
 );
 
-/** What needs an API token of the environment. @param what such as `create a user group` */
+/**
+ * Shows its children. For `ADMIN_TOKEN`, it shows a note that they need an API token of the environment.
+ *
+ * @param what such as `create a user group`
+ */
 export function WithEnvironmentToken({
   what,
   children,

@@ -24,7 +24,7 @@ import {
   WithEnvironmentToken,
 } from "./group-form.tsx";
 
-/** One user group: its facts, and what can be done with it. */
+/** One user group: its facts, and the forms that change, rotate, revoke and delete it. */
 export function UserGroupPage({ params }: { readonly params: Params }) {
   const { admin, environment, env } = useSession();
   const id = params["id"] ?? "";

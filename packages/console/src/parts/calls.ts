@@ -92,7 +92,7 @@ export interface List<T> {
   readonly items: readonly T[] | undefined;
   readonly isBusy: boolean;
   readonly error: unknown;
-  /** Repeats the failed request. Without a failure: the first one. Undefined: it cannot be repeated here. */
+  /** Repeats the failed request, or the first request if none failed. Undefined if the page cannot repeat it. */
   readonly again?: () => void;
   /** Shows the next items. Undefined: there are none. */
   readonly more?: (() => void) | undefined;

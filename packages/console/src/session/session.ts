@@ -113,10 +113,10 @@ export function watchActs(): void {
 export const PageSession = createContext<Session | undefined>(undefined);
 
 /**
- * The session in which the page is shown, and its environment.
+ * The session in which the page is shown, with two more fields:
  *
- * @returns also `environment`: that of an API token, or the one in the address; undefined when none is named there. And `env`:
- * the environment for addresses and commands; undefined when the token implies it, or none is named
+ * - `environment`: the environment of the API token. For `ADMIN_TOKEN`, the one in the address, or undefined.
+ * - `env`: the name of the environment for addresses and commands. Undefined for an API token, which implies it.
  */
 export function useSession() {
   const current = useContext(PageSession);
