@@ -41,7 +41,9 @@ export function fieldsIn(texts: GroupTexts): { readonly [field: string]: unknown
 /** The options of `ugs` that set the fields with a text. A text that cannot be parsed yet becomes a placeholder. */
 export function optionsFor(texts: GroupTexts, names = FIELD_NAMES): CommandProps["options"] {
   const chosen = FIELDS.filter(({ name }) => names.includes(name) && texts[name]?.trim());
-  return Object.fromEntries(chosen.map((field) => [field.name, optionOf(field, texts[field.name] ?? "")]));
+  return Object.fromEntries(
+    chosen.map((field) => [field.name.replaceAll("_", "-"), optionOf(field, texts[field.name] ?? "")]),
+  );
 }
 
 function optionOf(field: DescField, text: string): string | string[] {
