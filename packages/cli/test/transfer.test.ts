@@ -230,7 +230,9 @@ describe("an ugs import that stops", () => {
     const changed = await again();
     expect([changed.code, changed.stderr]).toEqual([
       2,
-      expect.stringMatching(/of another version of the file\n {2}give --restart/),
+      expect.stringMatching(
+        /of another version of the file\n {2}give --restart to start again: no group is imported twice/,
+      ),
     ]);
     expect(await counts(["import", file, "--restart"])).toMatchObject({ created: 1, unchanged: 1 });
   });

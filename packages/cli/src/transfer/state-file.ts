@@ -56,7 +56,7 @@ export class StateFile<T extends State> {
       if (value === undefined || value === binding[name]) continue;
       throw usageFailure(
         `${this.path} belongs to an unfinished transfer ${DIFFERENCES[name](value)}`,
-        "give --restart to start again: no group is imported twice",
+        `give --restart to start again${binding.input === undefined ? "" : ": no group is imported twice"}`,
       );
     }
     await this.#write();
