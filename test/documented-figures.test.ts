@@ -23,6 +23,7 @@ import {
   RESPONSE_BYTES,
   UNANSWERED_CHECKS,
 } from "../packages/transport/src/limits.ts";
+import { MAX_WAIT_MS } from "../packages/transport/src/protocol/call-queue.ts";
 import { REFUSAL_STATUS } from "../packages/transport/src/protocol/refusals.ts";
 import { MAX_KEYS } from "../src/auth/rate-limiter.ts";
 import { loadConfig } from "../src/config/config.ts";
@@ -103,7 +104,7 @@ describe("the documented limits equal those of the code", () => {
       // One number is unused.
       ["environments", ENVIRONMENT_NUMBERS - 1],
       ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
-      ["calls in flight", MAX_CALLS],
+      ["calls that wait or are in flight", MAX_CALLS, MAX_WAIT_MS],
       ["Watch and reflection streams", STREAMS.max, STREAMS.lifetimeMs],
       ["requests on a reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
       ["entity tags in If-Match", MAX_ETAGS],
@@ -133,7 +134,7 @@ describe("the documented limits equal those of the code", () => {
         ...[STREAMS.max, STREAMS.lifetimeMs, arrivalTimeoutMs],
       ],
       ["reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
-      ["calls in flight per worker", MAX_CALLS],
+      ["calls that wait or are in flight per worker", MAX_CALLS, MAX_WAIT_MS],
       // The last figure is the measured time of a read from Redis, in microseconds.
       ["authentication failures", authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
       ["rate limit keys per worker and limit", MAX_KEYS],

@@ -1,50 +1,119 @@
-import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
+import { connect, type Socket } from "node:net";
 import { create, toBinary } from "@bufbuild/protobuf";
-import { answerOn, envelope, type HttpAnswer, http1, http2, pinged } from "@user-group-service/testing/http";
+import { envelope, type HttpAnswer, http1, http2 } from "@user-group-service/testing/http";
+import { closeLater } from "@user-group-service/testing/opened";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { beforeAll, expect, inject, it } from "vitest";
 import { GetUserGroupRequestSchema } from "../gen/usergroup/v1/user_group_service_pb.ts";
 import { describeWithRedis, suiteProxy, suiteServer } from "./support/opened.ts";
 import { expectConnectError, expectRestError } from "./support/rest-shape.ts";
+import { linesOf } from "./support/server.ts";
 
 const redisUrl = inject("redisUrl");
 const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
-/** The maximum number of calls in flight of a worker. */
-const MAX_CALLS = 4096;
-/** The maximum number of streams of a connection. */
-const STREAMS = 250;
+/** The maximum number of calls that wait or are in flight. */
+const MAX_CALLS = 8192;
+/** The number of requests that a connection can pipeline, less one. */
+const PIPELINED = 32;
+
+/** The connections of a flood. */
+const CONNECTIONS = 20;
+
+const IN_FLIGHT =
+  'grpc_server_in_flight{grpc_type="unary",grpc_service="usergroup.v1.UserGroupService",grpc_method="GetUserGroup",protocol="rest"}';
+
+/** Sends GET requests on one connection, and counts the responses. */
+class Pipeline {
+  readonly #socket: Socket;
+  #text = "";
+
+  constructor(url: string) {
+    const { hostname, port } = new URL(url);
+    this.#socket = connect(Number(port), hostname).on("error", () => {});
+    closeLater(() => this.#socket.destroy());
+    this.#socket.on("data", (chunk) => {
+      this.#text += chunk.toString("latin1");
+    });
+  }
+
+  send(requests: number, headers: string, start = "GET /api/user?user_group_id=a", body = ""): this {
+    this.#socket.write(`${start} HTTP/1.1\r\nhost: x\r\n${headers}\r\n\r\n${body}`.repeat(requests));
+    return this;
+  }
+
+  /** Whether the kernel has all requests. */
+  get isSent(): boolean {
+    return !this.#socket.connecting && this.#socket.writableLength === 0;
+  }
+
+  get statuses(): string[] {
+    return [...this.#text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => status as string);
+  }
+}
+
+const newPipelines = (url: string, count: number) => Array.from({ length: count }, () => new Pipeline(url));
+const statusesOf = (flood: readonly Pipeline[]) => flood.flatMap(({ statuses }) => statuses);
+
+describeWithRedis.each(RUNTIMES)("callers of a busy worker on %s take turns", (runtime) => {
+  const server = suiteServer(() => ({
+    runtime,
+    redisUrl,
+    env: { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "off", LOG_LEVEL: "debug" },
+  }));
+
+  it.each([
+    ["another API token", () => `authorization: Token ${server.tokens.testing}`, "200"],
+    [
+      "another address without a valid API token",
+      () => "authorization: Token unknown\r\nx-forwarded-for: 192.0.2.1",
+      "401",
+    ],
+  ])("does not delay a call by a flood of %s, and refuses none of either", async (_whose, headersOf, status) => {
+    // A call that does not wait for Redis.
+    const send = (id: string) => {
+      const start = "POST /usergroup.admin.v1.AdminService/GetCaller";
+      const headers = `authorization: Token ${server.tokens.customer}\r\nx-forwarded-for: 192.0.2.2\r\nx-request-id: ${id}`;
+      call.send(1, `${headers}\r\ncontent-type: application/json\r\ncontent-length: 2`, start, "{}");
+    };
+    const call = new Pipeline(server.url);
+    send("first");
+    const flood = newPipelines(server.url, CONNECTIONS).map((pipeline) => pipeline.send(1, headersOf()));
+    await waitFor("all connections are accepted", () => statusesOf([call, ...flood]).length === CONNECTIONS + 1);
+    // The process reads nothing while it is stopped. Then it reads all requests at once.
+    server.signal("SIGSTOP");
+    for (const pipeline of flood) pipeline.send(PIPELINED, headersOf());
+    await waitFor("the flood is sent", () => flood.every(({ isSent }) => isSent));
+    send(status);
+    await waitFor("the call is sent", () => call.isSent);
+    server.signal("SIGCONT");
+    const all = CONNECTIONS * PIPELINED + 1;
+    await waitFor("all calls are answered", () => statusesOf([call, ...flood]).length === CONNECTIONS + 1 + all);
+    expect(call.statuses).toEqual(["200", "200"]);
+    expect(new Set(statusesOf(flood))).toEqual(new Set([status]));
+    // The log has the calls in the order of their answers.
+    const ids = linesOf(server.output)().map(({ request_id: id }) => id);
+    const position = ids.slice(-all).indexOf(status);
+    expect(position).toBeGreaterThanOrEqual(0);
+    expect(position).toBeLessThan(all / 2);
+  });
+});
 
 describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s", (runtime) => {
   const proxy = suiteProxy({ port: Number(redisUrl && new URL(redisUrl).port) });
   const server = suiteServer(() => ({ runtime, redisUrl: proxy.url, env: { REDIS_TIMEOUT: "60s" } }));
-  const sessions: ClientHttp2Session[] = [];
+
+  const bearer = () => `Token ${server.tokens.customer}`;
 
   beforeAll(async () => {
     await http1(server.url, "/api/user?user_group_id=a", { headers: { authorization: bearer() } });
   });
-  afterAll(() => {
-    for (const session of sessions) session.destroy();
-  });
 
-  const bearer = () => `Token ${server.tokens.customer}`;
-
-  /** Starts calls, and collects the finished ones. */
-  function begin(count: number, body: string | undefined): HttpAnswer[] {
-    const answered: HttpAnswer[] = [];
-    for (let i = 0; i < count; i++) {
-      if (i % STREAMS === 0) sessions.push(connectHttp2(server.url).on("error", () => {}));
-      const session = sessions.at(-1) as ClientHttp2Session;
-      const headers = { ":method": "POST", ":path": GET_PATH, "content-type": "application/json" };
-      const stream = session.request({ ...headers, authorization: bearer() }, { endStream: false });
-      answerOn(stream, "end").then(
-        (answer) => answered.push(answer),
-        () => {},
-      );
-      if (body !== undefined) stream.end(body);
-    }
-    return answered;
+  async function metric(series: string): Promise<number> {
+    const text = (await http1(server.url, "/metrics")).body.toString();
+    const line = text.split("\n").find((each) => each.startsWith(`${series} `));
+    return Number(line?.slice(series.length));
   }
 
   function expectRefusals(rest: HttpAnswer, connect: HttpAnswer, grpc: HttpAnswer, web: HttpAnswer): void {
@@ -60,13 +129,12 @@ describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s
 
   it("rejects excess calls at once in every protocol, finishes accepted ones, and recovers", async () => {
     proxy.allow(0);
-    const answered = begin(MAX_CALLS + 176, '{"userGroupId":"a"}');
-    await waitFor("the excess calls are rejected", () => answered.length === 176);
-    for (const { status, headers, body } of answered) {
-      expect([status, headers["retry-after"]]).toEqual([429, "1"]);
-      expect(body.includes("OVERLOADED")).toBe(true);
+    const flood: Pipeline[] = [];
+    while (flood.length * PIPELINED < MAX_CALLS) {
+      const pipelines = newPipelines(server.url, 32);
+      flood.push(...pipelines.map((pipeline) => pipeline.send(PIPELINED, `authorization: ${bearer()}`)));
+      await waitFor("the calls are in flight", async () => (await metric(IN_FLIGHT)) === flood.length * PIPELINED);
     }
-
     const authorization = bearer();
     const message = envelope(
       toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "a" })),
@@ -85,26 +153,31 @@ describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s
       );
     }
     expect((await http1(server.url, "/healthz")).status).toBe(200);
-    expect((await http1(server.url, "/metrics")).status).toBe(200);
+    // The exposition is cached for a moment.
+    await waitFor(
+      "the refusals are counted",
+      async () => (await metric('ugs_overloaded_total{cause="queue-full"}')) === 8,
+    );
     proxy.allow(Number.POSITIVE_INFINITY);
-    await waitFor("the accepted calls are finished", () => answered.length === MAX_CALLS + 176);
-    expect(answered.slice(176).map(({ status }) => status)).toEqual(Array(MAX_CALLS).fill(200));
+    await waitFor("the accepted calls are finished", () => statusesOf(flood).length === MAX_CALLS);
+    expect(new Set(statusesOf(flood))).toEqual(new Set(["200"]));
     // While Redis is blocked, the service is not ready: a check waits for two seconds at most.
     await waitFor("it is ready", async () => (await http1(server.url, "/readyz")).status === 200);
     const checked = await http1(server.url, "/grpc.health.v1.Health/Check", post("application/json", "{}"));
     expect(checked.json()).toEqual({ status: "SERVING" });
-    const again = begin(MAX_CALLS, '{"userGroupId":"a"}');
-    await waitFor("as many calls succeed again", () => again.length === MAX_CALLS);
-    expect(new Set(again.map(({ status }) => status))).toEqual(new Set([200]));
+    expect((await http1(server.url, "/api/user?user_group_id=a", { headers: { authorization } })).status).toBe(200);
   });
 
   it("reserves no capacity for bodies that do not arrive", async () => {
-    const before = sessions.length;
-    begin(MAX_CALLS + 1, undefined);
-    const waiting = sessions.splice(before);
-    await Promise.all(waiting.map(pinged));
+    const { hostname, port } = new URL(server.url);
+    const head = `POST ${GET_PATH} HTTP/1.1\r\nhost: x\r\nauthorization: ${bearer()}\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n`;
+    const sockets = Array.from({ length: 2000 }, () => connect(Number(port), hostname).on("error", () => {}));
+    closeLater(() => {
+      for (const socket of sockets) socket.destroy();
+    });
+    for (const socket of sockets) socket.write(head);
+    await waitFor("the headers are sent", () => sockets.every(({ writableLength }) => writableLength === 0));
     const { status } = await http1(server.url, "/api/user?user_group_id=a", { headers: { authorization: bearer() } });
     expect(status).toBe(200);
-    for (const session of waiting) session.destroy();
   });
 });

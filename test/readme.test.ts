@@ -72,7 +72,7 @@ const REFUSALS: { readonly [kind in Refusal["kind"]]: Refusal & { readonly kind:
   "header-too-large": { kind: "header-too-large", maxBytes: 1 },
   "too-many-streams": { kind: "too-many-streams" },
   "too-many-bodies": { kind: "too-many-bodies" },
-  "too-many-calls": { kind: "too-many-calls", maxCalls: 1 },
+  overloaded: { kind: "overloaded", cause: "queue-full", retryAfterSeconds: 1 },
   "not-found": { kind: "not-found" },
   "http-method": { kind: "http-method", httpMethod: "PATCH", allowed: [] },
   "content-type": { kind: "content-type" },

@@ -101,6 +101,12 @@ export class ApiTokens {
     return wasCached;
   }
 
+  /** The owner of a token; undefined if the token is unknown or the store must be read. */
+  cached(token: string): Principal | undefined {
+    const digest = apiTokenDigest(token);
+    return this.#static?.get(digest)?.principal ?? this.#issued.cached(digest);
+  }
+
   /** Returns a promise only if it must read the store. Rejects with StoreUnavailable or RecordUnreadable. */
   authenticate(token: string): Authenticated | Promise<Authenticated> {
     if (!this.#static)

@@ -13,11 +13,10 @@ export const MAX_MESSAGE_BYTES = 1024 * 1024;
 export const MAX_OPEN_MESSAGE_BYTES = 4096;
 
 /**
- * The maximum number of calls in flight. A worker answers several thousand calls a second, so it answers this many in
- * about half a second. With a lower limit, one event loop turn of a burst would exceed it, and the worker would spend
- * its time on refusals.
+ * The maximum number of calls that wait or are in flight. A worker serves this many in about a second, and HTTP/2 clients together
+ * can have fewer open streams: see `StreamLimits` of the transport.
  */
-export const MAX_CALLS = 4096;
+export const MAX_CALLS = 8192;
 
 /**
  * `max`: maximum number of open streams. `lifetimeMs`: maximum lifetime of a stream, in milliseconds. The streaming calls are Watch

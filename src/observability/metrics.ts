@@ -9,6 +9,14 @@ const RATE_LIMITS = ["api-token", "address"] as const;
 /** The name of a rate limiter in metrics and in `RateLimit-Policy`. */
 export type RateLimitName = (typeof RATE_LIMITS)[number];
 
+/** The reasons to refuse a request because a worker is busy: see the refusals of the transport. */
+const OVERLOAD_CAUSES = ["queue-full", "waited-too-long", "too-many-bodies", "too-many-streams"] as const;
+
+/** Whether a refusal is due to the load of the worker. */
+export function isOverload(cause: string): cause is (typeof OVERLOAD_CAUSES)[number] {
+  return OVERLOAD_CAUSES.includes(cause as never);
+}
+
 /** The result of a successful resolve. */
 const RESOLVED = "resolved";
 
@@ -34,6 +42,17 @@ export class Metrics {
     "operation",
   );
   readonly limited = this.#counter("ugs_limited_total", "Calls refused by a rate limit, by limit", "limit");
+  readonly overloaded = this.#counter("ugs_overloaded_total", "Calls refused by a busy worker, by cause", "cause");
+  /** Records the time that a call waited in the queue, in seconds. */
+  readonly waited = new ArrayHistogram(
+    {
+      name: "ugs_queue_wait_seconds",
+      help: "Time that calls waited in the queue of a busy worker",
+      labelNames: [],
+      buckets: CALL_BUCKETS,
+    },
+    this.#registry,
+  ).labels();
   readonly auditDropped = this.#counter(
     "ugs_audit_dropped_total",
     "Updates dropped from the audit trail because of AUDIT_MAX_EVENTS",
@@ -67,6 +86,7 @@ export class Metrics {
     this.#counter(EXITS.name, EXITS.help);
     // The counters start at zero, so that a monitor sees the first increase.
     for (const limit of RATE_LIMITS) this.limited.inc({ limit }, 0);
+    for (const cause of OVERLOAD_CAUSES) this.overloaded.inc({ cause }, 0);
     for (const child of Object.values(this.#resolved)) child.inc(0);
     for (const result of ["created", "updated", "unchanged"]) this.imported.inc({ result }, 0);
   }

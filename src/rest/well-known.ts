@@ -29,7 +29,8 @@ export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) 
     let isWaiting = false;
     try {
       return await sessions.published(environment, () => {
-        if (waiting >= MAX_CALLS) throw new RefusalError({ kind: "too-many-calls", maxCalls: MAX_CALLS });
+        if (waiting >= MAX_CALLS)
+          throw new RefusalError({ kind: "overloaded", cause: "queue-full", retryAfterSeconds: 1 });
         waiting++;
         isWaiting = true;
       });

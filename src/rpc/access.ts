@@ -1,6 +1,6 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { Code, type ConnectError } from "@connectrpc/connect";
-import { type CallHead, headerValue } from "@user-group-service/transport";
+import { type CallHead, type ClientOf, headerValue } from "@user-group-service/transport";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -176,6 +176,22 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
     return found instanceof Promise
       ? found.then((principal) => requireAllowed(principal, call, method))
       : requireAllowed(found, call, method);
+  };
+}
+
+/**
+ * Creates the function that names the caller of a request, so that callers take turns when the worker is busy: the API token, or
+ * the client address as long as the token is not cached.
+ */
+export function callersOf(authenticator: Pick<ApiTokens, "cached">, clientOf: ClientOf) {
+  return (request: Pick<CallHead, "headers" | "peerAddress">): string => {
+    const { headers } = request;
+    const value = headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
+    const token = tokenFromHeader(value ?? "");
+    const principal = token === undefined ? undefined : authenticator.cached(token);
+    if (!principal) return `address ${clientOf(request.peerAddress(), headers)}`;
+    const { environment, id } = principal;
+    return environment ? `${environmentPath(environment)}/${id}` : id;
   };
 }
 

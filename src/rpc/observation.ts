@@ -18,7 +18,7 @@ const SERVER_FAULTS: ReadonlySet<Code> = new Set([Code.Unknown, Code.Internal, C
 /** The logger, metrics and traces that record calls. */
 export interface Observers {
   readonly logger: Logger;
-  readonly metrics: Pick<Metrics, "calls">;
+  readonly metrics: Pick<Metrics, "calls" | "overloaded">;
   /** Omit to disable tracing. */
   readonly traces?: Pick<Traces, "begin"> | undefined;
   /** Counts failed calls of unauthenticated callers. */

@@ -1,8 +1,9 @@
 import { type DescField, type DescMessage, type DescMethod, type DescOneof, ScalarType } from "@bufbuild/protobuf";
 import { isFieldError } from "@bufbuild/protobuf/reflect";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { type OnRefused, type Refusal, type RefusedRequest, SharedError } from "@user-group-service/transport";
-import { CallContext, callOf, REQUEST_ID_HEADER } from "./call-context.ts";
+import type { OnRefused, Refusal, RefusedRequest } from "@user-group-service/transport";
+import { isOverload } from "../observability/metrics.ts";
+import { CallContext, callOf } from "./call-context.ts";
 import { callError, type FieldViolation, toCallError, withoutStackTrace } from "./errors.ts";
 import { Observation, type Observers } from "./observation.ts";
 
@@ -20,7 +21,7 @@ const JSON_TEXTS: readonly (readonly [RegExp, string])[] = [
 ];
 const NAMED_TYPE = /\bgoogle\.protobuf\.\w+|(?<=^cannot decode enum )[\w.]+/;
 
-/** The retry delay of an overloaded server, in seconds. Most calls in flight end in this time. */
+/** The time after which a stream or a body may find room, in seconds. */
 const RETRY_AFTER_SECONDS = 1;
 
 /** Counts and logs every request that is refused before it becomes a call, and creates the error for its caller. */
@@ -32,10 +33,9 @@ export function observeRefusals(observers: Observers): OnRefused {
     const observation = new Observation(observers, call, started);
     // An unexpected error of authorization or an endpoint, and an invalid response, are faults of the server.
     observation.isRequestFault = !["unauthorized", "unencodable", "endpoint"].includes(refusal.kind);
-    if (refusal.kind !== "too-many-calls") return observation.fail(refusedError(refusal, request));
-    const shared = sharedOverloaded();
-    observation.end(shared.error);
-    return { shared, headers: { [REQUEST_ID_HEADER]: call.id } };
+    const cause = refusal.kind === "overloaded" ? refusal.cause : refusal.kind;
+    if (isOverload(cause)) observers.metrics.overloaded.inc({ cause });
+    return observation.fail(refusedError(refusal, request));
   };
 }
 
@@ -64,8 +64,10 @@ export function refusedError(
       return retryLater("too many streams are open; close some or try again later", "TOO_MANY_STREAMS");
     case "too-many-bodies":
       return retryLater("too many request bodies are incomplete; try again later", "OVERLOADED");
-    case "too-many-calls":
-      return sharedOverloaded().error;
+    case "overloaded":
+      return withoutStackTrace(() =>
+        retryLater("the server is overloaded; try again later", "OVERLOADED", refusal.retryAfterSeconds),
+      );
     case "not-found":
       return protocolName === undefined || protocolName === "connect"
         ? callError(Code.NotFound, NOTHING_HERE, { reason: "PATH_NOT_FOUND" })
@@ -111,23 +113,10 @@ const REST_TYPE =
   "the Content-Type must be application/json; /api/viewer also accepts application/x-www-form-urlencoded";
 const RPC_TYPES = "the Content-Type must be one of Connect, gRPC or gRPC-Web, such as application/json";
 
-function retryLater(message: string, reason: string): ConnectError {
+function retryLater(message: string, reason: string, seconds = RETRY_AFTER_SECONDS): ConnectError {
   const error = callError(Code.ResourceExhausted, message, { reason });
-  error.metadata.set("retry-after", String(RETRY_AFTER_SECONDS));
+  error.metadata.set("retry-after", String(seconds));
   return error;
-}
-
-let overloaded: SharedError | undefined;
-
-/**
- * The error of all calls beyond the limit of a worker. It is created when the service listens, because the first error of a
- * process loads the fetch API, which takes a tenth of the start.
- */
-export function sharedOverloaded(): SharedError {
-  overloaded ??= new SharedError(
-    withoutStackTrace(() => retryLater("the server is overloaded; try again later", "OVERLOADED")),
-  );
-  return overloaded;
 }
 
 function unsupportedType(message: string): ConnectError {

@@ -1,4 +1,5 @@
 import {
+  CallQueue,
   type ClientOf,
   type Endpoint,
   type HttpResponse,
@@ -24,7 +25,7 @@ import { docsEndpoints } from "../rest/pages/docs.ts";
 import { userEndpoint } from "../rest/user.ts";
 import { viewerEndpoint, viewerSessionEndpoint } from "../rest/viewer.ts";
 import { wellKnownEndpoints } from "../rest/well-known.ts";
-import { ACCESS, type Authentication, authorization, isOpen, LIMIT_HEADERS } from "../rpc/access.ts";
+import { ACCESS, type Authentication, authorization, callersOf, isOpen, LIMIT_HEADERS } from "../rpc/access.ts";
 import { CallContext, REQUEST_ID_HEADER, type Received } from "../rpc/call-context.ts";
 import { CREDENTIAL_HEADERS, credentialCheck } from "../rpc/credentials.ts";
 import { callInterceptor } from "../rpc/interceptors.ts";
@@ -112,6 +113,17 @@ export function createApp(deps: AppDeps): App {
       ? clientKey({ peer, forwardedFor: headerValue(headers, "x-forwarded-for") }, deps.trustedProxies)
       : connectionKey(peer, deps.trustedProxies);
   const limits = { maxConnections: deps.maxConnections, clientOf };
+  const queue = new CallQueue({
+    maxCalls: MAX_CALLS,
+    callerOf: callersOf(deps.authenticator, clientOf),
+    onWaited: metrics.waited,
+  });
+  metrics.gauge({
+    name: "ugs_queue_length",
+    help: "Calls that wait in the queue of a busy worker",
+    ofWorkers: "sum",
+    read: () => [{ labels: {}, value: queue.length }],
+  });
   const calls = {
     routes: routes(deps),
     authorize: authorization(deps),
@@ -120,7 +132,7 @@ export function createApp(deps: AppDeps): App {
     readMaxBytes: MAX_MESSAGE_BYTES,
     jsonOptions: JSON_OPTIONS,
     streamsSignal: shutdownSignal,
-    maxCalls: MAX_CALLS,
+    queue,
     isOpen,
     limits: { streams: STREAMS, ...limits },
   };

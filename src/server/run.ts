@@ -10,7 +10,6 @@ import { Metrics } from "../observability/metrics.ts";
 import { UnknownCallers } from "../observability/unknown-callers.ts";
 import { loadAllRules } from "../rpc/interceptors.ts";
 import { Readiness } from "../rpc/readiness.ts";
-import { sharedOverloaded } from "../rpc/refusal-errors.ts";
 import { type RingKey, TokenCipher } from "../store/encryption.ts";
 import { type App, createApp } from "./app.ts";
 import { addGauges } from "./gauges.ts";
@@ -81,7 +80,6 @@ export async function run(config: Config, options: { write?: (line: string) => v
     if (worker) notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
     else announce(log, listening);
     void loadAllRules();
-    sharedOverloaded();
     return { ...listening, close: () => close(config, { lifecycle, logger }) };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs);

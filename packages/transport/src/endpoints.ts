@@ -103,8 +103,7 @@ export class EndpointRoute implements Route {
   async serve(request: HttpRequest): Promise<HttpResponse> {
     const { method, call } = this;
     const { respond, compressions } = this.options;
-    const refused = call?.enter(this.rpc);
-    if (refused) return respond(refused);
+    call?.enter(this.rpc);
     try {
       if (method.maxBytes !== undefined && request.body.byteLength > 0) {
         const body = decompressBody(request, method.maxBytes, compressions);

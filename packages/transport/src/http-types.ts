@@ -12,6 +12,8 @@ export interface RequestHead {
   readonly headers: HeaderRecord;
   /** When the request arrived, in milliseconds of Unix time. Its deadline counts from this time. */
   readonly arrived: number;
+  /** Whether the client has disconnected. */
+  readonly isDisconnected: boolean;
   /** The IP address of the peer; empty if it is not known. */
   peerAddress(): string;
   /** The absolute URL. */

@@ -10,16 +10,16 @@ export {
   readEndpoint,
 } from "./endpoints.ts";
 export { type ListenOptions, type NodeServer, type ServeOptions, serveNode } from "./http/port.ts";
-export type { HeaderRecord, HttpRequest, HttpResponse } from "./http-types.ts";
+export type { HeaderRecord, HttpRequest, HttpResponse, RequestHead } from "./http-types.ts";
 export type { ClientOf } from "./limits.ts";
 export type { Authorize } from "./protocol/admission.ts";
 export type { CallHead } from "./protocol/call.ts";
+export { CallQueue } from "./protocol/call-queue.ts";
 export { headerValue, recordOf } from "./protocol/headers.ts";
 export {
   type OnRefused,
   type Refusal,
   RefusalError,
   type RefusedRequest,
-  SharedError,
   streamRefusal,
 } from "./protocol/refusals.ts";

@@ -14,7 +14,7 @@ import {
 import { Admission, type AdmissionOptions } from "./protocol/admission.ts";
 import { Call } from "./protocol/call.ts";
 import { COMPRESSIONS } from "./protocol/compression.ts";
-import { errorResponse, httpStatusOf, withHeaders } from "./protocol/error-responses.ts";
+import { errorResponse, httpStatusOf } from "./protocol/error-responses.ts";
 import { type CallFormat, formatOf } from "./protocol/headers.ts";
 import { collectRpcs, type Rpc, type RpcOptions, type UnaryMethod } from "./protocol/methods.ts";
 import { bareRefusal, kReadMaxBytes, type Refusal, type Refuse, type RefusedRequest } from "./protocol/refusals.ts";
@@ -59,11 +59,7 @@ export class Router {
     this.#cors = options.cors && new Cors(options.cors);
     const { httpError = (error, status) => errorResponse(formatOf("application/json"), { error }, status) } = options;
     this.#endpoints = {
-      respond: ({ error, status = httpStatusOf(error), shared, headers }) => {
-        const response = shared?.http ?? httpError(error, status);
-        if (shared) shared.http = response;
-        return withHeaders(response, headers);
-      },
+      respond: ({ error, status = httpStatusOf(error) }) => httpError(error, status),
       refuse: (refusal, { headers }) => this.#admission.refuse(refusal, { headers }),
       compressions: options.acceptCompression ?? COMPRESSIONS,
     };

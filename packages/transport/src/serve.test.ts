@@ -8,7 +8,7 @@ import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { waitFor } from "@user-group-service/testing/wait";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { TalkService } from "../test/gen/talk/v1/talk_pb.ts";
-import { type Endpoint, type NodeServer, type ServeOptions, serveNode } from "./index.ts";
+import { CallQueue, type Endpoint, type NodeServer, type ServeOptions, serveNode } from "./index.ts";
 
 it("counts a call in flight until it ends, also if its client has disconnected", async () => {
   let begun = 0;
@@ -22,7 +22,7 @@ it("counts a call in flight until it ends, also if its client has disconnected",
           await finished;
           return {};
         }),
-      maxCalls: 1,
+      queue: new CallQueue({ maxCalls: 1 }),
     },
     { host: "127.0.0.1", port: 0, tls: undefined },
   );

@@ -1,6 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { RequestHead } from "../http-types.ts";
-import { Call, type CallGate, type CallHead, type ContextValuesOf } from "./call.ts";
+import { Call, type CallGate, type CallHead, type CallInit, type ContextValuesOf } from "./call.ts";
+import { CallQueue } from "./call-queue.ts";
 import { type OnRefused, type Refusal, type Refused, type RefusedRequest, refuse } from "./refusals.ts";
 
 /**
@@ -15,56 +16,57 @@ export interface AdmissionOptions {
   readonly authorize?: Authorize | undefined;
   /** Creates the initial context values of a call. Default: empty. */
   readonly contextValues?: ContextValuesOf | undefined;
-  /** The maximum number of unary calls in flight. Default: no limit. */
-  readonly maxCalls?: number | undefined;
+  /** The queue of unary calls. Ports may share one. Default: a queue without a limit. */
+  readonly queue?: CallQueue | undefined;
   /**
-   * Methods that anyone may call. Their calls are always admitted and not counted, and their bodies have less time to
-   * arrive. Default: none.
+   * Methods that anyone may call. Their calls never wait and are not counted, and their bodies have less time to arrive.
+   * Default: none.
    */
   readonly isOpen?: ((method: DescMethod) => boolean) | undefined;
   readonly onRefused?: OnRefused | undefined;
 }
 
-/**
- * Admits or denies calls by their headers, and counts the unary calls in flight.
- *
- * The limit is checked twice. `admit` checks it before anything is created for the request, because most requests of an
- * overload end there. `Call.enter` checks and counts when the body has arrived, so that slow bodies occupy no place.
- */
+/** Admits or denies calls by their headers. If the worker is busy, unary calls wait in a queue before that. */
 export class Admission implements CallGate {
   readonly #options: AdmissionOptions;
-  inFlight = 0;
-  readonly max: number;
+  readonly queue: CallQueue;
   readonly contextValues: ContextValuesOf | undefined;
   /** The served methods that anyone may call. */
   readonly openMethods = new Set<DescMethod>();
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
-    this.max = options.maxCalls ?? Number.POSITIVE_INFINITY;
+    this.queue = options.queue ?? new CallQueue();
     this.contextValues = options.contextValues;
   }
 
-  /** Authorizes a call. Never rejects. */
+  /** Authorizes a call when it may begin. Never rejects. */
   admit(method: DescMethod, protocolName: string, request: RequestHead): Call | Refused | Promise<Call | Refused> {
-    const { authorize } = this.#options;
     const isOpen = this.openMethods.has(method);
-    const isLimited = method.methodKind === "unary" && !isOpen;
-    if (isLimited && this.inFlight >= this.max) {
+    const isQueued = method.methodKind === "unary" && !isOpen;
+    const call = { method, protocolName, request, isOpen, gate: this };
+    if (!isQueued || this.queue.tryBegin()) return this.#authorize(call, isQueued);
+    return this.queue.wait(request).then((cause) => {
+      if (cause === undefined) return this.#authorize(call, true);
       const { headers, arrived } = request;
-      return this.refuse({ kind: "too-many-calls", maxCalls: this.max }, { method, protocolName, headers, arrived });
-    }
-    const call = new Call({ method, protocolName, request, isOpen, gate: this });
+      const { retryAfterSeconds } = this.queue;
+      return this.refuse({ kind: "overloaded", cause, retryAfterSeconds }, { method, protocolName, headers, arrived });
+    });
+  }
+
+  #authorize(init: CallInit, isQueued: boolean): Call | Refused | Promise<Call | Refused> {
+    const { queue } = this;
+    const call = new Call(init);
     const deny = (error: unknown) => call.refuse({ kind: "unauthorized", error });
     try {
-      const decision = authorize?.(call);
+      const decision = this.#options.authorize?.(call);
       if (decision === undefined) return call;
       // The call counts while it is being authorized: a slow authorization must not pile up requests.
-      if (isLimited) this.inFlight++;
+      if (isQueued) queue.inFlight++;
       return Promise.resolve(decision)
         .then(() => call, deny)
         .finally(() => {
-          if (isLimited) this.inFlight--;
+          if (isQueued) queue.inFlight--;
         });
     } catch (error) {
       return deny(error);

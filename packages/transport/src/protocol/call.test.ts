@@ -14,6 +14,7 @@ const REQUEST: RequestHead = {
   target: "/talk.v1.TalkService/Say",
   headers: {},
   arrived: Date.now(),
+  isDisconnected: false,
   peerAddress: () => "",
   url: () => URL_OF_CALL,
   requestSignal: () => new AbortController().signal,

@@ -34,14 +34,13 @@ export type ContextValuesOf = (call: Omit<CallHead, "contextValues">) => Context
 
 /** Counts the unary calls in flight, and refuses requests. */
 export interface CallGate {
-  inFlight: number;
-  readonly max: number;
+  readonly queue: { inFlight: number };
   readonly contextValues: ContextValuesOf | undefined;
   refuse(refusal: Refusal, request: RefusedRequest): Refused;
 }
 
 /** A request for a method, and whether anyone may call the method. */
-interface CallInit {
+export interface CallInit {
   readonly method: DescMethod;
   readonly protocolName: string;
   readonly request: RequestHead;
@@ -96,24 +95,20 @@ export class Call implements CallHead {
    *
    * @param method the method that `invoke` calls; undefined if the RPC is not served
    * @param header the initial response headers; modified in place, like `trailer`
-   * @returns a refusal if too many calls are in flight
    */
-  enter(method?: UnaryMethod, header: HeaderRecord = {}, trailer: HeaderRecord = {}): Refused | undefined {
+  enter(method?: UnaryMethod, header: HeaderRecord = {}, trailer: HeaderRecord = {}): void {
     if (!this.isOpen) {
-      const { gate } = this;
-      if (gate.inFlight >= gate.max) return this.refuse({ kind: "too-many-calls", maxCalls: gate.max });
-      gate.inFlight++;
+      this.gate.queue.inFlight++;
       this.isCounted = true;
     }
     this.unary = method;
     this.responseHeader = new RecordHeaders(header, true);
     this.responseTrailer = new RecordHeaders(trailer, true);
-    return undefined;
   }
 
   /** Ends an answered or abandoned call. It no longer counts, its timer stops, and its signal aborts. Idempotent. */
   leave(): void {
-    if (this.isCounted) this.gate.inFlight--;
+    if (this.isCounted) this.gate.queue.inFlight--;
     this.isCounted = false;
     this.end();
   }

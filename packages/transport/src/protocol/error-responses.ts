@@ -6,35 +6,23 @@ import {
   endStreamToJson,
   errorToJsonBytes,
 } from "@connectrpc/connect/protocol-connect";
-import type { HeaderRecord, HttpResponse } from "../http-types.ts";
+import type { HttpResponse } from "../http-types.ts";
 import { envelopeOf, errorTrailers, trailersOnly } from "./grpc.ts";
-import { type CallFormat, headersOf, recordOf } from "./headers.ts";
+import { type CallFormat, recordOf } from "./headers.ts";
 import type { Refused } from "./refusals.ts";
 
 /**
- * Creates the error response in the protocol of the request. A shared error is encoded once for each protocol.
+ * Creates the error response in the protocol of the request.
  *
  * @param status the HTTP status of Connect's unary calls; default: the status of the error code
  */
 export function errorResponse(
   format: CallFormat,
-  { error, shared, headers }: Omit<Refused, "status">,
+  { error }: Pick<Refused, "error">,
   status = httpStatusOf(error),
 ): HttpResponse {
-  if (format.protocol !== "connect") {
-    const trailers = shared?.grpc ?? errorTrailers(error);
-    if (shared) shared.grpc = trailers;
-    return trailersOnly(format, { ...trailers, ...headers });
-  }
-  if (format.isStream) return connectStreamError(format, error, headers);
-  const response = shared?.connect ?? connectError(error, status);
-  if (shared) shared.connect = response;
-  return withHeaders(response, headers);
-}
-
-/** Adds headers to a copy of a response. */
-export function withHeaders(response: HttpResponse, headers: HeaderRecord | undefined): HttpResponse {
-  return headers ? { ...response, headers: { ...response.headers, ...headers } } : response;
+  if (format.protocol !== "connect") return trailersOnly(format, errorTrailers(error));
+  return format.isStream ? connectStreamError(format, error) : connectError(error, status);
 }
 
 /** The error response of a unary Connect call. */
@@ -45,9 +33,9 @@ function connectError(error: ConnectError, status: number): HttpResponse {
 }
 
 /** The error response of a Connect stream: one end-stream message. */
-function connectStreamError(format: CallFormat, error: ConnectError, added: HeaderRecord = {}): HttpResponse {
-  const end = Buffer.from(JSON.stringify(endStreamToJson(headersOf(added), error, undefined)));
-  const headers = { "content-type": format.responseType, ...recordOf(error.metadata), ...added };
+function connectStreamError(format: CallFormat, error: ConnectError): HttpResponse {
+  const end = Buffer.from(JSON.stringify(endStreamToJson(new Headers(), error, undefined)));
+  const headers = { "content-type": format.responseType, ...recordOf(error.metadata) };
   return { status: 200, headers, body: envelopeOf(endStreamFlag, end) };
 }
 

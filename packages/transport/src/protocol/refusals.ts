@@ -1,6 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ContextValues, createContextKey, type StreamRequest } from "@connectrpc/connect";
 import type { HeaderRecord, HttpResponse } from "../http-types.ts";
+import type { OverloadCause } from "./call-queue.ts";
 import { formatOf } from "./headers.ts";
 
 /** The reason for the refusal of a request. `error` is Connect's error, if there is one. */
@@ -17,7 +18,7 @@ export type Refusal =
   | { readonly kind: "too-many-streams" }
   /** Incomplete bodies exceed their memory budget. */
   | { readonly kind: "too-many-bodies" }
-  | { readonly kind: "too-many-calls"; readonly maxCalls: number }
+  | { readonly kind: "overloaded"; readonly cause: OverloadCause; readonly retryAfterSeconds: number }
   /** The path is unknown. */
   | { readonly kind: "not-found" }
   | { readonly kind: "http-method"; readonly httpMethod: string; readonly allowed: readonly string[] }
@@ -60,27 +61,7 @@ export interface RefusedRequest {
 export type Refuse = (refusal: Refusal, headers: HeaderRecord, method?: DescMethod) => HttpResponse;
 
 /** Creates the error for the client of a refused request. Called once per refused request. */
-export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError | SharedRefusal;
-
-/** An error for many refused requests. It is encoded once for each protocol, so that refusals use little CPU. */
-export class SharedError {
-  readonly error: ConnectError;
-  /** The encoded error: trailers for gRPC and gRPC-Web, responses for Connect and for endpoints. */
-  grpc: HeaderRecord | undefined;
-  connect: HttpResponse | undefined;
-  http: HttpResponse | undefined;
-
-  constructor(error: ConnectError) {
-    this.error = error;
-  }
-}
-
-/** A shared error and the additional headers of one response. */
-interface SharedRefusal {
-  readonly shared: SharedError;
-  /** Sent like the metadata of the error. */
-  readonly headers: HeaderRecord;
-}
+export type OnRefused = (refusal: Refusal, request: RefusedRequest) => ConnectError;
 
 /** The HTTP status of a refusal outside of the RPC protocols, if it differs from the status of the error code. */
 export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
@@ -97,7 +78,7 @@ export const REFUSAL_STATUS: { readonly [kind in Refusal["kind"]]?: number } = {
   "header-too-large": 431,
   "transfer-coding": 501,
   "too-many-bodies": 503,
-  "too-many-calls": 503,
+  overloaded: 503,
 };
 
 /** The response to a refused request without `onRefused`: a bare status. */
@@ -106,22 +87,20 @@ export function bareRefusal({ kind }: Refusal): HttpResponse {
 }
 
 /** The error for the client of a refused request, and its HTTP status. Default: the status of the error code. */
-export interface Refused extends Partial<SharedRefusal> {
+export interface Refused {
   readonly error: ConnectError;
   readonly status: number | undefined;
 }
 
 /** Refuses a request. */
 export function refuse(refusal: Refusal, request: RefusedRequest, onRefused: OnRefused | undefined): Refused {
-  const refused = onRefused?.(refusal, request) ?? defaultError(refusal);
-  const status = REFUSAL_STATUS[refusal.kind];
-  return "shared" in refused ? { ...refused, error: refused.shared.error, status } : { error: refused, status };
+  return { error: onRefused?.(refusal, request) ?? defaultError(refusal), status: REFUSAL_STATUS[refusal.kind] };
 }
 
 /** The error for the client without `onRefused`. */
 function defaultError(refusal: Refusal): ConnectError {
   if ("error" in refusal) return asConnectError(refusal.error);
-  const code = refusal.kind === "too-many-calls" ? Code.ResourceExhausted : Code.Unknown;
+  const code = refusal.kind === "overloaded" ? Code.ResourceExhausted : Code.Unknown;
   return new ConnectError(`request refused: ${refusal.kind}`, code);
 }
 

@@ -5,7 +5,6 @@ import { binarySerialization, jsonSerialization, type Serialization } from "../c
 import type { HttpRequest, HttpResponse, Route } from "../http-types.ts";
 import type { Call } from "./call.ts";
 import { connectProtocol } from "./connect.ts";
-import { errorResponse } from "./error-responses.ts";
 import { grpcProtocol } from "./grpc.ts";
 import { type CallFormat, headerValue } from "./headers.ts";
 import type { UnaryMethod } from "./methods.ts";
@@ -46,8 +45,7 @@ export class UnaryRoute implements Route, UnaryExchange {
 
   async serve(request: HttpRequest): Promise<HttpResponse> {
     const { call, method, protocol, format } = this;
-    const refused = call.enter(method, { "content-type": format.responseType }, { ...protocol.trailers });
-    if (refused) return errorResponse(format, refused);
+    call.enter(method, { "content-type": format.responseType }, { ...protocol.trailers });
     const { acceptHeader, encodingHeader, timeoutHeader } = protocol;
     const { acceptCompression, maxTimeoutMs } = method.options;
     const encoding = headerValue(request.headers, encodingHeader);
@@ -99,8 +97,8 @@ export class UnaryRoute implements Route, UnaryExchange {
   }
 
   private refuse(refusal: Refusal): HttpResponse | Promise<HttpResponse> {
-    const refused = this.call.refuse(refusal);
-    return refused.shared ? errorResponse(this.format, refused) : this.fail(refused.error, refused.error);
+    const { error } = this.call.refuse(refusal);
+    return this.fail(error, error);
   }
 
   private fail(reason: unknown, error: ConnectError): HttpResponse | Promise<HttpResponse> {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { create, type DescMethod } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { type EndpointMethod, serveNode } from "../../src/index.ts";
+import { CallQueue, type EndpointMethod, serveNode } from "../../src/index.ts";
 import { PlainSchema } from "../gen/talk/v1/plain_pb.ts";
 import { type Talk, TalkService } from "../gen/talk/v1/talk_pb.ts";
 import type { TalkPortOptions } from "./talk-ports.ts";
@@ -51,7 +51,7 @@ const server = await serveNode(
         },
       }),
     readMaxBytes: MAX_BYTES,
-    maxCalls: 4096,
+    queue: new CallQueue({ maxCalls: 4096 }),
     authorize: ({ headers, method }) => {
       if (isOpen(method) || headers["authorization"] === authorization) return;
       throw new ConnectError("who is calling?", Code.Unauthenticated);

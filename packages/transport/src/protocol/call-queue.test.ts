@@ -1,0 +1,102 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { afterEach, expect, it, vi } from "vitest";
+import type { RequestHead } from "../http-types.ts";
+import { CallQueue, type CallQueueOptions } from "./call-queue.ts";
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A queue whose worker is busy: as many calls have begun in this turn as may. */
+function busyQueue(options: CallQueueOptions = {}) {
+  const queue = new CallQueue({ callerOf: ({ target }) => target, ...options });
+  let begun = 0;
+  while (begun < 1000 && queue.tryBegin()) begun++;
+  const order: string[] = [];
+  const wait = (caller: string, isDisconnected = false) => {
+    const waiting = queue.wait({ target: caller, isDisconnected } as RequestHead);
+    void waiting.then((refused) => order.push(refused ? `${caller} ${refused}` : caller));
+    return waiting;
+  };
+  return { queue, begun, order, wait };
+}
+
+async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await nextTurn();
+}
+
+it("begins calls at once, up to a number in each turn of the event loop", async () => {
+  const { queue, begun } = busyQueue();
+  expect(begun).toBe(64);
+  await turns(1);
+  expect(queue.tryBegin()).toBe(true);
+});
+
+it("lets callers take turns, and begins the calls of each in their order", async () => {
+  const { queue, order, wait } = busyQueue();
+  for (let i = 0; i < 100; i++) void wait("flood");
+  void wait("b");
+  void wait("b");
+  void wait("a");
+  expect(queue.length).toBe(103);
+  await turns(1);
+  expect(order).toEqual(["flood", "b", "a", "flood", "b", ...Array(11).fill("flood")]);
+  expect(queue.tryBegin()).toBe(false);
+  await turns(10);
+  expect([order.length, queue.length, queue.tryBegin()]).toEqual([103, 0, true]);
+});
+
+it("refuses a call only when the queue is full, and then the newest call of the caller with the most", async () => {
+  const { order, wait } = busyQueue({ maxCalls: 3 });
+  for (const caller of ["flood", "flood", "flood", "flood", "b", "a", "c"]) void wait(caller);
+  await turns(2);
+  // The fourth call of the flood finds no room, and each later caller gets the place of a call of the flood.
+  expect(order.filter((text) => text.endsWith("queue-full"))).toEqual([
+    "flood queue-full",
+    "flood queue-full",
+    "flood queue-full",
+    "c queue-full",
+  ]);
+  expect(order.filter((text) => !text.endsWith("queue-full"))).toEqual(["flood", "b", "a"]);
+});
+
+it("counts calls in flight as well", async () => {
+  const queue = new CallQueue({ maxCalls: 1 });
+  queue.inFlight++;
+  expect(queue.tryBegin()).toBe(false);
+  expect(await queue.wait({} as RequestHead)).toBe("queue-full");
+  queue.inFlight--;
+  expect(queue.tryBegin()).toBe(true);
+});
+
+it("refuses a call that has waited for a second", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const waits: number[] = [];
+  const { wait } = busyQueue({ onWaited: (seconds) => waits.push(seconds) });
+  const late = wait("a");
+  vi.advanceTimersByTime(1001);
+  const prompt = wait("a");
+  expect([await late, await prompt]).toEqual(["waited-too-long", undefined]);
+  expect(waits).toEqual([1.001, 0]);
+});
+
+it("skips calls whose client has disconnected", async () => {
+  const { queue, order, wait } = busyQueue();
+  for (let i = 0; i < 1000; i++) void wait("gone", true);
+  void wait("a");
+  await turns(1);
+  expect([order, queue.length]).toEqual([["a"], 0]);
+});
+
+it("derives Retry-After from the number of waiting calls and the rate of the queue", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const { queue, wait } = busyQueue();
+  expect(queue.retryAfterSeconds).toBe(1);
+  for (let i = 0; i < 1000; i++) void wait("a");
+  // 16 calls in each turn of 50 ms: 320 calls a second.
+  for (let i = 0; i < 12; i++) {
+    vi.advanceTimersByTime(50);
+    await nextTurn();
+  }
+  expect(queue.retryAfterSeconds).toBe(Math.ceil(queue.length / 320));
+});
