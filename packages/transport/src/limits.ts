@@ -60,10 +60,7 @@ export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits):
 /** The maximum size of a request's headers, in bytes. */
 export const MAX_HEADER_BYTES = 32 * 1024;
 
-/**
- * The maximum number of open streams of one HTTP/2 connection. The first SETTINGS frame announces it. Do not lower it on
- * an open connection: clients on grpc-core then stop sending.
- */
+/** The maximum number of open streams of one HTTP/2 connection. Its limit is lower while many are open: see `StreamLimits`. */
 export const MAX_HTTP2_STREAMS = 250;
 
 /**
