@@ -1,4 +1,6 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
+import { FLAG, FRAME, frame, HELLO, requestHeaders } from "@user-group-service/testing/http2-frames";
+import { rawConnect } from "@user-group-service/testing/raw-socket";
 import { waitFor } from "@user-group-service/testing/wait";
 import { afterEach, expect, it } from "vitest";
 import { type NodeServer, serveNode } from "../src/index.ts";
@@ -62,6 +64,16 @@ function call(session: ClientHttp2Session): ClientHttp2Stream {
   return stream.resume();
 }
 
+function rawCalls(streams: readonly number[]): Buffer {
+  const fields = { ":path": "/talk.v1.TalkService/Say", "content-type": "application/json" };
+  return Buffer.concat(
+    streams.flatMap((stream) => [
+      requestHeaders(stream, fields),
+      frame(FRAME.data, FLAG.endStream, stream, Buffer.from("{}")),
+    ]),
+  );
+}
+
 it("grants the first connections many streams, later ones few, and never lowers a limit", async () => {
   const { server } = await waitingServer();
   const all: number[][] = [];
@@ -91,6 +103,24 @@ it("raises the limit of a connection that uses half of it while streams are free
   expect(limits.at(-1)).toBe(MAX_HTTP2_STREAMS);
   answer();
   expect(new Set(await statuses)).toEqual(new Set([200]));
+});
+
+it("survives a client that closes the connection without acknowledging a higher limit", async () => {
+  const { server, begun } = await waitingServer();
+  const others = await Promise.all(Array.from({ length: 20 }, () => connected(server)));
+  const raw = await rawConnect(server.url, "h2");
+  const settings = () => raw.frames().filter(({ type, flags }) => type === FRAME.settings && flags === 0);
+  raw.send(HELLO);
+  await waitFor("the limit is known", () => settings().length === 1);
+  for (const { session } of others) session.destroy();
+  await waitFor("the streams are free", () => areFree(server));
+  raw.send(rawCalls([1, 3, 5, 7, 9]));
+  await waitFor("the limit is raised", () => settings().length === 2);
+  // More than half of the new limit.
+  raw.send(rawCalls([11, 13, 15, 17, 19, 21, 23]));
+  await waitFor("the calls have begun", () => begun() === 12);
+  raw.socket.destroy();
+  await waitFor("its streams are free", () => areFree(server));
 });
 
 it("gives the streams of a closed connection to new ones", async () => {

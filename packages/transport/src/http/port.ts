@@ -192,7 +192,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     http2.emit("connection", socket);
     if (!opened) return;
     superviseSession(opened, socket, limits);
-    streamLimits.add(opened, maxConcurrentStreams);
+    streamLimits.add(opened, socket, maxConcurrentStreams);
     connections.identify(socket, opened);
   };
   const start = options.tls

@@ -1,4 +1,5 @@
 import type { ServerHttp2Session, ServerHttp2Stream } from "node:http2";
+import type { Socket } from "node:net";
 import { MAX_HTTP2_STREAMS } from "../limits.ts";
 
 /** The number of streams that all connections share. When they are granted, new connections get only a small limit. */
@@ -9,6 +10,14 @@ const FIRST_SHARE = 1 / 4;
 
 /** The limit of a new connection without free streams. With more than 128 connections, it is an equal share of `ALL_STREAMS`. */
 const SMALL_LIMIT = 8;
+
+interface Connection {
+  limit: number;
+  /** The number of open streams. */
+  open: number;
+  /** Whether the client has yet to acknowledge a higher limit. No limit rises after the connection is closed. */
+  isRaising: boolean;
+}
 
 /**
  * The limits of open HTTP/2 streams (SETTINGS_MAX_CONCURRENT_STREAMS). An open stream uses memory and CPU before its call can be
@@ -28,37 +37,45 @@ export class StreamLimits {
     return Math.min(MAX_HTTP2_STREAMS, Math.max(small, Math.floor(this.#free * FIRST_SHARE)));
   }
 
-  /** Raises the limit of a new connection when the connection uses it. @param limit the result of `next` */
-  add(session: ServerHttp2Session, limit: number): void {
-    let current = limit;
-    let open = 0;
-    let isRaising = false;
-    // Some clients fail at the limit instead of waiting, so it rises before it is reached.
-    const raiseIfUsed = () => {
-      const more = Math.min(current, MAX_HTTP2_STREAMS - current, this.#free);
-      if (open <= current / 2 || more === 0 || isRaising) return;
-      current += more;
-      this.#granted += more;
-      isRaising = true;
-      session.settings({ maxConcurrentStreams: current }, () => {
-        isRaising = false;
-        raiseIfUsed();
-      });
-    };
+  /** Raises the limit of a new connection while the connection uses it. @param limit the result of `next` */
+  add(session: ServerHttp2Session, socket: Socket, limit: number): void {
+    const connection: Connection = { limit, open: 0, isRaising: false };
     const closed = () => {
-      open--;
+      connection.open--;
     };
     session.on("stream", (stream: ServerHttp2Stream) => {
-      open++;
+      connection.open++;
       stream.once("close", closed);
-      raiseIfUsed();
+      this.#raiseIfUsed(connection, session);
     });
-    session.once("close", () => {
-      this.#connections--;
-      this.#granted -= current;
-    });
+    this.#countUntilClosed(connection, socket);
+  }
+
+  /** Counts by the socket, because a destroyed session may emit no event. The listener must not reference the session. */
+  #countUntilClosed(connection: Connection, socket: Socket): void {
     this.#connections++;
-    this.#granted += current;
+    this.#granted += connection.limit;
+    socket.once("close", () => {
+      this.#connections--;
+      this.#granted -= connection.limit;
+      connection.isRaising = true;
+    });
+  }
+
+  #raiseIfUsed(connection: Connection, session: ServerHttp2Session): void {
+    const { limit, open, isRaising } = connection;
+    // Some clients fail at the limit instead of waiting, so it rises before it is reached.
+    const more = Math.min(limit, MAX_HTTP2_STREAMS - limit, this.#free);
+    if (open <= limit / 2 || more === 0 || isRaising || session.destroyed) return;
+    connection.limit += more;
+    connection.isRaising = true;
+    this.#granted += more;
+    session.settings({ maxConcurrentStreams: connection.limit }, (error) => {
+      // The session has ended without an acknowledgement.
+      if (error) return;
+      connection.isRaising = false;
+      this.#raiseIfUsed(connection, session);
+    });
   }
 
   get #free(): number {
