@@ -7,10 +7,11 @@ import { type NodeServer, serveNode } from "../src/index.ts";
 import { MAX_HTTP2_STREAMS } from "../src/limits.ts";
 import { TalkService } from "./gen/talk/v1/talk_pb.ts";
 
-/** The streams that all connections share. */
-const ALL_STREAMS = 1024;
-/** The limit of a connection when the shared streams are granted. */
-const SMALL_LIMIT = 8;
+/** The limit of a new connection, also while the worker is busy. */
+const FIRST_STREAMS = 100;
+const BUSY_STREAMS = 8;
+/** With this number of open streams the worker is busy. */
+const MAX_OPEN = 1024;
 
 const ended: (() => void)[] = [];
 afterEach(() => {
@@ -47,11 +48,27 @@ async function connected({ url }: NodeServer): Promise<{ session: ClientHttp2Ses
   return { session, limits };
 }
 
-/** Whether a new connection gets the largest limit. The server notices a closed connection a moment later. */
-async function areFree(server: NodeServer): Promise<boolean> {
+/** The first limit of a new connection. */
+async function firstLimit(server: NodeServer): Promise<number | undefined> {
   const { session, limits } = await connected(server);
   session.destroy();
-  return limits.at(-1) === MAX_HTTP2_STREAMS;
+  return limits[0];
+}
+
+/** Opens more streams than the worker can serve well. Returns their connections. */
+async function occupied(
+  server: NodeServer,
+  begun: () => number,
+): Promise<{ session: ClientHttp2Session; limits: number[] }[]> {
+  const before = begun();
+  const all: { session: ClientHttp2Session; limits: number[] }[] = [];
+  while (all.length * FIRST_STREAMS < MAX_OPEN) {
+    const connection = await connected(server);
+    for (let i = 0; i < FIRST_STREAMS; i++) call(connection.session);
+    all.push(connection);
+    await waitFor("the calls are in flight", () => begun() - before === all.length * FIRST_STREAMS);
+  }
+  return all;
 }
 
 function call(session: ClientHttp2Session): ClientHttp2Stream {
@@ -74,60 +91,51 @@ function rawCalls(streams: readonly number[]): Buffer {
   );
 }
 
-it("grants the first connections many streams, later ones few, and never lowers a limit", async () => {
+it("grants a new connection the recommended number of streams, and fewer if there are many connections", async () => {
   const { server } = await waitingServer();
-  const all: number[][] = [];
-  for (let i = 0; i < 50; i++) all.push((await connected(server)).limits);
-  const last = all.map((limits) => limits.at(-1) as number);
-  expect(last[0]).toBe(MAX_HTTP2_STREAMS);
-  expect(Math.min(...last)).toBe(SMALL_LIMIT);
-  expect(last.reduce((a, b) => a + b)).toBeLessThan(ALL_STREAMS + 50 * SMALL_LIMIT);
-  for (const limits of all) expect(limits).toEqual([...limits].sort((a, b) => a - b));
+  const first: number[] = [];
+  for (let i = 0; i < 90; i++) first.push((await connected(server)).limits[0] as number);
+  expect(first.slice(0, 80)).toEqual(Array(80).fill(FIRST_STREAMS));
+  expect(first.at(-1)).toBeLessThan(FIRST_STREAMS);
 });
 
-it("raises the limit of a connection that uses half of it while streams are free, and serves all of its calls", async () => {
+it("grants a new connection few streams while many are open, and lowers no limit", async () => {
+  const { server, begun } = await waitingServer();
+  for (let i = 0; i < 3; i++) {
+    const all = await occupied(server, begun);
+    expect(await firstLimit(server)).toBe(BUSY_STREAMS);
+    for (const { limits } of all) expect(limits).toEqual([...limits].sort((a, b) => a - b));
+    for (const { session } of all) session.destroy();
+    // The server notices a closed connection a moment later.
+    await waitFor("the streams are closed", async () => (await firstLimit(server)) === FIRST_STREAMS);
+  }
+});
+
+it("raises the limit of a connection that uses half of it, and serves all of its calls", async () => {
   const { server, answer, begun } = await waitingServer();
-  const others = await Promise.all(Array.from({ length: 20 }, () => connected(server)));
   const { session, limits } = await connected(server);
-  const first = limits.at(-1) as number;
-  for (const other of others) other.session.destroy();
-  await waitFor("the streams are free", () => areFree(server));
-  const streams = Array.from({ length: MAX_HTTP2_STREAMS }, () => call(session));
-  const statuses = Promise.all(
-    streams.map(
-      (stream) => new Promise((resolve) => stream.once("response", ({ ":status": status }) => resolve(status))),
-    ),
+  const statuses = Array.from(
+    { length: MAX_HTTP2_STREAMS },
+    () => new Promise((resolve) => call(session).once("response", ({ ":status": status }) => resolve(status))),
   );
   await waitFor("all calls are in flight", () => begun() === MAX_HTTP2_STREAMS);
-  expect(first).toBeLessThan(MAX_HTTP2_STREAMS / 2);
-  expect(limits.at(-1)).toBe(MAX_HTTP2_STREAMS);
+  expect([limits[0], limits.at(-1)]).toEqual([FIRST_STREAMS, MAX_HTTP2_STREAMS]);
   answer();
-  expect(new Set(await statuses)).toEqual(new Set([200]));
+  expect(new Set(await Promise.all(statuses))).toEqual(new Set([200]));
 });
 
 it("survives a client that closes the connection without acknowledging a higher limit", async () => {
   const { server, begun } = await waitingServer();
-  const others = await Promise.all(Array.from({ length: 20 }, () => connected(server)));
   const raw = await rawConnect(server.url, "h2");
   const settings = () => raw.frames().filter(({ type, flags }) => type === FRAME.settings && flags === 0);
   raw.send(HELLO);
   await waitFor("the limit is known", () => settings().length === 1);
-  for (const { session } of others) session.destroy();
-  await waitFor("the streams are free", () => areFree(server));
-  raw.send(rawCalls([1, 3, 5, 7, 9]));
+  const ids = Array.from({ length: 120 }, (_, i) => 2 * i + 1);
+  raw.send(rawCalls(ids.slice(0, 60)));
   await waitFor("the limit is raised", () => settings().length === 2);
   // More than half of the new limit.
-  raw.send(rawCalls([11, 13, 15, 17, 19, 21, 23]));
-  await waitFor("the calls have begun", () => begun() === 12);
+  raw.send(rawCalls(ids.slice(60)));
+  await waitFor("the calls have begun", () => begun() === ids.length);
   raw.socket.destroy();
-  await waitFor("its streams are free", () => areFree(server));
-});
-
-it("gives the streams of a closed connection to new ones", async () => {
-  const { server } = await waitingServer();
-  for (let i = 0; i < 3; i++) {
-    for (let j = 0; j < 20; j++) await connected(server);
-    for (const end of ended.splice(1)) end();
-    await waitFor("the streams are free again", () => areFree(server));
-  }
+  expect(await firstLimit(server)).toBe(FIRST_STREAMS);
 });

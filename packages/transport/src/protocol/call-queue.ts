@@ -56,6 +56,8 @@ export class CallQueue {
   #ended = 0;
   /** The number of calls that began in this turn of the event loop. */
   #begun = 0;
+  /** The number of calls that found no room in this turn. */
+  #refused = 0;
   /** The number of calls in flight. The owner of a call counts it. */
   inFlight = 0;
 
@@ -87,7 +89,10 @@ export class CallQueue {
    */
   wait(request: RequestHead): Promise<OverloadCause | undefined> {
     const caller = this.#options.callerOf?.(request) ?? "";
-    if (this.#waiting + this.inFlight >= this.#max && !this.#makeRoom(caller)) return Promise.resolve("queue-full");
+    if (this.#waiting + this.inFlight >= this.#max) {
+      this.#refused++;
+      if (!this.#makeRoom(caller)) return Promise.resolve("queue-full");
+    }
     return new Promise((end) => {
       const waiting = { request, since: performance.now(), end };
       const calls = this.#callers.get(caller);
@@ -113,7 +118,10 @@ export class CallQueue {
   readonly #endTurn = () => {
     this.#begun = 0;
     if (this.#waiting > 0) this.#measureRate();
-    while (this.#waiting > 0 && this.#begun < MAX_PER_TURN) this.#endNext();
+    // At least as many calls begin as were refused, because refusals must not take all of the time.
+    const max = MAX_PER_TURN + this.#refused;
+    this.#refused = 0;
+    while (this.#waiting > 0 && this.#begun < max) this.#endNext();
   };
 
   #measureRate(): void {
