@@ -60,8 +60,14 @@ export function requestTimeoutMs({ headerTimeoutMs, arrivalTimeoutMs }: Limits):
 /** The maximum size of a request's headers, in bytes. */
 export const MAX_HEADER_BYTES = 32 * 1024;
 
-/** The maximum number of open streams of one HTTP/2 connection. Its limit is lower while many are open: see `StreamLimits`. */
-export const MAX_HTTP2_STREAMS = 250;
+/**
+ * The maximum number of open streams of one HTTP/2 connection. The first SETTINGS frame announces it, and further calls wait at the
+ * client. An open stream uses memory and CPU before its call can be refused, so more would lower the rate of a busy worker. RFC
+ * 9113, 6.5.2 recommends at least 100: many clients and proxies assume it until they have read that frame, and fail further calls.
+ *
+ * Do not lower it on an open connection: clients on grpc-core then stop sending.
+ */
+export const MAX_HTTP2_STREAMS = 100;
 
 /**
  * The maximum number of pipelined requests that wait behind the current one. Without a limit, node:http accepts all

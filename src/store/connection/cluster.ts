@@ -28,8 +28,8 @@ const CONNECT_TIMEOUT_MS = 500;
 /** The pause between two checks of that connection, in milliseconds. */
 const CONNECT_CHECK_MS = 5;
 
-/** The maximum number of commands that wait for one node: a quarter of a worker's calls, so that a slow node leaves room for others. */
-const MAX_WAITING = MAX_CALLS / 4;
+/** The maximum number of commands that wait for one node: an eighth of a worker's calls, so that a slow node leaves room for others. */
+const MAX_WAITING = MAX_CALLS / 8;
 
 /** The timeout of CLUSTER SLOTS, in milliseconds. */
 const SLOTS_TIMEOUT_MS = 300;

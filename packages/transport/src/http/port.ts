@@ -8,6 +8,7 @@ import {
   DEFAULT_LIMITS,
   type Limits,
   MAX_HEADER_BYTES,
+  MAX_HTTP2_STREAMS,
   RESPONSE_BYTES,
   requestTimeoutMs,
   SESSION_MEMORY_MB,
@@ -20,7 +21,6 @@ import { http1Listener } from "./http1.ts";
 import { http2Listener } from "./http2.ts";
 import { superviseSession } from "./http2-sessions.ts";
 import type { RequestContext, RequestHandlers } from "./server-request.ts";
-import { StreamLimits } from "./stream-limits.ts";
 import { Turn } from "./turn.ts";
 
 /** The certificate and the private key of a port, in PEM. */
@@ -84,7 +84,7 @@ const QUIET_MS = 1000;
 
 /** The limits of one connection. */
 const HTTP2_OPTIONS = {
-  settings: { maxHeaderListSize: MAX_HEADER_BYTES },
+  settings: { maxConcurrentStreams: MAX_HTTP2_STREAMS, maxHeaderListSize: MAX_HEADER_BYTES },
   maxSettings: 16,
   maxSessionMemory: SESSION_MEMORY_MB,
   // By default node:http2 ends a connection and all of its calls after it has refused 100 streams.
@@ -151,7 +151,6 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     turn: new Turn(),
   };
   const connections = new Connections(limits);
-  const streamLimits = new StreamLimits();
   const server = listener(options.tls, limits);
   server.on("request", http1Listener(context, "none"));
   server.on("checkContinue", http1Listener(context, "continue"));
@@ -187,12 +186,9 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     // Sockets of an HTTP/1.1 server may be half-open. A half-open HTTP/2 session would outlive its client.
     socket.allowHalfOpen = false;
     opened = undefined;
-    const maxConcurrentStreams = streamLimits.next();
-    http2.updateSettings({ maxConcurrentStreams });
     http2.emit("connection", socket);
     if (!opened) return;
     superviseSession(opened, socket, limits);
-    streamLimits.add(opened, socket, maxConcurrentStreams);
     connections.identify(socket, opened);
   };
   const start = options.tls

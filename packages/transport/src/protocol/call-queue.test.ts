@@ -46,18 +46,24 @@ it("lets callers take turns, and begins the calls of each in their order", async
   expect([order.length, queue.length, queue.tryBegin()]).toEqual([103, 0, true]);
 });
 
-it("refuses a call only when the queue is full, and then the newest call of the caller with the most", async () => {
+it("refuses a call only when the queue is full, and then the oldest call of the caller with the most", async () => {
+  const refused: string[] = [];
   const { order, wait } = busyQueue({ maxCalls: 3 });
-  for (const caller of ["flood", "flood", "flood", "flood", "b", "a", "c"]) void wait(caller);
+  const calls = ["flood 1", "flood 2", "flood 3", "flood 4", "b", "c", "d"].map(async (name) => {
+    if (await wait(name.split(" ")[0] as string)) refused.push(name);
+  });
   await turns(2);
-  // The fourth call of the flood finds no room, and each later caller gets the place of a call of the flood.
-  expect(order.filter((text) => text.endsWith("queue-full"))).toEqual([
-    "flood queue-full",
-    "flood queue-full",
-    "flood queue-full",
-    "c queue-full",
-  ]);
-  expect(order.filter((text) => !text.endsWith("queue-full"))).toEqual(["flood", "b", "a"]);
+  await Promise.all(calls);
+  // The fourth call of the flood and the calls of b and c take places of the flood. Then each caller has one call.
+  expect(refused.sort()).toEqual(["d", "flood 1", "flood 2", "flood 3"]);
+  expect(order.filter((text) => !text.endsWith("queue-full"))).toEqual(["flood", "b", "c"]);
+});
+
+it("begins one more call for each call that was refused in a turn", async () => {
+  const { order, wait } = busyQueue({ maxCalls: 100 });
+  for (let i = 0; i < 130; i++) void wait("flood");
+  await turns(1);
+  expect(order.filter((text) => text === "flood")).toHaveLength(16 + 30);
 });
 
 it("counts calls in flight as well", async () => {
@@ -69,15 +75,15 @@ it("counts calls in flight as well", async () => {
   expect(queue.tryBegin()).toBe(true);
 });
 
-it("refuses a call that has waited for a second", async () => {
+it("refuses a call that has waited for two seconds", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const waits: number[] = [];
   const { wait } = busyQueue({ onWaited: (seconds) => waits.push(seconds) });
   const late = wait("a");
-  vi.advanceTimersByTime(1001);
+  vi.advanceTimersByTime(2001);
   const prompt = wait("a");
   expect([await late, await prompt]).toEqual(["waited-too-long", undefined]);
-  expect(waits).toEqual([1.001, 0]);
+  expect(waits).toEqual([2.001, 0]);
 });
 
 it("skips calls whose client has disconnected", async () => {

@@ -11,7 +11,7 @@ const MAX_AT_ONCE = 64;
 const MAX_PER_TURN = 16;
 
 /** The longest wait of a call, in milliseconds. Then it is refused. */
-export const MAX_WAIT_MS = 1000;
+export const MAX_WAIT_MS = 2000;
 
 /** The interval at which the rate of the queue is measured, in milliseconds. */
 const RATE_INTERVAL_MS = 250;
@@ -26,7 +26,7 @@ export interface CallQueueOptions {
   readonly onWaited?: (seconds: number) => void;
 }
 
-/** Why a call is refused: too many calls wait or are in flight, or the call has waited for a second. */
+/** Why a call is refused: too many calls wait or are in flight, or the call has waited for two seconds. */
 export type OverloadCause = "queue-full" | "waited-too-long";
 
 /** A call that waits. */
@@ -73,7 +73,7 @@ export class CallQueue {
 
   /** The time in which the waiting calls begin, in whole seconds. At least 1. */
   get retryAfterSeconds(): number {
-    return Math.max(1, Math.ceil(this.#waiting / this.#perSecond));
+    return Math.max(1, Math.ceil(this.#waiting / Math.max(1, this.#perSecond)));
   }
 
   /** Begins a call at once, unless it must wait. */
@@ -102,12 +102,16 @@ export class CallQueue {
     });
   }
 
-  /** Refuses the newest call of the caller with the most waiting calls. Returns false if that is this caller. */
+  /**
+   * Refuses the oldest call of the caller with the most waiting calls, which may be this caller: the client of a newer call is more
+   * likely to wait for the answer. Returns false if no call waits that can make room.
+   */
   #makeRoom(caller: string): boolean {
-    let [largest, most] = [caller, (this.#callers.get(caller)?.length ?? 0) + 1];
-    for (const [each, { length }] of this.#callers) if (length > most) [largest, most] = [each, length];
-    if (largest === caller) return false;
-    this.#end((this.#callers.get(largest) as Waiting[]).pop() as Waiting, "queue-full");
+    let [largest, most] = [caller, this.#callers.get(caller)?.length ?? 0];
+    for (const [each, { length }] of this.#callers) if (length > most + 1) [largest, most] = [each, length];
+    const calls = this.#callers.get(largest);
+    if (!calls || calls.length < 2) return false;
+    this.#end(calls.shift() as Waiting, "queue-full");
     return true;
   }
 

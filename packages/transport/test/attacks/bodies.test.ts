@@ -141,7 +141,7 @@ describeAttacks("bodies of unauthenticated clients", [
     run: async (target) => onePieces(target, []),
   },
   {
-    title: "bodies that stop (250 streams on each of 20 connections), no token",
+    title: "bodies that stop (100 streams on each of 50 connections), no token",
     // The first answer closes the connection, so each request needs a connection and a handshake of its own.
     bounds: { heldKiB: 1024, cpuMs: 50 },
     run: async (target) => halfBodies(target, []),
@@ -181,7 +181,7 @@ describeAttacks("bodies of token holders", [
     run: (target) => onePieces(target, [authorization(target)]),
   },
   {
-    title: "bodies that stop (250 streams on each of 20 connections)",
+    title: "bodies that stop (100 streams on each of 50 connections)",
     // 64 MiB of bodies and about 2,500 streams that wait for the rest, on 20 connections. Kept bodies would add 11 MiB.
     bounds: { heldKiB: 8192, cpuMs: 10 },
     run: (target) => halfBodies(target, [authorization(target)]),
@@ -216,11 +216,11 @@ async function onePieces(target: Target, fields: readonly (readonly [string, str
 }
 
 async function halfBodies(target: Target, fields: readonly (readonly [string, string])[]) {
-  const connections = 20;
+  const connections = 50;
   let requests = 0;
   for (let i = 0; i < connections; i++) {
     const http2 = await target.http2();
-    for (let n = 0; n < 250; n++) {
+    for (let n = 0; n < 100; n++) {
       requests++;
       const stream = await http2.request(post(PATHS.say, "application/grpc", fields), { isEnd: false });
       const announced = envelope(Buffer.alloc(1024 * 1024)).subarray(0, 5 + 100_000);
