@@ -101,10 +101,10 @@ export class ApiTokens {
     return wasCached;
   }
 
-  /** The owner of a token; undefined if the token is unknown or the store must be read. */
-  cached(token: string): Principal | undefined {
+  /** The last known owner of a token, which may have been revoked since; undefined if no owner is cached. */
+  lastOwner(token: string): Principal | undefined {
     const digest = apiTokenDigest(token);
-    return this.#static?.get(digest)?.principal ?? this.#issued.cached(digest);
+    return this.#static?.get(digest)?.principal ?? this.#issued.lastOwner(digest);
   }
 
   /** Returns a promise only if it must read the store. Rejects with StoreUnavailable or RecordUnreadable. */
@@ -176,6 +176,11 @@ export class IssuedTokens implements RevocationListener {
     if (now >= entry.until) return undefined;
     if (now >= entry.noteAt) this.#note(digest, entry, now);
     return entry.principal;
+  }
+
+  /** The principal of an API token whose cache entry may have expired; undefined if there is none. */
+  lastOwner(digest: string): BoundPrincipal | undefined {
+    return this.#known.get(digest)?.principal;
   }
 
   /** Reads the principal of an API token that is not cached. Concurrent calls share one read. Rejects like the store. */

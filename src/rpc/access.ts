@@ -181,14 +181,14 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
 
 /**
  * Creates the function that names the caller of a request, so that callers take turns when the worker is busy: the API token, or
- * the client address as long as the token is not cached.
+ * the client address if the owner of the token is not known.
  */
-export function callersOf(authenticator: Pick<ApiTokens, "cached">, clientOf: ClientOf) {
+export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): string => {
     const { headers } = request;
     const value = headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
     const token = tokenFromHeader(value ?? "");
-    const principal = token === undefined ? undefined : authenticator.cached(token);
+    const principal = token === undefined ? undefined : authenticator.lastOwner(token);
     if (!principal) return `address ${clientOf(request.peerAddress(), headers)}`;
     const { environment, id } = principal;
     return environment ? `${environmentPath(environment)}/${id}` : id;

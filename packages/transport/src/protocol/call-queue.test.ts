@@ -14,7 +14,7 @@ function busyQueue(options: CallQueueOptions = {}) {
   while (begun < 1000 && queue.tryBegin()) begun++;
   const order: string[] = [];
   const wait = (caller: string, isDisconnected = false) => {
-    const waiting = queue.wait({ target: caller, isDisconnected } as RequestHead);
+    const waiting = queue.wait({ target: caller, headers: {}, isDisconnected } as RequestHead);
     void waiting.then((refused) => order.push(refused ? `${caller} ${refused}` : caller));
     return waiting;
   };
@@ -59,31 +59,46 @@ it("refuses a call only when the queue is full, and then the oldest call of the 
   expect(order.filter((text) => !text.endsWith("queue-full"))).toEqual(["flood", "b", "c"]);
 });
 
-it("begins one more call for each call that was refused in a turn", async () => {
-  const { order, wait } = busyQueue({ maxCalls: 100 });
-  for (let i = 0; i < 130; i++) void wait("flood");
+it("begins more calls after a turn that took long", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const { order, wait } = busyQueue();
+  for (let i = 0; i < 1000; i++) void wait("a");
+  vi.advanceTimersByTime(100);
   await turns(1);
-  expect(order.filter((text) => text === "flood")).toHaveLength(16 + 30);
+  expect(order).toHaveLength(300);
+});
+
+it("is full when the headers of the waiting calls use too much memory", async () => {
+  const { queue, order, wait } = busyQueue();
+  const large = (caller: string) => wait(caller.padEnd(1024 * 1024));
+  for (let i = 0; i < 70; i++) void large("flood");
+  void wait("small");
+  await turns(1);
+  expect(order.filter((text) => text.endsWith("queue-full")).length).toBeGreaterThan(5);
+  await turns(10);
+  expect(order.at(-1)).not.toBe("small");
+  expect([order.includes("small"), queue.length]).toEqual([true, 0]);
 });
 
 it("counts calls in flight as well", async () => {
   const queue = new CallQueue({ maxCalls: 1 });
   queue.inFlight++;
   expect(queue.tryBegin()).toBe(false);
-  expect(await queue.wait({} as RequestHead)).toBe("queue-full");
+  expect(await queue.wait({ target: "", headers: {} } as RequestHead)).toBe("queue-full");
   queue.inFlight--;
   expect(queue.tryBegin()).toBe(true);
 });
 
-it("refuses a call that has waited for two seconds", async () => {
+it("refuses calls that have waited for two seconds, and begins the newest instead", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const waits: number[] = [];
   const { wait } = busyQueue({ onWaited: (seconds) => waits.push(seconds) });
-  const late = wait("a");
+  const late = [wait("a"), wait("a")];
   vi.advanceTimersByTime(2001);
-  const prompt = wait("a");
-  expect([await late, await prompt]).toEqual(["waited-too-long", undefined]);
-  expect(waits).toEqual([2.001, 0]);
+  const newest = wait("a");
+  await turns(2);
+  expect([...(await Promise.all(late)), await newest]).toEqual(["waited-too-long", "waited-too-long", undefined]);
+  expect(waits).toEqual([2.001, 0, 2.001]);
 });
 
 it("skips calls whose client has disconnected", async () => {
@@ -98,11 +113,11 @@ it("derives Retry-After from the number of waiting calls and the rate of the que
   vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, wait } = busyQueue();
   expect(queue.retryAfterSeconds).toBe(1);
-  for (let i = 0; i < 1000; i++) void wait("a");
-  // 16 calls in each turn of 50 ms: 320 calls a second.
+  for (let i = 0; i < 9000; i++) void wait("a");
+  // 150 calls in each turn of 50 ms: 3,000 calls a second.
   for (let i = 0; i < 12; i++) {
     vi.advanceTimersByTime(50);
     await nextTurn();
   }
-  expect(queue.retryAfterSeconds).toBe(Math.ceil(queue.length / 320));
+  expect([queue.length, queue.retryAfterSeconds]).toEqual([7200, 3]);
 });

@@ -5,13 +5,20 @@ import type { RequestHead } from "../http-types.ts";
 const MAX_AT_ONCE = 64;
 
 /**
- * The maximum number of waiting calls that begin in one turn. They take about a millisecond, so that the calls of other callers
- * are read soon.
+ * The number of waiting calls that begin in one turn. They take about a millisecond, so that the calls of other callers are read
+ * soon. If other work makes a turn long, such as requests that do not wait or refusals, more begin: as many in each millisecond.
  */
-const MAX_PER_TURN = 16;
+const PER_TURN = 16;
+const PER_MS = 3;
 
 /** The longest wait of a call, in milliseconds. Then it is refused. */
 export const MAX_WAIT_MS = 2000;
+
+/** The memory for the headers of waiting calls, in bytes. If it is exceeded, the queue is full. */
+const MAX_HEADER_MEMORY = 64 * 1024 * 1024;
+
+/** The longest time in `Retry-After`, in seconds. */
+const MAX_RETRY_AFTER = 10;
 
 /** The interval at which the rate of the queue is measured, in milliseconds. */
 const RATE_INTERVAL_MS = 250;
@@ -32,6 +39,8 @@ export type OverloadCause = "queue-full" | "waited-too-long";
 /** A call that waits. */
 interface Waiting {
   readonly request: RequestHead;
+  /** The size of its headers. */
+  readonly bytes: number;
   /** When it began to wait, by `performance.now()`. */
   readonly since: number;
   /** @param refused undefined if the call begins */
@@ -56,8 +65,10 @@ export class CallQueue {
   #ended = 0;
   /** The number of calls that began in this turn of the event loop. */
   #begun = 0;
-  /** The number of calls that found no room in this turn. */
-  #refused = 0;
+  /** The time of the first begin in this turn, by `performance.now()`. */
+  #turnBegan = 0;
+  /** The size of the headers of all waiting calls, in bytes. */
+  #bytes = 0;
   /** The number of calls in flight. The owner of a call counts it. */
   inFlight = 0;
 
@@ -71,9 +82,9 @@ export class CallQueue {
     return this.#waiting;
   }
 
-  /** The time in which the waiting calls begin, in whole seconds. At least 1. */
+  /** The time in which the waiting calls begin, in whole seconds, from 1 to 10. */
   get retryAfterSeconds(): number {
-    return Math.max(1, Math.ceil(this.#waiting / Math.max(1, this.#perSecond)));
+    return Math.min(MAX_RETRY_AFTER, Math.max(1, Math.ceil(this.#waiting / Math.max(1, this.#perSecond))));
   }
 
   /** Begins a call at once, unless it must wait. */
@@ -89,12 +100,11 @@ export class CallQueue {
    */
   wait(request: RequestHead): Promise<OverloadCause | undefined> {
     const caller = this.#options.callerOf?.(request) ?? "";
-    if (this.#waiting + this.inFlight >= this.#max) {
-      this.#refused++;
-      if (!this.#makeRoom(caller)) return Promise.resolve("queue-full");
-    }
+    const isFull = this.#waiting + this.inFlight >= this.#max || this.#bytes >= MAX_HEADER_MEMORY;
+    if (isFull && !this.#makeRoom(caller)) return Promise.resolve("queue-full");
     return new Promise((end) => {
-      const waiting = { request, since: performance.now(), end };
+      const waiting = { request, bytes: sizeOf(request), since: performance.now(), end };
+      this.#bytes += waiting.bytes;
       const calls = this.#callers.get(caller);
       if (calls) calls.push(waiting);
       else this.#callers.set(caller, [waiting]);
@@ -116,16 +126,17 @@ export class CallQueue {
   }
 
   #begin(): void {
-    if (this.#begun++ === 0) setImmediate(this.#endTurn);
+    if (this.#begun++ > 0) return;
+    this.#turnBegan = performance.now();
+    setImmediate(this.#endTurn);
   }
 
   readonly #endTurn = () => {
     this.#begun = 0;
-    if (this.#waiting > 0) this.#measureRate();
-    // At least as many calls begin as were refused, because refusals must not take all of the time.
-    const max = MAX_PER_TURN + this.#refused;
-    this.#refused = 0;
-    while (this.#waiting > 0 && this.#begun < max) this.#endNext();
+    if (this.#waiting === 0) return;
+    this.#measureRate();
+    const max = Math.max(PER_TURN, PER_MS * (performance.now() - this.#turnBegan));
+    while (this.#waiting > 0 && this.#begun < max) this.#beginNext();
   };
 
   #measureRate(): void {
@@ -137,20 +148,34 @@ export class CallQueue {
     this.#ended = 0;
   }
 
-  /** Ends the wait of the next caller's oldest call. The caller's next call begins after those of the other callers. */
-  #endNext(): void {
+  /**
+   * Begins the oldest call of the next caller. If that call has waited for too long, refuses it and begins the newest, because all
+   * old ones would be late. The caller's next call begins after those of the other callers.
+   */
+  #beginNext(): void {
     const [caller, calls] = this.#callers.entries().next().value as [string, Waiting[]];
-    const next = calls.shift() as Waiting;
+    const oldest = calls.shift() as Waiting;
+    const isLate = performance.now() - oldest.since > MAX_WAIT_MS;
+    const next = isLate ? calls.pop() : oldest;
     this.#callers.delete(caller);
     if (calls.length > 0) this.#callers.set(caller, calls);
+    if (isLate) this.#end(oldest, "waited-too-long");
+    if (!next) return;
     if (!next.request.isDisconnected) this.#begin();
-    this.#end(next, performance.now() - next.since > MAX_WAIT_MS ? "waited-too-long" : undefined);
+    this.#end(next, undefined);
   }
 
-  #end({ request, since, end }: Waiting, refused: OverloadCause | undefined): void {
+  #end({ request, bytes, since, end }: Waiting, refused: OverloadCause | undefined): void {
     this.#waiting--;
+    this.#bytes -= bytes;
     this.#ended++;
     this.#options.onWaited?.((performance.now() - since) / 1000);
     if (!request.isDisconnected) end(refused);
   }
+}
+
+function sizeOf({ target, headers }: RequestHead): number {
+  let bytes = target.length;
+  for (const name in headers) bytes += name.length + String(headers[name]).length;
+  return bytes;
 }
