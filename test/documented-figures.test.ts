@@ -27,7 +27,13 @@ import { MAX_WAIT_MS } from "../packages/transport/src/protocol/call-queue.ts";
 import { REFUSAL_STATUS } from "../packages/transport/src/protocol/refusals.ts";
 import { MAX_KEYS } from "../src/auth/rate-limiter.ts";
 import { loadConfig } from "../src/config/config.ts";
-import { MAX_CALLS, MAX_MESSAGE_BYTES, MAX_OPEN_MESSAGE_BYTES, STREAMS } from "../src/domain/capacity.ts";
+import {
+  MAX_CALLS,
+  MAX_KEY_REQUESTS,
+  MAX_MESSAGE_BYTES,
+  MAX_OPEN_MESSAGE_BYTES,
+  STREAMS,
+} from "../src/domain/capacity.ts";
 import { IPV6_PREFIX_HEXTETS } from "../src/domain/client-address.ts";
 import { ENVIRONMENT_NUMBERS, TEAM_IDS } from "../src/domain/environment.ts";
 import { LOG_FIELDS } from "../src/observability/log.ts";
@@ -138,7 +144,7 @@ describe("the documented limits equal those of the code", () => {
       // The last figure is the measured time of a read from Redis, in microseconds.
       ["authentication failures", authFailureLimit?.max, 128 - 16 * IPV6_PREFIX_HEXTETS, 429, 10],
       ["rate limit keys per worker and limit", MAX_KEYS],
-      ["requests for published keys that wait for Redis, per worker", MAX_CALLS],
+      ["requests for published keys that wait for Redis, per worker", MAX_KEY_REQUESTS],
       ["health checks of Redis", PROBE_KEPT_MS],
       ["error details", MAX_VIOLATIONS, MAX_QUOTED, MAX_ERROR_BYTES],
     ];

@@ -4,14 +4,14 @@ import { closeLater } from "@user-group-service/testing/opened";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
-import { MAX_CALLS } from "../src/domain/capacity.ts";
+import { MAX_KEY_REQUESTS } from "../src/domain/capacity.ts";
 import { ADMIN_ENV, adminOf, newName } from "./support/admin.ts";
 import { openMonitor } from "./support/monitor.ts";
 import { describeWithRedis, newRedis, newServer } from "./support/opened.ts";
 import type { TestServer } from "./support/server.ts";
 
 /** Maximum number of streams of an HTTP/2 connection. */
-const [CONNECTIONS, STREAMS] = [24, 200];
+const [CONNECTIONS, STREAMS] = [48, 100];
 
 const pathOf = (environment: string) => `/e/${environment}/.well-known/jwks.json`;
 
@@ -88,7 +88,7 @@ describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
     const guesses = burst(sessions, (i) => `guess${i}`);
     expect(await answers()).toEqual([200, 200, 200]);
     const { "503 STORE_UNAVAILABLE": waited = 0, ...others } = await guesses;
-    expect(waited).toBe(MAX_CALLS);
+    expect(waited).toBe(MAX_KEY_REQUESTS);
     expect(others).toEqual({ "503 OVERLOADED": CONNECTIONS * STREAMS - waited });
     expect(await answers()).toEqual([200, 200, 200]);
     redis.thaw();

@@ -18,6 +18,9 @@ export const MAX_OPEN_MESSAGE_BYTES = 4096;
  */
 export const MAX_CALLS = 16_384;
 
+/** The maximum number of requests for published keys that wait for Redis. They need no API token. */
+export const MAX_KEY_REQUESTS = 4096;
+
 /**
  * `max`: maximum number of open streams. `lifetimeMs`: maximum lifetime of a stream, in milliseconds. The streaming calls are Watch
  * and reflection, which need no API token. Slow request bodies of calls without an API token count as streams, too. When a stream

@@ -7,7 +7,7 @@ import {
   RefusalError,
   readEndpoint,
 } from "@user-group-service/transport";
-import { MAX_CALLS } from "../domain/capacity.ts";
+import { MAX_KEY_REQUESTS } from "../domain/capacity.ts";
 import { type EnvironmentName, parseEnvironmentName } from "../domain/environment.ts";
 import { callError } from "../rpc/errors.ts";
 import { DOCUMENT_MAX_AGE_S } from "../sessions/documents.ts";
@@ -29,7 +29,7 @@ export function wellKnownEndpoints(sessions: Pick<ViewerSessions, "published">) 
     let isWaiting = false;
     try {
       return await sessions.published(environment, () => {
-        if (waiting >= MAX_CALLS)
+        if (waiting >= MAX_KEY_REQUESTS)
           throw new RefusalError({ kind: "overloaded", cause: "queue-full", retryAfterSeconds: 1 });
         waiting++;
         isWaiting = true;

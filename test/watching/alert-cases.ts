@@ -28,6 +28,11 @@ const handled = (grpc_code: string, values: string): Input => ({
 const up = (values: string, instance = "a:1"): Input => ({ metric: "up", as: { instance }, values });
 const plain = (metric: string, values: string): Input => ({ metric, values });
 const limited = (limit: string, values: string): Input => ({ metric: "ugs_limited_total", labels: { limit }, values });
+const overloaded = (cause: string, values: string): Input => ({
+  metric: "ugs_overloaded_total",
+  labels: { cause },
+  values,
+});
 const ofRedis = (metric: string, values: string): Input => ({ metric, labels: { operation: "environment" }, values });
 const bucket = (metric: string, le: string, values: string): Input => {
   const labels = metric.startsWith("ugs_") ? { operation: "environment" } : GET;
@@ -189,13 +194,13 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: ["0.005", "0.5", "+Inf"].map((le) => bucket("grpc_server_handling_seconds", le, "0+100x30")),
   },
   {
-    ...{ alert: "UserGroupsOverloaded", when: "calls are rejected without a limit", at: "15m" },
-    series: [handled("ResourceExhausted", "0+600x30"), limited("api-token", "0x30")],
+    ...{ alert: "UserGroupsOverloaded", when: "a worker has too many waiting calls", at: "15m" },
+    series: [overloaded("queue-full", "0+600x30")],
     fires: { value: "10" },
   },
   {
     ...{ alert: "UserGroupsOverloaded", when: "a limit rejects them", at: "15m" },
-    series: [handled("ResourceExhausted", "0+600x30"), limited("api-token", "0+600x30")],
+    series: [handled("ResourceExhausted", "0+600x30"), overloaded("queue-full", "0x30")],
   },
   {
     ...{ alert: "UserGroupsHighCpu", when: "a worker uses 0.9 of a core", at: "25m" },
