@@ -129,6 +129,11 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   it("is not ready while Redis is unavailable, and is ready afterwards", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const server = await newServer({ runtime, redisUrl: redis.url });
+    // While Redis syncs its file, it answers up to two seconds before it writes. A Redis that lost its identity stays not ready.
+    await waitFor("Redis has written its data", async () => {
+      const info = String(await ask(redis, "INFO", "persistence"));
+      return /aof_buffer_length:0\r/.test(info) && /aof_pending_bio_fsync:0\r/.test(info);
+    });
     await redis.kill();
     await waitUntilReady(server, false);
     expect(await signalsOf(server)).toEqual({
