@@ -100,11 +100,13 @@ export class CallQueue {
    */
   wait(request: RequestHead): Promise<OverloadCause | undefined> {
     const caller = this.#options.callerOf?.(request) ?? "";
-    const isFull = this.#waiting + this.inFlight >= this.#max || this.#bytes >= MAX_HEADER_MEMORY;
-    if (isFull && !this.#makeRoom(caller)) return Promise.resolve("queue-full");
+    const bytes = sizeOf(request);
+    // One call with long headers may need the memory of many.
+    while (this.#waiting + this.inFlight >= this.#max || this.#bytes + bytes > MAX_HEADER_MEMORY)
+      if (!this.#makeRoom(caller)) return Promise.resolve("queue-full");
     return new Promise((end) => {
-      const waiting = { request, bytes: sizeOf(request), since: performance.now(), end };
-      this.#bytes += waiting.bytes;
+      const waiting = { request, bytes, since: performance.now(), end };
+      this.#bytes += bytes;
       const calls = this.#callers.get(caller);
       if (calls) calls.push(waiting);
       else this.#callers.set(caller, [waiting]);
