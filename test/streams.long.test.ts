@@ -23,10 +23,10 @@ describe.each(VARIANTS)("streams on $runtime, TLS $secure", ({ runtime, tls }) =
       return { headers: { ...headers, ...trailers }, body };
     };
     const kept: ReturnType<typeof open>[] = [];
-    for (let left = STREAMS.max; left > 0; left -= 200) {
+    for (let left = STREAMS.max; left > 0; left -= 100) {
       const full = openHttp2(server.url);
       sessions.push(full);
-      for (let i = 0; i < 100; i++) {
+      for (let i = 0; i < 50; i++) {
         kept.push(open("application/grpc", WATCH, { on: full }));
         // Reflection ends with its requests.
         kept.push(open("application/grpc", REFLECTION, { on: full, ends: false }));
