@@ -1,6 +1,6 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { Code, type ConnectError } from "@connectrpc/connect";
-import { type CallHead, type ClientOf, headerValue } from "@user-group-service/transport";
+import type { CallHead, ClientOf } from "@user-group-service/transport";
 import { RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection as ReflectionV1 } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -15,7 +15,7 @@ import type { Role } from "../domain/role.ts";
 import type { Limited } from "../domain/store.ts";
 import type { RateLimitName } from "../observability/metrics.ts";
 import { type CallContext, callOf } from "./call-context.ts";
-import { CREDENTIAL_HEADERS, tokenFromHeader } from "./credentials.ts";
+import { credentialIn, tokenFromHeader } from "./credentials.ts";
 import { callError, withoutStackTrace } from "./errors.ts";
 
 /**
@@ -150,9 +150,9 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
   const requireAllowed = (principal: Authenticated, call: CallContext, method: DescMethod) => {
     if (!principal) throw unauthenticated("API_TOKEN_UNKNOWN", call);
     call.bearer = principal;
-    const { id, environment, role } = principal;
+    const { environment, role } = principal;
     // ADMIN_TOKEN is not limited, because an operator who repairs the service must not wait.
-    const by = environment && rateLimiters.tokens?.take(`${environmentPath(environment)}/${id}`);
+    const by = environment && rateLimiters.tokens?.take(keyOf(principal));
     if (by) throw limited("api-token", by);
     const needed = ACCESS.get(method);
     const isAllowed =
@@ -168,7 +168,7 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
       call.isAuthorized = true;
       return undefined;
     }
-    const value = headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
+    const value = credentialIn(headers);
     if (value === null) throw unauthenticated("API_TOKEN_MISSING", call);
     const token = tokenFromHeader(value);
     if (token === undefined) throw unauthenticated("API_TOKEN_MALFORMED", call);
@@ -186,13 +186,15 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
 export function callersOf(authenticator: Pick<ApiTokens, "lastOwner">, clientOf: ClientOf) {
   return (request: Pick<CallHead, "headers" | "peerAddress">): string => {
     const { headers } = request;
-    const value = headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
-    const token = tokenFromHeader(value ?? "");
+    const token = tokenFromHeader(credentialIn(headers) ?? "");
     const principal = token === undefined ? undefined : authenticator.lastOwner(token);
-    if (!principal) return `address ${clientOf(request.peerAddress(), headers)}`;
-    const { environment, id } = principal;
-    return environment ? `${environmentPath(environment)}/${id}` : id;
+    return principal ? keyOf(principal) : `address ${clientOf(request.peerAddress(), headers)}`;
   };
+}
+
+/** The key of an API token among those of all environments. */
+function keyOf({ environment, id }: Principal): string {
+  return environment ? `${environmentPath(environment)}/${id}` : id;
 }
 
 /** The messages of failed authentications, by reason. */

@@ -22,6 +22,11 @@ export function tokenFromHeader(value: string): string | undefined {
   return SCHEME.exec(value)?.[1];
 }
 
+/** The header that carries the API token; null if there is none. */
+export function credentialIn(headers: HeaderRecord): string | null {
+  return headerValue(headers, CREDENTIAL_HEADERS[0]) ?? headerValue(headers, CREDENTIAL_HEADERS[1]);
+}
+
 /** Redacts tokens of this service, and the API token of the headers in any form, from a string of the caller. */
 export function withoutTokens(text: string, headers: HeaderRecord): string {
   const redacted = text.replace(TOKEN_IN_TEXT, REDACTED).replace(SESSION_IN_TEXT, REDACTED);
