@@ -15,7 +15,7 @@ const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
 /** The maximum number of calls that wait or are in flight. */
 const MAX_CALLS = 16_384;
-/** The number of requests that a connection can pipeline, less one. */
+/** The requests that a connection pipelines at once. It would close after one more. */
 const PIPELINED = 32;
 
 /** The connections of a flood. */

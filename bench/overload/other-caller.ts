@@ -1,7 +1,7 @@
 import { Agent, request } from "node:http";
 import { type ClientHttp2Session, connect } from "node:http2";
 import { createInterface } from "node:readline";
-import type { Asked, Observed, ObservedCalls } from "./other.ts";
+import type { Observed, ObservedCalls, OtherCalls } from "./other.ts";
 
 /**
  * Makes 50 calls per second over HTTP/1.1 and 50 over HTTP/2. For each line of input, it prints the results since the
@@ -10,7 +10,7 @@ import type { Asked, Observed, ObservedCalls } from "./other.ts";
 const INTERVAL_MS = 1000 / 50;
 const TIMEOUT_MS = 20_000;
 
-const { http1, http2, path, headers } = JSON.parse(process.argv[2] as string) as Asked;
+const { http1, http2, path, headers } = JSON.parse(process.argv[2] as string) as OtherCalls;
 // Uses connections in turn, so that none is idle until the server closes it.
 const agent = new Agent({ keepAlive: true, maxSockets: 32, scheduling: "fifo" });
 let session: ClientHttp2Session | undefined;

@@ -8,7 +8,7 @@ import { quantile } from "../statistics.ts";
 export const OTHER_TOKEN = "bench-b3RoZXItdG9rZW4tb2YtdGhlLWJlbmNo";
 
 /** The calls of the other caller. */
-export interface Asked {
+export interface OtherCalls {
   /** URL for HTTP/1.1. */
   readonly http1: string;
   /** URL for HTTP/2. */
@@ -41,14 +41,14 @@ export interface OtherCaller {
 
 /** Starts the other caller, on the core of this process. */
 export async function startOther(server: BenchServer, address?: string): Promise<OtherCaller> {
-  const asked: Asked = {
+  const calls: OtherCalls = {
     http1: server.url(1),
     http2: server.url(2),
     path: "/api/user?user_group_id=other",
     headers: { authorization: `Token ${OTHER_TOKEN}`, ...(address && { "x-forwarded-for": address }) },
   };
   const program = join(BUILD_FOLDER, "overload/other-caller.js");
-  const child = startProcess([process.execPath, program, JSON.stringify(asked)]);
+  const child = startProcess([process.execPath, program, JSON.stringify(calls)]);
   let reports = 0;
   const observed = async () => {
     const number = reports++;

@@ -176,6 +176,7 @@ export class CallQueue {
   }
 }
 
+/** The size of the target and the headers of a request, in bytes. */
 function sizeOf({ target, headers }: RequestHead): number {
   let bytes = target.length;
   for (const name in headers) bytes += name.length + String(headers[name]).length;
