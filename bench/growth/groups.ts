@@ -1,6 +1,7 @@
 import type { ChangeBy } from "../../src/domain/audit.ts";
 import type { Environment } from "../../src/domain/environment.ts";
 import type { NewUserGroup, UserGroup } from "../../src/domain/user-group.ts";
+import { groupFromMessage } from "../../src/rpc/messages.ts";
 
 /** A kind of groups. */
 export interface Kind {
@@ -23,12 +24,12 @@ export const BY: ChangeBy = {
   peer: "192.0.2.1",
 };
 
-const short = (number: number): NewUserGroup => ({
-  providedId: idOf(number),
-  name: `Group number ${number}`,
-  mapping: { schema: `source-${number}` },
-  properties: { plan: "pro", seats: number % 100 },
-});
+const short = (number: number): NewUserGroup =>
+  groupFromMessage(idOf(number), {
+    name: `Group number ${number}`,
+    mapping: { schema: `source-${number}` },
+    properties: { plan: "pro", seats: number % 100 },
+  });
 
 const long = (number: number): NewUserGroup => ({
   ...short(number),

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Environment } from "../domain/environment.ts";
 import { ViewerSessionExpired, ViewerSessionInvalid } from "../domain/errors.ts";
 import type { ViewerSessionStore } from "../domain/viewer-session.ts";
+import { groupFromMessage } from "../rpc/messages.ts";
 import { newKeyPair } from "./signing.ts";
 import { SigningKeys } from "./signing-keys.ts";
 import { ViewerSessions } from "./viewer-sessions.ts";
@@ -35,7 +36,7 @@ function keysOf(
 it("the lifetime of a session starts before its group is read, so that a later revocation covers it", async () => {
   const { environment, keys } = keysOf([{ kid: "k", ...(await newKeyPair()) }]);
   vi.useFakeTimers({ toFake: ["Date"], now: 1_000_000_000 });
-  const viewer = { teamId: 1, name: "A", providedId: "a", mapping: {}, properties: undefined };
+  const viewer = { teamId: 1, ...groupFromMessage("a", { mapping: {} }) };
   const store: ViewerSessionStore = {
     async sessionSubject() {
       vi.setSystemTime(1_000_060_000);

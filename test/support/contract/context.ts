@@ -4,6 +4,7 @@ import { type Environment, environmentPath } from "../../../src/domain/environme
 import type { ImportedUserGroup, NewUserGroup, Rotation, UserGroup } from "../../../src/domain/user-group.ts";
 import "../../../src/server/runtime.ts";
 import { StoreUnavailable } from "../../../src/domain/errors.ts";
+import { groupFromMessage } from "../../../src/rpc/messages.ts";
 import type { Audit } from "../../../src/store/audit.ts";
 import type { StoreClient } from "../../../src/store/connection/client.ts";
 import type { ScriptedRedis } from "../../../src/store/connection/connection.ts";
@@ -112,7 +113,7 @@ let current: (() => ScriptedRedis) | undefined;
 
 /** Values of a new group. */
 export function newGroup(providedId: string, given: Partial<NewUserGroup> = {}): NewUserGroup {
-  return { providedId, name: providedId, mapping: {}, properties: undefined, ...given };
+  return { ...groupFromMessage(providedId, { mapping: {} }), ...given };
 }
 
 /** A group to import. Its token is from another system, unless another one or undefined is given. */
