@@ -14,36 +14,19 @@ function newProgram(): Command {
   return createProgram(shell);
 }
 
-/** Every command without subcommands, with the description from its help. */
-function commandsOf(command: Command, path: string): string[][] {
-  const below = command.commands.flatMap((child) => commandsOf(child, `${path} ${child.name()}`));
-  if (below.length > 0) return below;
-  const args = command.registeredArguments.map((argument) =>
-    argument.required ? ` <${argument.name()}>` : ` [${argument.name()}]`,
-  );
-  return [[path + args.join(""), command.description().replaceAll("`", "")]];
+/** The help of a command and of all its subcommands. */
+function helpOf(command: Command): string {
+  return [command.helpInformation(), ...command.commands.map(helpOf)].join("\n");
 }
 
-it("the table of commands lists every command with its description, and no other", async () => {
-  const documented = rowsOf("docs/cli.md", "Commands");
-  expect(documented.map(([name, words]) => [name, words])).toEqual(commandsOf(newProgram(), "ugs"));
-});
-
-it("the table of settings lists every option of all commands", async () => {
-  const options = newProgram()
-    .options.map(({ long }) => long)
-    .filter((long) => long !== "--version");
-  const documented = rowsOf("docs/cli.md", "Settings").flatMap(([names = ""]) => names.match(/--[\w-]+/g) ?? []);
-  expect([...documented].sort()).toEqual([...options].sort());
-});
-
-it("the table of settings lists every environment variable that ugs reads", () => {
+it("the help names every environment variable that ugs reads", () => {
   const sources = readdirSync(new URL("../src/", import.meta.url), { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
     .map((name) => readFileSync(new URL(`../src/${name}`, import.meta.url), "utf8"));
   const read = new Set(sources.join("\n").match(/(?<=")UGS_\w+(?=")/g));
-  const documented = rowsOf("docs/cli.md", "Settings").flatMap(([, names = ""]) => names.match(/UGS_\w+/g) ?? []);
-  expect(documented.sort()).toEqual([...read].sort());
+  const named = new Set(helpOf(newProgram()).match(/UGS_\w+/g));
+  expect(read.size).toBeGreaterThan(0);
+  expect([...read].filter((name) => !named.has(name))).toEqual([]);
 });
 
 it("the table of exit codes lists every code, and no other", () => {
