@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { ApiTokenKey, ValidApiToken } from "../domain/api-token.ts";
+import type { Environment } from "../domain/environment.ts";
 import { newApiToken, newUserGroupToken } from "../domain/token.ts";
 import { ApiTokens, IssuedTokens, ROOT } from "./api-tokens.ts";
 
@@ -27,7 +28,7 @@ function open(cacheMs = CACHE_MS) {
   const reads: { digest: string; answer(found?: ValidApiToken): void; fail(error: Error): void }[] = [];
   const find = ({ digest }: ApiTokenKey) =>
     new Promise<ValidApiToken | undefined>((resolve, reject) => reads.push({ digest, answer: resolve, fail: reject }));
-  const note = vi.fn(async (_key: ApiTokenKey) => {});
+  const note = vi.fn(async (_environment: Environment, _id: string) => {});
   const issued = new IssuedTokens({ store: { find, noteUse: note }, cacheMs });
   /** Authenticates a token. Resolves its read, if there is one, with the given result. */
   const call = async (digest: string, found?: ValidApiToken) => {
@@ -163,7 +164,7 @@ describe("IssuedTokens", () => {
     const { issued, note, call } = open(120_000);
     await call("d", valid());
     expect(note).toHaveBeenCalledTimes(1);
-    expect(note.mock.calls[0]?.[0]).toEqual(keyOf("d"));
+    expect(note.mock.calls[0]).toEqual([ENVIRONMENT, "a"]);
     vi.advanceTimersByTime(59_999);
     issued.cached("d");
     expect(note).toHaveBeenCalledTimes(1);

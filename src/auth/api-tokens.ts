@@ -174,7 +174,7 @@ export class IssuedTokens implements RevocationListener {
     if (entry === undefined) return undefined;
     const now = performance.now();
     if (now >= entry.until) return undefined;
-    if (now >= entry.noteAt) this.#note(digest, entry, now);
+    if (now >= entry.noteAt) this.#note(entry, now);
     return entry.principal;
   }
 
@@ -250,15 +250,15 @@ export class IssuedTokens implements RevocationListener {
       until: Math.min(until, started + found.expiresInMs),
       noteAt: started + USE_INTERVAL_MS - found.unusedForMs,
     };
-    if (started >= entry.noteAt) this.#note(digest, entry, started);
+    if (started >= entry.noteAt) this.#note(entry, started);
     if (isFresh()) setBounded(this.#known, digest, entry, MAX_CACHED);
     return entry.principal;
   }
 
   /** Writes the use of a token in the background. If that fails, a later use is written. */
-  #note(digest: string, entry: Entry, now: number): void {
+  #note(entry: Entry, now: number): void {
     entry.noteAt = now + USE_INTERVAL_MS;
-    this.#deps.store.noteUse({ number: entry.principal.environment.number, digest }).catch(() => {});
+    this.#deps.store.noteUse(entry.principal.environment, entry.principal.id).catch(() => {});
   }
 }
 

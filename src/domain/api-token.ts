@@ -63,7 +63,7 @@ export const MAX_GRACED = 2;
 
 /** A valid API token, with the values for authentication. */
 export interface ValidApiToken {
-  /** Its expiry and last use are those of the presented secret. */
+  /** Its expiry is that of the presented secret. */
   readonly apiToken: ApiToken;
   /** Whether a rotation replaced the presented secret, which is then in its grace period. */
   readonly isReplaced: boolean;
@@ -104,7 +104,7 @@ export interface ApiTokenStore {
    * Creates an API token. Only the result has its secret.
    *
    * @throws EnvironmentNotFound, TooManyApiTokens; ApiTokenChanged if the creator is an API token of the environment that was
-   *   revoked; TooFewReplicas after the change
+   *   revoked, or a revocation of many API tokens is in progress; TooFewReplicas after the change
    */
   create(
     environment: Environment,
@@ -143,8 +143,8 @@ export interface ApiTokenStore {
    * Revokes an API token with all its secrets. After that, `find` does not return it. Returns the number of revoked API tokens.
    *
    * @param options `issued`: also revokes the API tokens that it created or rotated, those that these created or rotated, and so on.
-   *   The API token itself may not exist. It revokes them in steps, the latest ones first. After an error, a repeated call revokes
-   *   the rest
+   *   The API token itself may not exist. It revokes them in steps, issued ones before their issuers. In the meantime, API tokens of
+   *   the environment issue no others. After an error, a repeated call revokes the rest
    * @throws ApiTokenNotFound if there was nothing to revoke; TooFewReplicas after the change
    */
   revoke(environment: Environment, id: string, by: ChangeBy, options?: { readonly issued?: boolean }): Promise<number>;
@@ -159,7 +159,7 @@ export interface ApiTokenStore {
    * Stores the current time as the last use of an API token, unless the token is gone or a use within `USE_INTERVAL_MS` is stored.
    * After an error, the use is not stored.
    */
-  noteUse(key: ApiTokenKey): Promise<void>;
+  noteUse(environment: Environment, id: string): Promise<void>;
 }
 
 /** The interval in which the use of an API token is stored, in milliseconds. */

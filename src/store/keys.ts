@@ -9,7 +9,8 @@ export const environmentPrefix = (number: number) => `ug:{${number}}:`;
 
 /**
  * Hash that the service never deletes: the record of the environment. Fields: `state` (`active`, `deleting` or `deleted`), `path`
- * (`environmentPath`), `create_time`, `delete_time`, `version` of the last change, and `groups`, the number of groups ever created.
+ * (`environmentPath`), `create_time`, `delete_time`, `version` of the last change, `groups`, the number of groups ever created,
+ * and `issue_time`: during a revocation, API tokens issue no others before this time.
  */
 export const environmentKey = (number: number) => `ug:{${number}}:environment`;
 
@@ -29,12 +30,13 @@ export const requestKey = (number: number, digest: string) => `ug:{${number}}:re
 export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${number}}:sessions:${teamId}`;
 
 /**
- * Hash that may expire: a secret of an API token. Fields: `id`, `display_name`, `role`, `creator`, `create_time`,
- * `token_create_time`, `expire_time`, `last_use_time`, `rotator` if a rotation created it, `is_replaced` if a rotation replaced it.
+ * Hash that expires with the API token, if that expires. Fields: `display_name`, `role`, `creator`, `create_time`, `expire_time`,
+ * `last_use_time`; `digest` of its current secret, `token_create_time`, and `rotator` if a rotation created the secret; and
+ * `previous`, the digests of the secrets with a grace period, the latest first, each with the end of its grace period.
  */
-export const apiTokenKey = (number: number, digest: string) => `ug:{${number}}:api-token:${digest}`;
+export const apiTokenKey = (number: number, id: string) => `ug:{${number}}:api-token:${id}`;
 
-/** Sorted set, all scores 0: the secrets of the API tokens as `ID DIGEST CREATOR ROTATOR`. */
+/** Hash: the digests of the secrets of API tokens, and for each `ID CREATOR ROTATOR`. */
 export const apiTokensKey = (number: number) => `ug:{${number}}:api-tokens`;
 
 /** Hash: the keys that sign viewer sessions, by their ids; and `version`, which increases with each change. */

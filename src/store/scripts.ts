@@ -14,7 +14,6 @@ import noteKeyUse from "./scripts/note-key-use.lua" with { type: "text" };
 import noteTime from "./scripts/note-time.lua" with { type: "text" };
 import noteTokenUse from "./scripts/note-token-use.lua" with { type: "text" };
 import read from "./scripts/read.lua" with { type: "text" };
-import readApiTokens from "./scripts/read-api-tokens.lua" with { type: "text" };
 import recordEvent from "./scripts/record-event.lua" with { type: "text" };
 import reencryptToken from "./scripts/reencrypt-token.lua" with { type: "text" };
 import removeMember from "./scripts/remove-member.lua" with { type: "text" };
@@ -53,12 +52,9 @@ export const LIST_IDS = defineScript("read", listIds, {
 
 export const SEARCH_IDS = { ...LIST_IDS, singleKey: false };
 
-export const FIND_API_TOKEN = defineScript("read", findApiToken, { keys: ["environment", "apiToken"] });
-
-export const READ_API_TOKENS = defineScript("read", readApiTokens, {
-  keys: ["apiTokens"],
-  args: ["from", "count"],
-  singleKey: false,
+export const FIND_API_TOKEN = defineScript("read", findApiToken, {
+  keys: ["environment", "apiTokens"],
+  args: ["digest"],
 });
 
 export const COUNT = defineScript("count", count, { keys: ["key"], args: ["amount", "windowSeconds"] });
@@ -181,22 +177,22 @@ export const END_SESSIONS = environmentScript(endSessions, {
 
 export const CREATE_API_TOKEN = environmentScript(createApiToken, {
   keys: ["apiTokens", "apiToken"],
-  args: ["id", "tokenRole", "displayName", "creator", "expireTime", "issuer", "maxTokens", "channel"],
+  args: ["id", "digest", "tokenRole", "displayName", "creator", "expireTime", "issuer", "maxTokens"],
 });
 
 export const ROTATE_API_TOKEN = environmentScript(rotateApiToken, {
   keys: ["apiTokens", "apiToken"],
-  args: ["id", "rotator", "issuer", "notBeyond", "graceMs", "maxReplaced", "channel"],
+  args: ["id", "digest", "rotator", "issuer", "notBeyond", "graceMs", "maxPrevious", "channel"],
 });
 
 export const UPDATE_API_TOKEN = environmentScript(updateApiToken, {
-  keys: ["apiTokens"],
+  keys: ["apiToken"],
   args: ["id", "displayName", "expireTime", "channel"],
 });
 
 export const REVOKE_API_TOKENS = environmentScript(revokeApiTokens, {
   keys: ["apiTokens"],
-  args: ["id", "issued", "count", "channel"],
+  args: ["id", "issued", "count", "pauseMs", "channel"],
   allowOom: true,
 });
 

@@ -12,7 +12,7 @@ const GUESSES = 2000;
 const NETWORKS = 12_000;
 
 /** Redis commands that guesses cause: the look-up of an API token, and the count of a failure. */
-const OF_A_GUESS = /^eval(?:sha)? .+ (?:2 ug:\{\d+\}:environment ug:\{\d+\}:api-token:|1 ug:rate:)/is;
+const OF_A_GUESS = /^eval(?:sha)? .+ (?:2 ug:\{\d+\}:environment ug:\{\d+\}:api-tokens |1 ug:rate:)/is;
 
 /** Sends guessed API tokens of the right form over one connection. Returns the count of each gRPC status. */
 function guess(

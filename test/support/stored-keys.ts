@@ -1,11 +1,20 @@
 import type { Redis } from "ioredis";
 import { type EnvironmentName, environmentPath } from "../../src/domain/environment.ts";
 import { apiTokenDigest, environmentNumberOf } from "../../src/domain/token.ts";
-import { apiTokenKey, ENVIRONMENTS_KEY, environmentMember, fromMember, groupKey } from "../../src/store/keys.ts";
+import {
+  apiTokenKey,
+  apiTokensKey,
+  ENVIRONMENTS_KEY,
+  environmentMember,
+  fromMember,
+  groupKey,
+} from "../../src/store/keys.ts";
 
-/** Redis key of an issued API token. */
-export function keyOfApiToken(token: string): string {
-  return apiTokenKey(environmentNumberOf(token) ?? 0, apiTokenDigest(token));
+/** Redis key of the record of an issued API token. */
+export async function keyOfApiToken(redis: Pick<Redis, "hget">, token: string): Promise<string> {
+  const number = environmentNumberOf(token) ?? 0;
+  const [id = ""] = (await redis.hget(apiTokensKey(number), apiTokenDigest(token)))?.split(" ") ?? [];
+  return apiTokenKey(number, id);
 }
 
 /** Number of the environment with a name, from the list in Redis. */

@@ -1,75 +1,65 @@
 import type { ApiToken, ApiTokenFilter } from "../../domain/api-token.ts";
 import { RecordUnreadable } from "../../domain/errors.ts";
 import { isRole } from "../../domain/role.ts";
-import { integerOf, isEmpty, optionalIntegerOf, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
+import { integerOf, optionalIntegerOf, type StoredRecord, textOf } from "../records.ts";
 
 /** A secret of an API token. */
-export interface TokenSecret {
+interface TokenSecret {
   readonly digest: string;
-  /** Its hash (`apiTokenKey`). */
-  readonly record: StoredRecord;
+  /** Undefined if the secret does not expire. */
+  readonly expireTime: number | undefined;
 }
 
-/** A secret with the id of its API token. */
-type IdentifiedSecret = TokenSecret & { readonly id: string };
-
-/** The secrets in the response of a script. The record of an expired or revoked secret is empty. */
-export function* allSecretsFrom(answer: readonly string[]): Generator<IdentifiedSecret> {
-  for (let at = 2; at < answer.length; ) {
-    const [id = "", digest = ""] = (answer[at] as string).split(" ");
-    const end = at + 2 + Number(answer[at + 1]);
-    yield { id, digest, record: recordFromAnswer(answer.slice(at + 2, end), 0) };
-    at = end;
-  }
-}
-
-/** The valid ones of some secrets, by the ids of their API tokens. The list of an API token without a valid secret is empty. */
-export function validById(secrets: Iterable<IdentifiedSecret>): Map<string, TokenSecret[]> {
-  const valid = new Map<string, TokenSecret[]>();
-  for (const { id, digest, record } of secrets) {
-    const found = valid.get(id) ?? [];
-    valid.set(id, isEmpty(record) ? found : [...found, { digest, record }]);
-  }
-  return valid;
-}
-
-export function isReplaced({ record }: TokenSecret): boolean {
-  return record["is_replaced"] !== undefined;
+/** The secrets of an API token: the current one, and those with a grace period, which may be over. @throws RecordUnreadable */
+function secretsFrom(record: StoredRecord, what: string): readonly [current: TokenSecret, ...previous: TokenSecret[]] {
+  const expireTime = optionalIntegerOf(record, "expire_time", what);
+  const words = record["previous"]?.split(" ") ?? [];
+  const previous = words.flatMap((digest, i) => {
+    if (i % 2 === 1) return [];
+    const graceEnd = integerOf({ previous: words[i + 1] }, "previous", what);
+    return [{ digest, expireTime: Math.min(graceEnd, expireTime ?? graceEnd) }];
+  });
+  return [{ digest: textOf(record, "digest", what), expireTime }, ...previous];
 }
 
 /**
- * Combines the secrets of an API token.
+ * Decodes an API token.
  *
- * @returns undefined if there are no secrets
+ * @param now Redis' clock
  * @throws RecordUnreadable. Its cause contains the id, so that an operator can revoke the token
  */
-export function apiTokenFrom(id: string, secrets: readonly TokenSecret[]): ApiToken | undefined {
-  const current = secrets.find((secret) => !isReplaced(secret)) ?? secrets[0];
-  if (!current) return undefined;
-  const { record } = current;
+export function apiTokenFrom(id: string, record: StoredRecord, now: number): ApiToken {
   const what = `the API token ${id}`;
   const role = record["role"];
   if (!isRole(role)) throw new RecordUnreadable(new Error(`${what} has no known role`));
-  const latest = (field: string, among: readonly TokenSecret[]) =>
-    among
-      .flatMap((secret) => optionalIntegerOf(secret.record, field, what) ?? [])
-      .reduce<number | undefined>((last, time) => Math.max(last ?? time, time), undefined);
-  const tokenCreateTime = integerOf(record, "token_create_time", what);
+  const [{ expireTime }, ...previous] = secretsFrom(record, what);
+  const graceEnds = previous.flatMap((secret) => secret.expireTime ?? []).filter((end) => end > now);
   return {
     id,
     displayName: textOf(record, "display_name", what),
     role,
-    createTime: optionalIntegerOf(record, "create_time", what) ?? tokenCreateTime,
-    expireTime: optionalIntegerOf(record, "expire_time", what),
+    createTime: integerOf(record, "create_time", what),
+    expireTime,
     creator: textOf(record, "creator", what),
     rotator: record["rotator"],
-    tokenCreateTime,
-    graceExpireTime: latest(
-      "expire_time",
-      secrets.filter((secret) => secret !== current && isReplaced(secret)),
-    ),
-    lastUseTime: latest("last_use_time", secrets),
+    tokenCreateTime: integerOf(record, "token_create_time", what),
+    graceExpireTime: graceEnds.length > 0 ? Math.max(...graceEnds) : undefined,
+    lastUseTime: optionalIntegerOf(record, "last_use_time", what),
   };
+}
+
+/**
+ * Finds the secret with a digest.
+ *
+ * @param now Redis' clock
+ * @returns its expiry, and whether a rotation replaced it. Undefined if it has expired, or the API token has no such secret
+ * @throws RecordUnreadable
+ */
+export function secretFrom(id: string, record: StoredRecord, { digest, now }: { digest: string; now: number }) {
+  const secrets = secretsFrom(record, `the API token ${id}`);
+  const secret = secrets.find((each) => each.digest === digest);
+  if (!secret || (secret.expireTime ?? Number.POSITIVE_INFINITY) <= now) return undefined;
+  return { expireTime: secret.expireTime, isReplaced: secret !== secrets[0] };
 }
 
 /** Whether an API token matches a filter. */

@@ -10,32 +10,32 @@ import {
 } from "../../domain/api-token.ts";
 import type { ChangeBy } from "../../domain/audit.ts";
 import type { Environment } from "../../domain/environment.ts";
-import { ApiTokenNotFound, RecordUnreadable } from "../../domain/errors.ts";
+import { ApiTokenNotFound } from "../../domain/errors.ts";
 import { apiTokenDigest, newApiToken } from "../../domain/token.ts";
 import { type Audit, changeEnvironment } from "../audit.ts";
 import type { StoreClient } from "../connection/client.ts";
 import { environmentOf } from "../environments.ts";
 import { apiTokenKey, apiTokensKey, environmentKey, REVOKED_CHANNEL } from "../keys.ts";
-import { afterChange, isEmpty, recordFromAnswer } from "../records.ts";
+import { afterChange, inBatches, isEmpty, recordFromAnswer } from "../records.ts";
 import {
   CREATE_API_TOKEN,
   FIND_API_TOKEN,
   NOTE_TOKEN_USE,
-  READ_API_TOKENS,
+  READ,
   REVOKE_API_TOKENS,
   ROTATE_API_TOKEN,
   UPDATE_API_TOKEN,
 } from "../scripts.ts";
-import { allSecretsFrom, apiTokenFrom, isReplaced, matches, type TokenSecret, validById } from "./api-token-record.ts";
+import { apiTokenFrom, matches, secretFrom } from "./api-token-record.ts";
 
-/** Number of secrets that one script reads: 1 ms. */
-const READ_AT_ONCE = 125;
+/** Number of concurrent reads of a list. */
+const READ_AT_ONCE = 50;
 
-/** Number of API tokens that one script revokes: 1.4 ms if the environment has 1,000. */
+/** Number of API tokens that one script revokes: 1 ms if the environment has 1,000. */
 const REVOKED_AT_ONCE = 50;
 
-/** Maximum number of steps of a revocation, before a script revokes all API tokens that remain: 12 ms for 1,000. */
-const MAX_STEPS = (2 * MAX_API_TOKENS) / REVOKED_AT_ONCE;
+/** Time after a step of a revocation in which API tokens issue no others, in milliseconds. The next step begins within it. */
+const PAUSE_MS = 5000;
 
 /** Dependencies of the store of API tokens. */
 interface ApiTokenDeps {
@@ -45,25 +45,23 @@ interface ApiTokenDeps {
   readonly audit: Audit;
 }
 
-/** API tokens in Redis. Each secret has a hash of its own, which contains all values of its API token. */
+/** API tokens in Redis. */
 export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTokenStore {
   const channel = REVOKED_CHANNEL;
 
   /** Decodes the API token in the answer of a change, and reports its secrets. @throws ApiTokenNotFound if it has expired */
-  const changedToken = (answer: readonly string[]): ApiToken => {
-    const secrets = [...allSecretsFrom(answer)];
-    if (answer[0] === "done") for (const { digest } of secrets) listener.revoked(digest);
-    const [[id, valid] = ["", []]] = validById(secrets);
-    const apiToken = afterChange(() => apiTokenFrom(id, valid));
-    if (!apiToken) throw new ApiTokenNotFound();
-    return apiToken;
+  const changedToken = (id: string, answer: readonly string[]): ApiToken => {
+    const [state, now, digests = ""] = answer;
+    if (state === "done") for (const digest of digests.split(" ")) listener.revoked(digest);
+    const record = recordFromAnswer(answer, 3);
+    if (isEmpty(record)) throw new ApiTokenNotFound();
+    return afterChange(() => apiTokenFrom(id, record, Number(now)));
   };
 
-  /** A new secret, and the keys for its creation. */
-  const newSecret = ({ number }: Environment) => {
-    const token = newApiToken(number);
-    return { token, keys: { apiTokens: apiTokensKey(number), apiToken: apiTokenKey(number, apiTokenDigest(token)) } };
-  };
+  const keysOf = ({ number }: Environment, id: string) => ({
+    apiTokens: apiTokensKey(number),
+    apiToken: apiTokenKey(number, id),
+  });
 
   /** The argument `issuer`: only API tokens have such ids. */
   const issuerOf = (id: string) => (isApiTokenId(id) ? id : "");
@@ -75,76 +73,70 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
 
   return {
     async create(environment, { displayName, role, expireTime, creator }, by) {
-      const { token, keys } = newSecret(environment);
-      const args = {
-        id: newApiTokenId(),
-        displayName,
-        tokenRole: role,
-        expireTime,
-        creator,
-        issuer: issuerOf(creator),
-      };
+      const [id, token] = [newApiTokenId(), newApiToken(environment.number)];
       const answer = await changeEnvironment({ client, audit, environment, by }, "create-api-token", CREATE_API_TOKEN, {
-        ...keys,
-        ...args,
+        ...keysOf(environment, id),
+        ...{ id, digest: apiTokenDigest(token), displayName, tokenRole: role, expireTime, creator },
+        issuer: issuerOf(creator),
         maxTokens: MAX_API_TOKENS,
-        channel,
       });
-      return { apiToken: changedToken(answer), token };
+      return { apiToken: changedToken(id, answer), token };
     },
 
     async list({ number }, filter, { after, size }) {
+      const entries = await client.run("list-api-tokens", "hgetall", [apiTokensKey(number)]);
+      const all = new Set(Object.values(entries).map((entry = "") => entry.split(" ")[0] as string));
+      const ids = [...all].filter((id) => id > after).sort();
+      const read = async (id: string) => {
+        const answer = await client.ask("list-api-tokens", READ, { key: apiTokenKey(number, id) });
+        const record = recordFromAnswer(answer);
+        // It has expired, or another call has revoked it since the ids were read.
+        return isEmpty(record) ? [] : [apiTokenFrom(id, record, Number(answer[1]))];
+      };
       const items: ApiToken[] = [];
-      for (let from = after === "" ? "-" : `(${after}~`; ; ) {
-        const args = { apiTokens: apiTokensKey(number), from, count: READ_AT_ONCE };
-        const answer = await client.ask("list-api-tokens", READ_API_TOKENS, args, { outcome: "not_made" });
-        const found = validById(allSecretsFrom(answer));
-        for (const [id, secrets] of found) {
-          const apiToken = apiTokenFrom(id, secrets);
-          if (!apiToken || !matches(apiToken, filter)) continue;
+      for await (const batch of inBatches(ids, READ_AT_ONCE, read)) {
+        for (const apiToken of batch.flat()) {
+          if (!matches(apiToken, filter)) continue;
           if (items.length === size) return { items, next: items.at(-1)?.id };
           items.push(apiToken);
         }
-        if (answer[0] === "end") return { items, next: undefined };
-        from = `(${[...found.keys()].at(-1)}~`;
       }
+      return { items, next: undefined };
     },
 
     async update(environment, id, { displayName, expireTime }, by) {
       requireId(id);
       const answer = await changeEnvironment({ client, audit, environment, by }, "update-api-token", UPDATE_API_TOKEN, {
-        apiTokens: apiTokensKey(environment.number),
+        apiToken: apiTokenKey(environment.number, id),
         id,
         displayName,
         expireTime: expireTime === undefined ? "same" : `${expireTime ?? ""}`,
         channel,
       });
-      return changedToken(answer);
+      return changedToken(id, answer);
     },
 
     async rotate(environment, id, { graceMs, rotator, notBeyond }, by) {
       requireId(id);
-      const { token, keys } = newSecret(environment);
-      const args = { id, rotator, issuer: issuerOf(rotator), notBeyond, graceMs, maxReplaced: MAX_GRACED, channel };
+      const token = newApiToken(environment.number);
       const answer = await changeEnvironment({ client, audit, environment, by }, "rotate-api-token", ROTATE_API_TOKEN, {
-        ...keys,
-        ...args,
+        ...keysOf(environment, id),
+        ...{ id, digest: apiTokenDigest(token), rotator, issuer: issuerOf(rotator), notBeyond, graceMs, channel },
+        maxPrevious: MAX_GRACED,
       });
-      return { apiToken: changedToken(answer), token };
+      return { apiToken: changedToken(id, answer), token };
     },
 
     async revoke(environment, id, by: ChangeBy, { issued = false } = {}) {
       requireId(id);
       const args = { apiTokens: apiTokensKey(environment.number), id, issued, channel };
       let revoked = 0;
-      for (let left = Number.POSITIVE_INFINITY, step = 0; left > 0; step++) {
-        // If callers issue tokens faster than the steps revoke them, one long script revokes all.
-        const count = step < MAX_STEPS ? REVOKED_AT_ONCE : MAX_API_TOKENS;
+      for (let left = Number.POSITIVE_INFINITY; left > 0; ) {
         const answer = await changeEnvironment(
           { client, audit, environment, by },
           "revoke-api-tokens",
           REVOKE_API_TOKENS,
-          { ...args, count },
+          { ...args, count: REVOKED_AT_ONCE, pauseMs: PAUSE_MS },
         );
         for (const digest of answer.slice(4)) listener.revoked(digest);
         revoked += Number(answer[2]);
@@ -155,34 +147,39 @@ export function redisApiTokens({ client, listener, audit }: ApiTokenDeps): ApiTo
     },
 
     async find({ number, digest }) {
-      const keys = { environment: environmentKey(number), apiToken: apiTokenKey(number, digest) };
+      const keys = { environment: environmentKey(number), apiTokens: apiTokensKey(number) };
       const whileMoving = async () => {
         const of = (key: string) => client.run("api-token", "hgetall", [key], "not_made");
-        const [environment, apiToken] = await Promise.all([of(keys.environment), of(keys.apiToken)]);
-        if (environment["state"] !== "active" || isEmpty(apiToken)) return [];
-        return [String(Date.now()), environment["path"] ?? "", ...Object.entries(apiToken).flat()];
+        const [environment, [entry]] = await Promise.all([
+          of(keys.environment),
+          client.run("api-token", "hmget", [keys.apiTokens, digest], "not_made"),
+        ]);
+        if (environment["state"] !== "active" || typeof entry !== "string") return [];
+        const [id = ""] = entry.split(" ");
+        const record = await of(apiTokenKey(number, id));
+        return [String(Date.now()), environment["path"] ?? "", id, ...Object.entries(record).flat()] as string[];
       };
       // This read precedes the change of the call.
-      const answer = await client.ask("api-token", FIND_API_TOKEN, keys, { outcome: "not_made", whileMoving });
-      if (answer.length === 0) return undefined;
-      const now = Number(answer[0]);
-      const secret: TokenSecret = { digest, record: recordFromAnswer(answer) };
-      const { id } = secret.record;
-      if (id === undefined) throw new RecordUnreadable(new Error("the record of an API token has no id"));
-      const apiToken = apiTokenFrom(id, [secret]) as ApiToken;
-      const { expireTime = Number.POSITIVE_INFINITY, lastUseTime = Number.NEGATIVE_INFINITY } = apiToken;
-      if (expireTime <= now) return undefined;
+      const args = { ...keys, digest };
+      const answer = await client.ask("api-token", FIND_API_TOKEN, args, { outcome: "not_made", whileMoving });
+      const record = recordFromAnswer(answer, 3);
+      if (isEmpty(record)) return undefined;
+      const [now, path, id] = [Number(answer[0]), answer[1] as string, answer[2] as string];
+      const apiToken = apiTokenFrom(id, record, now);
+      const secret = secretFrom(id, record, { digest, now });
+      if (!secret) return undefined;
+      const { isReplaced, expireTime } = secret;
       return {
-        apiToken,
-        isReplaced: isReplaced(secret),
-        environment: environmentOf(answer[1] as string, number),
-        expiresInMs: expireTime - now,
-        unusedForMs: now - lastUseTime,
+        apiToken: { ...apiToken, expireTime },
+        isReplaced,
+        environment: environmentOf(path, number),
+        expiresInMs: (expireTime ?? Number.POSITIVE_INFINITY) - now,
+        unusedForMs: now - (apiToken.lastUseTime ?? Number.NEGATIVE_INFINITY),
       };
     },
 
-    async noteUse({ number, digest }) {
-      const args = { apiToken: apiTokenKey(number, digest), intervalMs: USE_INTERVAL_MS };
+    async noteUse({ number }, id) {
+      const args = { apiToken: apiTokenKey(number, id), intervalMs: USE_INTERVAL_MS };
       await client.change("note-api-token-use", NOTE_TOKEN_USE, args);
     },
   };

@@ -29,8 +29,8 @@ export const MAX_PAGE_BYTES = 1024 * 1024;
 /** Number of concurrent reads of `LISTED_FIELDS`. */
 const LISTED_AT_ONCE = 250;
 
-/** Number of names that one script reads in a search: 0.7 ms. */
-const SEARCHED_AT_ONCE = 500;
+/** Number of names that one script reads in a search: 0.5 ms, or 1.2 ms in an environment with a million groups. */
+const SEARCHED_AT_ONCE = 250;
 
 /** Maximum time of a search for one page, in milliseconds. */
 const SEARCH_MS = 1000;

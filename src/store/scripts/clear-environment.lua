@@ -1,8 +1,7 @@
--- Deletes up to `count` groups or API tokens of an environment in deletion. The last step marks the record as deleted. The record
--- stays, so no other environment gets its number.
+-- Deletes up to `count` groups, or all API tokens, of an environment in deletion. The last step marks the record as deleted. The
+-- record stays, so no other environment gets its number.
 -- Returns `done` and the number of remaining groups; without a number after the last step.
 local ids, apiTokens = prefix .. 'ids', prefix .. 'api-tokens'
--- include: api-tokens
 local found = redis.call('ZRANGEBYLEX', ids, '-', '+', 'LIMIT', '0', count)
 for _, id in ipairs(found) do
   local team = redis.pcall('HGET', prefix .. 'group:' .. id, 'g')
@@ -11,12 +10,12 @@ for _, id in ipairs(found) do
   redis.call('ZREM', ids, id)
 end
 if #found > 0 then return {'done', nowText, string.format('%.0f', redis.call('ZCARD', ids))} end
-local members = redis.call('ZRANGEBYLEX', apiTokens, '-', '+', 'LIMIT', '0', count)
-for _, member in ipairs(members) do
-  redis.call('UNLINK', keyOf(member))
-  redis.call('ZREM', apiTokens, member)
+if redis.call('HLEN', apiTokens) > 0 then
+  local entries = redis.call('HGETALL', apiTokens)
+  for i = 2, #entries, 2 do redis.call('UNLINK', prefix .. 'api-token:' .. string.match(entries[i], '^%S*')) end
+  redis.call('UNLINK', apiTokens)
+  return {'done', nowText, '0'}
 end
-if #members > 0 then return {'done', nowText, '0'} end
 audit('', '')
 for i = 0, 255 do redis.call('UNLINK', prefix .. 'tokens:' .. string.format('%02x', i)) end
 redis.call('HSET', environment, 'state', 'deleted')

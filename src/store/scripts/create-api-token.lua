@@ -1,24 +1,25 @@
--- Creates an API token, unless its `issuer` is revoked. `issuer` is the id of the API token that creates it, or empty.
--- Returns `issuer-revoked`; `too-many-api-tokens` if the environment has `maxTokens`; or `done` and the secret.
+-- Creates an API token. `issuer` is the id of the API token that creates it, or empty.
+-- Returns `issuer-revoked` if the issuer may not issue tokens; `too-many-api-tokens` if the environment has `maxTokens`; or `done`,
+-- the digest and the record.
 -- include: api-tokens
-if issuer ~= '' and #membersOf(issuer) == 0 then return {'issuer-revoked', nowText} end
+if not mayIssue(issuer) then return {'issuer-revoked', nowText} end
 local expired = {}
-if redis.call('ZCARD', apiTokens) >= tonumber(maxTokens) then
-  local count, last = 0, ''
-  for _, member in ipairs(redis.call('ZRANGEBYLEX', apiTokens, '-', '+')) do
-    local of = string.match(member, '^[^ ]*')
-    if redis.call('EXISTS', keyOf(member)) == 0 then
-      expired[#expired + 1] = member
-    elseif of ~= last then
-      count, last = count + 1, of
+if redis.call('HLEN', apiTokens) >= tonumber(maxTokens) then
+  local entries, exists, count = redis.call('HGETALL', apiTokens), {}, 0
+  for i = 1, #entries, 2 do
+    local of = string.match(entries[i + 1], '^%S*')
+    if exists[of] == nil then
+      exists[of] = redis.call('EXISTS', keyOf(of)) == 1
+      if exists[of] then count = count + 1 end
     end
+    if not exists[of] then expired[#expired + 1] = entries[i] end
   end
   if count >= tonumber(maxTokens) then return {'too-many-api-tokens', nowText} end
 end
 audit(subjectOf(id, tokenRole, displayName), '')
-for _, member in ipairs(expired) do redis.call('ZREM', apiTokens, member) end
-addSecret(apiToken, {
-  id = id, role = tokenRole, display_name = displayName, creator = creator, create_time = nowText,
-  expire_time = expireTime ~= '' and expireTime or nil
-})
-return append({'done', nowText}, membersOf(id))
+for _, each in ipairs(expired) do redis.call('HDEL', apiTokens, each) end
+redis.call('HSET', apiTokens, digest, id .. ' ' .. creator)
+redis.call('HSET', apiToken, 'role', tokenRole, 'display_name', displayName, 'creator', creator, 'create_time', nowText,
+  'digest', digest, 'token_create_time', nowText)
+if expireTime ~= '' then setExpiry(apiToken, expireTime) end
+return {'done', nowText, digest, unpack(redis.call('HGETALL', apiToken))}

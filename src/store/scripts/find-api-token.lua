@@ -1,7 +1,10 @@
--- Reads an API token. Returns nothing if it does not exist or its environment is not active; or Redis' clock, the path of the
--- environment, and the record.
+-- Reads the API token that the index names for a secret. The caller checks that the record names the secret.
+-- Returns nothing if it does not exist or its environment is not active; or Redis' clock, the path of the environment, the id of
+-- the API token and its record.
 local found = redis.call('HMGET', environment, 'state', 'path')
 if found[1] ~= 'active' then return {} end
-local record = redis.call('HGETALL', apiToken)
+local id = string.match(redis.call('HGET', apiTokens, digest) or '', '^%S+')
+if not id then return {} end
+local record = redis.call('HGETALL', string.sub(environment, 1, -12) .. 'api-token:' .. id)
 if #record == 0 then return {} end
-return {nowText, found[2] or '', unpack(record)}
+return {nowText, found[2] or '', id, unpack(record)}

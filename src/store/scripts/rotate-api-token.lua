@@ -1,39 +1,33 @@
--- Gives an API token a new secret with the key `apiToken`. The current secret gets a grace period of `graceMs`. At most
--- `maxReplaced` secrets are in their grace period, and none expires later than before. `issuer` as in create-api-token.
--- Returns `issuer-revoked`; `no-api-token`; `unreadable`; `outlives` if it expires later than `notBeyond`; or `done` and the
--- secrets.
+-- Gives an API token a new secret. The current secret gets a grace period of `graceMs`. At most `maxPrevious` secrets are in their
+-- grace period, and none expires later than before. `issuer` as in create-api-token.
+-- Returns `issuer-revoked`; `no-api-token`; `unreadable`; `outlives` if it expires later than `notBeyond`; or `done`, the digests
+-- of the changed and revoked secrets, and the record.
 -- include: api-tokens
-if issuer ~= '' and #membersOf(issuer) == 0 then return {'issuer-revoked', nowText} end
-local members, secrets, current = membersOf(id), secretsOf(id)
-if not current then return {'no-api-token', nowText} end
-local record = current.record
+if not mayIssue(issuer) then return {'issuer-revoked', nowText} end
+local record = recordOf(apiToken)
+if not record then return {'no-api-token', nowText} end
 if not isComplete(record) then return {'unreadable', nowText} end
-local expireTime = tonumber(record.expire_time) or math.huge
-if notBeyond ~= '' and expireTime > tonumber(notBeyond) then return {'outlives', nowText} end
-for _, secret in ipairs(secrets) do
-  secret.expires = secret == current and math.huge or tonumber(secret.record.expire_time) or 0
-end
-table.sort(secrets, function(one, other) return one.expires > other.expires end)
-current.expires = expireTime
+if notBeyond ~= '' and (tonumber(record.expire_time) or math.huge) > tonumber(notBeyond) then return {'outlives', nowText} end
+redis.call('HLEN', apiTokens)
 audit(subjectOf(id, record.role, record.display_name), 'token')
-local kept = {}
-for i, secret in ipairs(secrets) do
-  if graceMs ~= '0' and i <= tonumber(maxReplaced) then
-    local expires = string.format('%.0f', math.min(secret.expires, now + graceMs))
-    redis.call('HSET', secret.key, 'is_replaced', '1', 'expire_time', expires)
-    redis.call('PEXPIREAT', secret.key, expires)
-    publish(channel, secret.member)
-    kept[secret.member] = true
+local changed, previous = digestsOf(record), {}
+local function replace(each, graceEnd)
+  if graceEnd > now and #previous < tonumber(maxPrevious) then
+    previous[#previous + 1] = each .. ' ' .. string.format('%.0f', graceEnd)
+  else
+    redis.call('HDEL', apiTokens, each)
   end
+  publish(channel, each)
 end
-local revoked = {}
-for _, member in ipairs(members) do
-  if not kept[member] then
-    revokeSecret(channel, member)
-    revoked[#revoked + 1] = member
-  end
+replace(record.digest, now + graceMs)
+for each, graceEnd in string.gmatch(record.previous or '', '(%S+) (%d+)') do
+  replace(each, math.min(tonumber(graceEnd), now + graceMs))
 end
-record.rotator, record.last_use_time, record.is_replaced = rotator, nil, nil
-addSecret(apiToken, record)
--- The caller forgets the revoked secrets, too. They have no record any more.
-return append(append({'done', nowText}, membersOf(id)), revoked)
+redis.call('HSET', apiTokens, digest, id .. ' ' .. record.creator .. ' ' .. rotator)
+redis.call('HSET', apiToken, 'digest', digest, 'token_create_time', nowText, 'rotator', rotator)
+if #previous > 0 then
+  redis.call('HSET', apiToken, 'previous', table.concat(previous, ' '))
+else
+  redis.call('HDEL', apiToken, 'previous')
+end
+return {'done', nowText, table.concat(changed, ' '), unpack(redis.call('HGETALL', apiToken))}

@@ -75,8 +75,16 @@ export function deadlineContract({ redis, withGroup }: ContractContext): void {
     "a creation of an API token": (send, { number }) =>
       send(CREATE_API_TOKEN, {
         ...{ ...AUDIT.argsOf(number, BY), apiTokens: apiTokensKey(number), apiToken: apiTokenKey(number, "late") },
-        ...{ id: "late", tokenRole: "read", displayName: "late", creator: "root", issuer: "", maxTokens: 9 },
-        ...{ expireTime: "", channel: "c" },
+        ...{
+          id: "late",
+          digest: "late",
+          tokenRole: "read",
+          displayName: "late",
+          creator: "root",
+          issuer: "",
+          maxTokens: 9,
+        },
+        expireTime: "",
       }),
     "the start of a deletion": (send, { number }) =>
       send(BEGIN_DELETION, {
