@@ -92,9 +92,6 @@ describe("the documented limits equal those of the code", () => {
     const imported = rulesOf(ImportedUserGroupSchema, "token", "string");
     const rows: [string, ...unknown[]][] = [
       ["request message", MAX_MESSAGE_BYTES, arrivalTimeoutMs],
-      ["request message to health and reflection", MAX_OPEN_MESSAGE_BYTES, openArrivalTimeoutMs],
-      ["HTTP/2 streams per connection", MAX_HTTP2_STREAMS],
-      ["pipelined HTTP/1.1 requests per connection", MAX_PIPELINED],
       ["HTTP/1.1 request line and header fields", MAX_HEADER_BYTES],
       ["user_group_id", id.minLen, id.maxLen],
       ["name", name.maxLen],
@@ -110,9 +107,6 @@ describe("the documented limits equal those of the code", () => {
       // One number is unused.
       ["environments", ENVIRONMENT_NUMBERS - 1],
       ["groups ever created in an environment", TEAM_IDS.toPrecision(2), TEAM_IDS.toPrecision(2)],
-      ["calls that wait or are in flight", MAX_CALLS, MAX_WAIT_MS],
-      ["Watch and reflection streams", STREAMS.max, STREAMS.lifetimeMs],
-      ["requests on a reflection stream", MAX_QUESTIONS, MAX_FILE_BYTES],
       ["entity tags in If-Match", MAX_ETAGS],
       ["violations in an error", MAX_VIOLATIONS],
     ];

@@ -1,11 +1,11 @@
 import { cpSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Block, blocksOf, rowsOf, sectionsOf } from "@user-group-service/testing/documents";
+import { type Block, blocksOf, sectionsOf } from "@user-group-service/testing/documents";
 import { closeLater, newFolder, newProcess } from "@user-group-service/testing/opened";
 import { descendants, isRunning, ROOT, startProcess } from "@user-group-service/testing/process";
 import { freePort, waitFor } from "@user-group-service/testing/wait";
-import { describe, expect, it } from "vitest";
-import { newRedis, redisUrl, suiteServer } from "./support/opened.ts";
+import { expect, it } from "vitest";
+import { newRedis, redisUrl } from "./support/opened.ts";
 
 /** Sections whose commands other tests run, because they install packages from a registry. */
 const ELSEWHERE: ReadonlySet<string> = new Set(["Show it in a page", "OpenAPI"]);
@@ -129,26 +129,4 @@ it.skipIf(redisUrl === undefined)("the blocks of the README and of docs/api.md w
   expect(form).not.toContain("Content-Type");
   expect(await caller.run(here(form))).toContain("UNSUPPORTED_MEDIA_TYPE");
   await server.stop();
-});
-
-describe("the table of metrics", () => {
-  // One series exists only if traces are on.
-  const traces = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_TRACES_SAMPLER: "always_off" };
-  const server = suiteServer({ env: traces, redisUrl });
-
-  it("has exactly the series of the service", async () => {
-    const headers = { authorization: `Token ${server.tokens.customer}` };
-    await fetch(`${server.url}/api/user?user_group_id=acme`, { headers });
-    const read = async () => (await fetch(`${server.url}/metrics`)).text();
-    // The service reads it from Redis at intervals.
-    await waitFor("the memory of Redis is known", async () => (await read()).includes("ugs_redis_memory_max_bytes"));
-    const text = await read();
-    const exposed = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]
-      .map(([, name = "", type = ""]) => [name, type])
-      .filter(([name]) => !/^(process|nodejs)_/.test(name ?? ""));
-    const documented = rowsOf("docs/operations/monitor.md", "Metrics").filter(([, type = ""]) =>
-      /^(counter|gauge|histogram)$/.test(type),
-    );
-    expect(documented.map(([name, type]) => [name, type]).sort()).toEqual(exposed.sort());
-  });
 });

@@ -41,8 +41,16 @@ export class Metrics {
     "Failed Redis round trips, by operation",
     "operation",
   );
-  readonly limited = this.#counter("ugs_limited_total", "Calls refused by a rate limit, by limit", "limit");
-  readonly overloaded = this.#counter("ugs_overloaded_total", "Calls refused by a busy worker, by cause", "cause");
+  readonly limited = this.#counter(
+    "ugs_limited_total",
+    "Calls refused by RATE_LIMIT (api-token) or AUTH_FAILURE_LIMIT (address)",
+    "limit",
+  );
+  readonly overloaded = this.#counter(
+    "ugs_overloaded_total",
+    "Calls refused by a busy worker, by cause: queue-full, waited-too-long, too-many-bodies or too-many-streams",
+    "cause",
+  );
   /** Records the time that a call waited in the queue, in seconds. */
   readonly waited = new ArrayHistogram(
     {
@@ -81,7 +89,7 @@ export class Metrics {
     this.#ofAllWorkers = ofAllWorkers;
     collectDefaultMetrics({ register: this.#registry });
     const read = () => [{ labels: {}, value: 1 }];
-    this.gauge({ name: "ugs_workers", help: "Serving processes", ofWorkers: "sum", read });
+    this.gauge({ name: "ugs_workers", help: "Workers that serve calls", ofWorkers: "sum", read });
     // A supervisor counts the exits.
     this.#counter(EXITS.name, EXITS.help);
     // The counters start at zero, so that a monitor sees the first increase.
@@ -216,7 +224,7 @@ class CallMetrics {
         [...handled].map(([grpc_code, value]) => ({ labels: { ...labels, grpc_code }, value })),
       ),
     );
-    register(registry, { name: "grpc_server_in_flight", help: "Calls in flight", type: "gauge" }, () =>
+    register(registry, { name: "grpc_server_in_flight", help: "Calls in flight, with streams", type: "gauge" }, () =>
       all().map(({ labels, inFlight }) => ({ labels, value: inFlight })),
     );
     this.#seconds = new ArrayHistogram(

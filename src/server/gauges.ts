@@ -48,7 +48,7 @@ export function addGauges(
   });
   metrics.gauge({
     name: "ugs_token_key_workers",
-    help: "Processes with a key of TOKEN_KEYS, by use: encrypt (also decrypts) or decrypt",
+    help: "Workers with a key of TOKEN_KEYS, by use: encrypt (also decrypts) or decrypt",
     ofWorkers: "sum",
     read: () =>
       cipher.ring.map(({ id }, i) => ({ labels: { key_id: id, use: i === 0 ? "encrypt" : "decrypt" }, value: 1 })),
@@ -80,7 +80,7 @@ export function addGauges(
   });
   metrics.gauge({
     name: "ugs_ready",
-    help: "1 if Redis answers reads (kind reads) or accepts changes (kind changes), otherwise 0",
+    help: "1 if Redis answers reads (kind reads) or accepts changes (kind changes), otherwise 0; the minimum of all workers",
     ofWorkers: "min",
     read: () =>
       Promise.all(READY_KINDS.map(async (kind) => ({ labels: { kind }, value: Number(await readiness.is(kind)) }))),
@@ -88,7 +88,7 @@ export function addGauges(
   if (!identity) return;
   metrics.gauge({
     name: "ugs_redis_data_known",
-    help: "1 if Redis has the data that this process knows, otherwise 0",
+    help: "1 if Redis has the expected data, otherwise 0; the minimum of all workers",
     ofWorkers: "min",
     read: () => [{ labels: {}, value: Number(identity.refusal() === undefined) }],
   });
@@ -105,6 +105,14 @@ export function addGauges(
         return fullest ? [{ labels: {}, value: bytes(fullest) }] : [];
       },
     });
-  memoryGauge("ugs_redis_memory_used_bytes", "Memory that a node of Redis uses", ({ usedBytes }) => usedBytes);
-  memoryGauge("ugs_redis_memory_max_bytes", "Memory that a node of Redis may use", ({ maxBytes }) => maxBytes);
+  memoryGauge(
+    "ugs_redis_memory_used_bytes",
+    "Memory that a Redis node uses; without METRICS_PORT, of the node that uses the largest share",
+    ({ usedBytes }) => usedBytes,
+  );
+  memoryGauge(
+    "ugs_redis_memory_max_bytes",
+    "Memory limit of a Redis node: maxmemory, or the memory of the machine",
+    ({ maxBytes }) => maxBytes,
+  );
 }
