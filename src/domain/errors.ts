@@ -10,6 +10,7 @@ type FailureKind =
   | "Aborted"
   | "PermissionDenied"
   | "ResourceExhausted"
+  | "OutOfRange"
   | "Unavailable"
   | "DataLoss";
 
@@ -188,6 +189,12 @@ export class InvalidPageToken extends failure("InvalidArgument", "INVALID_PAGE_T
 export class AuditEventsExpired extends failure("InvalidArgument", "AUDIT_EVENTS_EXPIRED", {
   text: "the events of this page were removed, because they are older than AUDIT_RETENTION, or their day has more than AUDIT_MAX_EVENTS updates; start again with the first page",
   field: "page_token",
+}) {}
+
+/** Events after a cursor were removed or lost. */
+export class EventCursorExpired extends failure("OutOfRange", "EVENT_CURSOR_EXPIRED", {
+  text: "events after this cursor are missing: they are older than AUDIT_RETENTION, their day has more than AUDIT_MAX_EVENTS updates, Redis has lost them, or the cursor belongs to another environment; start again with a snapshot, or from the beginning",
+  field: "cursor",
 }) {}
 
 /** Tokens are, or may be, encrypted with the key to retire. */

@@ -1,6 +1,7 @@
 import type { AuditEvent, AuditFilter, ChangeBy, ExportedUserGroups } from "./audit.ts";
 import type { Environment, EnvironmentName, ListedEnvironment } from "./environment.ts";
 import type { DomainError } from "./errors.ts";
+import type { EventPage, EventStart } from "./events.ts";
 import type { Page, PageRequest } from "./page.ts";
 import type {
   ImportedUserGroup,
@@ -231,6 +232,17 @@ export interface AuditStore {
    * @throws InvalidPageToken; AuditEventsExpired if the first event of the page was removed after the previous page was read
    */
   list(environments: readonly ListedEnvironment[], filter: AuditFilter, page: PageRequest): Promise<Page<AuditEvent>>;
+}
+
+/** The contract of the feed of events, which are the events of the audit trail. It throws the errors of a user group store. */
+export interface EventStore {
+  /**
+   * Reads up to `size` events of an environment in their order. Events of later changes have higher ids, so a reader that continues
+   * at `next` misses none. One round trip, without a write.
+   *
+   * @throws EventCursorExpired if events after the position were removed or lost; EnvironmentNotFound if it is deleted
+   */
+  readEvents(environment: Environment, start: EventStart, size: number): Promise<EventPage>;
 }
 
 /** The health checks of a store. A full or read-only store refuses changes, but answers reads. */

@@ -5,13 +5,22 @@ import {
   type ExportedUserGroups,
   isAuditEventKey,
 } from "../domain/audit.ts";
-import { AuditEventsExpired, InvalidPageToken, RecordUnreadable } from "../domain/errors.ts";
+import type { Environment } from "../domain/environment.ts";
+import {
+  AuditEventsExpired,
+  EnvironmentNotFound,
+  EventCursorExpired,
+  InvalidPageToken,
+  RecordUnreadable,
+} from "../domain/errors.ts";
+import { type EventPage, type EventStart, eventTypeOf, type FeedEvent } from "../domain/events.ts";
 import { isRole } from "../domain/role.ts";
-import type { AuditStore } from "../domain/store.ts";
+import type { AuditStore, EventStore } from "../domain/store.ts";
 import { type Audit, dayOf, writeEvent } from "./audit.ts";
 import type { StoreClient } from "./connection/client.ts";
 import { type EventStream, environmentKey, eventsKey } from "./keys.ts";
 import { inBatches, recordFromAnswer, textOf } from "./records.ts";
+import { READ_EVENTS } from "./scripts.ts";
 
 /** The maximum number of events that a page with a filter reads. */
 const READ_FOR_FILTER = 4000;
@@ -27,13 +36,16 @@ const EVENT_FIELD = {
   actorName: "n",
   role: "r",
   method: "m",
-  /** `g:` with the id of a group, `t:` with an API token, `x:` with an export. Empty for the environment. */
+  /** `c:` with the id of a created group, `g:` with that of a changed one, `t:` with an API token, `x:` with an export. Empty for the environment. */
   subject: "i",
   /** Separated by commas. */
   changedFields: "f",
   requestId: "q",
   peer: "p",
 } as const;
+
+/** The number of fields and values of an event. */
+const EVENT_LENGTH = 2 * Object.keys(EVENT_FIELD).length;
 
 /** The events of a day to read, from `oldest` to before `end`, in microseconds since 1970. */
 interface DayRange {
@@ -44,7 +56,7 @@ interface DayRange {
 }
 
 /** The audit trail in Redis. */
-export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore {
+export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore & EventStore {
   /** Reads the newest events of a day. `isWhole`: whether the day has no other events in the range. */
   const readDay = async (number: number, { day, oldest, end, count }: DayRange) => {
     const range = [`(${end}-0`, String(oldest), "COUNT", count] as const;
@@ -63,6 +75,28 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore {
     async recordExport(environment, { prefix, count }, by) {
       const subject = `x:${count} ${prefix}`;
       await writeEvent({ client, audit, environment, by }, { subject, changedFields: "token" });
+    },
+
+    async readEvents({ number }: Environment, start: EventStart, size: number): Promise<EventPage> {
+      const isPosition = "id" in start;
+      if (isPosition && start.number !== number) throw new EventCursorExpired();
+      const [outcome, now, last, ...texts] = await client.ask("read-events", READ_EVENTS, {
+        environment: environmentKey(number),
+        after: isPosition ? start.id : "",
+        seen: isPosition ? start.time : "",
+        since: isPosition ? "" : Math.min(start.since * 1000, Number.MAX_SAFE_INTEGER),
+        retentionMs: audit.retentionMs,
+        count: size,
+      });
+      if (outcome === "gone") throw new EnvironmentNotFound();
+      if (outcome === "expired") throw new EventCursorExpired();
+      const events: FeedEvent[] = [];
+      for (let i = 0; i < texts.length; i += EVENT_LENGTH + 1) {
+        events.push(feedEventFrom([texts[i] as string, texts.slice(i + 1, i + 1 + EVENT_LENGTH)]));
+      }
+      const hasMore = events.length === size;
+      const time = hasMore ? (events.at(-1) as FeedEvent).time : Number(now);
+      return { events, next: { number, id: Number(last), time }, hasMore };
     },
 
     async list(environments, filter, { after, size }) {
@@ -140,13 +174,22 @@ function eventFrom([streamId, fields]: readonly [string, readonly string[]]): Au
     actorName: text(EVENT_FIELD.actorName),
     role,
     method: text(EVENT_FIELD.method),
-    userGroupId: kind === "g:" ? named : undefined,
+    userGroupId: kind === "g:" || kind === "c:" ? named : undefined,
     apiToken: kind === "t:" ? apiTokenOf(named) : undefined,
     exported: kind === "x:" ? exportFrom(named) : undefined,
     changedFields: changedFields === "" ? [] : changedFields.split(","),
     requestId: text(EVENT_FIELD.requestId),
     peer: text(EVENT_FIELD.peer),
   };
+}
+
+/** @throws RecordUnreadable */
+function feedEventFrom(entry: readonly [string, readonly string[]]): FeedEvent {
+  const event = eventFrom(entry);
+  const { id, time, actorId, userGroupId, apiToken, changedFields } = event;
+  const isCreation = recordFromAnswer(entry[1], 0)[EVENT_FIELD.subject]?.startsWith("c:") === true;
+  const type = eventTypeOf(event, isCreation);
+  return { id, type, time, actorId, userGroupId, apiTokenId: apiToken?.id, changedFields };
 }
 
 /** Parses an API token as scripts write it: `ID ROLE NAME`. */

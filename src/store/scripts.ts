@@ -14,6 +14,7 @@ import noteKeyUse from "./scripts/note-key-use.lua" with { type: "text" };
 import noteTime from "./scripts/note-time.lua" with { type: "text" };
 import noteTokenUse from "./scripts/note-token-use.lua" with { type: "text" };
 import read from "./scripts/read.lua" with { type: "text" };
+import readEvents from "./scripts/read-events.lua" with { type: "text" };
 import recordEvent from "./scripts/record-event.lua" with { type: "text" };
 import reencryptToken from "./scripts/reencrypt-token.lua" with { type: "text" };
 import removeMember from "./scripts/remove-member.lua" with { type: "text" };
@@ -55,6 +56,12 @@ export const SEARCH_IDS = { ...LIST_IDS, singleKey: false };
 export const FIND_API_TOKEN = defineScript("read", findApiToken, {
   keys: ["environment", "apiTokens"],
   args: ["digest"],
+});
+
+export const READ_EVENTS = defineScript("read", readEvents, {
+  keys: ["environment"],
+  args: ["after", "seen", "since", "retentionMs", "count"],
+  singleKey: false,
 });
 
 export const COUNT = defineScript("count", count, { keys: ["key"], args: ["amount", "windowSeconds"] });

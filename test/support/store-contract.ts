@@ -8,6 +8,7 @@ import { deletionContract } from "./contract/deletions.ts";
 import { environmentDeletionContract } from "./contract/environment-deletions.ts";
 import { environmentContract } from "./contract/environments.ts";
 import { etagContract } from "./contract/etags.ts";
+import { eventsContract } from "./contract/events.ts";
 import { getContract } from "./contract/get.ts";
 import { groupListContract } from "./contract/group-lists.ts";
 import { importedTokenContract } from "./contract/imported-tokens.ts";
@@ -61,6 +62,7 @@ export function storeContract(
     environmentDeletionContract(context);
     apiTokenContract(context, { feeds: isShared });
     auditContract(context, { streams: isShared });
+    eventsContract(context, { streams: isShared });
     viewerSessionContract(context);
     signingKeyContract(context);
     if (isShared) wrongTypeContract(context);

@@ -23,6 +23,7 @@ export const TRIALS: readonly string[] = [
   ...onProbeKey("INCRBY", " no-number"),
   ...onProbeKey("SET", " value XX"),
   ...onProbeKey("XADD", " NOMKSTREAM * field value"),
+  ...onProbeKey("XRANGE", " - + COUNT 1"),
   ...onProbeKey("XREVRANGE", " + - COUNT 1"),
   ...onProbeKey("XTRIM", " MINID 0"),
   ...onProbeKey("ZADD", " XX 0 member"),

@@ -18,7 +18,7 @@ if last == '' then
   if used >= tonumber(teamIds) then return {'full', nowText} end
   redis.call('ZSCORE', ids, id)
   local teamId = string.format('%.0f', firstTeamId + used)
-  audit('g:' .. id, changedFields)
+  audit('c:' .. id, changedFields)
   redis.call('HSET', environment, 'groups', string.format('%.0f', used + 1))
   redis.call('ZADD', ids, '0', id)
   local bucket, field = entryOf(digest)

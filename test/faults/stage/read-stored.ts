@@ -90,7 +90,7 @@ async function readEvents(redis: Redis, keys: readonly string[]): Promise<Stored
   return events.flatMap(([, fields]) => {
     const value = (field: string) => fields[fields.indexOf(field) + 1] ?? "";
     const subject = value("i");
-    if (!subject.startsWith("g:")) return [];
+    if (!/^[cg]:/.test(subject)) return [];
     return [{ requestId: value("q"), method: value("m"), group: subject.slice(2) }];
   });
 }

@@ -149,17 +149,27 @@ function streamsOf(redis: Redis) {
       await redis.ltrim(key, gone, -1);
       return gone;
     },
+    /** @param start an id without `-0`, or `-`. @param end the same, or `+` */
+    async xrange(key: string, start: string, end: string, _count: "COUNT", count: string) {
+      const [first, last] = [start === "-" ? 0 : Number(start), end === "+" ? Number.POSITIVE_INFINITY : Number(end)];
+      const events = await redis.lrange(key, 0, -1);
+      const wanted = events.filter((event) => versionOf(event) >= first && versionOf(event) <= last);
+      return wanted.slice(0, Number(count)).map(entryOf);
+    },
     /** @param end a parenthesis and the id after the last event */
     async xrevrange(key: string, end: string, start: string, _count: "COUNT", count: number) {
       const [first, limit] = [versionOf(start), versionOf(end.slice(1))];
       const events = await redis.lrange(key, 0, -1);
       const wanted = events.filter((event) => versionOf(event) >= first && versionOf(event) < limit).slice(-count);
-      return wanted.reverse().map((event): [string, string[]] => {
-        const length = event.indexOf(" ");
-        return [event.slice(0, length), JSON.parse(event.slice(length))];
-      });
+      return wanted.reverse().map(entryOf);
     },
   };
+}
+
+/** An element of such a list as Redis returns it: the id and the fields. */
+function entryOf(event: string): [string, string[]] {
+  const length = event.indexOf(" ");
+  return [event.slice(0, length), JSON.parse(event.slice(length))];
 }
 
 /** The number before the `-0` of an id. */

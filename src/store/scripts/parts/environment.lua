@@ -27,6 +27,10 @@ local function audit(subject, changedFields)
   if length == 0 then redis.call('PEXPIREAT', trail, string.format('%.0f', (day + 1.0) * 86400000.0 + retentionMs)) end
   length = length + 1
   nextVersion = nextVersion + 1.0
-  if length % 64 == 0 and length > maxLength then return redis.call('XTRIM', trail, 'MAXLEN', '~', maxUpdates) end
-  return 0
+  if length % 64 > 0 or length <= maxLength then return 0 end
+  local removed = redis.call('XTRIM', trail, 'MAXLEN', '~', maxUpdates)
+  -- Readers of events must notice the gap.
+  local first = redis.call('XRANGE', trail, '-', '+', 'COUNT', '1')[1][1]
+  if removed > 0 then redis.call('HSET', environment, 'trimmed', string.match(first, '%d+')) end
+  return removed
 end

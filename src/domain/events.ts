@@ -1,0 +1,108 @@
+import type { AuditEvent } from "./audit.ts";
+
+/**
+ * The types of events, for the feed of events and for webhooks. Later releases add types, so consumers must ignore unknown ones.
+ */
+export const EVENT_TYPES = [
+  "user_group.created",
+  "user_group.updated",
+  "user_group.rotated",
+  "user_group.revoked",
+  "user_group.deleted",
+  "viewer_sessions.revoked",
+  "api_token.created",
+  "api_token.updated",
+  "api_token.rotated",
+  "api_token.revoked",
+  "signing_key.rotated",
+  "user_groups.exported",
+  "user_groups.reencrypted",
+  "environment.created",
+  "environment.updated",
+  "environment.deleted",
+] as const;
+
+export type EventType = (typeof EVENT_TYPES)[number];
+
+/** The type of an event, by its RPC. A flag of the record marks creations of groups, which several RPCs make. */
+const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
+  UpdateUserGroup: "user_group.updated",
+  ImportUserGroups: "user_group.updated",
+  RotateUserGroupToken: "user_group.rotated",
+  RevokeUserGroupTokens: "user_group.revoked",
+  DeleteUserGroup: "user_group.deleted",
+  RevokeViewerSessions: "viewer_sessions.revoked",
+  CreateApiToken: "api_token.created",
+  UpdateApiToken: "api_token.updated",
+  RotateApiToken: "api_token.rotated",
+  RevokeApiToken: "api_token.revoked",
+  ExportUserGroups: "user_groups.exported",
+  ReencryptUserGroupTokens: "user_groups.reencrypted",
+  CreateEnvironment: "environment.created",
+  DeleteEnvironment: "environment.deleted",
+};
+
+/**
+ * An event of the feed: an event of the audit trail without the details of its call. It contains ids and names of fields, but no values
+ * and no tokens.
+ */
+export interface FeedEvent extends Pick<AuditEvent, "id" | "time" | "actorId" | "userGroupId" | "changedFields"> {
+  readonly type: EventType;
+  /** The id of the changed API token. Undefined for another resource. */
+  readonly apiTokenId: string | undefined;
+}
+
+/** The type of an event of the audit trail. @param isCreation whether it created a user group */
+export function eventTypeOf(event: AuditEvent, isCreation: boolean): EventType {
+  if (isCreation) return "user_group.created";
+  // The keys also change when a call of another method needs a new one.
+  if (event.changedFields.includes("signing_keys")) return "signing_key.rotated";
+  const byMethod = TYPE_BY_METHOD[event.method];
+  if (byMethod) return byMethod;
+  if (event.userGroupId !== undefined) return "user_group.updated";
+  return event.apiToken ? "api_token.updated" : "environment.updated";
+}
+
+/** A position in the events of an environment. All events up to it are read. */
+export interface EventPosition {
+  /** The number of the environment. */
+  readonly number: number;
+  /** The id of the last event up to the position. */
+  readonly id: number;
+  /** A time at which no later event existed, in milliseconds since 1970 by the store's clock. */
+  readonly time: number;
+}
+
+/**
+ * Where to begin: at a position, or with the first event at or after a time, in milliseconds since 1970. An earlier time than that of the
+ * first complete event begins there: 0 is the beginning. Infinity skips all existing events.
+ */
+export type EventStart = EventPosition | { readonly since: number };
+
+/** A page of events, the oldest first. */
+export interface EventPage {
+  readonly events: readonly FeedEvent[];
+  /** The position after the page. It also advances if there are no new events. */
+  readonly next: EventPosition;
+  /** Whether more events may exist already. False: there are none yet. */
+  readonly hasMore: boolean;
+}
+
+/** The position after an event of a page. */
+export function positionAfter({ id, time }: FeedEvent, { number }: Pick<EventPosition, "number">): EventPosition {
+  return { number, id: Number(id), time };
+}
+
+/** Formats a position as a cursor for callers. */
+export function formatCursor({ number, id, time }: EventPosition): string {
+  return Buffer.from(`${number}.${id}.${time}`).toString("base64url");
+}
+
+/** Parses a cursor. Undefined if it is malformed. */
+export function parseCursor(cursor: string): EventPosition | undefined {
+  const parts = /^(\d{1,7})\.(\d{1,16})\.(\d{1,13})$/.exec(Buffer.from(cursor, "base64url").toString());
+  if (!parts) return undefined;
+  const [number, id, time] = parts.slice(1).map(Number) as [number, number, number];
+  const position = { number, id, time };
+  return formatCursor(position) === cursor ? position : undefined;
+}

@@ -1,0 +1,53 @@
+-- Reads up to `count` events of an environment in their order. `after` is the id of an event, which must still exist, and the events
+-- after it are read. `seen` is a time in milliseconds: no event existed between `after` and `seen`. If `after` is empty, reads events
+-- since the time `since` in microseconds.
+-- Returns one of
+--   `gone`: the environment is deleted
+--   `expired`: events after `after` were removed or lost
+--   `events`, the id of the last event up to the end of the page, and the events. Each is its id, and 16 fields and values
+local prefix = string.sub(environment, 1, -12)
+local record = redis.call('HMGET', environment, 'state', 'version', 'trimmed', 'create_time')
+if record[1] ~= 'active' then return {'gone', nowText} end
+local last, trimmed = tonumber(record[2] or '0') or 0, tonumber(record[3] or '0') or 0
+local oldest = math.max(now - retentionMs, tonumber(record[4] or '0') or 0) * 1000.0
+local perDay = 86400000000.0
+local function keyOf(stream, id) return prefix .. stream .. ':' .. string.format('%.0f', math.floor(id / perDay)) end
+local function read(stream, first, final, limit)
+  return redis.call('XRANGE', keyOf(stream, first), string.format('%.0f', first), string.format('%.0f', final), 'COUNT', limit)
+end
+local position
+if after == '' then
+  position = math.min(math.max(tonumber(since), oldest, trimmed) - 1.0, last)
+else
+  position = tonumber(after)
+  -- Events up to `trimmed` were removed by the limit of a day.
+  if position > last or position < trimmed - 1.0 then return {'expired', nowText} end
+  if position < last and position >= oldest then
+    -- A failover can lose the last events, and later events can then get lower ids.
+    if #read('events', position, position, '1') + #read('updates', position, position, '1') == 0 then
+      return {'expired', nowText}
+    end
+  elseif position < last and tonumber(seen) * 1000.0 < oldest then
+    return {'expired', nowText}
+  end
+end
+local answer, found, limit = {'events', nowText, ''}, 0, tonumber(count)
+local first = math.max(position + 1.0, oldest)
+while first <= last and found < limit do
+  local events, updates = read('events', first, last, count), read('updates', first, last, count)
+  local e, u = 1, 1
+  while (events[e] or updates[u]) and found < limit do
+    local event = events[e]
+    if not event or updates[u] and tonumber(string.match(updates[u][1], '%d+')) < tonumber(string.match(event[1], '%d+')) then
+      event, u = updates[u], u + 1
+    else
+      e = e + 1
+    end
+    found = found + 1
+    answer[#answer + 1] = string.match(event[1], '%d+')
+    for i = 1, 16 do answer[#answer + 1] = event[2][i] or '' end
+  end
+  first = (math.floor(first / perDay) + 1.0) * perDay
+end
+answer[3] = found == limit and answer[#answer - 16] or string.format('%.0f', math.max(position, last))
+return answer
