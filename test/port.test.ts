@@ -1,3 +1,4 @@
+import { HELLO } from "@user-group-service/testing/http2-frames";
 import { HTTP2_GET, type RawSocket, rawConnect } from "@user-group-service/testing/raw-socket";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { pause, waitFor } from "@user-group-service/testing/wait";
@@ -150,6 +151,20 @@ describe("a port with a short stream timeout", () => {
     raw.send(HTTP2_GET);
     await waitFor("it is closed", () => raw.isClosed());
     expect(raw.frames().map(({ type }) => type)).toContain(GOAWAY_FRAME);
+  });
+
+  it("ends a silent connection whose client ignores GOAWAY and keeps its side open", async () => {
+    const own = await open({ idleTimeoutMs: 150, stallTimeoutMs: 150 });
+    try {
+      const raw = await dial(own.url);
+      raw.socket.allowHalfOpen = true;
+      raw.send(HELLO);
+      await waitFor("GOAWAY arrives", () => raw.frames().some(({ type }) => type === GOAWAY_FRAME));
+      // Resolves when all connections are closed.
+      await own.drain();
+    } finally {
+      own.destroy();
+    }
   });
 });
 

@@ -100,6 +100,17 @@ describe.each(VARIANTS)("HTTP/2 sessions on $runtime, TLS $secure", ({ runtime, 
     }
   });
 
+  it("end if their client has sent GOAWAY and then keeps the connection open", async () => {
+    const before = descriptorsOf(port.pid);
+    const raws = await Promise.all(Array.from({ length: 5 }, () => rawConnect(port.url)));
+    for (const raw of raws) {
+      raw.socket.allowHalfOpen = true;
+      raw.send(Buffer.concat([HELLO, frame(FRAME.goAway, 0, 0, Buffer.alloc(8))]));
+    }
+    await waitFor("the server has closed them", () => descriptorsOf(port.pid) <= before);
+    for (const { socket } of raws) socket.destroy();
+  });
+
   it("stay open while silent if they answer a PING, and end if they do not", async () => {
     const session = openHttp2(port.url);
     let pings = 0;

@@ -56,15 +56,15 @@ export function bytesOf(session: Http2Session): {
 }
 
 /**
- * Checks a session at intervals until it ends. The timeout of node:http2 would keep the memory of a destroyed session until
- * it fires.
+ * Checks a session at intervals until its socket closes. The timeout of node:http2 would keep the memory of a destroyed session
+ * until it fires. node:http2 destroys a closing session without streams, but its socket stays open until the client closes it.
  *
  * @returns a function that stops the checks
  */
 function watch(session: Http2Session, intervalMs: number, check: () => void): () => void {
   const stop = () => clearInterval(timer);
   // A destroyed session may have emitted no event.
-  const timer = setInterval(() => (session.destroyed ? stop() : check()), intervalMs).unref();
+  const timer = setInterval(() => (peers.get(session)?.socket ? check() : stop()), intervalMs).unref();
   session.once("close", stop);
   return stop;
 }
@@ -139,6 +139,8 @@ function endWhenDead(session: Http2Session, { deadSessionCheckMs }: Limits): voi
     const { read, taken } = bytesOf(session);
     const hasSent = taken !== takenBefore;
     takenBefore = taken;
+    // A destroyed session cannot send a PING. Its client has the same time to close the connection.
+    if (session.destroyed) unanswered ??= 0;
     if (unanswered !== undefined) {
       if (++unanswered >= UNANSWERED_CHECKS) endConnection(session);
     } else if (!hasSent && read !== aliveBytes) {
