@@ -171,6 +171,17 @@ describeWithRedis.each(RUNTIMES)("at its start on %s the service", (runtime) => 
     }
   });
 
+  it("logs once that a setting of Redis can save memory, unless it is set", async () => {
+    for (const [value, count] of [
+      ["64", 1],
+      ["1024", 0],
+    ] as const) {
+      const redis = await newRedis(["--appendonly", "yes", "--hash-max-listpack-value", value]);
+      const server = await start(redis.url);
+      expect(server.log().filter(({ msg }) => msg.includes("hash-max-listpack-value"))).toHaveLength(count);
+    }
+  });
+
   it("starts if it may not read the configuration of Redis", async () => {
     const redis = await newRedis(["--appendonly", "yes"]);
     const url = await withUser(redis, "narrow", "narrow-password");

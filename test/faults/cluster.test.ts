@@ -2,8 +2,11 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import type { Environment } from "../../src/domain/environment.ts";
 import { StoreUnavailable } from "../../src/domain/errors.ts";
+import { apiTokenDigest } from "../../src/domain/token.ts";
 import { redisAuditTrail } from "../../src/store/audit-trail.ts";
 import { slotOf } from "../../src/store/connection/cluster.ts";
+import { TokenCipher } from "../../src/store/encryption.ts";
+import { redisSigningKeys } from "../../src/store/secret-keys/signing-keys.ts";
 import { byId, byToken, contents, fails, keysOf, newGroup, newName, RING } from "../support/contract/context.ts";
 import { describeWithRedis, newStoreClient, suiteCluster, suiteClusterOperator } from "../support/opened.ts";
 import { ask, type TestRedis } from "../support/redis.ts";
@@ -81,21 +84,36 @@ describeWithRedis("a Cluster", () => {
     expect((await store.resolve(environment, token)).providedId).toBe("a");
   });
 
-  it("makes each change completely or not at all while the slot of its environment moves", async () => {
+  it("makes no change while the slot of its environment moves, continues reads, and makes each change after it", async () => {
     const { store, client } = await open(500);
     const [environments, tokens] = [testEnvironments(client), testApiTokens(client)];
     const admin = testUserGroupAdmin(client, RING);
     const environment = await environments.create({ name: newName(), tag: undefined });
     for (const id of ["a", "b"]) await store.getOrCreate(environment, newGroup(id));
     const values = { displayName: "x", role: "admin", expireTime: undefined, creator: "root" } as const;
-    const { apiToken } = await tokens.create(environment, values);
+    const { apiToken, token } = await tokens.create(environment, values);
+    const keys = redisSigningKeys({ client, cipher: new TokenCipher(RING), audit: AUDIT, environments });
+    const importOf = async (id: string) => {
+      const groups = [{ ...newGroup(id, { name: "imported" }), token: undefined }];
+      const [result] = await admin.import(environment, groups, "upsert");
+      if (result?.outcome === "failed") throw result.error;
+    };
+    // The deletions are last.
     const changes: readonly (() => Promise<unknown>)[] = [
       () => store.getOrCreate(environment, newGroup("new")),
+      () => store.update(environment, "a", { name: "other" }),
       () => store.rotate(environment, byId("a", { requestId: "r" })),
+      () => admin.revokeTokens(environment, "a", "r2"),
       () => admin.endSessions(environment, { providedId: "a", viewerId: "bob" }, BY),
-      () => admin.delete(environment, "a"),
+      () => admin.endSessions(environment, { providedId: "a", viewerId: undefined }, BY),
+      () => importOf("a"),
+      () => importOf("imported"),
+      () => keys.replace(environment, [], { was: "", by: BY }),
       () => tokens.create(environment, values),
-      () => tokens.rotate(environment, apiToken.id),
+      () => tokens.update(environment, apiToken.id, { displayName: "y" }),
+      () => tokens.rotate(environment, apiToken.id, { graceMs: 60_000 }),
+      () => tokens.revoke(environment, apiToken.id),
+      () => admin.delete(environment, "a"),
       () => environments.delete(environment, true),
     ];
     const { prefix } = keysOf(environment, "");
@@ -106,9 +124,12 @@ describeWithRedis("a Cluster", () => {
     for (const change of changes) {
       await fails(change(), StoreUnavailable);
       expect(await stored()).toEqual(before);
+      const found = await tokens.find({ number: environment.number, digest: apiTokenDigest(token) });
+      expect(found?.apiToken).toEqual(apiToken);
+      expect((await store.get(environment, "a")).providedId).toBe("a");
     }
     await move.finish();
-    await environments.delete(environment, true);
+    for (const change of changes) await change();
   });
 
   it("runs scripts that Redis has forgotten", async () => {

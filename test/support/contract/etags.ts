@@ -1,10 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { EtagMismatch } from "../../../src/domain/errors.ts";
+import { redisAuditTrail } from "../../../src/store/audit-trail.ts";
 import { environmentKey } from "../../../src/store/keys.ts";
-import { byId, type ContractContext, fails, newGroup } from "./context.ts";
+import { AUDIT } from "../stores.ts";
+import { byId, type ContractContext, contents, fails, newGroup } from "./context.ts";
 
 /** Etags of groups. */
-export function etagContract({ store, admin, redis, withGroup }: ContractContext): void {
+export function etagContract({ store, admin, client, redis, withGroup }: ContractContext): void {
   describe("etags", () => {
     it("differ for every change, also within one millisecond", async () => {
       const { environment, group } = await withGroup();
@@ -39,6 +41,22 @@ export function etagContract({ store, admin, redis, withGroup }: ContractContext
       expect([first.updateTime, second.updateTime]).toEqual([ahead / 1000, ahead / 1000]);
       expect(new Set([group.etag, first.etag, second.etag]).size).toBe(3);
       expect(await redis().hget(environmentKey(environment.number), "version")).toBe(String(ahead + 2));
+    });
+
+    it("and event ids are not repeated after the event keys of the day are lost", async () => {
+      const { environment, group } = await withGroup();
+      const ahead = (Date.now() + 3_600_000) * 1000;
+      await redis().hset(environmentKey(environment.number), "version", String(ahead));
+      const before = await store().update(environment, "a", { name: "1" });
+      for (const key of Object.keys(await contents(redis(), environment)))
+        if (/:(?:events|updates):\d+$/.test(key)) await redis().del(key);
+      const after = await store().update(environment, "a", { name: "2" });
+      const { etag } = await store().rotate(environment, byId("a"));
+      expect(new Set([group.etag, before.etag, after.etag, etag]).size).toBe(4);
+      const trail = redisAuditTrail(client(), AUDIT);
+      const listed = { ...environment, createTime: 0, deleteTime: undefined };
+      const { items } = await trail.list([listed], {}, { after: "", size: 10 });
+      expect(items.map(({ id }) => Number(id) - ahead)).toEqual([3, 2]);
     });
   });
 }
