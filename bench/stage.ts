@@ -14,7 +14,7 @@ export const API_TOKEN = "bench-c2VjcmV0LXRva2VuLW9mLXRoZS1iZW5jaA";
 /** A long timeout. Peers wait for Redis without limit, so a busy machine must not fail the service's calls alone. */
 export const PATIENT = { REDIS_TIMEOUT: "10s" };
 
-/** The Redis that servers read from, of any shape. */
+/** The Redis that servers read from, of any topology. */
 export interface Store {
   readonly url: string;
   stop(): Promise<void>;

@@ -102,7 +102,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       expectRestError(await answerToBytes(server.url, sent), expected);
     });
 
-    it("so does an expectation over HTTP/2", async () => {
+    it("an expectation over HTTP/2 receives a machine-readable error", async () => {
       const headers = { expect: "foo", "x-request-id": "mine" };
       const answer = await http2(server.url, "/api/user", { method: "PUT", headers, body: "{}" });
       expectRestError(answer, UNEXPECTED);
@@ -214,7 +214,7 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId, properties: { text } }));
     const propertiesOf = (bytes: Uint8Array) => fromBinary(GetUserGroupResponseSchema, bytes).userGroup?.properties;
 
-    it("of Connect: the body, if requested and worth it", async () => {
+    it("compresses long bodies of Connect, if the client accepts it", async () => {
       const headers = { "content-type": "application/proto", "content-encoding": "gzip", "accept-encoding": "gzip" };
       for (const send of [http1, http2]) {
         const long = await send(server.url, PATH, post(headers, gzipSync(message("connect"))));
@@ -234,21 +234,29 @@ describe.each(RUNTIMES)("on the wire of %s", (runtime) => {
       }
     });
 
-    it.each(["application/grpc", "application/grpc-web+proto"])("of %s: each message by its flag", async (type) => {
-      const send = type === "application/grpc" ? http2 : http1;
-      const headers = { "content-type": type, te: "trailers", "grpc-encoding": "gzip", "grpc-accept-encoding": "gzip" };
-      const long = await send(server.url, PATH, post(headers, envelope(gzipSync(message(type)), 1)));
-      expect(long.headers["grpc-encoding"]).toBe("gzip");
-      expect(long.body.readUInt8(0)).toBe(1);
-      const length = long.body.readUInt32BE(1);
-      expect(length).toBeLessThan(1000);
-      expect(propertiesOf(gunzipSync(long.body.subarray(5, 5 + length)))).toEqual({ text: TEXT });
-      const short = await send(server.url, PATH, post(headers, envelope(message(`${type} short`, "s"))));
-      expect(short.body.readUInt8(0)).toBe(0);
-      expect(propertiesOf(short.body.subarray(5, 5 + short.body.readUInt32BE(1)))).toEqual({ text: "s" });
-    });
+    it.each(["application/grpc", "application/grpc-web+proto"])(
+      "compresses long messages of %s, and flags them",
+      async (type) => {
+        const send = type === "application/grpc" ? http2 : http1;
+        const headers = {
+          "content-type": type,
+          te: "trailers",
+          "grpc-encoding": "gzip",
+          "grpc-accept-encoding": "gzip",
+        };
+        const long = await send(server.url, PATH, post(headers, envelope(gzipSync(message(type)), 1)));
+        expect(long.headers["grpc-encoding"]).toBe("gzip");
+        expect(long.body.readUInt8(0)).toBe(1);
+        const length = long.body.readUInt32BE(1);
+        expect(length).toBeLessThan(1000);
+        expect(propertiesOf(gunzipSync(long.body.subarray(5, 5 + length)))).toEqual({ text: TEXT });
+        const short = await send(server.url, PATH, post(headers, envelope(message(`${type} short`, "s"))));
+        expect(short.body.readUInt8(0)).toBe(0);
+        expect(propertiesOf(short.body.subarray(5, 5 + short.body.readUInt32BE(1)))).toEqual({ text: "s" });
+      },
+    );
 
-    it("in Brotli uses a level for live traffic", async () => {
+    it("uses a level of Brotli for live traffic", async () => {
       const text = Array.from({ length: 2000 }, (_, i) => `dashboard ${i * i} of tenant ${i % 7}`).join(", ");
       const headers = { "content-type": "application/proto", "accept-encoding": "br" };
       const { headers: answered, body } = await http2(server.url, PATH, post(headers, message("brotli", text)));

@@ -15,7 +15,7 @@ import { slowShard, TENANT_TOKENS } from "./slow-shard.ts";
 const GROUPS = Array.from({ length: 300 }, (_, i) => `group-${i}`);
 const FLOODS: Floods = { rates: [1, 2, 4], inFlight: [5000, 20_000] };
 const QUICK_FLOODS: Floods = { rates: [2], inFlight: [20_000] };
-/** Rate to the groups of one shard, and to those of the others, as a share of the peak. */
+/** The rate of calls to one shard, and the rate of calls to the others, each as a share of the peak rate. */
 const SHARD_SHARE = 0.25;
 /** Long enough that no slow shard is replaced. */
 const NODE_TIMEOUT_MS = 120_000;

@@ -38,10 +38,10 @@ describe("X-Forwarded-For", () => {
   const proxies = networks("10.0.0.0/8", "2001:db8:ffff::/48", "192.0.2.7");
 
   it.each([
-    ["of a peer that is no proxy is not looked at", "198.51.100.1", "203.0.113.5", "198.51.100.1"],
-    ["of a proxy names its client", "10.1.2.3", "203.0.113.5", "203.0.113.5"],
-    ["of a proxy, in the notation of IPv6, names its client", "::ffff:10.1.2.3", "203.0.113.5", "203.0.113.5"],
-    ["of a proxy by IPv6 names its client", "2001:db8:ffff:1::9", "2001:db8:1:2:3::4", "2001:db8:1:2::/64"],
+    ["is ignored if the peer is not a proxy", "198.51.100.1", "203.0.113.5", "198.51.100.1"],
+    ["from a proxy names the client", "10.1.2.3", "203.0.113.5", "203.0.113.5"],
+    ["from a proxy whose address has IPv6 notation names the client", "::ffff:10.1.2.3", "203.0.113.5", "203.0.113.5"],
+    ["from a proxy over IPv6 names the client", "2001:db8:ffff:1::9", "2001:db8:1:2:3::4", "2001:db8:1:2::/64"],
     [
       "reads addresses from the right, because a client can write those on the left",
       "10.0.0.1",
@@ -49,16 +49,16 @@ describe("X-Forwarded-For", () => {
       "203.0.113.5",
     ],
     ["is followed through all proxies", "10.0.0.1", "1.1.1.1, 203.0.113.5, 192.0.2.7 ,10.9.9.9", "203.0.113.5"],
-    ["of proxies alone ends at the first of them", "10.0.0.1", "10.0.0.2,10.0.0.3", "10.0.0.2"],
+    ["with only addresses of proxies names the first of them", "10.0.0.1", "10.0.0.2,10.0.0.3", "10.0.0.2"],
     ["may have ports", "10.0.0.1", "1.1.1.1, 203.0.113.5:4711", "203.0.113.5"],
     ["may have brackets", "10.0.0.1", "[2001:db8:1:2::4]:443", "2001:db8:1:2::/64"],
-    ["that is no address leaves the proxy", "10.0.0.1", "1.1.1.1, unknown", "10.0.0.1"],
-    ["in a notation that only some understand leaves the proxy", "10.0.0.1", "0x7f.1", "10.0.0.1"],
-    ["of octal numbers leaves the proxy", "10.0.0.1", "0177.0.0.01", "10.0.0.1"],
-    ["that is broken between proxies leaves the last of them", "10.0.0.1", "1.1.1.1,,10.0.0.2", "10.0.0.2"],
-    ["that is empty leaves the proxy", "10.0.0.1", "", "10.0.0.1"],
-    ["of commas alone leaves the proxy", "10.0.0.1", ",,,", "10.0.0.1"],
-    ["of an unknown peer is not looked at", "", "203.0.113.5", "unknown"],
+    ["that is not an address is ignored", "10.0.0.1", "1.1.1.1, unknown", "10.0.0.1"],
+    ["in hexadecimal notation is ignored", "10.0.0.1", "0x7f.1", "10.0.0.1"],
+    ["in octal notation is ignored", "10.0.0.1", "0177.0.0.01", "10.0.0.1"],
+    ["with an empty entry between proxies names the last proxy", "10.0.0.1", "1.1.1.1,,10.0.0.2", "10.0.0.2"],
+    ["that is empty is ignored", "10.0.0.1", "", "10.0.0.1"],
+    ["with commas only is ignored", "10.0.0.1", ",,,", "10.0.0.1"],
+    ["from an unknown peer is ignored", "", "203.0.113.5", "unknown"],
   ])("%s", (_title, peer, forwardedFor, key) => {
     expect(from(peer, forwardedFor, proxies)).toBe(key);
   });
@@ -78,7 +78,7 @@ describe("a network", () => {
     expect(parseNetwork(text)).toBeDefined();
   });
 
-  it("of IPv4 may have IPv6 notation", () => {
+  it("may be an IPv4 network in IPv6 notation", () => {
     expect(from("10.1.2.3", "203.0.113.5", networks("::ffff:10.0.0.0/104"))).toBe("203.0.113.5");
   });
 

@@ -18,7 +18,7 @@ const PACKED_BYTES = 6;
 /** The number of values of two base62 characters, and of four. */
 const TWO = 62 ** 2;
 const FOUR = 62 ** 4;
-const SHAPE = /^ug(?:t_[0-9A-Za-z]{38}|k_[0-9A-Za-z]{40})$/;
+const FORMAT = /^ug(?:t_[0-9A-Za-z]{38}|k_[0-9A-Za-z]{40})$/;
 
 /** All pairs of base62 characters, by their number. */
 const PAIRS = Array.from({ length: TWO }, (_, i) => BASE62.charAt(Math.floor(i / 62)) + BASE62.charAt(i % 62));
@@ -78,7 +78,7 @@ export function unpackToken(packed: Buffer): string {
 
 /** Whether the text is a complete user group token or API token of this service, with a valid checksum. */
 export function isIntactToken(token: string): boolean {
-  if (!SHAPE.test(token)) return false;
+  if (!FORMAT.test(token)) return false;
   const end = token.length - CHECKSUM_LENGTH;
   return token.endsWith(checksum(token.slice(USER_GROUP_PREFIX.length, end)));
 }

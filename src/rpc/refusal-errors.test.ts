@@ -26,7 +26,7 @@ function refusalOf(desc: DescMessage, json: string | JsonValue): ConnectError {
   throw new Error("protobuf-es accepts it");
 }
 
-describe("JSON that protobuf-es refuses has an error with its field:", () => {
+describe("the error for invalid JSON names the field and its valid values:", () => {
   const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
 
   it.each([
@@ -72,11 +72,11 @@ describe("JSON that protobuf-es refuses has an error with its field:", () => {
       "OWNER",
       "must be one of ROLE_UNSPECIFIED, ROLE_RESOLVE, ROLE_READ, ROLE_MANAGE, ROLE_ADMIN",
     ],
-  ] as const)("in %s, what %s may be instead of %j", (desc, name, value, expected) => {
+  ] as const)("%s.%s with the value %j", (desc, name, value, expected) => {
     expect(refusalOf(desc, { [name]: value as JsonValue }).rawMessage).toBe(`${name}: ${expected}`);
   });
 
-  it("an environment tag of the wrong type, for which protobuf-es reports only the type", () => {
+  it("an environment tag of the wrong type", () => {
     const { rawMessage } = refusalOf(CreateApiTokenRequestSchema, { environment: { tag: true } });
     expect(rawMessage).toMatch(/^tag: must be one of API_ENVIRONMENT_TAG_UNSPECIFIED, /);
   });

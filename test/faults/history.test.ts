@@ -17,7 +17,7 @@ const isShort = inject("isShort");
 if (!isShort) {
   describeWithRedis("without MIN_REPLICAS_ACK", () => {
     it("the checker finds acknowledged changes that an isolated master lost", { timeout: 240_000 }, async () => {
-      const fault = FAULTS.find(({ shape, isNetworked }) => shape === "Sentinels" && isNetworked) as Fault;
+      const fault = FAULTS.find(({ topology, isNetworked }) => topology === "Sentinels" && isNetworked) as Fault;
       const { violations } = await perform({ ...fault, minReplicas: 0 }, 1);
       expect(violations.map(({ kind }) => kind)).toContain("no order");
     });
@@ -26,7 +26,7 @@ if (!isShort) {
 
 describeWithRedis("under faults, two workers on Node and one on Deno keep their promises", () => {
   for (const fault of FAULTS.filter(({ isInShort }) => isInShort || !isShort)) {
-    const title = `${fault.shape}: ${fault.name}`;
+    const title = `${fault.topology}: ${fault.name}`;
     it(title, { timeout: 240_000 }, async () => {
       const { figures, violations } = await perform(fault, isShort ? SECONDS.short : SECONDS.whole);
       console.log([title, promiseText(fault.allow), ...figuresText(figures)].join("\n  "));

@@ -94,7 +94,7 @@ export function connect(destination: RedisDestination, options: NodeOptions): St
   redis.on("ready", async () => {
     const { losses } = connection;
     try {
-      const checked = requireUsable(redis, { isCluster: destination.shape === "cluster", waits: minReplicas > 0 });
+      const checked = requireUsable(redis, { isCluster: destination.topology === "cluster", waits: minReplicas > 0 });
       const requested = Promise.all([
         readClock(redis),
         // If it fails and the connection stays open, the service checks again later.

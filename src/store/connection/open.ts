@@ -108,7 +108,7 @@ async function requireAccepted(nodes: StoreNodes, username: string | undefined, 
 }
 
 function openNodes(target: RedisTarget, options: NodeOptions): StoreNodes {
-  switch (target.shape) {
+  switch (target.topology) {
     case "node": {
       const [to] = target.hosts;
       return singleNode(openNode(nameOf(to), { ...target, to }, options));

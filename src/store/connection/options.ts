@@ -5,7 +5,7 @@ import { isAnswerTo, isPasswordRefusal, messageOf, StoreMisconfigured } from "./
 import { type HostPort, nameOf, type RedisLogin, type RedisTarget } from "./url.ts";
 
 /** The destination of a connection: a node, or the current master according to the Sentinels. */
-export interface RedisDestination extends RedisLogin, Pick<RedisTarget, "shape"> {
+export interface RedisDestination extends RedisLogin, Pick<RedisTarget, "topology"> {
   readonly to: HostPort | Sentinels;
 }
 

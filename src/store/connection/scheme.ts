@@ -12,11 +12,11 @@ const TIMEOUT_MS = 500;
  *
  * @returns an error with the right scheme. Undefined if no host answers to the other scheme
  */
-export async function wrongScheme({ tls, shape, hosts }: RedisTarget): Promise<StoreMisconfigured | undefined> {
+export async function wrongScheme({ tls, topology, hosts }: RedisTarget): Promise<StoreMisconfigured | undefined> {
   const answers = await Promise.all(hosts.map((host) => (tls ? answersPlainly(host) : answersOverTls(host))));
   const host = hosts[answers.indexOf(true)];
   if (!host) return undefined;
-  const scheme = `redis${tls ? "" : "s"}${shape === "node" ? "" : `-${shape}`}://`;
+  const scheme = `redis${tls ? "" : "s"}${topology === "node" ? "" : `-${topology}`}://`;
   const what = tls ? "does not use TLS, but the scheme of REDIS_URL requires it" : "uses TLS";
   return new StoreMisconfigured(`${nameOf(host)} ${what}: begin REDIS_URL with ${scheme}`);
 }

@@ -23,7 +23,7 @@ export interface RedisLogin {
 
 /** The addresses of Redis, and how it is deployed. */
 export interface RedisTarget extends RedisLogin {
-  readonly shape: "node" | "sentinel" | "cluster";
+  readonly topology: "node" | "sentinel" | "cluster";
   /** The node, the Sentinels, or the first nodes of the Cluster. */
   readonly hosts: readonly [HostPort, ...HostPort[]];
   /** The name of the master at the Sentinels. Empty without Sentinels. */
@@ -32,7 +32,7 @@ export interface RedisTarget extends RedisLogin {
 
 const FORM = /^redis(s?)(?:-(sentinel|cluster))?:\/\/(?:([^@/?#]*)@)?([^/?#@]*)(?:\/([^?#]*))?(?:#(.*))?$/i;
 const HOST = /^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?$/;
-const SHAPES = {
+const TOPOLOGIES = {
   node: { form: "redis://HOST:PORT/DB or rediss://HOST:PORT/DB", port: 6379 },
   sentinel: {
     form: "redis-sentinel://HOST:PORT,HOST:PORT/DB#MASTER or rediss-sentinel://...",
@@ -54,22 +54,22 @@ export function readRedisUrl(
   const match = FORM.exec(url);
   if (!match) return { faults: [malformed(url)] };
   const [, s = "", kind = "node", credentials, hosts = "", path = "", fragment] = match;
-  const shape = kind.toLowerCase() as RedisTarget["shape"];
-  const { form, port } = SHAPES[shape];
+  const topology = kind.toLowerCase() as RedisTarget["topology"];
+  const { form, port } = TOPOLOGIES[topology];
   const faults: string[] = [];
   const places = hosts.split(",").map((host) => hostPort(host, port));
   const wrong = places.indexOf(undefined);
-  if (wrong >= 0 || (shape === "node" && places.length > 1)) {
+  if (wrong >= 0 || (topology === "node" && places.length > 1)) {
     const which =
       places.length === 1 ? "" : wrong < 0 ? "has several hosts, but " : `has an invalid host ${wrong + 1}; it `;
     faults.push(`${which}must be ${form}, with an IPv6 address in brackets; unset it for the embedded store`);
   }
   if (!/^\d{0,5}$/.test(path)) faults.push(`must end with a database number, as in ${form}`);
-  else if (shape === "cluster" && Number(path) !== 0)
+  else if (topology === "cluster" && Number(path) !== 0)
     faults.push("has a database number, but a Cluster has only database 0; leave it out");
-  if (shape === "sentinel" && !/^[A-Za-z0-9._-]+$/.test(fragment ?? ""))
+  if (topology === "sentinel" && !/^[A-Za-z0-9._-]+$/.test(fragment ?? ""))
     faults.push("must end with the name of the master at the Sentinels, such as #mymaster");
-  if (shape !== "sentinel" && fragment !== undefined) faults.push(NO_QUERY);
+  if (topology !== "sentinel" && fragment !== undefined) faults.push(NO_QUERY);
   const [username, password] = (credentials ?? "").split(/:(.*)/s, 2).map(decoded);
   if (username === null || password === null) {
     faults.push("has a user or password that is not percent-encoded UTF-8; write % as %25");
@@ -80,7 +80,7 @@ export function readRedisUrl(
   }
   if (faults.length > 0) return { faults };
   const target: RedisTarget = {
-    shape,
+    topology,
     hosts: places as [HostPort, ...HostPort[]],
     tls: s === "s",
     db: Number(path),
@@ -103,7 +103,7 @@ function malformed(url: string): string {
     return "must begin with redis://, redis-sentinel:// or redis-cluster://, or with rediss instead of redis for TLS; unset it for the embedded store";
   }
   if (url.includes("?")) return NO_QUERY;
-  return `must be ${SHAPES.node.form}; in a user or password write / as %2F, # as %23 and @ as %40`;
+  return `must be ${TOPOLOGIES.node.form}; in a user or password write / as %2F, # as %23 and @ as %40`;
 }
 
 function hostPort(text: string, otherwise: number): HostPort | undefined {

@@ -99,11 +99,7 @@ export function recreate(seen: Parameters<typeof shown>[0] = {}): CallAt {
   return call("get", shown(recreated, true), { value: recreated.name });
 }
 
-/**
- * A ResolveViewer.
- *
- * @param answer default: it shows the group
- */
+/** A call of ResolveViewer. @param answer Default: the group */
 export function resolve(token: string, answer: Answer = shown({ token: undefined })): CallAt {
   return call("resolve", answer, { token });
 }

@@ -1,11 +1,11 @@
 import type { Allowances } from "../history/violation.ts";
-import type { ShapeName } from "./shapes.ts";
 import type { Stage } from "./stage.ts";
+import type { TopologyName } from "./topologies.ts";
 
 /** A fault of Redis or of the workers. */
 export interface Fault {
   readonly name: string;
-  readonly shape: ShapeName;
+  readonly topology: TopologyName;
   /** Number of replicas that must confirm a change. Default: 0. */
   readonly minReplicas?: number;
   /** Time without an answer after which a master is replaced, in milliseconds. Default: 1000. */

@@ -3,21 +3,21 @@ import { pause } from "@user-group-service/testing/wait";
 import { ask } from "../../support/redis.ts";
 import { STRICT } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
-import type { ShapeName } from "./shapes.ts";
 import type { Stage } from "./stage.ts";
+import type { TopologyName } from "./topologies.ts";
 
-/** The shapes of Redis that the fault applies to. */
-const SHAPES: readonly ShapeName[] = ["Sentinels", "a Cluster"];
+/** The topologies of Redis that the fault applies to. */
+const TOPOLOGIES: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 
 /** Faults of the workers' connections while all nodes are up. */
 export const clientFaults: readonly Fault[] = [
   ...onEach("connections break in the middle of answers", {
     isNetworked: true,
     isInShort: true,
-    act: async ({ shape, hasTime }) => {
+    act: async ({ topology, hasTime }) => {
       const random = new Random(1);
       const cutAt = (bytes: number) => (random.chance(0.02) ? random.below(bytes) : undefined);
-      shape.network.disturb({ cutAt });
+      topology.network.disturb({ cutAt });
       while (hasTime()) await pause(100);
     },
   }),
@@ -25,30 +25,30 @@ export const clientFaults: readonly Fault[] = [
     isNetworked: true,
     // Answers to Sentinels and other nodes are late too. They must not conclude that the master is down.
     downAfterMs: 5000,
-    act: async ({ shape, hasTime }) => {
+    act: async ({ topology, hasTime }) => {
       const random = new Random(1);
       // Some answers come after the service's timeout.
       const delayMs = () => (random.chance(0.02) ? 300 + random.below(1200) : random.below(30));
       while (hasTime()) {
-        shape.network.disturb({ delayMs });
+        topology.network.disturb({ delayMs });
         await pause(2000);
-        shape.network.disturb({});
+        topology.network.disturb({});
         await pause(500);
       }
     },
   }),
   ...onEach("CLIENT KILL", {
-    act: async ({ shape, hasTime }) => {
+    act: async ({ topology, hasTime }) => {
       while (hasTime()) {
-        await Promise.all(shape.nodes.map((node) => ask(node, "CLIENT", "KILL", "TYPE", "normal")));
+        await Promise.all(topology.nodes.map((node) => ask(node, "CLIENT", "KILL", "TYPE", "normal")));
         await pause(300);
       }
     },
   }),
   ...onEach("SCRIPT FLUSH", {
-    act: async ({ shape, hasTime }) => {
+    act: async ({ topology, hasTime }) => {
       while (hasTime()) {
-        await Promise.all(shape.nodes.map((node) => ask(node, "SCRIPT", "FLUSH")));
+        await Promise.all(topology.nodes.map((node) => ask(node, "SCRIPT", "FLUSH")));
         await pause(200);
       }
     },
@@ -56,10 +56,10 @@ export const clientFaults: readonly Fault[] = [
   ...onEach("CLIENT PAUSE", {
     // A Sentinel is a client too, and must not conclude that a master is down.
     downAfterMs: 5000,
-    act: async ({ shape, hasTime, nextKey }) => {
+    act: async ({ topology, hasTime, nextKey }) => {
       for (let round = 0; hasTime(); round++) {
         const [ms, what] = round % 2 === 0 ? ([600, "WRITE"] as const) : ([1600, "ALL"] as const);
-        await ask(await shape.master(nextKey()), "CLIENT", "PAUSE", String(ms), what);
+        await ask(await topology.master(nextKey()), "CLIENT", "PAUSE", String(ms), what);
         await pause(ms + 400);
       }
     },
@@ -67,12 +67,12 @@ export const clientFaults: readonly Fault[] = [
 ];
 
 function onEach(name: string, fault: Partial<Fault> & { act(stage: Stage): Promise<void> }): Fault[] {
-  return SHAPES.map((shape) => ({
+  return TOPOLOGIES.map((topology) => ({
     allow: STRICT,
     minReplicas: 1,
     ...fault,
     name,
-    shape,
-    isInShort: Boolean(fault.isInShort) && shape === "a Cluster",
+    topology,
+    isInShort: Boolean(fault.isInShort) && topology === "a Cluster",
   }));
 }

@@ -3,11 +3,11 @@ import { failOverByScript, planFailover } from "../../support/failover.ts";
 import { CLIENT } from "../../support/network.ts";
 import { STRICT } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
-import type { ShapeName } from "./shapes.ts";
 import type { Stage } from "./stage.ts";
+import type { TopologyName } from "./topologies.ts";
 
-/** The shapes of Redis that replace a failed master. */
-const REPLACING: readonly ShapeName[] = ["Sentinels", "a Cluster"];
+/** The topologies of Redis that replace a failed master. */
+const REPLACING: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 
 /** Acknowledged changes are kept. A change that was only read just before the master failed may be lost. */
 const FORGETS = { mayForget: true, staleMs: 0 };
@@ -19,9 +19,9 @@ const FORGETS = { mayForget: true, staleMs: 0 };
 const FORGETS_AND_LAGS = { mayForget: true, staleMs: 1000 };
 
 /** Waits until another node is the master of a key. */
-async function replaced(shape: Stage["shape"], key: string, old: unknown): Promise<void> {
+async function replaced(topology: Stage["topology"], key: string, old: unknown): Promise<void> {
   await waitFor("another node is the master", async () => {
-    const master = await shape.master(key).catch(() => undefined);
+    const master = await topology.master(key).catch(() => undefined);
     return master !== undefined && master !== old;
   });
 }
@@ -31,30 +31,30 @@ async function replaced(shape: Stage["shape"], key: string, old: unknown): Promi
  *
  * @param alone whether only workers can reach it
  */
-async function cutOff({ shape, load, hasTime, nextKey }: Stage, alone: boolean): Promise<void> {
+async function cutOff({ topology, load, hasTime, nextKey }: Stage, alone: boolean): Promise<void> {
   while (hasTime()) {
     const key = nextKey();
-    const old = await shape.master(key);
-    const name = shape.nameOf(old);
+    const old = await topology.master(key);
+    const name = topology.nameOf(old);
     const isOther = (one: string) => one !== name && one !== CLIENT;
-    shape.network.cut((one, other) => (one === name || (alone && one === CLIENT)) && isOther(other));
-    await replaced(shape, key, old);
+    topology.network.cut((one, other) => (one === name || (alone && one === CLIENT)) && isOther(other));
+    await replaced(topology, key, old);
     await pause(2000);
-    shape.network.heal();
-    await shape.whole();
+    topology.network.heal();
+    await topology.whole();
     await load.servedAgain();
   }
 }
 
 /** A master hangs. If it does not resume in time, another replaces it. */
 function frozenFor(ms: number, downAfterMs: number): Fault[] {
-  return REPLACING.map((shape) => ({
+  return REPLACING.map((topology) => ({
     name: `a master hangs for ${ms / 1000} s`,
-    shape,
+    topology,
     minReplicas: 1,
     downAfterMs,
     allow: ms < downAfterMs ? STRICT : FORGETS,
-    act: async ({ shape: redis, load, hasTime, nextKey }) => {
+    act: async ({ topology: redis, load, hasTime, nextKey }) => {
       while (hasTime()) {
         const master = await redis.master(nextKey());
         master.freeze();
@@ -70,13 +70,13 @@ function frozenFor(ms: number, downAfterMs: number): Fault[] {
 /** Faults that remove or replace the master of a key. */
 export const masterFaults: readonly Fault[] = [
   ...REPLACING.map(
-    (shape): Fault => ({
+    (topology): Fault => ({
       name: "a master is killed, replaced, and restarted",
-      shape,
+      topology,
       minReplicas: 1,
       allow: FORGETS,
-      isInShort: shape === "Sentinels",
-      act: async ({ shape: redis, load, hasTime, nextKey }) => {
+      isInShort: topology === "Sentinels",
+      act: async ({ topology: redis, load, hasTime, nextKey }) => {
         while (hasTime()) {
           const key = nextKey();
           const old = await redis.master(key);
@@ -93,19 +93,19 @@ export const masterFaults: readonly Fault[] = [
   ...frozenFor(500, 5000),
   ...frozenFor(5000, 1000),
   ...REPLACING.map(
-    (shape): Fault => ({
+    (topology): Fault => ({
       name: "a master loses all nodes but the workers, and is replaced",
-      shape,
+      topology,
       minReplicas: 1,
       isNetworked: true,
-      allow: shape === "Sentinels" ? FORGETS_AND_LAGS : FORGETS,
+      allow: topology === "Sentinels" ? FORGETS_AND_LAGS : FORGETS,
       isInShort: true,
       act: (stage) => cutOff(stage, false),
     }),
   ),
   {
     name: "a master is isolated together with the workers, and replaced on the other side",
-    shape: "Sentinels",
+    topology: "Sentinels",
     minReplicas: 1,
     isNetworked: true,
     allow: FORGETS_AND_LAGS,
@@ -114,7 +114,7 @@ export const masterFaults: readonly Fault[] = [
   {
     // The old master and one replica that is not its successor continue for a moment, so two replicas must confirm.
     name: "a healthy master is replaced by SENTINEL FAILOVER",
-    shape: "Sentinels",
+    topology: "Sentinels",
     minReplicas: 2,
     allow: FORGETS,
     act: replaceAgainAndAgain,
@@ -122,15 +122,15 @@ export const masterFaults: readonly Fault[] = [
   ...[0, 1].map(
     (minReplicas): Fault => ({
       name: `a healthy master is replaced by the operators' script, with ${minReplicas} replicas to confirm changes`,
-      shape: "Sentinels",
+      topology: "Sentinels",
       minReplicas,
       allow: FORGETS,
       isInShort: minReplicas === 1,
-      act: async ({ shape, load, hasTime }) => {
+      act: async ({ topology, load, hasTime }) => {
         while (hasTime()) {
-          const { code, output } = await failOverByScript(shape.url);
+          const { code, output } = await failOverByScript(topology.url);
           if (code !== 0) throw new Error(output);
-          await shape.whole();
+          await topology.whole();
           await load.servedAgain();
         }
       },
@@ -139,7 +139,7 @@ export const masterFaults: readonly Fault[] = [
   ...[0, 1].map(
     (minReplicas): Fault => ({
       name: `a healthy master is replaced by CLUSTER FAILOVER, with ${minReplicas} replicas to confirm changes`,
-      shape: "a Cluster",
+      topology: "a Cluster",
       minReplicas,
       allow: STRICT,
       isInShort: minReplicas === 1,
@@ -148,15 +148,15 @@ export const masterFaults: readonly Fault[] = [
   ),
 ];
 
-async function replaceAgainAndAgain({ shape, load, hasTime, nextKey }: Stage): Promise<void> {
+async function replaceAgainAndAgain({ topology, load, hasTime, nextKey }: Stage): Promise<void> {
   while (hasTime()) {
     const key = nextKey();
-    const old = await shape.master(key);
+    const old = await topology.master(key);
     await planFailover(
-      () => shape.failOver(key),
-      async () => (await shape.master(key)) !== old,
+      () => topology.failOver(key),
+      async () => (await topology.master(key)) !== old,
     );
-    await shape.whole();
+    await topology.whole();
     await load.servedAgain();
   }
 }

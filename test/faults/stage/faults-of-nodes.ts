@@ -2,8 +2,8 @@ import { pause, waitFor } from "@user-group-service/testing/wait";
 import { ask, type TestRedis } from "../../support/redis.ts";
 import { STRICT } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
-import { replicaOf, type ShapeName } from "./shapes.ts";
 import type { Stage } from "./stage.ts";
+import { replicaOf, type TopologyName } from "./topologies.ts";
 
 const MIB = 1024 * 1024;
 
@@ -14,22 +14,22 @@ const KEYS_AT_ONCE = 30_000;
 /** Prefix of the keys that fill a node. */
 const FILLER = "filler";
 
-/** The shapes of Redis with replicas. */
-const REPLICATED: readonly ShapeName[] = ["Sentinels", "a Cluster"];
+/** The topologies of Redis with replicas. */
+const REPLICATED: readonly TopologyName[] = ["Sentinels", "a Cluster"];
 
 /** Faults of nodes that keep their role. */
 export const nodeFaults: readonly Fault[] = [
   {
     name: "slots move back and forth",
-    shape: "a Cluster",
+    topology: "a Cluster",
     minReplicas: 1,
     allow: STRICT,
     isInShort: true,
-    act: async ({ shape, hasTime, nextKey }) => {
+    act: async ({ topology, hasTime, nextKey }) => {
       while (hasTime()) {
         const key = nextKey();
         for (let turns = 0; turns < 2 && hasTime(); turns++) {
-          const move = await shape.beginMove(key);
+          const move = await topology.beginMove(key);
           for (let step = 0; step < 10; step++) {
             await move.keys(1);
             await pause(20);
@@ -40,42 +40,42 @@ export const nodeFaults: readonly Fault[] = [
     },
   },
   ...(["one node", "a Cluster"] as const).map(
-    (shape): Fault => ({
+    (topology): Fault => ({
       name: "the memory is full",
-      shape,
-      minReplicas: shape === "one node" ? 0 : 1,
+      topology,
+      minReplicas: topology === "one node" ? 0 : 1,
       allow: STRICT,
-      isInShort: shape === "one node",
+      isInShort: topology === "one node",
       act: fillMemory,
     }),
   ),
   {
     name: "a node is killed and loads a large file",
-    shape: "one node",
+    topology: "one node",
     allow: STRICT,
     isInShort: true,
-    act: async ({ shape, load, hasTime, nextKey }) => {
-      const node = await shape.master(nextKey());
+    act: async ({ topology, load, hasTime, nextKey }) => {
+      const node = await topology.master(nextKey());
       await makeLongInLoading(node);
       do {
         await load.servedAgain();
         await node.kill();
         // Redis answers LOADING in the meantime.
         await node.restart();
-        await shape.whole();
+        await topology.whole();
       } while (hasTime());
     },
   },
   ...REPLICATED.map(
-    (shape): Fault => ({
+    (topology): Fault => ({
       name: "all nodes are killed at once and restarted",
-      shape,
+      topology,
       minReplicas: 1,
       // With another setting, changes may be missing on disk, also on a replica that has just started.
       fsync: "always",
       downAfterMs: 10_000,
       allow: STRICT,
-      act: async ({ shape: redis, load, hasTime }) => {
+      act: async ({ topology: redis, load, hasTime }) => {
         while (hasTime()) {
           await Promise.all(redis.nodes.map((node) => node.kill()));
           await pause(300);
@@ -87,15 +87,15 @@ export const nodeFaults: readonly Fault[] = [
     }),
   ),
   ...REPLICATED.map(
-    (shape): Fault => ({
+    (topology): Fault => ({
       name: "a replica hangs",
-      shape,
+      topology,
       minReplicas: 1,
       // Short enough that no master is replaced and no replica dropped.
       downAfterMs: 10_000,
       allow: STRICT,
-      isInShort: shape === "a Cluster",
-      act: async ({ shape: redis, hasTime, nextKey }) => {
+      isInShort: topology === "a Cluster",
+      act: async ({ topology: redis, hasTime, nextKey }) => {
         while (hasTime()) {
           const replica = await replicaOf(redis.nodes, await redis.master(nextKey()));
           replica.freeze();
@@ -110,10 +110,10 @@ export const nodeFaults: readonly Fault[] = [
 ];
 
 /** Fills the memory of a key's master to its limit, then frees it. */
-async function fillMemory({ shape, load, hasTime, nextKey }: Stage): Promise<void> {
+async function fillMemory({ topology, load, hasTime, nextKey }: Stage): Promise<void> {
   while (hasTime()) {
     const key = nextKey();
-    const master = await shape.master(key);
+    const master = await topology.master(key);
     const used = Number(/^used_memory:(\d+)/m.exec((await ask(master, "INFO", "memory")) as string)?.[1]);
     await ask(master, "CONFIG", "SET", "maxmemory", String(used + 2 * MIB));
     await waitFor("the memory is full", () => isFull(master, key));

@@ -5,14 +5,14 @@ import type { Fault } from "./fault.ts";
 import type { Stage } from "./stage.ts";
 
 /** Faults of the workers while Redis is up. */
-export const workerFaults: readonly Fault[] = (["Sentinels", "a Cluster"] as const).flatMap((shape): Fault[] => [
+export const workerFaults: readonly Fault[] = (["Sentinels", "a Cluster"] as const).flatMap((topology): Fault[] => [
   {
     name: "workers are killed",
-    shape,
+    topology,
     minReplicas: 1,
     workersEnd: true,
     allow: STRICT,
-    isInShort: shape === "a Cluster",
+    isInShort: topology === "a Cluster",
     act: (stage) =>
       endEach(stage, async (server) => {
         server.signal("SIGKILL");
@@ -21,7 +21,7 @@ export const workerFaults: readonly Fault[] = (["Sentinels", "a Cluster"] as con
   },
   {
     name: "workers receive SIGTERM",
-    shape,
+    topology,
     minReplicas: 1,
     workersEnd: true,
     allow: STRICT,

@@ -6,12 +6,12 @@ import type { Violation } from "../history/violation.ts";
 import type { Fault } from "./fault.ts";
 import { Load } from "./load.ts";
 import { type NamedEnvironment, readNumber, readStored } from "./read-stored.ts";
-import { idle, newShape, type Shape } from "./shapes.ts";
+import { idle, newTopology, type Topology } from "./topologies.ts";
 import { ENVIRONMENTS, newWorkers, type Worker } from "./workers.ts";
 
 /** The parts of the stage that a fault uses. */
 export interface Stage {
-  readonly shape: Shape;
+  readonly topology: Topology;
   readonly workers: readonly Worker[];
   readonly load: Load;
   /** Whether there is time for another round. */
@@ -31,8 +31,8 @@ const TAGS = { customer: "Customer", testing: "Testing" } as const;
 /** Runs a fault under load for this many seconds, then checks everything. */
 export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
   const { minReplicas = 0, downAfterMs = 1000, isNetworked = false, fsync = "everysec" } = fault;
-  const shape = await newShape(fault.shape, { isNetworked, minReplicas, downAfterMs, fsync });
-  const workers = await newWorkers(shape.url, minReplicas);
+  const topology = await newTopology(fault.topology, { isNetworked, minReplicas, downAfterMs, fsync });
+  const workers = await newWorkers(topology.url, minReplicas);
   const [worker] = workers as [Worker];
   const { environment: name } = worker.server();
   const environments = ENVIRONMENTS.map((id): NamedEnvironment => ({ id, name, tag: TAGS[id] }));
@@ -40,29 +40,29 @@ export async function perform(fault: Fault, seconds: number): Promise<Outcome> {
   closeLater(() => load.end());
   await load.start();
   await load.servedAgain();
-  const inBeginning = await shape.masters();
+  const inBeginning = await topology.masters();
   const numbers = await Promise.all(environments.map((environment) => readNumber(inBeginning, environment)));
   const shards = new Map(
-    environments.map(({ id }, i) => [id, shape.nameOf(inBeginning(environmentPrefix(numbers[i] as number)))]),
+    environments.map(({ id }, i) => [id, topology.nameOf(inBeginning(environmentPrefix(numbers[i] as number)))]),
   );
   const began = performance.now();
   const until = began + seconds * 1000;
   let next = 0;
   await fault.act({
-    shape,
+    topology,
     workers,
     load,
     hasTime: () => performance.now() < until,
     nextKey: () => groupKey(numbers[next % numbers.length] as number, `group ${next++}`),
   });
-  shape.network.heal();
-  await shape.whole();
+  topology.network.heal();
+  await topology.whole();
   await load.servedAgain();
   await load.end();
-  await idle(shape.nodes);
+  await idle(topology.nodes);
   await load.readAll();
   const { calls } = load;
-  const masters = await shape.masters();
+  const masters = await topology.masters();
   const stored = await Promise.all(environments.map((environment) => readStored(masters, environment)));
   const { allow, workersEnd = false } = fault;
   const figures = figuresOf(

@@ -98,7 +98,7 @@ export function deadlineContract({ redis, withGroup }: ContractContext): void {
   };
 
   describe("a change after its deadline", () => {
-    it.each(Object.keys(changes))("which is %s, is rejected, and before its deadline it is not", async (name) => {
+    it.each(Object.keys(changes))("is rejected, and is made before its deadline: %s", async (name) => {
       const { environment, group } = await withGroup();
       const before = await contents(redis(), environment);
       const change = changes[name] ?? expect.fail("no such change");

@@ -40,7 +40,7 @@ const ETAG: FieldInput = { flags: "--etag <etag>", description: "only if the gro
 
 const REQUEST_ID: FieldInput = {
   flags: "--request-id <id>",
-  description: "makes a retry safe: the service carries out a request id once in 24 hours",
+  description: "makes a retry safe: within 24 hours, the service makes a change with this id at most once",
 };
 
 /** `ugs group ...` */

@@ -279,7 +279,7 @@ export async function repeatable<T>(
 
 /** How to repeat a call that has a request id. */
 export function againWith(requestId: string): string {
-  return `run it again with --request-id ${requestId}: the service carries it out once`;
+  return `run it again with --request-id ${requestId}: the service makes the change at most once`;
 }
 
 function hasField(schema: DescMessage, name: string): boolean {

@@ -83,8 +83,8 @@ function compare<T>(
   return decoded;
 }
 
-describe("the decoders of plain requests return the messages of protobuf-es", () => {
-  it("for JSON", () => {
+describe("the decoders of plain requests", () => {
+  it("return the same messages as protobuf-es for JSON", () => {
     const onText = (decode: PlainDecoder) => (input: string) => decode(Buffer.from(input));
     const decoded = compare(
       jsonText,
@@ -94,14 +94,14 @@ describe("the decoders of plain requests return the messages of protobuf-es", ()
     expect(decoded).toBeGreaterThan(500);
   });
 
-  it("for the binary format", () => {
+  it("return the same messages as protobuf-es for the binary format", () => {
     const decoded = compare(bytes.map(Buffer.from), compilePlainBinaryDecoder, (desc, input) =>
       fromBinary(desc, input),
     );
     expect(decoded).toBeGreaterThan(500);
   });
 
-  it("and recognize plain requests", () => {
+  it("recognize plain requests", () => {
     const plain = { text: "acme-4711", title: "Acme Incorporated" };
     const message = create(PlainSchema, plain);
     expect(compilePlainJsonDecoder(PlainSchema)(Buffer.from(JSON.stringify(plain)))).toEqual(message);

@@ -34,7 +34,7 @@ async function flood(http2: Http2Wire, times: number, bytes: (i: number) => Buff
 }
 
 function outcomeOf(http2: Http2Wire): string {
-  return http2.wire.isClosed || http2.isGoingAway ? "the server closes the connection" : "passed over";
+  return http2.wire.isClosed || http2.isGoingAway ? "the server closes the connection" : "ignored";
 }
 
 /** A flood of one kind of frame on a connection. */

@@ -5,11 +5,11 @@ import { newCluster, newRedis, newSentinels } from "../../support/opened.ts";
 import { ask, type TestRedis } from "../../support/redis.ts";
 import type { SlotMove } from "../../support/redis-cluster.ts";
 
-/** Names of the shapes of Redis. */
-export type ShapeName = "one node" | "Sentinels" | "a Cluster";
+/** Names of the topologies of Redis. */
+export type TopologyName = "one node" | "Sentinels" | "a Cluster";
 
-/** Redis in one of its shapes, as the target of a fault. */
-export interface Shape {
+/** Redis in one of its topologies, as the target of a fault. */
+export interface Topology {
   readonly url: string;
   readonly nodes: readonly TestRedis[];
   readonly network: Network;
@@ -27,8 +27,8 @@ export interface Shape {
   beginMove(key: string): Promise<SlotMove>;
 }
 
-/** Configuration of a shape. */
-export interface ShapeOptions {
+/** Configuration of a topology. */
+export interface TopologyOptions {
   /** Whether all traffic passes a network that can be cut and disturbed. */
   readonly isNetworked: boolean;
   /** Number of replicas that must confirm a change. */
@@ -40,26 +40,28 @@ export interface ShapeOptions {
 }
 
 /** As the operations guide recommends, except that a master notices a missing replica after 2 s, not 10 s. */
-function argsOf({ minReplicas, fsync }: ShapeOptions): string[] {
+function argsOf({ minReplicas, fsync }: TopologyOptions): string[] {
   const kept = ["--appendonly", "yes", "--appendfsync", fsync, "--maxmemory-policy", "noeviction"];
   return minReplicas === 0 ? kept : [...kept, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "2"];
 }
 
-/** Starts Redis in a shape for the current test. */
-export async function newShape(name: ShapeName, options: ShapeOptions): Promise<Shape> {
+/** Starts Redis in a topology for the current test. */
+export async function newTopology(name: TopologyName, options: TopologyOptions): Promise<Topology> {
   const network = new Network();
   closeLater(() => network.close());
-  const shape = await STARTERS[name]({ ...options, network });
-  return { ...shape, network, nameOf: (node) => `node ${shape.nodes.indexOf(node)}` };
+  const topology = await STARTERS[name]({ ...options, network });
+  return { ...topology, network, nameOf: (node) => `node ${topology.nodes.indexOf(node)}` };
 }
 
-type Started = Omit<Shape, "network" | "nameOf">;
+type Started = Omit<Topology, "network" | "nameOf">;
 
 function notHere(): never {
-  throw new Error("this shape of Redis cannot do that");
+  throw new Error("this topology of Redis cannot do that");
 }
 
-const STARTERS: { readonly [name in ShapeName]: (options: ShapeOptions & { network: Network }) => Promise<Started> } = {
+const STARTERS: {
+  readonly [name in TopologyName]: (options: TopologyOptions & { network: Network }) => Promise<Started>;
+} = {
   "one node": async ({ isNetworked, network }) => {
     // With `everysec`, Redis may hold writes back for up to 2 s, and a kill in that time would lose them.
     const node = await newRedis(["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"]);
