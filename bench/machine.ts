@@ -25,7 +25,7 @@ export function prepareMachine(): void {
   pinTo(LOAD_CORE);
 }
 
-/** Has this process, and what it starts from now on, run on one core. */
+/** Pins this process, and all processes that it starts from now on, to one core. */
 export function pinTo(core: (typeof CORES)[number]): void {
   execFileSync("taskset", ["-a", "-p", "-c", core, String(process.pid)], { stdio: "ignore" });
 }

@@ -47,7 +47,7 @@ function methodsBy(field) {
   return found;
 }
 
-/** A word of a shell, whatever it holds. @param {string} word */
+/** Quotes any text as one word of a shell. @param {string} word */
 const quoted = (word) => `'${word.replaceAll("'", "'\\''")}'`;
 /** @param {string} command */
 const write = (command) => console.log(`${command} || [ $? -eq 3 ]`);

@@ -1,10 +1,10 @@
-// Holds the layers: a file imports only what the rule of its folder lists. Run by npm run check.
+// Holds the layers: a file imports only the paths that the rule of its folder lists. Run by npm run check.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
- * Each folder, and what its files may import besides its own files: folders, files and npm packages. `FOLDER/*` means the
+ * Each folder, and the imports that its files may have besides its own files: folders, files and npm packages. `FOLDER/*` means the
  * files in a folder, without its subfolders. The rule with the longest folder applies. A folder without a rule may import
  * anything, and so may tests outside the transport.
  */

@@ -60,7 +60,7 @@ type Caller = (typeof CALLERS)[number];
 const RANKS = ["resolve", "read", "manage", "admin", "root"];
 const roleOf = (caller: Caller) => (caller === "API_TOKENS" ? "manage" : caller);
 
-/** The result of an empty request: `in` if the role suffices, whatever the result is. */
+/** The result of an empty request: `in` if the role suffices, even if the call fails for another reason. */
 function verdict(caller: Caller, method: string): string {
   const needed = NEEDED[method] ?? "unknown";
   if (needed === "open") return "in";

@@ -63,7 +63,7 @@ describeWithChromium("the page of the API in Chromium", () => {
     await page.getByLabel("Allow calls that change data").check();
     const { status, body } = await tryGet(page, "from-the-page");
     expect(status).toBe("200");
-    // The page sends only what the user typed.
+    // The page sends only the input of the user.
     expect(JSON.parse(body)).toMatchObject({ success: 1, new_user_group: true, user_group: { properties: null } });
     expect(await page.locator(".curl").first().innerText()).toContain("Authorization");
     expect(await page.evaluate(() => globalThis.document.body.innerText)).not.toContain(server.tokens.customer);

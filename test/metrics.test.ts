@@ -141,7 +141,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     expect(body.toString()).not.toMatch(/Service1\d|Method1\d|nowhere/);
   });
 
-  /** Opens a health watch. @returns what closes it */
+  /** Opens a health watch. @returns its close function */
   async function watch(protocol: "grpc" | "connect", how: "given up" | "cut off") {
     const sessionManager = new Http2SessionManager(server.url);
     const transport =
@@ -160,7 +160,7 @@ describe.each(RUNTIMES)("metrics on %s", (runtime) => {
     };
   }
 
-  /** Opens reflection with an unfinished request. @returns what closes it */
+  /** Opens reflection with an unfinished request. @returns its close function */
   async function reflect() {
     const session = connectHttp2(server.url);
     const stream = session.request({

@@ -24,7 +24,7 @@ export interface Floods {
   readonly inFlight: readonly number[];
 }
 
-/** A load and what was observed. */
+/** A load and its measured effects. */
 interface Measured extends Outcomes {
   readonly load: Load;
   readonly other: Observed;

@@ -27,7 +27,7 @@ export interface Observers {
 
 /** Counts, times, logs and traces one call from its start to its end. */
 export class Observation {
-  /** Whether a failure is the fault of the request, whatever its code. */
+  /** Whether the request caused a failure, with any code. */
   isRequestFault = false;
   // Not `#`: see CallContext.
   private readonly observers: Observers;

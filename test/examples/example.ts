@@ -6,7 +6,7 @@ import { ROOT, type RunningProcess, startProcess, waitUntilSaid } from "@user-gr
 import { freePort } from "@user-group-service/testing/wait";
 import type { TestServer } from "../support/server.ts";
 
-/** A copy of an example outside of the repository. It contains only what its README says. */
+/** A copy of an example outside of the repository. It contains only the files that its README names. */
 export interface CopiedExample {
   readonly folder: string;
   /** Runs a command of its README in the copy. @throws with its output if it fails */

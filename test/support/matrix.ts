@@ -65,7 +65,7 @@ export function describeServers(define: (server: TestServer) => void): void {
 export interface Place {
   readonly server: TestServer;
   readonly client: ServiceClient;
-  /** A client that reports every field, to read what is stored. */
+  /** A client that reports every field, to read the stored values. */
   readonly reference: ServiceClient;
   /** The credentials of each environment. */
   readonly as: { readonly customer: CallHeaders; readonly testing: CallHeaders; readonly untagged: CallHeaders };

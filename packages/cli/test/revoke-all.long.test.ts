@@ -72,7 +72,7 @@ describe("ugs group revoke for many groups", () => {
     );
   });
 
-  it("revokes groups by prefix with a grace period, which a later run ends", async () => {
+  it("revokes groups by prefix with a grace period, and revokes their old tokens in a later run without one", async () => {
     const place = await newPlace(server, GROUPS.slice(0, 12));
     const { run } = place;
     const original = await tokensOf(place);

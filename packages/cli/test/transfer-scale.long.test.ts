@@ -12,7 +12,7 @@ import { describeWithRedis, newRedis, newServer } from "../../../test/support/op
 import { newGate } from "./support/gate.ts";
 import { asRoot, linesIn, startUgs } from "./support/ugs.ts";
 
-/** Number of groups, and how often the test kills the import. A migration may have `TRANSFER_GROUPS=100000`. */
+/** Number of groups, and number of kills of the import. To test a large migration, set `TRANSFER_GROUPS=100000`. */
 const COUNT = Number(process.env["TRANSFER_GROUPS"] ?? 10_000);
 const KILLS = 5;
 

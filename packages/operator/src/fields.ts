@@ -114,7 +114,7 @@ export function valueIn(message: unknown, { localName }: DescField): unknown {
   return (message as { readonly [name: string]: unknown })[localName];
 }
 
-/** The text of a column: the value of a field, or what is shown where it is unset. */
+/** The text of a column: the value of a field, or the text for an unset field. */
 export function cellOf(schema: DescMessage, message: unknown, name: string): string | undefined {
   return textIn(message, fieldOf(schema, name));
 }

@@ -31,7 +31,7 @@ function isFormOf(text: string, field: DescField, value: unknown): boolean {
 }
 
 /**
- * Parses what `formatField` formats, or JSON. An empty text is an unset field.
+ * Parses a text in the format of `formatField`, or JSON. An empty text is an unset field.
  *
  * @throws InvalidInput that names the line at fault, or says why the text is not a JSON object
  */
@@ -66,7 +66,7 @@ export function entryOf(text: string): [key: string, value: string] | undefined 
   return end < 1 ? undefined : [text.slice(0, end), text.slice(end + 1)];
 }
 
-/** Parses a JSON object. @param what names the text in the message @throws InvalidInput with none of the text */
+/** Parses a JSON object. @param what the name of the text in the message @throws InvalidInput, whose message does not contain the text */
 export function parseObject(text: string, what: string): JsonObject {
   let value: unknown;
   try {

@@ -24,7 +24,7 @@ describe("an error of Redis", () => {
     ["NOGROUP No such key", "NOGROUP"],
     ["a script failed", undefined],
     ["ERR REMOVED 1 127.0.0.1:6381", "ERR"],
-    // Input of callers is not a code.
+    // A code in the input of a caller does not count.
     ["ERR unknown command 'x', with args beginning with: 'a' MOVED 1 10.0.0.1:6379 ", "ERR"],
     ["ERR unknown command `x`, with args beginning with: `MOVED 1 10.0.0.1:6379`, ", "ERR"],
     ["WRONGPASS invalid username-password pair or user is disabled.", "WRONGPASS"],

@@ -283,7 +283,7 @@ describe("finds no order with", () => {
       [at([4, 5], remove()), at([6, 7], recreate()), at([8, 9], revoke(NO_GROUP, REQUEST))],
     ],
     [
-      "a deleted group and its successor that alternate",
+      "answers that alternate between a deleted group and its successor",
       [at([2, 20], remove(CUT_OFF)), recreate(), resolve("u0", shown({ name: "m0", token: undefined })), get()],
       CUTS_OFF,
     ],

@@ -1,6 +1,6 @@
 import type { EnvironmentId } from "./workers.ts";
 
-/** A requested group, and what callers know about it. */
+/** A requested group, and its values that callers have read. */
 export interface Known {
   readonly environment: EnvironmentId;
   readonly id: string;

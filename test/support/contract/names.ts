@@ -77,7 +77,7 @@ function oddIds({ store, redis }: ContractContext): void {
 }
 
 function isolation({ store, redis }: ContractContext): void {
-  it("with the same name and different tags keep the same id apart", async () => {
+  it("with the same name and different tags have different groups of the same id", async () => {
     const { name } = await newEnvironment();
     const environments = [
       await newEnvironment({ name }),

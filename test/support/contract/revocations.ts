@@ -48,7 +48,7 @@ export function revocationContract({ store, admin, redis, withGroup }: ContractC
       }
       expect(await contents(redis(), environment)).toEqual(before);
       expect(await events(environment)).toHaveLength(3);
-      // It returns the current group, whatever its token is.
+      // It returns the current group, with any token.
       const { etag } = await store().rotate(environment, byId("a"));
       expect((await admin().revokeTokens(environment, "a", "r")).etag).toBe(etag);
       expect(await events(environment)).toHaveLength(4);

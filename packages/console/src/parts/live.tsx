@@ -14,7 +14,7 @@ export function announce(text: string): void {
   said.value = { text, place: place.value, number: said.value.number + 1 };
 }
 
-/** The mounted regions. Only the last one shows the text, because screen readers ignore what is outside of an open dialog. */
+/** The mounted regions. Only the last one shows the text, because screen readers ignore everything outside of an open dialog. */
 const regions = signal<readonly symbol[]>([]);
 
 /** The place of the announcements: one in the page, and one in each dialog. */

@@ -10,7 +10,7 @@ export interface SubjectServer extends Pick<RunningProcess, "pid" | "output" | "
   readonly authorization: string;
   /** Valid calls whose response is 200. */
   readonly calls: { readonly http1: OrdinaryCall; readonly http2: OrdinaryCall };
-  /** Kills the server, and stops what belongs only to it. */
+  /** Kills the server, and stops its Redis and other processes of its own. */
   end(): Promise<void>;
 }
 

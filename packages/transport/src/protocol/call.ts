@@ -286,7 +286,7 @@ function intercepted({ desc, impl, options }: UnaryMethod): ReturnType<Intercept
   );
 }
 
-/** Adds what a spread copy of a request lacks: the values of its getters. */
+/** Adds the values of getters to a spread copy of a request, which lacks them. */
 function complete(req: object): object {
   if (req instanceof CallRequest) return req;
   const { call } = req as Partial<CallRequest>;

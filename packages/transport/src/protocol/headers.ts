@@ -124,9 +124,9 @@ export type RpcProtocol = "grpc" | "grpc-web" | "connect";
 
 /** The format of a request, by its content type. */
 export interface CallFormat {
-  /** `connect` for every type of no other protocol. */
+  /** `connect` if the type belongs to no other protocol. */
   readonly protocol: RpcProtocol;
-  /** Whether the protocol defines the type. `application/grpc+thrift` is not defined, for example. */
+  /** Whether the protocol defines the type. For example, gRPC does not define `application/grpc+thrift`. */
   readonly isKnown: boolean;
   /** Whether messages are binary, not JSON. */
   readonly isBinary: boolean;

@@ -41,7 +41,7 @@ export function installSuite(folder: string): Suite {
 }
 
 /**
- * Returns the output of a program, whatever its exit code.
+ * Returns the output of a program with any exit code.
  *
  * @throws if the program does not exit in time
  */

@@ -32,7 +32,7 @@ export interface Candidate {
   close(): Promise<void>;
 }
 
-/** Outcome of one request: the answer, and what the service recorded. */
+/** Outcome of one request: the answer, and the records of the service. */
 export interface Outcome extends RawAnswer {
   readonly effects: Effects;
 }

@@ -70,7 +70,7 @@ function allOf(message: Spoken): string {
   });
 }
 
-/** The test service's implementation. It records what it receives. */
+/** The test service's implementation. It records the requests. */
 export function talkRoutes(effects: Effects): (router: ConnectRouter) => void {
   const say = async (message: Spoken, context: HandlerContext) => {
     const { signal, timeoutMs, protocolName, requestMethod, url, requestHeader } = context;
@@ -115,7 +115,7 @@ export function talkRoutes(effects: Effects): (router: ConnectRouter) => void {
   };
 }
 
-/** Interceptors that record what they see and follow the script. */
+/** Interceptors that record calls and follow the script. */
 export function talkInterceptors(effects: Effects): Interceptor[] {
   const record: Interceptor = (next) => async (req) => {
     const { url, requestMethod, method, stream } = req;
