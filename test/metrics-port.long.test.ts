@@ -46,7 +46,7 @@ describe.each(RUNTIMES)("on %s", (runtime) => {
     for (const raw of held) raw.send(sent);
     const whole = /^HTTP\/1\.1 200 .*\r\n\r\n(?:ok|\{.*\})\n$/s;
     for (const raw of held) await waitFor("there is a response", () => whole.test(raw.received().toString()));
-    // They have just been active, so none of them is closed for another.
+    // They have just been active, so the server closes none of them to make room.
     const another = await rawConnect(url);
     another.send(sent);
     await waitFor("another one is closed", () => another.isClosed());

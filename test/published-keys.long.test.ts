@@ -54,7 +54,7 @@ describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
     const env = { ...ADMIN_ENV, AUTH_FAILURE_LIMIT: "60/1m", PUBLIC_URL: "https://groups.example.com" };
     const maker = await newServer({ redisUrl: redis.url, env });
     const names = await newEnvironments(maker, 20);
-    // This one knows none of them.
+    // This server has cached none of them.
     const server = await newServer({ runtime, redisUrl: redis.url, env, like: maker });
     const sessions = newSessions(server);
     const monitor = await openMonitor(redis);
@@ -81,7 +81,7 @@ describeWithRedis.each(RUNTIMES)("published keys on %s", (runtime) => {
     const names = await newEnvironments(server, 3);
     const answers = () => Promise.all(names.map(async (name) => (await http1(server.url, pathOf(name))).status));
     expect(await answers()).toEqual([200, 200, 200]);
-    // The server has to read again which environments there are.
+    // The new environment empties the cache, so the server reads the list of environments again.
     await newEnvironments(server, 1);
     const sessions = newSessions(server);
     redis.freeze();

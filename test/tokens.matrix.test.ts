@@ -42,7 +42,7 @@ describeMatrix((place) => {
       expect(await resolve(token)).toMatchObject({ providedId: before.providedId, expireTime: undefined });
     });
 
-    it("rejects a token that is not current, unknown or malformed, and an unknown id", async () => {
+    it("rejects outdated, unknown and malformed tokens, and unknown ids", async () => {
       const { client, as } = place;
       const { token, providedId } = await created();
       await client.rotateUserGroupToken({ userGroupId: providedId }, as.customer);

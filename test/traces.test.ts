@@ -50,7 +50,7 @@ const SUCCESS = {
   rest: { "rpc.system": "rest" },
 };
 
-// Spans wait a second for others, so these wait together.
+// A span waits a second for further spans, so one export contains all of these.
 describe.concurrent("traces", () => {
   it.each(["grpc", "connect", "rest"] as const)("a Get over %s continues its caller's trace", async (way) => {
     const id = `${GROUP} over ${way}`;

@@ -279,7 +279,7 @@ describeServers((server) => {
     const { userGroup } = await groups.getUserGroup({ userGroupId: "a" });
     const { session } = await viewers.create({ token: userGroup?.token ?? "", audience: "page" }, token);
     expect(decodeProtectedHeader(session).kid).toBe(made[0]?.id);
-    // The standby key is too young. It signs as soon as it was published for long enough.
+    // The standby key is too young. It signs after it has been published for its minimum time.
     const { signingKeys: waiting } = await admin.rotateSigningKey({ environment });
     expect(waiting.map(({ id, state }) => [id, state])).toEqual(made.map(({ id, state }) => [id, state]));
     const wait = seconds(waiting[1]?.activeTime) - Date.now() / 1000;

@@ -35,8 +35,8 @@ export async function main(args: readonly string[]): Promise<void> {
       "the load until after it. **Busy**: share of its core that the worker uses. Below 90 %, the load is the limit. " +
       "**Memory**: peak resident memory. **Recovered after**: time from the end of the load " +
       `until a call is answered within ${PROMPT_MS} ms. h2load opens only as many streams as the worker allows, and ` +
-      "the p99 excludes the wait for a stream. A gRPC refusal or error has HTTP status 200, like an answer. The size of " +
-      "all answers shows how many there are. The table counts them as refused, and the p99 includes them.",
+      "the p99 excludes the wait for a stream. A gRPC refusal or error has HTTP status 200, like an answer. The table " +
+      "counts these as refused, by the size of all answers. The p99 includes them.",
   ];
   const add = (text: string) => parts.push(text);
 

@@ -44,7 +44,7 @@ export interface ViewerSessionStore {
   sessionSubject(environment: Environment, target: UserGroupTarget): Promise<SessionSubject>;
 
   /**
-   * Returns the group of a session. The caller has to verify the signature.
+   * Returns the group of a session. The caller must verify the signature.
    *
    * @throws ViewerSessionEnded if the group was deleted, its tokens were revoked or rotated without a grace period, or its
    *   sessions or those of the viewer were revoked

@@ -118,7 +118,7 @@ export class CallContext implements ContextValues, ChangeBy {
     };
   }
 
-  // Context values of others, stored by their keys as Connect does.
+  // Context values that other code sets, by their keys, as Connect stores them.
 
   get<T>(key: ContextKey<T>): T {
     return key.id in this ? ((this as unknown as { readonly [id: symbol]: T })[key.id] as T) : key.defaultValue;

@@ -214,7 +214,7 @@ export class SigningKeys {
     return list;
   }
 
-  /** Reads the keys of an environment with their current states, in the order in which they sign. Rejects as the store does. */
+  /** Reads the keys of an environment with their current states, in the order in which they sign. Rejects with the error of the store. */
   async list(environment: Environment) {
     const { keys, now } = await this.#deps.store.read(environment);
     return statesOf(keys, now);

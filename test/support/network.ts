@@ -4,7 +4,7 @@ import { listen } from "@user-group-service/testing/wait";
 /** Name of a client without an address of its own. */
 export const CLIENT = "client";
 
-/** The address by which other nodes and clients reach a node. */
+/** The address that other nodes and clients use for a node. */
 export interface Link {
   readonly port: number;
   /** Sets the target port. Until then, connections wait. */

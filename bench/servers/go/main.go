@@ -1,5 +1,6 @@
-// Servers that do in Go what the service does for a Get. Which one: the first
-// argument, "grpc" for grpc-go, "connect" for connect-go, "rest" for net/http.
+// Go servers that do the same work for a Get as the service. The first
+// argument selects one: "grpc" (grpc-go), "connect" (connect-go) or "rest"
+// (net/http).
 package main
 
 import (

@@ -13,7 +13,7 @@ export function SignIn() {
   );
 }
 
-/** A dialog that asks for another token. The page stays as it is if that has the same role and environment. */
+/** A dialog that asks for another token. The page keeps its state if the other token has the same role and environment. */
 export function SignInAgain() {
   const close = () => {
     typedToken.value = "";

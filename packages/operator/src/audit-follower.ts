@@ -31,7 +31,7 @@ export type ListAuditEvents = (
 /** What to follow. */
 export interface FollowerOptions {
   readonly list: ListAuditEvents;
-  /** The environment, and which of its events to return. */
+  /** The environment, and a filter for its events. */
   readonly filter: AuditRequest;
   /** How many existing events the first read returns. */
   readonly shownFirst: number;

@@ -80,7 +80,7 @@ export async function http2On(
 /**
  * Waits for the response on a stream.
  *
- * @param until `end`: of the response; `close`: of the stream, which also needs the end of the request
+ * @param until `end`: until the response ends; `close`: until the stream closes, which also needs the end of the request
  * @throws if the stream fails or is reset before the response
  */
 export function answerOn(stream: ClientHttp2Stream, until: "end" | "close" = "close"): Promise<HttpAnswer> {

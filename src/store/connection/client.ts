@@ -384,7 +384,7 @@ type AnyCommands<T> = { readonly [name in CommandName]: (...args: readonly unkno
  * @param asking whether the slot of the key is migrating to this node of a Cluster (ASK). The key has arrived, but another key of
  *   the slot may not have. To a script, that key would be missing: it could create a group twice, or not find a token. So only
  *   commands and scripts with one key are sent. Others wait until the whole slot has arrived.
- * @throws KeysMoving if the script has to wait
+ * @throws KeysMoving if the script must wait
  */
 export function send<T>(
   redis: Pick<ScriptedRedis, "asking" | "runScript">,

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from "vitest";
 /** Answers of a Redis, by the names of commands. All others are answered with OK. */
 const ANSWERS: Readonly<Record<string, string>> = { info: bulk("role:master\r\nloading:0\r\n"), get: bulk("é") };
 
-/** What listens, and which clients there are. */
+/** The listener, and the ioredis clients. */
 const opened: (() => void)[] = [];
 afterEach(() => {
   for (const close of opened.splice(0)) close();

@@ -257,7 +257,7 @@ export function digestOf(token: string): string {
   return tokenDigest(token);
 }
 
-/** The arguments by which scripts find a target. @throws TokenNotFound if its token is malformed */
+/** The arguments for scripts that find a target. @throws TokenNotFound if its token is malformed */
 export function targetArgs(number: number, target: UserGroupTarget) {
   if (target.by === "id")
     return { target: groupKey(number, target.providedId), id: target.providedId, currentDigest: "" };

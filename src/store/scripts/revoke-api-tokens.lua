@@ -1,6 +1,6 @@
 -- Revokes an API token with all its secrets. If `issued` is set, it also revokes all API tokens that this one created or rotated,
--- and so on. One call revokes at most `count` API tokens, issued ones before their issuers, so the next call finds the others.
--- Until the last call, or for `pauseMs`, no API token of the environment issues others. The last call removes expired secrets from
+-- and so on. One call revokes at most `count` API tokens, issued tokens before their issuers, so the next call finds the
+-- remaining tokens. Until the last call, or for `pauseMs`, no API token of the environment can issue API tokens. The last call removes expired secrets from
 -- the index.
 -- Returns `done` (or `none` if it revoked none), the numbers of revoked and of remaining API tokens, and the revoked digests.
 -- include: api-tokens

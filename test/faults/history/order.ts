@@ -204,7 +204,7 @@ class Order {
     return !this.#given.has(text) && !state.ended.has(text);
   }
 
-  /** The state if an answer may show it. */
+  /** The state, unless the answer contradicts it. */
   #shown(state: State, seen: Seen | undefined): State | undefined {
     if (!seen) return state;
     const { token, teamId, name } = seen;

@@ -16,7 +16,7 @@ const CALLERS = 32;
 const PAUSE_MS = 50;
 /** Grace period of the old token in rotations with one, in milliseconds. */
 const GRACE_MS = 400;
-/** How many of these groups, and how many others, are also deleted, revoked and imported. */
+/** Number of these groups, and of the other groups, that are also deleted, revoked and imported. */
 const ADMINISTERED = { shared: 6, own: 6 };
 /** Answers that each worker must give before it counts as up again. */
 const SERVED = 10;

@@ -30,7 +30,7 @@ const ODD_IDS = [
   "1e400",
 ];
 
-/** Ids, keys and environments that could be confused with others. */
+/** Ids, keys and environment names that a careless layout would confuse. */
 export function namesContract(context: ContractContext): void {
   describe("odd ids", () => oddIds(context));
   describe("environments", () => isolation(context));

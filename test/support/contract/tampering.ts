@@ -4,7 +4,7 @@ import { digest } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
 import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
 
-/** Fields of a group. Without properties and updates, it has no others. */
+/** All fields of a group that has no properties and was never updated. */
 const FIELDS = [
   FIELD.teamId,
   FIELD.name,

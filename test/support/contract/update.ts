@@ -22,7 +22,7 @@ export function updateContract({ store, redis }: ContractContext): void {
   const create = async () => {
     const environment = await newEnvironment();
     const { group } = await store().getOrCreate(environment, newGroup("a", GIVEN));
-    // Times are in milliseconds, so a later change needs a later one.
+    // Times are in milliseconds. An update in the same millisecond would not change the time.
     await waitFor("the clock advances", () => Date.now() > group.createTime);
     return { environment, group };
   };

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { SeenIds } from "./seen-ids.ts";
 
-it("knows the ids that there were, however many, and no others", () => {
+it("finds exactly the ids that were added", () => {
   const seen = new SeenIds();
   const ids = Array.from({ length: 20_000 }, (_, i) => `group ${i}`);
   expect(ids.filter((id) => !seen.add(id))).toEqual([]);

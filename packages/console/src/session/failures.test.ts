@@ -48,6 +48,6 @@ it("says of a change that nobody answered, or that the service did not finish, t
   expect(failureOf(notMade).hint).toMatch(/^Nothing was changed/);
 });
 
-it("says what the console itself found as it is", () => {
+it("shows messages of the console itself unchanged", () => {
   expect(failureOf(new InvalidInput("Give it a name."))).toMatchObject({ message: "Give it a name.", hint: undefined });
 });
