@@ -2,6 +2,7 @@ import type { ChangeBy } from "../../src/domain/audit.ts";
 import type { Environment } from "../../src/domain/environment.ts";
 import type { NewUserGroup, UserGroup } from "../../src/domain/user-group.ts";
 import { groupFromMessage } from "../../src/rpc/messages.ts";
+import { candidateOf } from "../../src/store/environments.ts";
 
 /** A kind of groups. */
 export interface Kind {
@@ -12,7 +13,7 @@ export interface Kind {
 }
 
 /** The environment that grows. */
-export const ENVIRONMENT: Environment = { name: "acme", tag: "Customer", number: 2 ** 19 };
+export const ENVIRONMENT: Environment = { name: "acme", tag: "Customer", number: candidateOf("acme/Customer", 0) };
 
 /** The author of the changes. */
 export const BY: ChangeBy = {

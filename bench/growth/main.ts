@@ -12,6 +12,7 @@ import { describeMachine, pinTo, prepareMachine } from "../machine.ts";
 import { report, table, whole } from "../report.ts";
 import { type CallFigures, measureCalls } from "./calls.ts";
 import { BY, ENVIRONMENT, KINDS, type Kind, payloadOf } from "./groups.ts";
+import { measureScripts, type ScriptFigures } from "./scripts.ts";
 
 const SIZES = [1000, 200_000, 1_000_000];
 /** Calls are measured at the first and the last size. */
@@ -23,7 +24,9 @@ const EXPLANATION = `- **bytes a group**: growth of Redis' \`used_memory\` per g
   **payload**: bytes of the values in its response.
 - **compact**: share of the groups that Redis stores as a \`listpack\`, from a sample.
 - **p50, p99**: latency of calls to the store, one at a time, for random groups. **CPU µs**: CPU time per call of the
-  calling process and of Redis, with 64 calls in flight.`;
+  calling process and of Redis, with 64 calls in flight.
+- **scripts**: duration of the longest scripts in Redis at the last size, with 1,000 API tokens. The machine interrupts
+  some runs, so p90 is an upper limit. Other scripts take less than 0.05 ms.`;
 
 interface Size {
   readonly groups: number;
@@ -34,6 +37,7 @@ interface Size {
   /** Bytes of audit events per group. */
   readonly audit: number;
   readonly calls: readonly CallFigures[] | undefined;
+  readonly scripts: readonly ScriptFigures[];
 }
 
 /** @param args `--quick`: a hundredth of the groups, to check that the benchmark works */
@@ -58,7 +62,8 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
     const cipher = new TokenCipher([{ id: "k1", secret: Buffer.alloc(32, 7) }]);
     const record = { state: "active", path: "acme/Customer", create_time: String(Date.now()) };
     await redisOf(client).hset(environmentKey(ENVIRONMENT.number), record);
-    const store = redisUserGroups({ client, cipher, audit: new Audit(90 * 86_400_000) });
+    const deps = { client, cipher, audit: new Audit(90 * 86_400_000) };
+    const store = redisUserGroups(deps);
     const measured: Size[] = [];
     const empty = await usedMemory(redisOf(client));
     let made = 0;
@@ -80,7 +85,8 @@ async function grow(kind: Kind, sizes: readonly number[], calls: number): Promis
       // Code that runs for the first time is slower at any size.
       if (groups === sizes[0]) await measureCalls(store, redisOf(client), plan);
       const figures = isEnd ? await measureCalls(store, redisOf(client), plan) : undefined;
-      measured.push({ groups, used, payload: payload / groups, compact, audit, calls: figures });
+      const scripts = groups === sizes.at(-1) ? await measureScripts(deps, redisOf(client)) : [];
+      measured.push({ groups, used, payload: payload / groups, compact, audit, calls: figures, scripts });
       console.error(`${kind.title}: ${groups} groups`);
     }
     return measured;
@@ -100,10 +106,14 @@ function section({ title }: Kind, sizes: readonly Size[]): string {
       return [call, whole(groups), p50.toFixed(2), p99.toFixed(2), storeMicros.toFixed(0), redisMicros.toFixed(0)];
     }),
   );
+  const scripts = sizes.flatMap((size) =>
+    size.scripts.map(({ title: script, runs, p50, p90 }) => [script, whole(runs), p50.toFixed(2), p90.toFixed(2)]),
+  );
   return [
     `### Groups with ${title}`,
     table([">groups", ">bytes a group", ">of which audit", ">payload", ">bytes ÷ payload", ">compact"], memory),
     table(["call", ">groups", ">p50 ms", ">p99 ms", ">store, CPU µs", ">Redis, CPU µs"], calls.sort()),
+    table(["script", ">runs", ">p50 ms", ">p90 ms"], scripts.sort()),
   ].join("\n\n");
 }
 
