@@ -46,8 +46,9 @@ describeWithRedis("a Redis that restarts with an older state", () => {
     const { redis, operator } = await newRedisAndOperator();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const stored = async () => {
-      const keys = ["ug:token-keys", ...(await operator.keys("ug:*:environment"))].sort();
-      return Promise.all(keys.map(async (key) => [key, await operator.hgetall(key).then(withoutTime)]));
+      const keys = (await operator.keys("ug:*:environment")).sort();
+      const records = keys.map(async (key) => [key, await operator.hgetall(key).then(withoutTime)]);
+      return Promise.all([...records, operator.hkeys("ug:token-keys")]);
     };
     const withoutTime = ({ create_time: _, version: __, ...fields }: { [field: string]: string }) => fields;
     const before = await stored();

@@ -5,7 +5,7 @@ import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
 import { expect, it } from "vitest";
 import { newUserGroupToken } from "../src/domain/token.ts";
-import { TOKEN_KEY_USES_KEY } from "../src/store/keys.ts";
+import { TOKEN_KEYS_KEY } from "../src/store/keys.ts";
 import { ADMIN_ENV, adminOf, bearer, customerOf, issueToken } from "./support/admin.ts";
 import { describeWithRedis, newCluster, newOperator, newRedis, newSentinels, newServer } from "./support/opened.ts";
 import { waitUntilReady } from "./support/operations.ts";
@@ -79,8 +79,8 @@ describeWithRedis.each(RUNTIMES)("the Redis of a running service on %s", (runtim
       const server = await start(redisUrl, like);
       await waitFor("the server has recorded its key and then the time", async () => {
         if (!operator) return true;
-        const [uses, time] = await Promise.all([operator.hvals(TOKEN_KEY_USES_KEY), operator.get(TIME_KEY)]);
-        const recorded = Math.max(...uses.map(Number));
+        const [uses, time] = await Promise.all([operator.hvals(TOKEN_KEYS_KEY), operator.get(TIME_KEY)]);
+        const recorded = Math.max(...uses.map((text) => Number(text.split(" ")[1])));
         return recorded >= began && Number(time) >= recorded;
       });
       return server;

@@ -89,8 +89,5 @@ export function newsOf(
 /** String: the number of this layout, and the identity of this Redis (`identity.ts`). */
 export const FORMAT_KEY = "ug:format";
 
-/** Hash: the check value of each key in `TOKEN_KEYS` that encrypted tokens, by its id. */
+/** Hash: the keys of `TOKEN_KEYS` that encrypted tokens, by their ids: the check value, and the time of the last use. */
 export const TOKEN_KEYS_KEY = "ug:token-keys";
-
-/** Hash in the same slot: the last use of each of these keys, by its id. */
-export const TOKEN_KEY_USES_KEY = `ug:{${TOKEN_KEYS_KEY}}:uses`;

@@ -76,9 +76,9 @@ export const ADD_MEMBER = defineScript("change", addMember, { keys: ["key"], arg
 
 export const REMOVE_MEMBER = defineScript("change", removeMember, { keys: ["key"], args: ["member"], allowOom: true });
 
-export const NOTE_KEY_USE = defineScript("change", noteKeyUse, { keys: ["key", "uses"], args: ["id", "check"] });
+export const NOTE_KEY_USE = defineScript("change", noteKeyUse, { keys: ["key"], args: ["id", "check"] });
 
-export const RETIRE_KEY = defineScript("change", retireKey, { keys: ["key", "uses"], args: ["id", "since"] });
+export const RETIRE_KEY = defineScript("change", retireKey, { keys: ["key"], args: ["id", "since"] });
 
 export const REPAIR_TOKEN = defineScript("change", repairToken, {
   keys: ["environment", "group", "tokens"],

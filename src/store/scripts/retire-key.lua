@@ -1,7 +1,6 @@
 -- Deletes a key from the list, unless a process used it at the time `since` or later.
 -- Returns `used` and the time of the last use; or `done`.
-local used = redis.call('HGET', uses, id)
+local used = string.match(redis.call('HGET', key, id) or '', ' (%d+)$')
 if used and tonumber(used) >= tonumber(since) then return {'used', nowText, used} end
 redis.call('HDEL', key, id)
-redis.call('HDEL', uses, id)
 return {'done', nowText}

@@ -1,7 +1,7 @@
 import type { StoreClient } from "../connection/client.ts";
 import { StoreMisconfigured } from "../connection/errors.ts";
 import { deriveKey, type RingKey } from "../encryption.ts";
-import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
+import { TOKEN_KEYS_KEY } from "../keys.ts";
 import { recordFromAnswer, type StoredRecord } from "../records.ts";
 import { NOTE_KEY_USE } from "../scripts.ts";
 
@@ -22,23 +22,37 @@ export function checkValue(secret: Uint8Array): string {
  *   TooFewReplicas
  */
 export async function checkTokenKeys(client: StoreClient, ring: readonly RingKey[]): Promise<readonly string[]> {
-  const known = new Map<string, string | undefined>(
-    Object.entries(await client.run("token-keys", "hgetall", [TOKEN_KEYS_KEY])),
-  );
+  let known = recordedKeys(await client.run("token-keys", "hgetall", [TOKEN_KEYS_KEY]));
   requireFit(known, ring);
   const [current] = ring;
   if (current && !known.has(current.id)) {
     // Another process may have recorded a key in the meantime, even a different key with this id.
-    for (const [id, value] of Object.entries(await noteKeyUse(client, current))) known.set(id, value);
+    known = await noteKeyUse(client, current);
     requireFit(known, ring);
   }
   const ids = new Set(ring.map(({ id }) => id));
   return [...known.keys()].filter((id) => !ids.has(id));
 }
 
-function requireFit(known: ReadonlyMap<string, string | undefined>, ring: readonly RingKey[]): void {
+/** A key that encrypted tokens in Redis. */
+interface RecordedKey {
+  readonly checkValue: string;
+  /** Redis' clock at its last use. */
+  readonly useTime: number;
+}
+
+/** Decodes the keys that encrypted tokens in Redis, by their ids. */
+export function recordedKeys(record: StoredRecord): ReadonlyMap<string, RecordedKey> {
+  const decode = (text = ""): RecordedKey => {
+    const [checkValue = "", useTime] = text.split(" ");
+    return { checkValue, useTime: Number(useTime) };
+  };
+  return new Map(Object.entries(record).map(([id, text]) => [id, decode(text)]));
+}
+
+function requireFit(known: ReadonlyMap<string, RecordedKey>, ring: readonly RingKey[]): void {
   const held = ring.filter(({ id }) => known.has(id));
-  const wrong = held.filter(({ id, secret }) => known.get(id) !== checkValue(secret)).map(({ id }) => id);
+  const wrong = held.filter(({ id, secret }) => known.get(id)?.checkValue !== checkValue(secret)).map(({ id }) => id);
   if (wrong.length > 0) {
     throw new StoreMisconfigured(
       `TOKEN_KEYS has another key under the id ${wrong.join(", ")} than the one that encrypted tokens in this Redis; ` +
@@ -57,10 +71,10 @@ function requireFit(known: ReadonlyMap<string, string | undefined>, ring: readon
 /**
  * Records that this process encrypts with a key.
  *
- * @returns the check values of all recorded keys, by their ids
+ * @returns all recorded keys
  * @throws StoreUnavailable; TooFewReplicas after the change
  */
-export async function noteKeyUse(client: StoreClient, { id, secret }: RingKey): Promise<StoredRecord> {
-  const args = { key: TOKEN_KEYS_KEY, uses: TOKEN_KEY_USES_KEY, id, check: checkValue(secret) };
-  return recordFromAnswer(await client.change("token-keys", NOTE_KEY_USE, args));
+export async function noteKeyUse(client: StoreClient, { id, secret }: RingKey) {
+  const args = { key: TOKEN_KEYS_KEY, id, check: checkValue(secret) };
+  return recordedKeys(recordFromAnswer(await client.change("token-keys", NOTE_KEY_USE, args)));
 }

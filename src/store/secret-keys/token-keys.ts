@@ -15,10 +15,10 @@ import {
   tokenFields,
 } from "../groups/group-record.ts";
 import { listIds } from "../groups/user-group-admin.ts";
-import { groupKey, TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../keys.ts";
+import { groupKey, TOKEN_KEYS_KEY } from "../keys.ts";
 import { inBatches, isEmpty, recordFromAnswer, type StoredRecord, textOf } from "../records.ts";
 import { READ, REENCRYPT_TOKEN, RETIRE_KEY } from "../scripts.ts";
-import { NOTE_INTERVAL_MS } from "./ring.ts";
+import { NOTE_INTERVAL_MS, recordedKeys } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
 
 /** Time in which a process may use a key without recording it, in milliseconds: two records may fail. */
@@ -50,22 +50,18 @@ export class RedisTokenKeys implements TokenKeyStore {
 
   async list() {
     const { client, cipher } = this.#deps;
-    const [answer, uses] = await Promise.all([
-      client.ask("token-keys", READ, { key: TOKEN_KEYS_KEY }),
-      client.run("token-keys", "hgetall", [TOKEN_KEY_USES_KEY]),
-    ]);
+    const answer = await client.ask("token-keys", READ, { key: TOKEN_KEYS_KEY });
     const held = cipher.ring.map(({ id }) => id);
-    const recorded = recordFromAnswer(answer);
-    const keys = [...new Set([...held, ...Object.keys(recorded)])].map((id): TokenKey => {
-      const used = Number(uses[id]);
-      return {
+    const recorded = recordedKeys(recordFromAnswer(answer));
+    const keys = [...new Set([...held, ...recorded.keys()])].map(
+      (id): TokenKey => ({
         id,
         isPrimary: id === cipher.currentKeyId,
         isHeld: held.includes(id),
-        isRecorded: recorded[id] !== undefined,
-        lastEncryptTime: used > 0 ? used : undefined,
-      };
-    });
+        isRecorded: recorded.has(id),
+        lastEncryptTime: recorded.get(id)?.useTime || undefined,
+      }),
+    );
     return { keys, readTime: Number(answer[1]) };
   }
 
@@ -140,7 +136,7 @@ export class RedisTokenKeys implements TokenKeyStore {
   /** Removes a key from the list. @throws TokenKeyInUse if a process used it later than `UNRECORDED_MS` before `since` */
   async #remove(keyId: string, since: number): Promise<void> {
     const { client } = this.#deps;
-    const args = { key: TOKEN_KEYS_KEY, uses: TOKEN_KEY_USES_KEY, id: keyId, since: since - UNRECORDED_MS };
+    const args = { key: TOKEN_KEYS_KEY, id: keyId, since: since - UNRECORDED_MS };
     const [state, , used] = await client.change("token-keys", RETIRE_KEY, args);
     if (state !== "used") return;
     const from = new Date(Number(used) + UNRECORDED_MS).toISOString();

@@ -5,7 +5,7 @@ import type { StoreClient } from "../../../src/store/connection/client.ts";
 import { StoreMisconfigured } from "../../../src/store/connection/errors.ts";
 import { type RingKey, TokenCipher } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
-import { TOKEN_KEY_USES_KEY, TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
+import { TOKEN_KEYS_KEY } from "../../../src/store/keys.ts";
 import { REENCRYPT_TOKEN } from "../../../src/store/scripts.ts";
 import { checkTokenKeys, checkValue, noteKeyUse } from "../../../src/store/secret-keys/ring.ts";
 import { RedisTokenKeys } from "../../../src/store/secret-keys/token-keys.ts";
@@ -120,7 +120,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
   describe("a key to retire", () => {
     const MINUTE = 60_000;
     const now = () => Date.now() + 1000;
-    beforeEach(() => Promise.all([redis().del(TOKEN_KEYS_KEY), redis().del(TOKEN_KEY_USES_KEY)]));
+    beforeEach(() => redis().del(TOKEN_KEYS_KEY));
 
     it("is listed with its state", async () => {
       await noteKeyUse(client(), OLD);
@@ -134,10 +134,6 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
         { id: "k1", isPrimary: false, isHeld: false, ...last },
       ]);
       expect(Math.abs(readTime - (keys[2]?.lastEncryptTime ?? 0))).toBeLessThan(MINUTE);
-      expect(await redis().hgetall(TOKEN_KEYS_KEY)).toEqual({
-        k1: checkValue(OLD.secret),
-        k2: checkValue(NEXT.secret),
-      });
     });
 
     it("stays while it encrypts, while a group needs it, and while a worker has just encrypted with it", async () => {
@@ -152,7 +148,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       await fails(keys.retire("k1", now()), TokenKeyInUse);
       expect(await redis().hexists(TOKEN_KEYS_KEY, "k1")).toBe(1);
       for (let times = 0; times < 2; times++) await keys.retire("k1", now() + MINUTE);
-      expect(await redis().hgetall(TOKEN_KEYS_KEY)).toEqual({ k2: checkValue(NEXT.secret) });
+      expect(await redis().hkeys(TOKEN_KEYS_KEY)).toEqual(["k2"]);
       // It is recorded again as soon as a worker encrypts with it.
       await noteKeyUse(client(), OLD);
       expect(await redis().hexists(TOKEN_KEYS_KEY, "k1")).toBe(1);
@@ -193,7 +189,7 @@ export function tokenKeyContract({ store, admin, client, redis, many }: Contract
       await pass(environment);
       await noteKeyUse(client(), OLD);
       await expect(keys.requireUnneeded(lacking)).rejects.toThrow(/lacks k1, which another worker uses/);
-      await redis().hset(TOKEN_KEY_USES_KEY, "k1", String(Date.now() - MINUTE));
+      await redis().hset(TOKEN_KEYS_KEY, "k1", `${checkValue(OLD.secret)} ${Date.now() - MINUTE}`);
       await keys.requireUnneeded(lacking);
       expect(await checkTokenKeys(client(), [NEXT])).toEqual([]);
     });
