@@ -57,7 +57,7 @@ export interface Durations {
   readonly paced: number;
 }
 
-/** What turns need in addition to their subjects. */
+/** The options of turns. */
 export interface TurnOptions {
   readonly durations: Durations;
   /** Number of turns of each subject. */

@@ -130,7 +130,7 @@ describeWithRedis.each(RUNTIMES)("revoked API tokens on %s", (runtime) => {
     for (const { token } of issued) for (const server of [one, two]) await refusedBy(server, token);
   });
 
-  it("are looked up once while they are unknown, however many calls use them", async () => {
+  it("are looked up once while they are unknown, for any number of calls", async () => {
     const one = both[0];
     const known = await issueToken(one, "resolve");
     const made = await whileSubscribed(async () => {

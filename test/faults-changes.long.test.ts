@@ -45,7 +45,7 @@ describeWithRedis.each(RUNTIMES)("a change that failed with %s", (runtime) => {
     }
   });
 
-  it("is not made behind changes that wait for a frozen replica, and acknowledged changes are made", async () => {
+  it("is not executed late behind changes that wait for a frozen replica, and acknowledged changes are kept", async () => {
     const primary = await newRedis(["--repl-diskless-sync-delay", "0"]);
     const replica = await newRedis(["--replicaof", "127.0.0.1", String(primary.port)]);
     const direct = await newStoreClient(primary);

@@ -23,7 +23,7 @@ const VALUES = [
 ];
 
 describeWithRedis("a viewer session signed with a stolen key", () => {
-  it("is rejected or resolved, and never causes an internal error, whatever its claims are", async () => {
+  it("is rejected or resolved, and never causes an internal error, with any claims", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const environment = customerOf(server);

@@ -37,7 +37,7 @@ describeWithRedis("credentials of the settings", () => {
 });
 
 describeWithRedis("the API tokens of the settings for a deleted environment", () => {
-  it("do not create it again, are rejected, and act on it again once it is created again", async () => {
+  it("are rejected and do not create it again, and are valid again after CreateEnvironment", async () => {
     const redis = await newRedis();
     const server = await newServer({ redisUrl: redis.url, env: ADMIN_ENV });
     const root = adminOf(server.url);

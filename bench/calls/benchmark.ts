@@ -9,7 +9,7 @@ import { type Aside, type Durations, type Turn, takeTurns } from "../turns.ts";
 import { peerSettings } from "./peer-records.ts";
 import { bodyOnce, type Seeded, seed } from "./seed.ts";
 
-/** What a run measures, and how long. */
+/** The calls that a run measures, and its durations. */
 export interface Plan {
   /** Servers that take turns with each other. */
   readonly rows: readonly Row[];

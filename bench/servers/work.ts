@@ -18,7 +18,7 @@ export interface StoredGroup {
 
 /** The work of every peer for a call, without its framework. */
 export interface Work {
-  /** Where to listen. */
+  /** The address to listen on. */
   readonly host: string;
   readonly port: number;
   /**

@@ -24,8 +24,8 @@ function schemaOf(typeName: string) {
   return { schema: schemas.all[typeName] as JsonSchema, all: schemas.all };
 }
 
-describe("what JSON must have", () => {
-  it("is a field without presence whose default is refused, by any of its rules", () => {
+describe("the schema of required fields", () => {
+  it("includes a field without presence if a rule refuses its default value", () => {
     expect(schemaOf("usergroup.v1.GetUserGroupRequest").schema).toMatchObject({ required: ["userGroupId"] });
     // By a pattern, and by an enum value that is refused.
     expect(schemaOf("usergroup.admin.v1.EnvironmentName").schema).toMatchObject({ required: ["name"] });

@@ -12,7 +12,7 @@ const DAY = 86_400_000;
 const KEY = Buffer.alloc(32, 1).toString("base64");
 const OTHER_KEY = Buffer.alloc(32, 2).toString("base64");
 const TOKEN = "0123456789abcdef";
-/** What no message may repeat. */
+/** Secrets that no message may contain. */
 const SECRETS = [KEY, KEY.slice(1), OTHER_KEY, TOKEN, "ugt_0", "hunter2", "sec ret"];
 
 const fixture = (name: string) => fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
@@ -175,7 +175,7 @@ describe("a variable that is not a setting", () => {
   });
 });
 
-/** What a setting needs beside it. */
+/** Other settings that a setting needs. */
 const BESIDE: { readonly [name in Setting]?: Environ } = {
   REDIS_URL: { TOKEN_KEYS: `k:${KEY}` },
   REDIS_CA_FILE: { REDIS_URL: "rediss-cluster://h", TOKEN_KEYS: `k:${KEY}` },

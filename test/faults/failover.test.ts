@@ -8,7 +8,7 @@ import { succeeds } from "../support/rpc.ts";
 import { testEnvironments, testUserGroups } from "../support/stores.ts";
 
 describeWithRedis("Sentinels", () => {
-  it("are believed at once when a master hangs, which the connection does not show", async () => {
+  it("are followed at once when a master hangs, although its connection stays open", async () => {
     const sentinels = await newSentinels({ downAfterMs: 700 });
     // How long the worker trusts a silent connection.
     const client = await newStoreClient(sentinels, { timeoutMs: 40_000 });

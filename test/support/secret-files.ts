@@ -7,7 +7,7 @@ import { newFolder } from "@user-group-service/testing/opened";
 export interface MountedSecrets {
   readonly folder: string;
   pathOf(name: string): string;
-  /** Replaces all secrets at once, by a folder of a new version. */
+  /** Replaces all secrets at once: the link then leads to a new folder. */
   swap(changed: { readonly [name: string]: string }): void;
 }
 

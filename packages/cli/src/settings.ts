@@ -186,7 +186,7 @@ export function isLoopback({ hostname }: URL): boolean {
   return isIP(hostname) === 4 && hostname.startsWith("127.");
 }
 
-/** Where a token may come from. */
+/** The sources of a token. */
 interface TokenSources {
   /** The file of an option. */
   readonly file: string | undefined;

@@ -73,7 +73,7 @@ const ofProxy = () => new ConnectError("HTTP 504", Code.Unavailable);
 const notMade = () => failing(Code.Unavailable, "STORE_UNAVAILABLE", "not_made");
 
 describe("a failed call", () => {
-  it("is retried if it changes nothing, was surely not made, or has a request id", async () => {
+  it("is retried if it is a read, certainly changed nothing, or has a request id", async () => {
     const cases: [args: string, failures: (ConnectError | "break")[]][] = [
       ["group list", [unknown(), "break"]],
       ["group update g --name x", [notMade(), notMade()]],

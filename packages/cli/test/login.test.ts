@@ -88,7 +88,7 @@ describe("profiles", () => {
     expect((await run(`whoami --url ${server.url}/`)).code).toBe(0);
   });
 
-  it("a profile that others can read, or that is broken, is refused with what to do", async () => {
+  it("refuses a malformed profile, or one that other users can read, and says what to do", async () => {
     const { run, fileOf } = newUser();
     await run(`login --url ${server.url}`, ADMIN_TOKEN);
     const file = fileOf("default");

@@ -188,7 +188,7 @@ describe("the package, installed", () => {
         expect((await fetch(`${url}/data`, { headers: { authorization } })).status).toBe(401);
     });
 
-    it("and shows the actual and the expected issuer if the environment is wrong", async () => {
+    it("with the actual and the expected issuer in the error, if the environment is wrong", async () => {
       const { url } = await startHost("server.mjs", { UGS_ENVIRONMENT: "other/Customer" });
       const page = await browser.context.newPage();
       await page.goto(url);
@@ -196,7 +196,7 @@ describe("the package, installed", () => {
       await page.close();
     });
 
-    it("and does not start on a port in use", async () => {
+    it("on its own port, and fails at the start if the port is in use", async () => {
       const { url } = await startHost("server.mjs");
       await expect(startHost("server.mjs", { PORT: new URL(url).port })).rejects.toThrow(/EADDRINUSE/);
     });

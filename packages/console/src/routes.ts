@@ -1,7 +1,7 @@
 import { computed, signal } from "@preact/signals";
 import { leave, leaving } from "./parts/unsaved.ts";
 
-/** What a page shows, such as a user group. The address contains it, so it is not secret. */
+/** The subject of a page, such as a user group. The address contains it, so it is not secret. */
 export type Params = { readonly [name: string]: string };
 
 /** The page that is shown, and its params. */

@@ -55,7 +55,7 @@ function LeaveDialog({ leavePage }: { readonly leavePage: () => void }) {
   );
 }
 
-/** Who is signed in, and the way out. */
+/** The signed-in caller, and the button to sign out. */
 function Identity() {
   const { isRoot, caller } = useSession();
   const { role, displayName, apiTokenId, expireTime } = caller;

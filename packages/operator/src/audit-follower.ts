@@ -28,7 +28,7 @@ export type ListAuditEvents = (
   signal: AbortSignal,
 ) => Promise<{ readonly auditEvents: readonly AuditEvent[]; readonly nextPageToken: string }>;
 
-/** What to follow. */
+/** The events to follow. */
 export interface FollowerOptions {
   readonly list: ListAuditEvents;
   /** The environment, and a filter for its events. */

@@ -60,7 +60,7 @@ async function closed({ pid }: WatchedPort["port"], open: number): Promise<void>
   await waitFor("the connections are closed", () => descriptorsOf(pid) <= open + 4);
 }
 
-/** What a connection sends before the client resets it. */
+/** The bytes that a connection sends before the client resets it. */
 const SAID: readonly (readonly [string, Buffer])[] = [
   ["its preface", HELLO],
   ["a request", Buffer.concat([HELLO, requestHeaders(1, { ":path": "/" })])],

@@ -11,7 +11,7 @@ import {
 } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 
-/** What generated messages may contain. */
+/** Limits on generated messages. */
 export interface MessageOptions {
   /** Arbitrary for strings and map keys. Default: any text that JSON and UTF-8 can express. */
   readonly texts?: fc.Arbitrary<string>;

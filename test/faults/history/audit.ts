@@ -96,7 +96,7 @@ function orderFaults(environment: string, events: readonly StoredEvent[], calls:
   });
 }
 
-/** What an event and its call have in common. An import of several groups has an event for each. */
+/** The values that an event shares with its call. An import of several groups has an event for each. */
 function nameOf({ id, group }: Pick<Call, "id" | "group">): string {
   return `${id} ${group}`;
 }

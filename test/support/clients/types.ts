@@ -97,7 +97,7 @@ export class CallFailure extends Error {
   readonly status: number | undefined;
   /** `WWW-Authenticate`, if the protocol exposes it. */
   readonly challenge: string | undefined;
-  /** What is known about a change that the store did not acknowledge. */
+  /** The outcome of a change that the store did not acknowledge. */
   readonly outcome: string | undefined;
 
   constructor(fields: FailureFields, rest: Pick<CallFailure, "requestId" | "challenge" | "outcome" | "status">) {

@@ -211,7 +211,7 @@ export function signingKeyContract({ client, redis }: ContractContext): void {
       for (const { d } of keys) if (d) expect(stored).not.toContain(d);
     });
 
-    it("are created once under concurrent calls, and each change sees the previous one", async () => {
+    it("are created once under concurrent calls, and each change builds on the previous one", async () => {
       const environment = await created();
       const race = await Promise.all(
         [0, 1, 0, 1].map(async (worker) =>

@@ -10,7 +10,7 @@ import { type Column, Table } from "./table.ts";
 /** A credential to write. */
 export interface Secret {
   readonly token: string;
-  /** What was done. It ends with the name of the credential, such as `Its token`. */
+  /** A sentence about the change. It ends with the name of the credential, such as `Its token`. */
   readonly sentence: string;
   /** What to do if the credential cannot be written. */
   readonly ifLost: string;

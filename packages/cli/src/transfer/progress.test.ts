@@ -7,7 +7,7 @@ function newProgress(isTTY: boolean, columns = 60) {
   const clock = { seconds: 100 };
   const stream = Object.assign(new PassThrough(), { isTTY, columns });
   const progress = new Progress(stream, "imported", { now: () => clock.seconds * 1000 });
-  /** What is written when so many groups are done after so many seconds. */
+  /** The output when a number of groups is done after a number of seconds. */
   const at = (seconds: number, groups: number, fraction: number | null = groups / 1000) => {
     clock.seconds = 100 + seconds;
     progress.show({ groups, fraction: fraction ?? undefined });

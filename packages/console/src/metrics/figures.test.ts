@@ -47,7 +47,7 @@ function newMetrics() {
   return { observe, trips, tripErrors, ready, workers, begin, read };
 }
 
-it("draws rates, errors by code and p99 from what was added between two scrapes", async () => {
+it("computes rates, errors by code and p99 from the difference of two scrapes", async () => {
   const { observe, trips, tripErrors, ready, workers, read } = newMetrics();
   ready.set(1);
   workers.set(2);

@@ -6,7 +6,7 @@ import { Page, Section } from "../parts/page.tsx";
 import { type Column, Facts, Table } from "../parts/table.tsx";
 import { countText } from "../words.ts";
 
-/** What the service is doing now, computed from its metrics. */
+/** Current rates and states of the service, computed from its metrics. */
 export function OverviewPage() {
   const { value, isPaused, error } = useFigures();
   const figures = value?.figures;

@@ -26,7 +26,7 @@ export function SessionsPage({ params }: { readonly params: Params }) {
   );
 }
 
-/** What a revocation of sessions cannot do. */
+/** The limit of a revocation of sessions. */
 const UNTIL = "A back end that verifies sessions by itself accepts each until it expires.";
 
 function Ending({ params }: { readonly params: Params }) {

@@ -31,7 +31,7 @@ export function CopyButton({ text, what }: { readonly text: string; readonly wha
 
 /** A token that is shown once. */
 export interface ShownSecret {
-  /** What the token is for. */
+  /** The purpose of the token. */
   readonly title: string;
   readonly token: string;
   /** What to do if the token is lost. */

@@ -16,7 +16,7 @@ export function Page({
   children,
 }: {
   readonly title: string;
-  /** What the page is about, such as the id of a user group. */
+  /** The subject of the page, such as the id of a user group. */
   readonly detail?: string | undefined;
   readonly children: ComponentChildren;
 }) {

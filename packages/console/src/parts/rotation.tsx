@@ -28,7 +28,7 @@ export function RotationForm({
   readonly id: string;
   /** The initial grace period, such as `1h`. */
   readonly grace: string;
-  /** What stops working if the old token is revoked at once. */
+  /** The effect of revoking the old token at once. */
   readonly consequence: string;
   /** The command of `ugs` that does the same. */
   readonly command: string;

@@ -17,7 +17,7 @@ export function Table<T>({
   items,
   keyOf,
 }: {
-  /** What it lists. */
+  /** The name of its content. */
   readonly caption: string;
   readonly columns: readonly Column<T>[];
   readonly items: readonly T[];

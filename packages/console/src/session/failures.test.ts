@@ -12,7 +12,7 @@ function answered(code: Code, reason: string, { outcome, retryAfter }: { outcome
   return error;
 }
 
-it("says when to try again where the service refuses calls for now, and that nothing was done", () => {
+it("says when to try again if the service refuses calls temporarily, and that no change was made", () => {
   const limited = answered(Code.ResourceExhausted, "RATE_LIMITED", { retryAfter: "12" });
   expect(failureOf(limited)).toMatchObject({
     message: "it says why",
@@ -23,7 +23,7 @@ it("says when to try again where the service refuses calls for now, and that not
   expect(failureOf(answered(Code.ResourceExhausted, "OVERLOADED")).hint).toMatch(/Try again later\.$/);
 });
 
-it("tells a token that is taken no longer from a proxy that wants a sign-in of its own", () => {
+it("distinguishes a rejected token from a proxy that requires its own sign-in", () => {
   expect(failureOf(answered(Code.Unauthenticated, "API_TOKEN_UNKNOWN")).isTokenRefused).toBe(true);
   const proxy = failureOf(new ConnectError("HTTP 401", Code.Unauthenticated));
   expect(proxy).toMatchObject({ message: expect.stringContaining("proxy"), kind: undefined });
@@ -31,7 +31,7 @@ it("tells a token that is taken no longer from a proxy that wants a sign-in of i
   expect(proxy.hint).toMatch(/sign in there/);
 });
 
-it("says of a change that nobody answered, or that the service did not finish, that it may have been made", () => {
+it("says that a change may have been made if there was no response or the service did not complete it", () => {
   for (const [error, words] of [
     [new ConnectError("Failed to fetch"), "could not be reached: Failed to fetch."],
     [new ConnectError("late", Code.DeadlineExceeded), "did not answer in time"],

@@ -26,7 +26,7 @@ const TOKENS = [
 
 const idsIn = (order: string) => inOrder(TOKENS, order).map(({ id }) => id);
 
-it("sorts by what expires first, by what was never or long not used, and by age", () => {
+it("sorts by expiry time, by last use, and by age", () => {
   expect(idsIn("expires")).toEqual(["d", "b", "a", "c"]);
   expect(idsIn("unused")).toEqual(["c", "b", "d", "a"]);
   expect(idsIn("newest")).toEqual(["d", "b", "c", "a"]);
@@ -34,7 +34,7 @@ it("sorts by what expires first, by what was never or long not used, and by age"
     expect(idsIn(named)).toEqual(idsIn("expires"));
 });
 
-it("says what expires first and how many were never used", () => {
+it("names the API token that expires first, and the number of unused ones", () => {
   expect(summaryOf(TOKENS)).toBe(
     "4 API tokens; the first expires at 1970-01-31 00:00:00Z: name of d; 2 of them never used.",
   );

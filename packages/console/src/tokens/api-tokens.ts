@@ -2,7 +2,7 @@ import { type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { ApiToken } from "../../../../gen/usergroup/admin/v1/api_token_pb.ts";
 import { countText, timeText } from "../words.ts";
 
-/** What each role may do. */
+/** The permissions of each role. */
 export const ROLES: { readonly [role: string]: string } = {
   resolve: "resolve user group tokens and viewer sessions",
   read: "also read user groups and their tokens",

@@ -28,7 +28,7 @@ export interface Target<S extends SubjectServer = SubjectServer> {
   tcp(): Promise<Wire>;
 }
 
-/** What an attack used. */
+/** The CPU time and memory that an attack used. */
 export interface Effort {
   /** Number of requests, or of other repeated actions, for the CPU time per request. Default 1. */
   readonly requests?: number;

@@ -32,7 +32,7 @@ export function mutate(random: Random, corpus: readonly Exchange[]): Script {
   return { name: exchange.name, protocol: exchange.protocol, steps: ended(random, paused) };
 }
 
-/** Closes a connection at some point, or leaves this to the player. */
+/** Adds a step that closes the connection, or leaves it open. */
 function ended(random: Random, steps: readonly Step[]): Step[] {
   const how = random.below(4);
   if (how === 0) return [...steps];

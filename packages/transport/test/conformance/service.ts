@@ -93,7 +93,7 @@ class ConformanceService {
   }
 
   /**
-   * What the server received in a call.
+   * The data that the server received in a call.
    *
    * @throws RangeError if the deadline is not a whole number of milliseconds
    */

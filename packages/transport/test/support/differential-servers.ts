@@ -27,7 +27,7 @@ export interface Candidate {
   readonly url: string;
   /** An HTTP/2 connection. If the last one was closed, a new one. */
   session(): ClientHttp2Session;
-  /** What the service recorded since the last exchange. */
+  /** The records of the service since the last exchange. */
   readonly effects: Effects;
   close(): Promise<void>;
 }

@@ -19,7 +19,7 @@ export interface Script {
     readonly metadata?: Fields;
     readonly details?: number;
   };
-  /** Where it fails. Default: in the implementation. */
+  /** The place of its failure. Default: the implementation. */
   readonly failIn?: "interceptor" | "interceptor after";
   /** Waits until its signal aborts, then fails with the signal's reason. */
   readonly wait?: true;
@@ -29,7 +29,7 @@ export interface Script {
   readonly size?: number;
   /** The response. Default: the request's message. */
   readonly answer?: "nothing" | "a part" | "unserializable value" | "out-of-range value" | "value without JSON form";
-  /** What an interceptor replaces. */
+  /** The part of the call that an interceptor replaces. */
   readonly replace?: "message" | "request header" | "answer" | "answer header" | "answer trailer";
 }
 

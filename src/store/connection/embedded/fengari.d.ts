@@ -1,4 +1,4 @@
-/** What is used of fengari, which brings no types: the C functions of Lua 5.3, on a state or a thread. */
+/** Types for the used part of fengari, which has none: the C functions of Lua 5.3, on a state or a thread. */
 declare module "fengari" {
   /** A state of Lua, or one of its threads. */
   interface LuaState {
