@@ -238,7 +238,7 @@ export interface AuditStore {
 export interface EventStore {
   /**
    * Reads up to `size` events of an environment in their order. Events of later changes have higher ids, so a reader that continues
-   * at `next` misses none. One round trip, without a write.
+   * at `next` misses none. A page may have fewer events even if more follow. One round trip, without a write.
    *
    * @throws EventCursorExpired if events after the position were removed or lost; EnvironmentNotFound if it is deleted
    */

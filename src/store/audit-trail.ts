@@ -25,6 +25,9 @@ import { READ_EVENTS } from "./scripts.ts";
 /** The maximum number of events that a page with a filter reads. */
 const READ_FOR_FILTER = 4000;
 
+/** The maximum number of events that one script reads for the feed: 1.2 ms. */
+const MAX_FEED_EVENTS = 250;
+
 /** The number of days that are read in parallel. */
 const DAYS_AT_ONCE = 8;
 
@@ -79,6 +82,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
 
     async readEvents({ number }: Environment, start: EventStart, size: number): Promise<EventPage> {
       const isPosition = "id" in start;
+      const count = Math.min(size, MAX_FEED_EVENTS);
       if (isPosition && start.number !== number) throw new EventCursorExpired();
       const [outcome, now, last, ...texts] = await client.ask("read-events", READ_EVENTS, {
         environment: environmentKey(number),
@@ -86,7 +90,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
         seen: isPosition ? start.time : "",
         since: isPosition ? "" : Math.min(start.since * 1000, Number.MAX_SAFE_INTEGER),
         retentionMs: audit.retentionMs,
-        count: size,
+        count,
       });
       if (outcome === "gone") throw new EnvironmentNotFound();
       if (outcome === "expired") throw new EventCursorExpired();
@@ -94,7 +98,7 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
       for (let i = 0; i < texts.length; i += EVENT_LENGTH + 1) {
         events.push(feedEventFrom([texts[i] as string, texts.slice(i + 1, i + 1 + EVENT_LENGTH)]));
       }
-      const hasMore = events.length === size;
+      const hasMore = events.length === count;
       const time = hasMore ? (events.at(-1) as FeedEvent).time : Number(now);
       return { events, next: { number, id: Number(last), time }, hasMore };
     },

@@ -46,6 +46,15 @@ export function eventsContract(context: ContractContext, { streams }: { streams:
     store({ audit }).update(environment, "a", { name }, "", by("UpdateUserGroup"));
 
   describe("the feed of events", () => {
+    it("has pages of a limited length, whatever length the caller requests", async () => {
+      const { environment } = await withGroup();
+      await Promise.all(Array.from({ length: 300 }, (_, i) => update(environment, `${i}`)));
+      const { events, hasMore } = await read(environment, BEGINNING, 1000);
+      expect([events.length, hasMore]).toEqual([250, true]);
+      const { found } = await readAll(environment, BEGINNING, 1000);
+      expect(new Set(found.map(({ id }) => id)).size).toBe(301);
+    });
+
     it("has the events of the audit trail in their order, with ids, types and names of fields", async () => {
       const environment = await testEnvironments(client()).create(
         { name: newName(), tag: undefined },
