@@ -18,7 +18,12 @@ const RULES = [
   ["src/store/connection", "src/domain", "src/store/scripts", "ioredis", "ioredis-mock", "crc", "fengari"],
   ["src/store/groups", "src/domain", "src/store/*", "src/store/connection"],
   ["src/store/api-tokens", "src/domain", "src/store/*", "src/store/connection", "ioredis"],
-  ["src/store/secret-keys", "src/domain", "src/store/*", "src/store/connection", "src/store/groups"],
+  [
+    "src/store/secret-keys",
+    ...["src/domain", "src/store/*", "src/store/connection", "src/store/groups", "src/store/webhooks"],
+  ],
+  ["src/store/webhooks", "src/domain", "src/store/*", "src/store/groups"],
+  ["src/webhooks", "src/domain"],
   [
     "src/rpc",
     ...["src/domain", "src/auth", "src/sessions", "src/observability", "gen", "@user-group-service/transport"],

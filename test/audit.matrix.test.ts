@@ -23,7 +23,7 @@ import { failureOf, grpcClients } from "./support/rpc.ts";
 const plain = ({ $typeName, id, createTime, ...rest }: AuditEvent) => rest;
 
 const STATIC = { actorId: "static-customer", actorDisplayName: "customer", role: "manage" };
-const NO_API_TOKEN = { apiTokenId: "", apiTokenRole: "", apiTokenDisplayName: "" };
+const NO_API_TOKEN = { webhookId: "", apiTokenId: "", apiTokenRole: "", apiTokenDisplayName: "" };
 const ROOT = { actorId: "root", actorDisplayName: "root", role: "root" };
 
 describeClients(CLIENTS, (server, { open }) => {
@@ -83,8 +83,13 @@ describeClients(ADMIN_CLIENTS, (server, options) => {
     expect(nextPageToken).toBe("");
     const common = { userGroupId: "", changedFields: [], peerAddress: "127.0.0.1" };
     const own = { ...common, actorId: id, actorDisplayName: "secret name", role: "admin" };
-    const otherToken = { apiTokenId: other.apiToken?.id, apiTokenRole: "read", apiTokenDisplayName: "other" };
-    const itself = { apiTokenId: id, apiTokenRole: "admin", apiTokenDisplayName: "secret name" };
+    const otherToken = {
+      webhookId: "",
+      apiTokenId: other.apiToken?.id,
+      apiTokenRole: "read",
+      apiTokenDisplayName: "other",
+    };
+    const itself = { webhookId: "", apiTokenId: id, apiTokenRole: "admin", apiTokenDisplayName: "secret name" };
     expect(auditEvents.map(plain)).toEqual([
       { ...own, ...otherToken, method: "RevokeApiToken", requestId: "r4" },
       { ...own, ...otherToken, method: "CreateApiToken", requestId: "r3" },

@@ -11,6 +11,9 @@ const VALUES: { readonly [field: string]: unknown } = {
   api_token_id: "API_TOKEN_ID",
   user_groups: [{ providedId: "acme" }],
   token_key_id: "k1",
+  webhook_id: "WEBHOOK_ID",
+  url: "https://example.com/webhooks",
+  start_time: "2027-01-31T12:00:00Z",
   reencrypt_start_time: "2027-01-31T12:00:00Z",
 };
 

@@ -76,6 +76,7 @@ describe("the defaults", () => {
     publicUrl: undefined,
     viewerSessionMaxMs: 3_600_000,
     trustedProxies: [],
+    webhookAllow: [],
     corsOrigins: [],
     tls: undefined,
     logLevel: "info",
@@ -382,6 +383,7 @@ const BAD: { readonly [name in Exclude<Setting, (typeof UNCHECKED)[number]>]: re
     "https:/ /h",
   ],
   VIEWER_SESSION_MAX: [...DURATIONS, "59s", "61m", "2h"],
+  WEBHOOK_ALLOW: ["hooks.example.com", "10.0.0.0/33", "10.0.0.0/8,", "::/129", "*"],
   TRUSTED_PROXIES: ["proxy.example.com", "10.0.0.0/33", "10.0.0.0/8,", "10.0.0.0/8;fd00::/8", "10.1", "::/129", "*"],
   CORS_ORIGINS: [
     ...["app.example.com", "https://app.example.com/", "https://app.example.com/path", "https://APP.example.com"],

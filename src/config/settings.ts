@@ -141,6 +141,11 @@ export const SETTINGS = {
     parse.networks,
     "comma-separated addresses and networks of proxies, such as `10.0.0.0/8,fd00::/8`. Their `X-Forwarded-For` sets the client address for limits and audit events. If unset, all callers behind a proxy share one address",
   ],
+  WEBHOOK_ALLOW: [
+    "webhookAllow",
+    parse.networks,
+    "comma-separated addresses and networks that [webhooks](docs/webhooks.md) may reach although they are not public, such as `10.20.0.0/16`. With `127.0.0.1`, `http://localhost` is also possible",
+  ],
   CORS_ORIGINS: [
     "corsOrigins",
     parse.origins,

@@ -38,6 +38,8 @@ export interface AuditEvent extends ChangeBy {
   readonly userGroupId: string | undefined;
   /** The changed API token. Undefined for another resource. */
   readonly apiToken: AuditedApiToken | undefined;
+  /** The id of the changed webhook. Undefined for another resource. */
+  readonly webhookId: string | undefined;
   /** The export of tokens. Undefined for any other event. */
   readonly exported: ExportedUserGroups | undefined;
   /** The names of the changed fields, such as `name` or `token`. */

@@ -78,12 +78,13 @@ function clientOf({ peer, forwardedFor }: Origin, proxies: readonly Network[]) {
   return address;
 }
 
-function isOneOf(networks: readonly Network[], address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
+/** Whether an address is one of some networks. */
+export function isOneOf(networks: readonly Network[], address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
   return networks.some(([network, bits]) => network.kind() === address.kind() && address.match(network, bits));
 }
 
 /** Parses an address of a connection or of `X-Forwarded-For`. */
-function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
+export function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   if (text.length > MAX_LENGTH) return undefined;
   const [, ipv6, ipv4] = WITH_PORT.exec(text) ?? [];
   return parsePlain(ipv6 ?? ipv4 ?? text);

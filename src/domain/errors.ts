@@ -1,5 +1,6 @@
 import { MAX_API_TOKENS } from "./api-token.ts";
 import { MAX_ENDED_VIEWERS } from "./viewer-session.ts";
+import { MAX_WEBHOOKS } from "./webhook.ts";
 
 /** The kind of a failure, by the name of its gRPC code. */
 type FailureKind =
@@ -177,6 +178,33 @@ export class ApiTokenChanged extends failure("Aborted", "API_TOKEN_CHANGED", {
 /** The API token expires later than that of the caller. */
 export class ApiTokenOutlivesCaller extends failure("PermissionDenied", "API_TOKEN_OUTLIVES_CALLER", {
   text: "the API token expires later than that of the caller, who must not receive it; revoke it, or rotate it with an API token that expires no earlier",
+}) {}
+
+/** The environment has no webhook with this id. */
+export class WebhookNotFound extends failure("NotFound", "WEBHOOK_NOT_FOUND", {
+  text: "the environment has no webhook with this id; ListWebhooks lists the existing ones",
+}) {}
+
+/** The environment has the maximum number of webhooks. */
+export class TooManyWebhooks extends failure("ResourceExhausted", "TOO_MANY_WEBHOOKS", {
+  text: `the environment has ${MAX_WEBHOOKS} webhooks, which is the limit; delete unused ones`,
+}) {}
+
+/** The URL of a webhook is not allowed. */
+export class WebhookUrlRefused extends failure("InvalidArgument", "WEBHOOK_URL_REFUSED", {
+  text: (why: string) => `the URL of a webhook ${why}`,
+  field: "url",
+}) {}
+
+/** There are no events of a requested type. */
+export class EventTypeUnknown extends failure("InvalidArgument", "EVENT_TYPE_UNKNOWN", {
+  text: (...known: readonly string[]) => `event_types may contain ${known.join(", ")}; leave it empty for all types`,
+  field: "event_types",
+}) {}
+
+/** A webhook of the environment was tested a moment ago. */
+export class WebhookTestLimited extends failure("ResourceExhausted", "WEBHOOK_TEST_LIMITED", {
+  text: (seconds: number) => `a webhook of the environment was tested a moment ago; try again in ${seconds} s`,
 }) {}
 
 /** The page token does not belong to this list. */

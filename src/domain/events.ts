@@ -14,9 +14,14 @@ export const EVENT_TYPES = [
   "api_token.updated",
   "api_token.rotated",
   "api_token.revoked",
+  "api_token.expiring",
   "signing_key.rotated",
   "user_groups.exported",
   "user_groups.reencrypted",
+  "webhook.created",
+  "webhook.updated",
+  "webhook.disabled",
+  "webhook.deleted",
   "environment.created",
   "environment.updated",
   "environment.deleted",
@@ -36,8 +41,15 @@ const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
   UpdateApiToken: "api_token.updated",
   RotateApiToken: "api_token.rotated",
   RevokeApiToken: "api_token.revoked",
+  NoteApiTokenExpiry: "api_token.expiring",
   ExportUserGroups: "user_groups.exported",
   ReencryptUserGroupTokens: "user_groups.reencrypted",
+  CreateWebhook: "webhook.created",
+  UpdateWebhook: "webhook.updated",
+  RotateWebhookSecret: "webhook.updated",
+  RedeliverWebhook: "webhook.updated",
+  DisableWebhook: "webhook.disabled",
+  DeleteWebhook: "webhook.deleted",
   CreateEnvironment: "environment.created",
   DeleteEnvironment: "environment.deleted",
 };
@@ -46,7 +58,8 @@ const TYPE_BY_METHOD: { readonly [method: string]: EventType | undefined } = {
  * An event of the feed: an event of the audit trail without the details of its call. It contains ids and names of fields, but no values
  * and no tokens.
  */
-export interface FeedEvent extends Pick<AuditEvent, "id" | "time" | "actorId" | "userGroupId" | "changedFields"> {
+export interface FeedEvent
+  extends Pick<AuditEvent, "id" | "time" | "actorId" | "userGroupId" | "webhookId" | "changedFields"> {
   readonly type: EventType;
   /** The id of the changed API token. Undefined for another resource. */
   readonly apiTokenId: string | undefined;

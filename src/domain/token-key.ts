@@ -27,6 +27,10 @@ export interface Reencryption {
   readonly next: string | undefined;
   /** The number of signing keys that were encrypted with each key, by its id. Only the first page has them. */
   readonly signingKeyUses: ReadonlyMap<string, number>;
+  /** The number of webhooks whose secrets were encrypted with each key, by its id. Only the first page has them. */
+  readonly webhookUses: ReadonlyMap<string, number>;
+  /** The ids of webhooks whose secrets cannot be decrypted. Only the first page has them. */
+  readonly failedWebhooks: readonly string[];
   /** The ids of signing keys that cannot be decrypted. Only the first page has them. */
   readonly failedSigningKeys: readonly string[];
 }
@@ -38,7 +42,7 @@ export interface TokenKeyStore {
 
   /**
    * Encrypts the tokens of a page of groups with the first key of this process, each atomically, and only if the group still has the
-   * token. The first page also encrypts the signing keys. Every group that exists while the pages are read is on one of them.
+   * token. The first page also encrypts the signing keys and the secrets of webhooks. Every group that exists while the pages are read is on one of them.
    *
    * @param isDryRun whether to change nothing
    */

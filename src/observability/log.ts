@@ -7,7 +7,7 @@ export const LOG_FIELDS = [
   ...(["url", "metrics_url", "workers", "api_tokens", "admin_token", "console", "try"] as const),
   // Calls.
   ...(["request_id", "method", "protocol", "code", "seconds", "peer", "trace_id", "span_id"] as const),
-  ...(["environment", "api_token_id", "api_token_name", "user_group_id", "failures"] as const),
+  ...(["environment", "api_token_id", "api_token_name", "user_group_id", "webhook_id", "failures"] as const),
   // Other events.
   ...(["error", "cause", "name", "host", "keys", "nodes", "files", "setting", "settings", "lost", "failed"] as const),
   ...(["worker_pid", "signal", "reason", "calls"] as const),

@@ -65,6 +65,19 @@ export class Metrics {
     "ugs_audit_dropped_total",
     "Updates dropped from the audit trail because of AUDIT_MAX_EVENTS",
   );
+  readonly webhookAttempts = this.#counter(
+    "ugs_webhook_attempts_total",
+    "Attempts to deliver events to webhooks, by outcome: delivered, or the class of the failure",
+    "outcome",
+  );
+  readonly webhooksDisabled = this.#counter(
+    "ugs_webhooks_disabled_total",
+    "Webhooks disabled after three days of failed deliveries",
+  );
+  readonly webhookGaps = this.#counter(
+    "ugs_webhook_gaps_total",
+    "Reports to webhooks that events were removed before their delivery",
+  );
   readonly imported = this.#counter(
     "ugs_import_results_total",
     "User groups in imports, by result: created, updated, unchanged, or the reason of the failure",

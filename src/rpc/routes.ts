@@ -16,6 +16,7 @@ import { signingKeyRpcs } from "./admin/signing-keys.ts";
 import { storeDataRpcs } from "./admin/store-data.ts";
 import { tokenKeyRpcs } from "./admin/token-keys.ts";
 import { userGroupRpcs } from "./admin/user-groups.ts";
+import { webhookRpcs } from "./admin/webhooks.ts";
 import { type HealthDeps, healthService } from "./health.ts";
 import { reflection } from "./reflection.ts";
 import { userGroupService } from "./user-groups.ts";
@@ -24,7 +25,15 @@ import { viewerService } from "./viewers.ts";
 /** The stores that the RPCs use. */
 export type Stores = Omit<
   AdminDeps,
-  "acceptData" | "authenticator" | "sessions" | "signingKeys" | "logger" | "metrics" | "rotationGraceMs"
+  | "acceptData"
+  | "authenticator"
+  | "sendTest"
+  | "webhookAllow"
+  | "sessions"
+  | "signingKeys"
+  | "logger"
+  | "metrics"
+  | "rotationGraceMs"
 >;
 
 /** The dependencies of the RPCs. */
@@ -62,6 +71,7 @@ export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
       ...tokenKeyRpcs(deps),
       ...signingKeyRpcs(deps),
       ...storeDataRpcs(deps),
+      ...webhookRpcs(deps),
     });
     router.service(Health, health, OPEN_OPTIONS);
     if (!deps.reflection) return;

@@ -21,6 +21,7 @@ import { redisUserGroups } from "../store/groups/user-groups.ts";
 import { StoreIdentity } from "../store/identity.ts";
 import { rateCounter } from "../store/rate-counter.ts";
 import { RedisTokenKeys } from "../store/secret-keys/token-keys.ts";
+import { redisWebhooks } from "../store/webhooks/webhooks.ts";
 import { LAYOUT } from "./redis-state.ts";
 import { isReporter } from "./worker.ts";
 
@@ -134,6 +135,7 @@ export function openStores(
     apiTokens: redisApiTokens({ client, listener, audit }),
     userGroupAdmin: redisUserGroupAdmin({ client, cipher, audit }),
     auditTrail: redisAuditTrail(client, audit),
+    webhooks: redisWebhooks({ client, cipher, audit }),
     tokenKeys: new RedisTokenKeys({ client, cipher, audit, environments }),
   } satisfies Stores;
 }

@@ -17,6 +17,7 @@ import { Lifecycle } from "./lifecycle.ts";
 import { generateTokens, openIssuedTokens } from "./open-api-tokens.ts";
 import { openAudit, openRateLimiters, openStore, WAIT_MS } from "./open-store.ts";
 import { openTraces } from "./open-traces.ts";
+import { openWebhooks } from "./open-webhooks.ts";
 import { CONSOLE, canServe, DOCS } from "./pages.ts";
 import { requireListenPermission } from "./permissions.ts";
 import { RedisState } from "./redis-state.ts";
@@ -46,7 +47,10 @@ interface RunningService extends Omit<Listening, "workers"> {
  * @throws StoreMisconfigured, or the error of `listen`
  */
 export async function run(config: Config, options: { write?: (line: string) => void } = {}): Promise<RunningService> {
-  const { app, log, lifecycle, metrics, development, service, listensAt, endStreams } = await open(config, options);
+  const { app, log, lifecycle, metrics, development, service, listensAt, endStreams, startDeliveries } = await open(
+    config,
+    options,
+  );
   const { logger } = log;
   const listen = { ...config, ...worker?.ports };
   try {
@@ -77,6 +81,7 @@ export async function run(config: Config, options: { write?: (line: string) => v
       if (isWaiting) notifySupervisor({ kind: "waiting" });
     }
     await started;
+    startDeliveries();
     if (worker) notifySupervisor({ kind: "listening", url: port.url, metricsUrl });
     else announce(log, listening);
     void loadAllRules();
@@ -160,6 +165,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
     addGauges(metrics, { settings: () => service.settings, client: probe, identity, cipher, issued, readiness });
     const unknownCallers = new UnknownCallers(logger);
     lifecycle.onClose("failures of unknown callers", () => unknownCallers.report());
+    const webhooks = openWebhooks(config, { client, cipher, audit, stores, logger, metrics, lifecycle });
     const shutdown = new AbortController();
     // Every open stream adds a listener.
     setMaxListeners(0, shutdown.signal);
@@ -174,6 +180,7 @@ export async function open(config: Config, options: { write?: (line: string) => 
       traces,
       readiness,
       confirmMissing: () => client.confirmMissing(),
+      sendTest: webhooks.sendTest,
       acceptData: () => state.accept(),
       authenticator,
       logger,
@@ -184,7 +191,8 @@ export async function open(config: Config, options: { write?: (line: string) => 
     });
     /** Ends the streams. They do not end by themselves. */
     const endStreams = () => shutdown.abort();
-    return { app, log, lifecycle, metrics, development, service, listensAt, endStreams };
+    const startDeliveries = webhooks.start;
+    return { app, log, lifecycle, metrics, development, service, listensAt, endStreams, startDeliveries };
   } catch (error) {
     await lifecycle.close(config.shutdownTimeoutMs);
     throw error;

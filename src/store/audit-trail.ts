@@ -39,7 +39,7 @@ const EVENT_FIELD = {
   actorName: "n",
   role: "r",
   method: "m",
-  /** `c:` with the id of a created group, `g:` with that of a changed one, `t:` with an API token, `x:` with an export. Empty for the environment. */
+  /** `c:` with the id of a created group, `g:` with that of a changed one, `t:` with an API token, `w:` with the id of a webhook, `x:` with an export. Empty for the environment. */
   subject: "i",
   /** Separated by commas. */
   changedFields: "f",
@@ -180,6 +180,7 @@ function eventFrom([streamId, fields]: readonly [string, readonly string[]]): Au
     method: text(EVENT_FIELD.method),
     userGroupId: kind === "g:" || kind === "c:" ? named : undefined,
     apiToken: kind === "t:" ? apiTokenOf(named) : undefined,
+    webhookId: kind === "w:" ? named : undefined,
     exported: kind === "x:" ? exportFrom(named) : undefined,
     changedFields: changedFields === "" ? [] : changedFields.split(","),
     requestId: text(EVENT_FIELD.requestId),
@@ -190,10 +191,10 @@ function eventFrom([streamId, fields]: readonly [string, readonly string[]]): Au
 /** @throws RecordUnreadable */
 function feedEventFrom(entry: readonly [string, readonly string[]]): FeedEvent {
   const event = eventFrom(entry);
-  const { id, time, actorId, userGroupId, apiToken, changedFields } = event;
+  const { id, time, actorId, userGroupId, apiToken, webhookId, changedFields } = event;
   const isCreation = recordFromAnswer(entry[1], 0)[EVENT_FIELD.subject]?.startsWith("c:") === true;
   const type = eventTypeOf(event, isCreation);
-  return { id, type, time, actorId, userGroupId, apiTokenId: apiToken?.id, changedFields };
+  return { id, type, time, actorId, userGroupId, apiTokenId: apiToken?.id, webhookId, changedFields };
 }
 
 /** Parses an API token as scripts write it: `ID ROLE NAME`. */

@@ -13,7 +13,9 @@ import {
   TokenTaken,
   TooManyApiTokens,
   TooManyEndedViewers,
+  TooManyWebhooks,
   UserGroupNotFound,
+  WebhookNotFound,
 } from "../domain/errors.ts";
 import type { StoreClient } from "./connection/client.ts";
 import type { Script, ScriptArgs } from "./connection/script.ts";
@@ -89,6 +91,8 @@ const REFUSALS: { readonly [answer: string]: (detail: string) => Error } = {
   "no-api-token": () => new ApiTokenNotFound(),
   "too-many-api-tokens": () => new TooManyApiTokens(),
   "issuer-revoked": () => new ApiTokenChanged(),
+  "no-webhook": () => new WebhookNotFound(),
+  "too-many-webhooks": () => new TooManyWebhooks(),
   outlives: () => new ApiTokenOutlivesCaller(),
 };
 

@@ -33,7 +33,8 @@ export const revokedSessionsKey = (number: number, teamId: number) => `ug:{${num
 /**
  * Hash that expires with the API token, if that expires. Fields: `display_name`, `role`, `creator`, `create_time`, `expire_time`,
  * `last_use_time`; `digest` of its current secret, `token_create_time`, and `rotator` if a rotation created the secret; and
- * `previous`, the digests of the secrets with a grace period, the latest first, each with the end of its grace period.
+ * `previous`, the digests of the secrets with a grace period, the latest first, each with the end of its grace period. `noticed`: the
+ * expiry time of the last event on the expiry, a colon, and its remaining days.
  */
 export const apiTokenKey = (number: number, id: string) => `ug:{${number}}:api-token:${id}`;
 
@@ -48,6 +49,24 @@ export type EventStream = "events" | "updates";
 
 /** Stream that expires: the audit events of a day. @param day days since 1970 */
 export const eventsKey = (number: number, stream: EventStream, day: number) => `ug:{${number}}:${stream}:${day}`;
+
+/** Sorted set, all scores 0: the ids of the webhooks. */
+export const webhooksKey = (number: number) => `ug:{${number}}:webhooks`;
+
+/** Hash: a webhook. Fields: `FIELD` in `webhooks/webhook-record.ts`. */
+export const webhookKey = (number: number, id: string) => `ug:{${number}}:webhook:${id}`;
+
+/** Hash: the times of the last checks of the webhooks: `check_time` and `test_time`. */
+export const webhookTimesKey = (number: number) => `ug:{${number}}:webhook-times`;
+
+/** Stream: the last attempts to deliver events to a webhook. */
+export const deliveriesKey = (number: number, id: string) => `ug:{${number}}:deliveries:${id}`;
+
+/**
+ * Sorted set, all scores 0: the environments that have or had webhooks, each as an `environmentMember`. Workers read it to find
+ * undelivered events.
+ */
+export const WEBHOOK_ENVIRONMENTS_KEY = "ug:webhook-environments";
 
 /** Sorted set, all scores 0: the environments, each as an `environmentMember`. A hint: their records decide. */
 export const ENVIRONMENTS_KEY = "ug:environments";

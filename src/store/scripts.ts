@@ -2,21 +2,30 @@ import { defineScript, type Script, type ScriptDefinition } from "./connection/s
 import type { EventStream } from "./keys.ts";
 import addMember from "./scripts/add-member.lua" with { type: "text" };
 import beginDeletion from "./scripts/begin-deletion.lua" with { type: "text" };
+import beginWebhookCheck from "./scripts/begin-webhook-check.lua" with { type: "text" };
+import changeWebhook from "./scripts/change-webhook.lua" with { type: "text" };
+import claimWebhook from "./scripts/claim-webhook.lua" with { type: "text" };
 import clearEnvironment from "./scripts/clear-environment.lua" with { type: "text" };
 import count from "./scripts/count.lua" with { type: "text" };
 import createApiToken from "./scripts/create-api-token.lua" with { type: "text" };
 import createEnvironment from "./scripts/create-environment.lua" with { type: "text" };
+import createWebhook from "./scripts/create-webhook.lua" with { type: "text" };
 import deleteGroup from "./scripts/delete-group.lua" with { type: "text" };
+import deleteWebhook from "./scripts/delete-webhook.lua" with { type: "text" };
+import dueWebhooks from "./scripts/due-webhooks.lua" with { type: "text" };
 import endSessions from "./scripts/end-sessions.lua" with { type: "text" };
 import findApiToken from "./scripts/find-api-token.lua" with { type: "text" };
 import listIds from "./scripts/list-ids.lua" with { type: "text" };
+import noteExpiry from "./scripts/note-expiry.lua" with { type: "text" };
 import noteKeyUse from "./scripts/note-key-use.lua" with { type: "text" };
 import noteTime from "./scripts/note-time.lua" with { type: "text" };
 import noteTokenUse from "./scripts/note-token-use.lua" with { type: "text" };
 import read from "./scripts/read.lua" with { type: "text" };
 import readEvents from "./scripts/read-events.lua" with { type: "text" };
+import readWebhooks from "./scripts/read-webhooks.lua" with { type: "text" };
 import recordEvent from "./scripts/record-event.lua" with { type: "text" };
 import reencryptToken from "./scripts/reencrypt-token.lua" with { type: "text" };
+import reencryptWebhook from "./scripts/reencrypt-webhook.lua" with { type: "text" };
 import removeMember from "./scripts/remove-member.lua" with { type: "text" };
 import repairToken from "./scripts/repair-token.lua" with { type: "text" };
 import resolveSession from "./scripts/resolve-session.lua" with { type: "text" };
@@ -27,6 +36,7 @@ import rotateApiToken from "./scripts/rotate-api-token.lua" with { type: "text" 
 import rotateToken from "./scripts/rotate-token.lua" with { type: "text" };
 import setIdentity from "./scripts/set-identity.lua" with { type: "text" };
 import setSigningKeys from "./scripts/set-signing-keys.lua" with { type: "text" };
+import settleWebhook from "./scripts/settle-webhook.lua" with { type: "text" };
 import updateApiToken from "./scripts/update-api-token.lua" with { type: "text" };
 import updateGroup from "./scripts/update-group.lua" with { type: "text" };
 import writeGroup from "./scripts/write-group.lua" with { type: "text" };
@@ -88,6 +98,18 @@ export const REPAIR_TOKEN = defineScript("change", repairToken, {
 export const REENCRYPT_TOKEN = defineScript("change", reencryptToken, {
   keys: ["group"],
   args: ["digest", "expectedKeyId"],
+});
+
+export const READ_WEBHOOKS = defineScript("read", readWebhooks, { keys: ["webhooks"], singleKey: false });
+
+export const DUE_WEBHOOKS = defineScript("read", dueWebhooks, {
+  keys: ["environment", "webhooks", "times"],
+  singleKey: false,
+});
+
+export const REENCRYPT_WEBHOOK = defineScript("change", reencryptWebhook, {
+  keys: ["webhook"],
+  args: ["expected", "secrets"],
 });
 
 /** Further arguments of each audited change (`parts/environment.lua`). */
@@ -208,4 +230,54 @@ export const SET_SIGNING_KEYS = environmentScript(setSigningKeys, {
   keys: ["signingKeys"],
   args: ["expectedVersion", "changedFields", "channel", "message"],
   allowOom: true,
+});
+
+export const NOTE_EXPIRY = environmentScript(noteExpiry, {
+  keys: ["apiToken"],
+  args: ["id", "expireTime", "days"],
+});
+
+export const CREATE_WEBHOOK = environmentScript(createWebhook, {
+  keys: ["webhooks", "webhook"],
+  args: ["id", "maxWebhooks"],
+});
+
+export const CHANGE_WEBHOOK = environmentScript(changeWebhook, {
+  keys: ["webhook"],
+  args: ["id", "secret", "graceMs", "maxSecrets", "since"],
+});
+
+export const DELETE_WEBHOOK = environmentScript(deleteWebhook, {
+  keys: ["webhooks", "webhook", "deliveries"],
+  args: ["id"],
+  allowOom: true,
+});
+
+export const BEGIN_WEBHOOK_CHECK = environmentScript(beginWebhookCheck, {
+  keys: ["webhooks", "times"],
+  args: ["field", "intervalMs", "refresh"],
+});
+
+export const CLAIM_WEBHOOK = environmentScript(claimWebhook, {
+  keys: ["webhook"],
+  args: ["holder", "leaseMs"],
+});
+
+export const SETTLE_WEBHOOK = environmentScript(settleWebhook, {
+  keys: ["webhook", "deliveries"],
+  args: [
+    "id",
+    "holder",
+    "outcome",
+    "entry",
+    "eventTime",
+    "from",
+    "to",
+    "toTime",
+    "release",
+    "retryMs",
+    "leaseMs",
+    "disableAfterMs",
+    "maxDeliveries",
+  ],
 });

@@ -3,6 +3,7 @@ import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
 import { apiTokenContract } from "./contract/api-tokens.ts";
 import { auditContract } from "./contract/audit.ts";
 import { contractContext, type OpenClients } from "./contract/context.ts";
+import { deadlineContract } from "./contract/deadlines.ts";
 import { deletionContract } from "./contract/deletions.ts";
 import { environmentDeletionContract } from "./contract/environment-deletions.ts";
 import { environmentContract } from "./contract/environments.ts";
@@ -17,18 +18,17 @@ import { namesContract } from "./contract/names.ts";
 import { requestIdContract } from "./contract/request-ids.ts";
 import { revocationContract } from "./contract/revocations.ts";
 import { rotateContract } from "./contract/rotate.ts";
+import { tamperingContract } from "./contract/tampering.ts";
 import { teamIdContract } from "./contract/team-ids.ts";
+import { tokenIndexContract } from "./contract/token-index.ts";
 import { tokenKeyContract } from "./contract/token-keys.ts";
 import { updateContract } from "./contract/update.ts";
 import { signingKeyContract, viewerSessionContract } from "./contract/viewer-sessions.ts";
-import { apiTokenLayout } from "./layout/api-tokens.ts";
-import { deadlineLayout } from "./layout/deadlines.ts";
-import { tamperingLayout } from "./layout/tampering.ts";
-import { tokenIndexLayout } from "./layout/token-index.ts";
-import { wrongTypeLayout } from "./layout/wrong-types.ts";
+import { webhookContract } from "./contract/webhooks.ts";
+import { wrongTypeContract } from "./contract/wrong-types.ts";
 
 /**
- * The contract of a store, as tests, and tests of its layout in Redis.
+ * The contract of a store, as tests.
  *
  * @param name name of the store
  * @param open opens connections to an empty store of its own
@@ -47,6 +47,9 @@ export function storeContract(
     rotateContract(context);
     requestIdContract(context);
     namesContract(context);
+    tamperingContract(context);
+    tokenIndexContract(context);
+    deadlineContract(context);
     ringContract(context);
     tokenKeyContract(context);
     etagContract(context);
@@ -63,12 +66,7 @@ export function storeContract(
     eventsContract(context, { streams: isShared });
     viewerSessionContract(context);
     signingKeyContract(context);
-    describe("the layout in Redis", () => {
-      tamperingLayout(context);
-      tokenIndexLayout(context);
-      deadlineLayout(context);
-      apiTokenLayout(context);
-      if (isShared) wrongTypeLayout(context);
-    });
+    webhookContract(context);
+    if (isShared) wrongTypeContract(context);
   });
 }

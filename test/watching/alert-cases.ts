@@ -281,6 +281,24 @@ export const ALERT_CASES: readonly AlertCase[] = [
     series: [plain("ugs_audit_dropped_total", "10x20")],
   },
   {
+    ...{ alert: "UserGroupsWebhookDelayed", when: "an event waits for two hours", at: "30m" },
+    series: [plain("ugs_webhook_undelivered_age_seconds", "7200x40")],
+    fires: { value: "2h 0m 0s", labels: ["environment"] },
+  },
+  {
+    ...{ alert: "UserGroupsWebhookDelayed", when: "an event waits for half an hour", at: "30m" },
+    series: [plain("ugs_webhook_undelivered_age_seconds", "1800x40")],
+  },
+  {
+    ...{ alert: "UserGroupsWebhookDisabled", when: "one was disabled", at: "5m" },
+    series: [plain("ugs_webhooks_disabled_total", "0 1x20")],
+    fires: { value: "1" },
+  },
+  {
+    ...{ alert: "UserGroupsWebhookDisabled", when: "that was yesterday", at: "5m" },
+    series: [plain("ugs_webhooks_disabled_total", "1x20")],
+  },
+  {
     ...{ alert: "UserGroupsApiTokenExpires", when: "one expires in six days", at: "20m" },
     series: [tokenEnds(6 * DAY)],
     fires: {

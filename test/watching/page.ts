@@ -29,9 +29,10 @@ export function pageOf(server: Pick<TestServer, "log">): string {
 }
 
 /**
- * Imports a user group with a token that expires, because metrics report such tokens and imports only after their use.
+ * Imports a user group with a token that expires, and creates a webhook that receives nothing, because metrics report such tokens,
+ * imports and webhooks only then.
  *
- * @returns the series of the metrics page, once it reports the token
+ * @returns the series of the metrics page, once it reports them
  */
 export async function exposeAll(server: TestServer, days = 3): Promise<Series[]> {
   const environment = customerOf(server);
@@ -41,12 +42,16 @@ export async function exposeAll(server: TestServer, days = 3): Promise<Series[]>
   const expireTime = timestampFromMs(Date.now() + days * 86_400_000);
   const values = { environment, displayName: "ending", role: Role.ADMIN, expireTime };
   const { token } = await adminOf(ADMIN_TOKEN).createApiToken(values);
+  // No DNS server knows this name.
+  await adminOf(ADMIN_TOKEN).createWebhook({ environment, displayName: "lost", url: "https://webhooks.invalid/" });
   const userGroups = [{ providedId: "imported", token: "a-token-of-another-system-0123456789abcdef" }];
-  return waitFor("the metrics page reports the token", async () => {
+  return waitFor("the metrics page reports the token and the webhook", async () => {
     // A process that has just subscribed to revocations drops the tokens it has cached, so the token is used again.
     await adminOf(token).importUserGroups({ environment, userGroups, snapshotTime: timestampNow() });
     const series = await readSeries(pageOf(server));
-    return series.some(({ metric }) => metric === "ugs_api_token_expire_time_seconds") ? series : undefined;
+    const isReported = (name: string) => series.some(({ metric }) => metric === name);
+    const reported = ["ugs_api_token_expire_time_seconds", "ugs_webhook_undelivered_age_seconds"];
+    return reported.every(isReported) ? series : undefined;
   });
 }
 

@@ -97,6 +97,12 @@ it("does not repeat methods that return a new secret each time, or that fail the
     "DeleteUserGroup",
     "RevokeUserGroupTokens",
     "RotateSigningKey",
+    "CreateWebhook",
+    "UpdateWebhook",
+    "DeleteWebhook",
+    "RotateWebhookSecret",
+    "TestWebhook",
+    "RedeliverWebhook",
   ]);
 });
 

@@ -100,6 +100,7 @@ export function auditEventMessage(event: AuditEvent): AuditEventMessage {
     apiTokenId: event.apiToken?.id ?? "",
     apiTokenRole: event.apiToken?.role ?? "",
     apiTokenDisplayName: event.apiToken?.displayName ?? "",
+    webhookId: event.webhookId ?? "",
     ...(exported && {
       exported: {
         $typeName: "usergroup.admin.v1.AuditEvent.ExportedUserGroups",

@@ -4,6 +4,7 @@ import type { AdminService } from "../../../gen/usergroup/admin/v1/admin_service
 import type { EnvironmentName as EnvironmentNameMessage } from "../../../gen/usergroup/admin/v1/environment_pb.ts";
 import type { ApiTokens } from "../../auth/api-tokens.ts";
 import type { ApiTokenStore } from "../../domain/api-token.ts";
+import type { Network } from "../../domain/client-address.ts";
 import { type Environment, type EnvironmentName, environmentPath } from "../../domain/environment.ts";
 import { InvalidPageToken } from "../../domain/errors.ts";
 import type { PageRequest } from "../../domain/page.ts";
@@ -16,6 +17,7 @@ import type {
 } from "../../domain/store.ts";
 import type { TokenKeyStore } from "../../domain/token-key.ts";
 import type { ViewerSessionStore } from "../../domain/viewer-session.ts";
+import type { TestResult, WebhookStore, WebhookTarget } from "../../domain/webhook.ts";
 import type { Logger } from "../../observability/log.ts";
 import type { Metrics } from "../../observability/metrics.ts";
 import type { SigningKeys } from "../../sessions/signing-keys.ts";
@@ -36,6 +38,11 @@ export interface AdminDeps {
   readonly tokenKeys: TokenKeyStore;
   readonly sessions: Pick<ViewerSessions, "resolve">;
   readonly signingKeys: Pick<SigningKeys, "list" | "rotate" | "forget">;
+  readonly webhooks: WebhookStore;
+  /** The networks of `WEBHOOK_ALLOW`. */
+  readonly webhookAllow: readonly Network[];
+  /** Sends the message of a test to a webhook. */
+  readonly sendTest: (environment: Environment, target: WebhookTarget) => Promise<TestResult>;
   /** Accepts the data in Redis. */
   readonly acceptData: () => Promise<void>;
   readonly logger: Pick<Logger, "info" | "warn">;

@@ -25,14 +25,18 @@ export function tokenKeyRpcs({ environments, tokenKeys, logger }: AdminDeps) {
       const page = pageRequest(request, (id) => id.length <= MAX_ID_LENGTH, scope);
       if (page.after === "" && !request.validateOnly) await tokenKeys.recordReencryption(environment, callOf(values));
       const found = await tokenKeys.reencrypt(environment, page, request.validateOnly);
-      const { uses, count, failed, next, signingKeyUses, failedSigningKeys } = found;
+      const { uses, count, failed, next, signingKeyUses, failedSigningKeys, webhookUses, failedWebhooks } = found;
       return {
-        tokenKeyUses: [...new Set([...uses.keys(), ...signingKeyUses.keys()])].map((tokenKeyId) => ({
-          tokenKeyId,
-          userGroupCount: BigInt(uses.get(tokenKeyId) ?? 0),
-          signingKeyCount: signingKeyUses.get(tokenKeyId) ?? 0,
-        })),
+        tokenKeyUses: [...new Set([...uses.keys(), ...signingKeyUses.keys(), ...webhookUses.keys()])].map(
+          (tokenKeyId) => ({
+            tokenKeyId,
+            userGroupCount: BigInt(uses.get(tokenKeyId) ?? 0),
+            signingKeyCount: signingKeyUses.get(tokenKeyId) ?? 0,
+            webhookCount: webhookUses.get(tokenKeyId) ?? 0,
+          }),
+        ),
         failedSigningKeyIds: [...failedSigningKeys],
+        failedWebhookIds: [...failedWebhooks],
         reencryptedCount: BigInt(count),
         failedUserGroupIds: [...failed],
         nextPageToken: nextPageToken(next, scope),

@@ -3,6 +3,7 @@ import apiTokensPart from "../scripts/parts/api-tokens.lua" with { type: "text" 
 import environmentPart from "../scripts/parts/environment.lua" with { type: "text" };
 import targetPart from "../scripts/parts/target.lua" with { type: "text" };
 import tokensPart from "../scripts/parts/tokens.lua" with { type: "text" };
+import webhooksPart from "../scripts/parts/webhooks.lua" with { type: "text" };
 
 /*
  * Scripts take and return flat arrays of strings. The first element of the result is the outcome.
@@ -75,6 +76,7 @@ const PARTS: { readonly [name: string]: string } = {
   environment: environmentPart,
   target: targetPart,
   tokens: tokensPart,
+  webhooks: webhooksPart,
 };
 
 /**

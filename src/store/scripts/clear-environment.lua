@@ -16,7 +16,10 @@ if redis.call('HLEN', apiTokens) > 0 then
   redis.call('UNLINK', apiTokens)
   return {'done', nowText, '0'}
 end
+local webhooks = redis.call('ZRANGEBYLEX', prefix .. 'webhooks', '-', '+')
 audit('', '')
+for _, id in ipairs(webhooks) do redis.call('UNLINK', prefix .. 'webhook:' .. id, prefix .. 'deliveries:' .. id) end
+redis.call('UNLINK', prefix .. 'webhooks', prefix .. 'webhook-times')
 for i = 0, 255 do redis.call('UNLINK', prefix .. 'tokens:' .. string.format('%02x', i)) end
 redis.call('HSET', environment, 'state', 'deleted')
 return {'done', nowText}

@@ -20,6 +20,7 @@ import { inBatches, isEmpty, recordFromAnswer, type StoredRecord, textOf } from 
 import { READ, REENCRYPT_TOKEN, RETIRE_KEY } from "../scripts.ts";
 import { NOTE_INTERVAL_MS, recordedKeys } from "./ring.ts";
 import { redisSigningKeys } from "./signing-keys.ts";
+import { reencryptWebhooks } from "./webhook-secrets.ts";
 
 /** Time in which a process may use a key without recording it, in milliseconds: two records may fail. */
 const UNRECORDED_MS = 3 * NOTE_INTERVAL_MS;
@@ -70,6 +71,8 @@ export class RedisTokenKeys implements TokenKeyStore {
     const isFirst = after === "";
     const signingKeys = isFirst ? await this.#signingKeys.reencrypt(environment, isDryRun) : { uses: [], failed: [] };
     const signing = { signingKeyUses: countsOf(signingKeys.uses), failedSigningKeys: signingKeys.failed };
+    const webhooks = isFirst ? await reencryptWebhooks(this.#deps, environment, isDryRun) : { uses: [], failed: [] };
+    const sealed = { webhookUses: countsOf(webhooks.uses), failedWebhooks: webhooks.failed };
     const uses: string[] = [];
     const failed: string[] = [];
     let count = 0;
@@ -92,7 +95,7 @@ export class RedisTokenKeys implements TokenKeyStore {
       }
     };
     if (!isDryRun) for await (const _ of inBatches(needing, ENCRYPTED_AT_ONCE, reencrypt));
-    return { ...signing, uses: countsOf(uses), count, failed, next };
+    return { ...signing, ...sealed, uses: countsOf(uses), count, failed, next };
   }
 
   async recordReencryption(environment: Environment, by: ChangeBy): Promise<void> {
@@ -160,7 +163,9 @@ export class RedisTokenKeys implements TokenKeyStore {
         for (let after: string | undefined = ""; after !== undefined; ) {
           if (performance.now() > end) return { isComplete: false };
           const page: Reencryption = await this.reencrypt(environment, { after, size: PAGE_SIZE }, true);
-          const keyId = keyIds.find((id) => page.uses.has(id) || page.signingKeyUses.has(id));
+          const keyId = keyIds.find((id) =>
+            [page.uses, page.signingKeyUses, page.webhookUses].some((uses) => uses.has(id)),
+          );
           if (keyId) return { use: { keyId, path: environmentPath(environment) }, isComplete: false };
           after = page.next;
         }

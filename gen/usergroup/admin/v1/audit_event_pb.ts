@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/audit_event.proto.
  */
 export const file_usergroup_admin_v1_audit_event: GenFile = /*@__PURE__*/
-  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvYXVkaXRfZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSLCAwoKQXVkaXRFdmVudBIKCgJpZBgBIAEoCRIvCgtjcmVhdGVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYAyABKAkSGgoSYWN0b3JfZGlzcGxheV9uYW1lGAQgASgJEgwKBHJvbGUYBSABKAkSDgoGbWV0aG9kGAYgASgJEhUKDXVzZXJfZ3JvdXBfaWQYByABKAkSFAoMYXBpX3Rva2VuX2lkGAggASgJEhYKDmNoYW5nZWRfZmllbGRzGAkgAygJEhIKCnJlcXVlc3RfaWQYCiABKAkSFAoMcGVlcl9hZGRyZXNzGAsgASgJEhYKDmFwaV90b2tlbl9yb2xlGAwgASgJEh4KFmFwaV90b2tlbl9kaXNwbGF5X25hbWUYDSABKAkSQwoIZXhwb3J0ZWQYDiABKAsyMS51c2VyZ3JvdXAuYWRtaW4udjEuQXVkaXRFdmVudC5FeHBvcnRlZFVzZXJHcm91cHMaPwoSRXhwb3J0ZWRVc2VyR3JvdXBzEhoKEnByb3ZpZGVkX2lkX3ByZWZpeBgBIAEoCRINCgVjb3VudBgCIAEoBWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("CiR1c2VyZ3JvdXAvYWRtaW4vdjEvYXVkaXRfZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSLWAwoKQXVkaXRFdmVudBIKCgJpZBgBIAEoCRIvCgtjcmVhdGVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYAyABKAkSGgoSYWN0b3JfZGlzcGxheV9uYW1lGAQgASgJEgwKBHJvbGUYBSABKAkSDgoGbWV0aG9kGAYgASgJEhUKDXVzZXJfZ3JvdXBfaWQYByABKAkSFAoMYXBpX3Rva2VuX2lkGAggASgJEhYKDmNoYW5nZWRfZmllbGRzGAkgAygJEhIKCnJlcXVlc3RfaWQYCiABKAkSFAoMcGVlcl9hZGRyZXNzGAsgASgJEhYKDmFwaV90b2tlbl9yb2xlGAwgASgJEh4KFmFwaV90b2tlbl9kaXNwbGF5X25hbWUYDSABKAkSQwoIZXhwb3J0ZWQYDiABKAsyMS51c2VyZ3JvdXAuYWRtaW4udjEuQXVkaXRFdmVudC5FeHBvcnRlZFVzZXJHcm91cHMSEgoKd2ViaG9va19pZBgPIAEoCRo/ChJFeHBvcnRlZFVzZXJHcm91cHMSGgoScHJvdmlkZWRfaWRfcHJlZml4GAEgASgJEg0KBWNvdW50GAIgASgFYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * A change, or an export of tokens. Contains no values and no tokens.
@@ -65,7 +65,7 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
   method: string;
 
   /**
-   * The changed user group. Unset if the event concerns the environment or an API token.
+   * The changed user group. Unset if the event concerns another resource.
    *
    * @generated from field: string user_group_id = 7;
    */
@@ -120,6 +120,13 @@ export type AuditEvent = Message<"usergroup.admin.v1.AuditEvent"> & {
    * @generated from field: usergroup.admin.v1.AuditEvent.ExportedUserGroups exported = 14;
    */
   exported?: AuditEvent_ExportedUserGroups | undefined;
+
+  /**
+   * The webhook that was created, changed, disabled or deleted.
+   *
+   * @generated from field: string webhook_id = 15;
+   */
+  webhookId: string;
 };
 
 /**

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/token_key.proto.
  */
 export const file_usergroup_admin_v1_token_key: GenFile = /*@__PURE__*/
-  fileDesc("CiJ1c2VyZ3JvdXAvYWRtaW4vdjEvdG9rZW5fa2V5LnByb3RvEhJ1c2VyZ3JvdXAuYWRtaW4udjEifgoIVG9rZW5LZXkSCgoCaWQYASABKAkSDwoHcHJpbWFyeRgCIAEoCBIMCgRoZWxkGAMgASgIEhAKCHJlY29yZGVkGAQgASgIEjUKEWxhc3RfZW5jcnlwdF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJYCgtUb2tlbktleVVzZRIUCgx0b2tlbl9rZXlfaWQYASABKAkSGAoQdXNlcl9ncm91cF9jb3VudBgCIAEoAxIZChFzaWduaW5nX2tleV9jb3VudBgDIAEoBWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("CiJ1c2VyZ3JvdXAvYWRtaW4vdjEvdG9rZW5fa2V5LnByb3RvEhJ1c2VyZ3JvdXAuYWRtaW4udjEifgoIVG9rZW5LZXkSCgoCaWQYASABKAkSDwoHcHJpbWFyeRgCIAEoCBIMCgRoZWxkGAMgASgIEhAKCHJlY29yZGVkGAQgASgIEjUKEWxhc3RfZW5jcnlwdF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJvCgtUb2tlbktleVVzZRIUCgx0b2tlbl9rZXlfaWQYASABKAkSGAoQdXNlcl9ncm91cF9jb3VudBgCIAEoAxIZChFzaWduaW5nX2tleV9jb3VudBgDIAEoBRIVCg13ZWJob29rX2NvdW50GAQgASgFYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * A key of the setting TOKEN_KEYS, without its value.
@@ -91,6 +91,13 @@ export type TokenKeyUse = Message<"usergroup.admin.v1.TokenKeyUse"> & {
    * @generated from field: int32 signing_key_count = 3;
    */
   signingKeyCount: number;
+
+  /**
+   * Number of webhooks whose secrets need the key.
+   *
+   * @generated from field: int32 webhook_count = 4;
+   */
+  webhookCount: number;
 };
 
 /**

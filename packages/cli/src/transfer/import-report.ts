@@ -12,7 +12,7 @@ export type Counts = { [fate in Fate]: number } & { onlyHere?: number };
 
 export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, rejected: 0 };
 
-/** The maximum number of reasons to show without a file of rejects. */
+/** The most reasons that are shown without a file of rejects. */
 const REASONS_SHOWN = 20;
 
 /** The options of the import that the report depends on. */
@@ -113,7 +113,7 @@ export async function report(
   if (changed !== undefined)
     throw new Failure(`${changed} changed during the import`, {
       exitCode: EXIT.incomplete,
-      hint: "run the same command again when no program writes to the file: it skips imported groups",
+      hint: "run the same command again when nothing writes to it: it skips what is imported",
     });
   if (flags.verify) {
     const differ = Object.values(counts).reduce((sum, number) => sum + number, 0) - counts.unchanged;

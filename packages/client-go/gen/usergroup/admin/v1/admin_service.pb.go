@@ -2760,8 +2760,11 @@ type ReencryptUserGroupTokensResponse struct {
 	// Ids of signing keys that cannot be decrypted. Set only on the first page, which also encrypts
 	// the other signing keys.
 	FailedSigningKeyIds []string `protobuf:"bytes,5,rep,name=failed_signing_key_ids,json=failedSigningKeyIds,proto3" json:"failed_signing_key_ids,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Ids of webhooks whose secrets cannot be decrypted. Set only on the first page, which also
+	// encrypts the other secrets.
+	FailedWebhookIds []string `protobuf:"bytes,6,rep,name=failed_webhook_ids,json=failedWebhookIds,proto3" json:"failed_webhook_ids,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ReencryptUserGroupTokensResponse) Reset() {
@@ -2825,6 +2828,13 @@ func (x *ReencryptUserGroupTokensResponse) GetNextPageToken() string {
 func (x *ReencryptUserGroupTokensResponse) GetFailedSigningKeyIds() []string {
 	if x != nil {
 		return x.FailedSigningKeyIds
+	}
+	return nil
+}
+
+func (x *ReencryptUserGroupTokensResponse) GetFailedWebhookIds() []string {
+	if x != nil {
+		return x.FailedWebhookIds
 	}
 	return nil
 }
@@ -3187,7 +3197,7 @@ var File_usergroup_admin_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a\"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a\x1dusergroup/v1/user_group.proto\x1a!usergroup/v1/viewer_service.proto\"a\n" +
+	"&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a\"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a usergroup/admin/v1/webhook.proto\x1a\x1dusergroup/v1/user_group.proto\x1a!usergroup/v1/viewer_service.proto\"a\n" +
 	"\x18CreateEnvironmentRequest\x12E\n" +
 	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\"^\n" +
 	"\x19CreateEnvironmentResponse\x12A\n" +
@@ -3375,13 +3385,14 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xa6\x02\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xd4\x02\n" +
 	" ReencryptUserGroupTokensResponse\x12E\n" +
 	"\x0etoken_key_uses\x18\x01 \x03(\v2\x1f.usergroup.admin.v1.TokenKeyUseR\ftokenKeyUses\x12+\n" +
 	"\x11reencrypted_count\x18\x02 \x01(\x03R\x10reencryptedCount\x121\n" +
 	"\x15failed_user_group_ids\x18\x03 \x03(\tR\x12failedUserGroupIds\x12&\n" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x123\n" +
-	"\x16failed_signing_key_ids\x18\x05 \x03(\tR\x13failedSigningKeyIds\"\x87\x01\n" +
+	"\x16failed_signing_key_ids\x18\x05 \x03(\tR\x13failedSigningKeyIds\x12,\n" +
+	"\x12failed_webhook_ids\x18\x06 \x03(\tR\x10failedWebhookIds\"\x87\x01\n" +
 	"\x15RetireTokenKeyRequest\x12 \n" +
 	"\ftoken_key_id\x18\x01 \x01(\tR\n" +
 	"tokenKeyId\x12L\n" +
@@ -3402,7 +3413,7 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"ImportMode\x12\x1b\n" +
 	"\x17IMPORT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17IMPORT_MODE_CREATE_ONLY\x10\x01\x12\x16\n" +
-	"\x12IMPORT_MODE_UPSERT\x10\x022\x89\x17\n" +
+	"\x12IMPORT_MODE_UPSERT\x10\x022\xd0\x1e\n" +
 	"\fAdminService\x12p\n" +
 	"\x11CreateEnvironment\x12,.usergroup.admin.v1.CreateEnvironmentRequest\x1a-.usergroup.admin.v1.CreateEnvironmentResponse\x12l\n" +
 	"\x0eGetEnvironment\x12).usergroup.admin.v1.GetEnvironmentRequest\x1a*.usergroup.admin.v1.GetEnvironmentResponse\"\x03\x90\x02\x02\x12r\n" +
@@ -3429,7 +3440,17 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\x0fListSigningKeys\x12*.usergroup.admin.v1.ListSigningKeysRequest\x1a+.usergroup.admin.v1.ListSigningKeysResponse\"\x03\x90\x02\x02\x12m\n" +
 	"\x10RotateSigningKey\x12+.usergroup.admin.v1.RotateSigningKeyRequest\x1a,.usergroup.admin.v1.RotateSigningKeyResponse\x12l\n" +
 	"\x0eRetireTokenKey\x12).usergroup.admin.v1.RetireTokenKeyRequest\x1a*.usergroup.admin.v1.RetireTokenKeyResponse\"\x03\x90\x02\x02\x12o\n" +
-	"\x0fAcceptStoreData\x12*.usergroup.admin.v1.AcceptStoreDataRequest\x1a+.usergroup.admin.v1.AcceptStoreDataResponse\"\x03\x90\x02\x02B\xde\x01\n" +
+	"\x0fAcceptStoreData\x12*.usergroup.admin.v1.AcceptStoreDataRequest\x1a+.usergroup.admin.v1.AcceptStoreDataResponse\"\x03\x90\x02\x02\x12d\n" +
+	"\rCreateWebhook\x12(.usergroup.admin.v1.CreateWebhookRequest\x1a).usergroup.admin.v1.CreateWebhookResponse\x12`\n" +
+	"\n" +
+	"GetWebhook\x12%.usergroup.admin.v1.GetWebhookRequest\x1a&.usergroup.admin.v1.GetWebhookResponse\"\x03\x90\x02\x02\x12f\n" +
+	"\fListWebhooks\x12'.usergroup.admin.v1.ListWebhooksRequest\x1a(.usergroup.admin.v1.ListWebhooksResponse\"\x03\x90\x02\x02\x12d\n" +
+	"\rUpdateWebhook\x12(.usergroup.admin.v1.UpdateWebhookRequest\x1a).usergroup.admin.v1.UpdateWebhookResponse\x12d\n" +
+	"\rDeleteWebhook\x12(.usergroup.admin.v1.DeleteWebhookRequest\x1a).usergroup.admin.v1.DeleteWebhookResponse\x12v\n" +
+	"\x13RotateWebhookSecret\x12..usergroup.admin.v1.RotateWebhookSecretRequest\x1a/.usergroup.admin.v1.RotateWebhookSecretResponse\x12^\n" +
+	"\vTestWebhook\x12&.usergroup.admin.v1.TestWebhookRequest\x1a'.usergroup.admin.v1.TestWebhookResponse\x12\x81\x01\n" +
+	"\x15ListWebhookDeliveries\x120.usergroup.admin.v1.ListWebhookDeliveriesRequest\x1a1.usergroup.admin.v1.ListWebhookDeliveriesResponse\"\x03\x90\x02\x02\x12m\n" +
+	"\x10RedeliverWebhook\x12+.usergroup.admin.v1.RedeliverWebhookRequest\x1a,.usergroup.admin.v1.RedeliverWebhookResponseB\xde\x01\n" +
 	"\x16com.usergroup.admin.v1B\x11AdminServiceProtoP\x01ZGexample.com/user-group-service/client-go/gen/usergroup/admin/v1;adminv1\xa2\x02\x03UAX\xaa\x02\x12Usergroup.Admin.V1\xca\x02\x12Usergroup\\Admin\\V1\xe2\x02\x1eUsergroup\\Admin\\V1\\GPBMetadata\xea\x02\x14Usergroup::Admin::V1b\x06proto3"
 
 var (
@@ -3517,130 +3538,166 @@ var file_usergroup_admin_v1_admin_service_proto_goTypes = []any{
 	(*TokenKey)(nil),                         // 67: usergroup.admin.v1.TokenKey
 	(*TokenKeyUse)(nil),                      // 68: usergroup.admin.v1.TokenKeyUse
 	(*SigningKey)(nil),                       // 69: usergroup.admin.v1.SigningKey
+	(*CreateWebhookRequest)(nil),             // 70: usergroup.admin.v1.CreateWebhookRequest
+	(*GetWebhookRequest)(nil),                // 71: usergroup.admin.v1.GetWebhookRequest
+	(*ListWebhooksRequest)(nil),              // 72: usergroup.admin.v1.ListWebhooksRequest
+	(*UpdateWebhookRequest)(nil),             // 73: usergroup.admin.v1.UpdateWebhookRequest
+	(*DeleteWebhookRequest)(nil),             // 74: usergroup.admin.v1.DeleteWebhookRequest
+	(*RotateWebhookSecretRequest)(nil),       // 75: usergroup.admin.v1.RotateWebhookSecretRequest
+	(*TestWebhookRequest)(nil),               // 76: usergroup.admin.v1.TestWebhookRequest
+	(*ListWebhookDeliveriesRequest)(nil),     // 77: usergroup.admin.v1.ListWebhookDeliveriesRequest
+	(*RedeliverWebhookRequest)(nil),          // 78: usergroup.admin.v1.RedeliverWebhookRequest
+	(*CreateWebhookResponse)(nil),            // 79: usergroup.admin.v1.CreateWebhookResponse
+	(*GetWebhookResponse)(nil),               // 80: usergroup.admin.v1.GetWebhookResponse
+	(*ListWebhooksResponse)(nil),             // 81: usergroup.admin.v1.ListWebhooksResponse
+	(*UpdateWebhookResponse)(nil),            // 82: usergroup.admin.v1.UpdateWebhookResponse
+	(*DeleteWebhookResponse)(nil),            // 83: usergroup.admin.v1.DeleteWebhookResponse
+	(*RotateWebhookSecretResponse)(nil),      // 84: usergroup.admin.v1.RotateWebhookSecretResponse
+	(*TestWebhookResponse)(nil),              // 85: usergroup.admin.v1.TestWebhookResponse
+	(*ListWebhookDeliveriesResponse)(nil),    // 86: usergroup.admin.v1.ListWebhookDeliveriesResponse
+	(*RedeliverWebhookResponse)(nil),         // 87: usergroup.admin.v1.RedeliverWebhookResponse
 }
 var file_usergroup_admin_v1_admin_service_proto_depIdxs = []int32{
-	54, // 0: usergroup.admin.v1.CreateEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	55, // 1: usergroup.admin.v1.CreateEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
-	54, // 2: usergroup.admin.v1.GetEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	55, // 3: usergroup.admin.v1.GetEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
-	54, // 4: usergroup.admin.v1.DeleteEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	55, // 5: usergroup.admin.v1.ListEnvironmentsResponse.environments:type_name -> usergroup.admin.v1.Environment
-	54, // 6: usergroup.admin.v1.GetCallerResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	56, // 7: usergroup.admin.v1.GetCallerResponse.expire_time:type_name -> google.protobuf.Timestamp
-	57, // 8: usergroup.admin.v1.GetCallerResponse.rotation_grace:type_name -> google.protobuf.Duration
-	54, // 9: usergroup.admin.v1.CreateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	58, // 10: usergroup.admin.v1.CreateApiTokenRequest.role:type_name -> usergroup.admin.v1.Role
-	56, // 11: usergroup.admin.v1.CreateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	59, // 12: usergroup.admin.v1.CreateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	54, // 13: usergroup.admin.v1.ListApiTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	58, // 14: usergroup.admin.v1.ListApiTokensRequest.role:type_name -> usergroup.admin.v1.Role
-	56, // 15: usergroup.admin.v1.ListApiTokensRequest.used_since:type_name -> google.protobuf.Timestamp
-	56, // 16: usergroup.admin.v1.ListApiTokensRequest.unused_since:type_name -> google.protobuf.Timestamp
-	59, // 17: usergroup.admin.v1.ListApiTokensResponse.api_tokens:type_name -> usergroup.admin.v1.ApiToken
-	59, // 18: usergroup.admin.v1.LookupApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	54, // 19: usergroup.admin.v1.LookupApiTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	1,  // 20: usergroup.admin.v1.LookupApiTokenResponse.source:type_name -> usergroup.admin.v1.LookupApiTokenResponse.Source
-	54, // 21: usergroup.admin.v1.UpdateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	56, // 22: usergroup.admin.v1.UpdateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	60, // 23: usergroup.admin.v1.UpdateApiTokenRequest.update_mask:type_name -> google.protobuf.FieldMask
-	59, // 24: usergroup.admin.v1.UpdateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	54, // 25: usergroup.admin.v1.RotateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	57, // 26: usergroup.admin.v1.RotateApiTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	59, // 27: usergroup.admin.v1.RotateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	54, // 28: usergroup.admin.v1.RevokeApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54, // 29: usergroup.admin.v1.ListUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	61, // 30: usergroup.admin.v1.ListUserGroupsResponse.user_groups:type_name -> usergroup.admin.v1.UserGroupInfo
-	54, // 31: usergroup.admin.v1.LookupUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	61, // 32: usergroup.admin.v1.LookupUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	54, // 33: usergroup.admin.v1.LookupUserGroupTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	61, // 34: usergroup.admin.v1.LookupUserGroupTokenResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	54, // 35: usergroup.admin.v1.LookupUserGroupTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	56, // 36: usergroup.admin.v1.LookupUserGroupTokenResponse.token_expire_time:type_name -> google.protobuf.Timestamp
-	62, // 37: usergroup.admin.v1.LookupUserGroupTokenResponse.session:type_name -> usergroup.v1.ViewerSession
-	54, // 38: usergroup.admin.v1.DeleteUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54, // 39: usergroup.admin.v1.RevokeUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	57, // 40: usergroup.admin.v1.RevokeUserGroupTokensRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	61, // 41: usergroup.admin.v1.RevokeUserGroupTokensResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	54, // 42: usergroup.admin.v1.RevokeViewerSessionsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54, // 43: usergroup.admin.v1.ImportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	63, // 44: usergroup.admin.v1.ImportUserGroupsRequest.user_groups:type_name -> usergroup.admin.v1.ImportedUserGroup
-	0,  // 45: usergroup.admin.v1.ImportUserGroupsRequest.mode:type_name -> usergroup.admin.v1.ImportMode
-	56, // 46: usergroup.admin.v1.ImportUserGroupsRequest.snapshot_time:type_name -> google.protobuf.Timestamp
-	57, // 47: usergroup.admin.v1.ImportUserGroupsRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	64, // 48: usergroup.admin.v1.ImportUserGroupsResponse.results:type_name -> usergroup.admin.v1.ImportResult
-	54, // 49: usergroup.admin.v1.ExportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	65, // 50: usergroup.admin.v1.ExportUserGroupsResponse.user_groups:type_name -> usergroup.v1.UserGroup
-	56, // 51: usergroup.admin.v1.ExportUserGroupsResponse.snapshot_time:type_name -> google.protobuf.Timestamp
-	54, // 52: usergroup.admin.v1.ListAuditEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	56, // 53: usergroup.admin.v1.ListAuditEventsRequest.start_time:type_name -> google.protobuf.Timestamp
-	56, // 54: usergroup.admin.v1.ListAuditEventsRequest.end_time:type_name -> google.protobuf.Timestamp
-	66, // 55: usergroup.admin.v1.ListAuditEventsResponse.audit_events:type_name -> usergroup.admin.v1.AuditEvent
-	67, // 56: usergroup.admin.v1.ListTokenKeysResponse.token_keys:type_name -> usergroup.admin.v1.TokenKey
-	56, // 57: usergroup.admin.v1.ListTokenKeysResponse.read_time:type_name -> google.protobuf.Timestamp
-	54, // 58: usergroup.admin.v1.ReencryptUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	68, // 59: usergroup.admin.v1.ReencryptUserGroupTokensResponse.token_key_uses:type_name -> usergroup.admin.v1.TokenKeyUse
-	56, // 60: usergroup.admin.v1.RetireTokenKeyRequest.reencrypt_start_time:type_name -> google.protobuf.Timestamp
-	54, // 61: usergroup.admin.v1.ListSigningKeysRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	69, // 62: usergroup.admin.v1.ListSigningKeysResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
-	54, // 63: usergroup.admin.v1.RotateSigningKeyRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	69, // 64: usergroup.admin.v1.RotateSigningKeyResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
-	2,  // 65: usergroup.admin.v1.AdminService.CreateEnvironment:input_type -> usergroup.admin.v1.CreateEnvironmentRequest
-	4,  // 66: usergroup.admin.v1.AdminService.GetEnvironment:input_type -> usergroup.admin.v1.GetEnvironmentRequest
-	8,  // 67: usergroup.admin.v1.AdminService.ListEnvironments:input_type -> usergroup.admin.v1.ListEnvironmentsRequest
-	6,  // 68: usergroup.admin.v1.AdminService.DeleteEnvironment:input_type -> usergroup.admin.v1.DeleteEnvironmentRequest
-	10, // 69: usergroup.admin.v1.AdminService.GetCaller:input_type -> usergroup.admin.v1.GetCallerRequest
-	12, // 70: usergroup.admin.v1.AdminService.CreateApiToken:input_type -> usergroup.admin.v1.CreateApiTokenRequest
-	14, // 71: usergroup.admin.v1.AdminService.ListApiTokens:input_type -> usergroup.admin.v1.ListApiTokensRequest
-	16, // 72: usergroup.admin.v1.AdminService.LookupApiToken:input_type -> usergroup.admin.v1.LookupApiTokenRequest
-	18, // 73: usergroup.admin.v1.AdminService.UpdateApiToken:input_type -> usergroup.admin.v1.UpdateApiTokenRequest
-	20, // 74: usergroup.admin.v1.AdminService.RotateApiToken:input_type -> usergroup.admin.v1.RotateApiTokenRequest
-	22, // 75: usergroup.admin.v1.AdminService.RevokeApiToken:input_type -> usergroup.admin.v1.RevokeApiTokenRequest
-	24, // 76: usergroup.admin.v1.AdminService.ListUserGroups:input_type -> usergroup.admin.v1.ListUserGroupsRequest
-	26, // 77: usergroup.admin.v1.AdminService.LookupUserGroup:input_type -> usergroup.admin.v1.LookupUserGroupRequest
-	28, // 78: usergroup.admin.v1.AdminService.LookupUserGroupToken:input_type -> usergroup.admin.v1.LookupUserGroupTokenRequest
-	30, // 79: usergroup.admin.v1.AdminService.DeleteUserGroup:input_type -> usergroup.admin.v1.DeleteUserGroupRequest
-	32, // 80: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:input_type -> usergroup.admin.v1.RevokeUserGroupTokensRequest
-	34, // 81: usergroup.admin.v1.AdminService.RevokeViewerSessions:input_type -> usergroup.admin.v1.RevokeViewerSessionsRequest
-	36, // 82: usergroup.admin.v1.AdminService.ImportUserGroups:input_type -> usergroup.admin.v1.ImportUserGroupsRequest
-	38, // 83: usergroup.admin.v1.AdminService.ExportUserGroups:input_type -> usergroup.admin.v1.ExportUserGroupsRequest
-	40, // 84: usergroup.admin.v1.AdminService.ListAuditEvents:input_type -> usergroup.admin.v1.ListAuditEventsRequest
-	42, // 85: usergroup.admin.v1.AdminService.ListTokenKeys:input_type -> usergroup.admin.v1.ListTokenKeysRequest
-	44, // 86: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:input_type -> usergroup.admin.v1.ReencryptUserGroupTokensRequest
-	50, // 87: usergroup.admin.v1.AdminService.ListSigningKeys:input_type -> usergroup.admin.v1.ListSigningKeysRequest
-	52, // 88: usergroup.admin.v1.AdminService.RotateSigningKey:input_type -> usergroup.admin.v1.RotateSigningKeyRequest
-	46, // 89: usergroup.admin.v1.AdminService.RetireTokenKey:input_type -> usergroup.admin.v1.RetireTokenKeyRequest
-	48, // 90: usergroup.admin.v1.AdminService.AcceptStoreData:input_type -> usergroup.admin.v1.AcceptStoreDataRequest
-	3,  // 91: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
-	5,  // 92: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
-	9,  // 93: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
-	7,  // 94: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
-	11, // 95: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
-	13, // 96: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
-	15, // 97: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
-	17, // 98: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
-	19, // 99: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
-	21, // 100: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
-	23, // 101: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
-	25, // 102: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
-	27, // 103: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
-	29, // 104: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
-	31, // 105: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
-	33, // 106: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
-	35, // 107: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
-	37, // 108: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
-	39, // 109: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
-	41, // 110: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
-	43, // 111: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
-	45, // 112: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
-	51, // 113: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
-	53, // 114: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
-	47, // 115: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
-	49, // 116: usergroup.admin.v1.AdminService.AcceptStoreData:output_type -> usergroup.admin.v1.AcceptStoreDataResponse
-	91, // [91:117] is the sub-list for method output_type
-	65, // [65:91] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	54,  // 0: usergroup.admin.v1.CreateEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	55,  // 1: usergroup.admin.v1.CreateEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
+	54,  // 2: usergroup.admin.v1.GetEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	55,  // 3: usergroup.admin.v1.GetEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
+	54,  // 4: usergroup.admin.v1.DeleteEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	55,  // 5: usergroup.admin.v1.ListEnvironmentsResponse.environments:type_name -> usergroup.admin.v1.Environment
+	54,  // 6: usergroup.admin.v1.GetCallerResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	56,  // 7: usergroup.admin.v1.GetCallerResponse.expire_time:type_name -> google.protobuf.Timestamp
+	57,  // 8: usergroup.admin.v1.GetCallerResponse.rotation_grace:type_name -> google.protobuf.Duration
+	54,  // 9: usergroup.admin.v1.CreateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	58,  // 10: usergroup.admin.v1.CreateApiTokenRequest.role:type_name -> usergroup.admin.v1.Role
+	56,  // 11: usergroup.admin.v1.CreateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	59,  // 12: usergroup.admin.v1.CreateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	54,  // 13: usergroup.admin.v1.ListApiTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	58,  // 14: usergroup.admin.v1.ListApiTokensRequest.role:type_name -> usergroup.admin.v1.Role
+	56,  // 15: usergroup.admin.v1.ListApiTokensRequest.used_since:type_name -> google.protobuf.Timestamp
+	56,  // 16: usergroup.admin.v1.ListApiTokensRequest.unused_since:type_name -> google.protobuf.Timestamp
+	59,  // 17: usergroup.admin.v1.ListApiTokensResponse.api_tokens:type_name -> usergroup.admin.v1.ApiToken
+	59,  // 18: usergroup.admin.v1.LookupApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	54,  // 19: usergroup.admin.v1.LookupApiTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	1,   // 20: usergroup.admin.v1.LookupApiTokenResponse.source:type_name -> usergroup.admin.v1.LookupApiTokenResponse.Source
+	54,  // 21: usergroup.admin.v1.UpdateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	56,  // 22: usergroup.admin.v1.UpdateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	60,  // 23: usergroup.admin.v1.UpdateApiTokenRequest.update_mask:type_name -> google.protobuf.FieldMask
+	59,  // 24: usergroup.admin.v1.UpdateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	54,  // 25: usergroup.admin.v1.RotateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	57,  // 26: usergroup.admin.v1.RotateApiTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	59,  // 27: usergroup.admin.v1.RotateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	54,  // 28: usergroup.admin.v1.RevokeApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54,  // 29: usergroup.admin.v1.ListUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	61,  // 30: usergroup.admin.v1.ListUserGroupsResponse.user_groups:type_name -> usergroup.admin.v1.UserGroupInfo
+	54,  // 31: usergroup.admin.v1.LookupUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	61,  // 32: usergroup.admin.v1.LookupUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	54,  // 33: usergroup.admin.v1.LookupUserGroupTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	61,  // 34: usergroup.admin.v1.LookupUserGroupTokenResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	54,  // 35: usergroup.admin.v1.LookupUserGroupTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	56,  // 36: usergroup.admin.v1.LookupUserGroupTokenResponse.token_expire_time:type_name -> google.protobuf.Timestamp
+	62,  // 37: usergroup.admin.v1.LookupUserGroupTokenResponse.session:type_name -> usergroup.v1.ViewerSession
+	54,  // 38: usergroup.admin.v1.DeleteUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54,  // 39: usergroup.admin.v1.RevokeUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	57,  // 40: usergroup.admin.v1.RevokeUserGroupTokensRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	61,  // 41: usergroup.admin.v1.RevokeUserGroupTokensResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	54,  // 42: usergroup.admin.v1.RevokeViewerSessionsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	54,  // 43: usergroup.admin.v1.ImportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	63,  // 44: usergroup.admin.v1.ImportUserGroupsRequest.user_groups:type_name -> usergroup.admin.v1.ImportedUserGroup
+	0,   // 45: usergroup.admin.v1.ImportUserGroupsRequest.mode:type_name -> usergroup.admin.v1.ImportMode
+	56,  // 46: usergroup.admin.v1.ImportUserGroupsRequest.snapshot_time:type_name -> google.protobuf.Timestamp
+	57,  // 47: usergroup.admin.v1.ImportUserGroupsRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	64,  // 48: usergroup.admin.v1.ImportUserGroupsResponse.results:type_name -> usergroup.admin.v1.ImportResult
+	54,  // 49: usergroup.admin.v1.ExportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	65,  // 50: usergroup.admin.v1.ExportUserGroupsResponse.user_groups:type_name -> usergroup.v1.UserGroup
+	56,  // 51: usergroup.admin.v1.ExportUserGroupsResponse.snapshot_time:type_name -> google.protobuf.Timestamp
+	54,  // 52: usergroup.admin.v1.ListAuditEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	56,  // 53: usergroup.admin.v1.ListAuditEventsRequest.start_time:type_name -> google.protobuf.Timestamp
+	56,  // 54: usergroup.admin.v1.ListAuditEventsRequest.end_time:type_name -> google.protobuf.Timestamp
+	66,  // 55: usergroup.admin.v1.ListAuditEventsResponse.audit_events:type_name -> usergroup.admin.v1.AuditEvent
+	67,  // 56: usergroup.admin.v1.ListTokenKeysResponse.token_keys:type_name -> usergroup.admin.v1.TokenKey
+	56,  // 57: usergroup.admin.v1.ListTokenKeysResponse.read_time:type_name -> google.protobuf.Timestamp
+	54,  // 58: usergroup.admin.v1.ReencryptUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	68,  // 59: usergroup.admin.v1.ReencryptUserGroupTokensResponse.token_key_uses:type_name -> usergroup.admin.v1.TokenKeyUse
+	56,  // 60: usergroup.admin.v1.RetireTokenKeyRequest.reencrypt_start_time:type_name -> google.protobuf.Timestamp
+	54,  // 61: usergroup.admin.v1.ListSigningKeysRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	69,  // 62: usergroup.admin.v1.ListSigningKeysResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
+	54,  // 63: usergroup.admin.v1.RotateSigningKeyRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	69,  // 64: usergroup.admin.v1.RotateSigningKeyResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
+	2,   // 65: usergroup.admin.v1.AdminService.CreateEnvironment:input_type -> usergroup.admin.v1.CreateEnvironmentRequest
+	4,   // 66: usergroup.admin.v1.AdminService.GetEnvironment:input_type -> usergroup.admin.v1.GetEnvironmentRequest
+	8,   // 67: usergroup.admin.v1.AdminService.ListEnvironments:input_type -> usergroup.admin.v1.ListEnvironmentsRequest
+	6,   // 68: usergroup.admin.v1.AdminService.DeleteEnvironment:input_type -> usergroup.admin.v1.DeleteEnvironmentRequest
+	10,  // 69: usergroup.admin.v1.AdminService.GetCaller:input_type -> usergroup.admin.v1.GetCallerRequest
+	12,  // 70: usergroup.admin.v1.AdminService.CreateApiToken:input_type -> usergroup.admin.v1.CreateApiTokenRequest
+	14,  // 71: usergroup.admin.v1.AdminService.ListApiTokens:input_type -> usergroup.admin.v1.ListApiTokensRequest
+	16,  // 72: usergroup.admin.v1.AdminService.LookupApiToken:input_type -> usergroup.admin.v1.LookupApiTokenRequest
+	18,  // 73: usergroup.admin.v1.AdminService.UpdateApiToken:input_type -> usergroup.admin.v1.UpdateApiTokenRequest
+	20,  // 74: usergroup.admin.v1.AdminService.RotateApiToken:input_type -> usergroup.admin.v1.RotateApiTokenRequest
+	22,  // 75: usergroup.admin.v1.AdminService.RevokeApiToken:input_type -> usergroup.admin.v1.RevokeApiTokenRequest
+	24,  // 76: usergroup.admin.v1.AdminService.ListUserGroups:input_type -> usergroup.admin.v1.ListUserGroupsRequest
+	26,  // 77: usergroup.admin.v1.AdminService.LookupUserGroup:input_type -> usergroup.admin.v1.LookupUserGroupRequest
+	28,  // 78: usergroup.admin.v1.AdminService.LookupUserGroupToken:input_type -> usergroup.admin.v1.LookupUserGroupTokenRequest
+	30,  // 79: usergroup.admin.v1.AdminService.DeleteUserGroup:input_type -> usergroup.admin.v1.DeleteUserGroupRequest
+	32,  // 80: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:input_type -> usergroup.admin.v1.RevokeUserGroupTokensRequest
+	34,  // 81: usergroup.admin.v1.AdminService.RevokeViewerSessions:input_type -> usergroup.admin.v1.RevokeViewerSessionsRequest
+	36,  // 82: usergroup.admin.v1.AdminService.ImportUserGroups:input_type -> usergroup.admin.v1.ImportUserGroupsRequest
+	38,  // 83: usergroup.admin.v1.AdminService.ExportUserGroups:input_type -> usergroup.admin.v1.ExportUserGroupsRequest
+	40,  // 84: usergroup.admin.v1.AdminService.ListAuditEvents:input_type -> usergroup.admin.v1.ListAuditEventsRequest
+	42,  // 85: usergroup.admin.v1.AdminService.ListTokenKeys:input_type -> usergroup.admin.v1.ListTokenKeysRequest
+	44,  // 86: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:input_type -> usergroup.admin.v1.ReencryptUserGroupTokensRequest
+	50,  // 87: usergroup.admin.v1.AdminService.ListSigningKeys:input_type -> usergroup.admin.v1.ListSigningKeysRequest
+	52,  // 88: usergroup.admin.v1.AdminService.RotateSigningKey:input_type -> usergroup.admin.v1.RotateSigningKeyRequest
+	46,  // 89: usergroup.admin.v1.AdminService.RetireTokenKey:input_type -> usergroup.admin.v1.RetireTokenKeyRequest
+	48,  // 90: usergroup.admin.v1.AdminService.AcceptStoreData:input_type -> usergroup.admin.v1.AcceptStoreDataRequest
+	70,  // 91: usergroup.admin.v1.AdminService.CreateWebhook:input_type -> usergroup.admin.v1.CreateWebhookRequest
+	71,  // 92: usergroup.admin.v1.AdminService.GetWebhook:input_type -> usergroup.admin.v1.GetWebhookRequest
+	72,  // 93: usergroup.admin.v1.AdminService.ListWebhooks:input_type -> usergroup.admin.v1.ListWebhooksRequest
+	73,  // 94: usergroup.admin.v1.AdminService.UpdateWebhook:input_type -> usergroup.admin.v1.UpdateWebhookRequest
+	74,  // 95: usergroup.admin.v1.AdminService.DeleteWebhook:input_type -> usergroup.admin.v1.DeleteWebhookRequest
+	75,  // 96: usergroup.admin.v1.AdminService.RotateWebhookSecret:input_type -> usergroup.admin.v1.RotateWebhookSecretRequest
+	76,  // 97: usergroup.admin.v1.AdminService.TestWebhook:input_type -> usergroup.admin.v1.TestWebhookRequest
+	77,  // 98: usergroup.admin.v1.AdminService.ListWebhookDeliveries:input_type -> usergroup.admin.v1.ListWebhookDeliveriesRequest
+	78,  // 99: usergroup.admin.v1.AdminService.RedeliverWebhook:input_type -> usergroup.admin.v1.RedeliverWebhookRequest
+	3,   // 100: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
+	5,   // 101: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
+	9,   // 102: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
+	7,   // 103: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
+	11,  // 104: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
+	13,  // 105: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
+	15,  // 106: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
+	17,  // 107: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
+	19,  // 108: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
+	21,  // 109: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
+	23,  // 110: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
+	25,  // 111: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
+	27,  // 112: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
+	29,  // 113: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
+	31,  // 114: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
+	33,  // 115: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
+	35,  // 116: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
+	37,  // 117: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
+	39,  // 118: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
+	41,  // 119: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
+	43,  // 120: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
+	45,  // 121: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
+	51,  // 122: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
+	53,  // 123: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
+	47,  // 124: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
+	49,  // 125: usergroup.admin.v1.AdminService.AcceptStoreData:output_type -> usergroup.admin.v1.AcceptStoreDataResponse
+	79,  // 126: usergroup.admin.v1.AdminService.CreateWebhook:output_type -> usergroup.admin.v1.CreateWebhookResponse
+	80,  // 127: usergroup.admin.v1.AdminService.GetWebhook:output_type -> usergroup.admin.v1.GetWebhookResponse
+	81,  // 128: usergroup.admin.v1.AdminService.ListWebhooks:output_type -> usergroup.admin.v1.ListWebhooksResponse
+	82,  // 129: usergroup.admin.v1.AdminService.UpdateWebhook:output_type -> usergroup.admin.v1.UpdateWebhookResponse
+	83,  // 130: usergroup.admin.v1.AdminService.DeleteWebhook:output_type -> usergroup.admin.v1.DeleteWebhookResponse
+	84,  // 131: usergroup.admin.v1.AdminService.RotateWebhookSecret:output_type -> usergroup.admin.v1.RotateWebhookSecretResponse
+	85,  // 132: usergroup.admin.v1.AdminService.TestWebhook:output_type -> usergroup.admin.v1.TestWebhookResponse
+	86,  // 133: usergroup.admin.v1.AdminService.ListWebhookDeliveries:output_type -> usergroup.admin.v1.ListWebhookDeliveriesResponse
+	87,  // 134: usergroup.admin.v1.AdminService.RedeliverWebhook:output_type -> usergroup.admin.v1.RedeliverWebhookResponse
+	100, // [100:135] is the sub-list for method output_type
+	65,  // [65:100] is the sub-list for method input_type
+	65,  // [65:65] is the sub-list for extension type_name
+	65,  // [65:65] is the sub-list for extension extendee
+	0,   // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_usergroup_admin_v1_admin_service_proto_init() }
@@ -3654,6 +3711,7 @@ func file_usergroup_admin_v1_admin_service_proto_init() {
 	file_usergroup_admin_v1_signing_key_proto_init()
 	file_usergroup_admin_v1_token_key_proto_init()
 	file_usergroup_admin_v1_user_group_proto_init()
+	file_usergroup_admin_v1_webhook_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

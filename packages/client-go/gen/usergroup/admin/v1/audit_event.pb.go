@@ -39,7 +39,7 @@ type AuditEvent struct {
 	Role string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
 	// Name of the RPC, such as `UpdateUserGroup`. The same for calls over REST.
 	Method string `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`
-	// The changed user group. Unset if the event concerns the environment or an API token.
+	// The changed user group. Unset if the event concerns another resource.
 	UserGroupId string `protobuf:"bytes,7,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
 	// The API token that was created, changed, rotated or revoked.
 	ApiTokenId string `protobuf:"bytes,8,opt,name=api_token_id,json=apiTokenId,proto3" json:"api_token_id,omitempty"`
@@ -55,7 +55,9 @@ type AuditEvent struct {
 	// Display name of the API token in `api_token_id`, before the change.
 	ApiTokenDisplayName string `protobuf:"bytes,13,opt,name=api_token_display_name,json=apiTokenDisplayName,proto3" json:"api_token_display_name,omitempty"`
 	// The exported user groups. Set only for an export of tokens.
-	Exported      *AuditEvent_ExportedUserGroups `protobuf:"bytes,14,opt,name=exported,proto3" json:"exported,omitempty"`
+	Exported *AuditEvent_ExportedUserGroups `protobuf:"bytes,14,opt,name=exported,proto3" json:"exported,omitempty"`
+	// The webhook that was created, changed, disabled or deleted.
+	WebhookId     string `protobuf:"bytes,15,opt,name=webhook_id,json=webhookId,proto3" json:"webhook_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -188,6 +190,13 @@ func (x *AuditEvent) GetExported() *AuditEvent_ExportedUserGroups {
 	return nil
 }
 
+func (x *AuditEvent) GetWebhookId() string {
+	if x != nil {
+		return x.WebhookId
+	}
+	return ""
+}
+
 // User groups of a page of an export of tokens.
 type AuditEvent_ExportedUserGroups struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -247,7 +256,7 @@ var File_usergroup_admin_v1_audit_event_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_audit_event_proto_rawDesc = "" +
 	"\n" +
-	"$usergroup/admin/v1/audit_event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\x05\n" +
+	"$usergroup/admin/v1/audit_event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x05\n" +
 	"\n" +
 	"AuditEvent\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12;\n" +
@@ -267,7 +276,9 @@ const file_usergroup_admin_v1_audit_event_proto_rawDesc = "" +
 	"\fpeer_address\x18\v \x01(\tR\vpeerAddress\x12$\n" +
 	"\x0eapi_token_role\x18\f \x01(\tR\fapiTokenRole\x123\n" +
 	"\x16api_token_display_name\x18\r \x01(\tR\x13apiTokenDisplayName\x12M\n" +
-	"\bexported\x18\x0e \x01(\v21.usergroup.admin.v1.AuditEvent.ExportedUserGroupsR\bexported\x1aX\n" +
+	"\bexported\x18\x0e \x01(\v21.usergroup.admin.v1.AuditEvent.ExportedUserGroupsR\bexported\x12\x1d\n" +
+	"\n" +
+	"webhook_id\x18\x0f \x01(\tR\twebhookId\x1aX\n" +
 	"\x12ExportedUserGroups\x12,\n" +
 	"\x12provided_id_prefix\x18\x01 \x01(\tR\x10providedIdPrefix\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x05R\x05countB\xdc\x01\n" +

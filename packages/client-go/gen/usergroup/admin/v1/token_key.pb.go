@@ -115,8 +115,10 @@ type TokenKeyUse struct {
 	UserGroupCount int64 `protobuf:"varint,2,opt,name=user_group_count,json=userGroupCount,proto3" json:"user_group_count,omitempty"`
 	// Number of signing keys that need the key.
 	SigningKeyCount int32 `protobuf:"varint,3,opt,name=signing_key_count,json=signingKeyCount,proto3" json:"signing_key_count,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Number of webhooks whose secrets need the key.
+	WebhookCount  int32 `protobuf:"varint,4,opt,name=webhook_count,json=webhookCount,proto3" json:"webhook_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TokenKeyUse) Reset() {
@@ -170,6 +172,13 @@ func (x *TokenKeyUse) GetSigningKeyCount() int32 {
 	return 0
 }
 
+func (x *TokenKeyUse) GetWebhookCount() int32 {
+	if x != nil {
+		return x.WebhookCount
+	}
+	return 0
+}
+
 var File_usergroup_admin_v1_token_key_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_token_key_proto_rawDesc = "" +
@@ -180,12 +189,13 @@ const file_usergroup_admin_v1_token_key_proto_rawDesc = "" +
 	"\aprimary\x18\x02 \x01(\bR\aprimary\x12\x12\n" +
 	"\x04held\x18\x03 \x01(\bR\x04held\x12\x1a\n" +
 	"\brecorded\x18\x04 \x01(\bR\brecorded\x12F\n" +
-	"\x11last_encrypt_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0flastEncryptTime\"\x85\x01\n" +
+	"\x11last_encrypt_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0flastEncryptTime\"\xaa\x01\n" +
 	"\vTokenKeyUse\x12 \n" +
 	"\ftoken_key_id\x18\x01 \x01(\tR\n" +
 	"tokenKeyId\x12(\n" +
 	"\x10user_group_count\x18\x02 \x01(\x03R\x0euserGroupCount\x12*\n" +
-	"\x11signing_key_count\x18\x03 \x01(\x05R\x0fsigningKeyCountB\xda\x01\n" +
+	"\x11signing_key_count\x18\x03 \x01(\x05R\x0fsigningKeyCount\x12#\n" +
+	"\rwebhook_count\x18\x04 \x01(\x05R\fwebhookCountB\xda\x01\n" +
 	"\x16com.usergroup.admin.v1B\rTokenKeyProtoP\x01ZGexample.com/user-group-service/client-go/gen/usergroup/admin/v1;adminv1\xa2\x02\x03UAX\xaa\x02\x12Usergroup.Admin.V1\xca\x02\x12Usergroup\\Admin\\V1\xe2\x02\x1eUsergroup\\Admin\\V1\\GPBMetadata\xea\x02\x14Usergroup::Admin::V1b\x06proto3"
 
 var (

@@ -110,6 +110,32 @@ const (
 	// AdminServiceAcceptStoreDataProcedure is the fully-qualified name of the AdminService's
 	// AcceptStoreData RPC.
 	AdminServiceAcceptStoreDataProcedure = "/usergroup.admin.v1.AdminService/AcceptStoreData"
+	// AdminServiceCreateWebhookProcedure is the fully-qualified name of the AdminService's
+	// CreateWebhook RPC.
+	AdminServiceCreateWebhookProcedure = "/usergroup.admin.v1.AdminService/CreateWebhook"
+	// AdminServiceGetWebhookProcedure is the fully-qualified name of the AdminService's GetWebhook RPC.
+	AdminServiceGetWebhookProcedure = "/usergroup.admin.v1.AdminService/GetWebhook"
+	// AdminServiceListWebhooksProcedure is the fully-qualified name of the AdminService's ListWebhooks
+	// RPC.
+	AdminServiceListWebhooksProcedure = "/usergroup.admin.v1.AdminService/ListWebhooks"
+	// AdminServiceUpdateWebhookProcedure is the fully-qualified name of the AdminService's
+	// UpdateWebhook RPC.
+	AdminServiceUpdateWebhookProcedure = "/usergroup.admin.v1.AdminService/UpdateWebhook"
+	// AdminServiceDeleteWebhookProcedure is the fully-qualified name of the AdminService's
+	// DeleteWebhook RPC.
+	AdminServiceDeleteWebhookProcedure = "/usergroup.admin.v1.AdminService/DeleteWebhook"
+	// AdminServiceRotateWebhookSecretProcedure is the fully-qualified name of the AdminService's
+	// RotateWebhookSecret RPC.
+	AdminServiceRotateWebhookSecretProcedure = "/usergroup.admin.v1.AdminService/RotateWebhookSecret"
+	// AdminServiceTestWebhookProcedure is the fully-qualified name of the AdminService's TestWebhook
+	// RPC.
+	AdminServiceTestWebhookProcedure = "/usergroup.admin.v1.AdminService/TestWebhook"
+	// AdminServiceListWebhookDeliveriesProcedure is the fully-qualified name of the AdminService's
+	// ListWebhookDeliveries RPC.
+	AdminServiceListWebhookDeliveriesProcedure = "/usergroup.admin.v1.AdminService/ListWebhookDeliveries"
+	// AdminServiceRedeliverWebhookProcedure is the fully-qualified name of the AdminService's
+	// RedeliverWebhook RPC.
+	AdminServiceRedeliverWebhookProcedure = "/usergroup.admin.v1.AdminService/RedeliverWebhook"
 )
 
 // AdminServiceClient is a client for the usergroup.admin.v1.AdminService service.
@@ -211,6 +237,32 @@ type AdminServiceClient interface {
 	// accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
 	// data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
 	AcceptStoreData(context.Context, *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error)
+	// Creates a webhook, which receives all later events of the environment. Only this response
+	// contains the secret that signs the messages. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WEBHOOKS)
+	// if the environment has 20 webhooks.
+	CreateWebhook(context.Context, *v1.CreateWebhookRequest) (*v1.CreateWebhookResponse, error)
+	// Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+	GetWebhook(context.Context, *v1.GetWebhookRequest) (*v1.GetWebhookResponse, error)
+	// Lists all webhooks of an environment without their secrets.
+	ListWebhooks(context.Context, *v1.ListWebhooksRequest) (*v1.ListWebhooksResponse, error)
+	// Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
+	// webhook, set `enabled`: it continues with its first undelivered event.
+	UpdateWebhook(context.Context, *v1.UpdateWebhookRequest) (*v1.UpdateWebhookResponse, error)
+	// Deletes a webhook with its log of deliveries.
+	DeleteWebhook(context.Context, *v1.DeleteWebhookRequest) (*v1.DeleteWebhookResponse, error)
+	// Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
+	// signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
+	// three secrets sign.
+	RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error)
+	// Sends a message of the type `webhook.test`, and returns the result. Fails with
+	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
+	// seconds.
+	TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error)
+	// Lists the last attempts to deliver events to a webhook.
+	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
+	// Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
+	// after a failure. The `webhook-id` of an event stays the same.
+	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
 }
 
 // NewAdminServiceClient constructs a client for the usergroup.admin.v1.AdminService service. By
@@ -397,6 +449,63 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
+		createWebhook: connect.NewClient[v1.CreateWebhookRequest, v1.CreateWebhookResponse](
+			httpClient,
+			baseURL+AdminServiceCreateWebhookProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("CreateWebhook")),
+			connect.WithClientOptions(opts...),
+		),
+		getWebhook: connect.NewClient[v1.GetWebhookRequest, v1.GetWebhookResponse](
+			httpClient,
+			baseURL+AdminServiceGetWebhookProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetWebhook")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
+		listWebhooks: connect.NewClient[v1.ListWebhooksRequest, v1.ListWebhooksResponse](
+			httpClient,
+			baseURL+AdminServiceListWebhooksProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListWebhooks")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
+		updateWebhook: connect.NewClient[v1.UpdateWebhookRequest, v1.UpdateWebhookResponse](
+			httpClient,
+			baseURL+AdminServiceUpdateWebhookProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("UpdateWebhook")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteWebhook: connect.NewClient[v1.DeleteWebhookRequest, v1.DeleteWebhookResponse](
+			httpClient,
+			baseURL+AdminServiceDeleteWebhookProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("DeleteWebhook")),
+			connect.WithClientOptions(opts...),
+		),
+		rotateWebhookSecret: connect.NewClient[v1.RotateWebhookSecretRequest, v1.RotateWebhookSecretResponse](
+			httpClient,
+			baseURL+AdminServiceRotateWebhookSecretProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("RotateWebhookSecret")),
+			connect.WithClientOptions(opts...),
+		),
+		testWebhook: connect.NewClient[v1.TestWebhookRequest, v1.TestWebhookResponse](
+			httpClient,
+			baseURL+AdminServiceTestWebhookProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("TestWebhook")),
+			connect.WithClientOptions(opts...),
+		),
+		listWebhookDeliveries: connect.NewClient[v1.ListWebhookDeliveriesRequest, v1.ListWebhookDeliveriesResponse](
+			httpClient,
+			baseURL+AdminServiceListWebhookDeliveriesProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListWebhookDeliveries")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
+		redeliverWebhook: connect.NewClient[v1.RedeliverWebhookRequest, v1.RedeliverWebhookResponse](
+			httpClient,
+			baseURL+AdminServiceRedeliverWebhookProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("RedeliverWebhook")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -428,6 +537,15 @@ type adminServiceClient struct {
 	rotateSigningKey         *connect.Client[v1.RotateSigningKeyRequest, v1.RotateSigningKeyResponse]
 	retireTokenKey           *connect.Client[v1.RetireTokenKeyRequest, v1.RetireTokenKeyResponse]
 	acceptStoreData          *connect.Client[v1.AcceptStoreDataRequest, v1.AcceptStoreDataResponse]
+	createWebhook            *connect.Client[v1.CreateWebhookRequest, v1.CreateWebhookResponse]
+	getWebhook               *connect.Client[v1.GetWebhookRequest, v1.GetWebhookResponse]
+	listWebhooks             *connect.Client[v1.ListWebhooksRequest, v1.ListWebhooksResponse]
+	updateWebhook            *connect.Client[v1.UpdateWebhookRequest, v1.UpdateWebhookResponse]
+	deleteWebhook            *connect.Client[v1.DeleteWebhookRequest, v1.DeleteWebhookResponse]
+	rotateWebhookSecret      *connect.Client[v1.RotateWebhookSecretRequest, v1.RotateWebhookSecretResponse]
+	testWebhook              *connect.Client[v1.TestWebhookRequest, v1.TestWebhookResponse]
+	listWebhookDeliveries    *connect.Client[v1.ListWebhookDeliveriesRequest, v1.ListWebhookDeliveriesResponse]
+	redeliverWebhook         *connect.Client[v1.RedeliverWebhookRequest, v1.RedeliverWebhookResponse]
 }
 
 // CreateEnvironment calls usergroup.admin.v1.AdminService.CreateEnvironment.
@@ -664,6 +782,87 @@ func (c *adminServiceClient) AcceptStoreData(ctx context.Context, req *v1.Accept
 	return nil, err
 }
 
+// CreateWebhook calls usergroup.admin.v1.AdminService.CreateWebhook.
+func (c *adminServiceClient) CreateWebhook(ctx context.Context, req *v1.CreateWebhookRequest) (*v1.CreateWebhookResponse, error) {
+	response, err := c.createWebhook.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetWebhook calls usergroup.admin.v1.AdminService.GetWebhook.
+func (c *adminServiceClient) GetWebhook(ctx context.Context, req *v1.GetWebhookRequest) (*v1.GetWebhookResponse, error) {
+	response, err := c.getWebhook.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListWebhooks calls usergroup.admin.v1.AdminService.ListWebhooks.
+func (c *adminServiceClient) ListWebhooks(ctx context.Context, req *v1.ListWebhooksRequest) (*v1.ListWebhooksResponse, error) {
+	response, err := c.listWebhooks.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UpdateWebhook calls usergroup.admin.v1.AdminService.UpdateWebhook.
+func (c *adminServiceClient) UpdateWebhook(ctx context.Context, req *v1.UpdateWebhookRequest) (*v1.UpdateWebhookResponse, error) {
+	response, err := c.updateWebhook.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeleteWebhook calls usergroup.admin.v1.AdminService.DeleteWebhook.
+func (c *adminServiceClient) DeleteWebhook(ctx context.Context, req *v1.DeleteWebhookRequest) (*v1.DeleteWebhookResponse, error) {
+	response, err := c.deleteWebhook.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RotateWebhookSecret calls usergroup.admin.v1.AdminService.RotateWebhookSecret.
+func (c *adminServiceClient) RotateWebhookSecret(ctx context.Context, req *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error) {
+	response, err := c.rotateWebhookSecret.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// TestWebhook calls usergroup.admin.v1.AdminService.TestWebhook.
+func (c *adminServiceClient) TestWebhook(ctx context.Context, req *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error) {
+	response, err := c.testWebhook.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListWebhookDeliveries calls usergroup.admin.v1.AdminService.ListWebhookDeliveries.
+func (c *adminServiceClient) ListWebhookDeliveries(ctx context.Context, req *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error) {
+	response, err := c.listWebhookDeliveries.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RedeliverWebhook calls usergroup.admin.v1.AdminService.RedeliverWebhook.
+func (c *adminServiceClient) RedeliverWebhook(ctx context.Context, req *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error) {
+	response, err := c.redeliverWebhook.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // AdminServiceHandler is an implementation of the usergroup.admin.v1.AdminService service.
 type AdminServiceHandler interface {
 	// Creates an environment. Fails with ALREADY_EXISTS if an environment with this name and tag
@@ -763,6 +962,32 @@ type AdminServiceHandler interface {
 	// accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
 	// data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
 	AcceptStoreData(context.Context, *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error)
+	// Creates a webhook, which receives all later events of the environment. Only this response
+	// contains the secret that signs the messages. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WEBHOOKS)
+	// if the environment has 20 webhooks.
+	CreateWebhook(context.Context, *v1.CreateWebhookRequest) (*v1.CreateWebhookResponse, error)
+	// Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+	GetWebhook(context.Context, *v1.GetWebhookRequest) (*v1.GetWebhookResponse, error)
+	// Lists all webhooks of an environment without their secrets.
+	ListWebhooks(context.Context, *v1.ListWebhooksRequest) (*v1.ListWebhooksResponse, error)
+	// Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
+	// webhook, set `enabled`: it continues with its first undelivered event.
+	UpdateWebhook(context.Context, *v1.UpdateWebhookRequest) (*v1.UpdateWebhookResponse, error)
+	// Deletes a webhook with its log of deliveries.
+	DeleteWebhook(context.Context, *v1.DeleteWebhookRequest) (*v1.DeleteWebhookResponse, error)
+	// Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
+	// signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
+	// three secrets sign.
+	RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error)
+	// Sends a message of the type `webhook.test`, and returns the result. Fails with
+	// RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
+	// seconds.
+	TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error)
+	// Lists the last attempts to deliver events to a webhook.
+	ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error)
+	// Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
+	// after a failure. The `webhook-id` of an event stays the same.
+	RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error)
 }
 
 // NewAdminServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -945,6 +1170,63 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceCreateWebhookHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceCreateWebhookProcedure,
+		svc.CreateWebhook,
+		connect.WithSchema(adminServiceMethods.ByName("CreateWebhook")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceGetWebhookHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceGetWebhookProcedure,
+		svc.GetWebhook,
+		connect.WithSchema(adminServiceMethods.ByName("GetWebhook")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceListWebhooksHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceListWebhooksProcedure,
+		svc.ListWebhooks,
+		connect.WithSchema(adminServiceMethods.ByName("ListWebhooks")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceUpdateWebhookHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceUpdateWebhookProcedure,
+		svc.UpdateWebhook,
+		connect.WithSchema(adminServiceMethods.ByName("UpdateWebhook")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceDeleteWebhookHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceDeleteWebhookProcedure,
+		svc.DeleteWebhook,
+		connect.WithSchema(adminServiceMethods.ByName("DeleteWebhook")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceRotateWebhookSecretHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceRotateWebhookSecretProcedure,
+		svc.RotateWebhookSecret,
+		connect.WithSchema(adminServiceMethods.ByName("RotateWebhookSecret")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceTestWebhookHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceTestWebhookProcedure,
+		svc.TestWebhook,
+		connect.WithSchema(adminServiceMethods.ByName("TestWebhook")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceListWebhookDeliveriesHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceListWebhookDeliveriesProcedure,
+		svc.ListWebhookDeliveries,
+		connect.WithSchema(adminServiceMethods.ByName("ListWebhookDeliveries")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceRedeliverWebhookHandler := connect.NewUnaryHandlerSimple(
+		AdminServiceRedeliverWebhookProcedure,
+		svc.RedeliverWebhook,
+		connect.WithSchema(adminServiceMethods.ByName("RedeliverWebhook")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/usergroup.admin.v1.AdminService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AdminServiceCreateEnvironmentProcedure:
@@ -999,6 +1281,24 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceRetireTokenKeyHandler.ServeHTTP(w, r)
 		case AdminServiceAcceptStoreDataProcedure:
 			adminServiceAcceptStoreDataHandler.ServeHTTP(w, r)
+		case AdminServiceCreateWebhookProcedure:
+			adminServiceCreateWebhookHandler.ServeHTTP(w, r)
+		case AdminServiceGetWebhookProcedure:
+			adminServiceGetWebhookHandler.ServeHTTP(w, r)
+		case AdminServiceListWebhooksProcedure:
+			adminServiceListWebhooksHandler.ServeHTTP(w, r)
+		case AdminServiceUpdateWebhookProcedure:
+			adminServiceUpdateWebhookHandler.ServeHTTP(w, r)
+		case AdminServiceDeleteWebhookProcedure:
+			adminServiceDeleteWebhookHandler.ServeHTTP(w, r)
+		case AdminServiceRotateWebhookSecretProcedure:
+			adminServiceRotateWebhookSecretHandler.ServeHTTP(w, r)
+		case AdminServiceTestWebhookProcedure:
+			adminServiceTestWebhookHandler.ServeHTTP(w, r)
+		case AdminServiceListWebhookDeliveriesProcedure:
+			adminServiceListWebhookDeliveriesHandler.ServeHTTP(w, r)
+		case AdminServiceRedeliverWebhookProcedure:
+			adminServiceRedeliverWebhookHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1110,4 +1410,40 @@ func (UnimplementedAdminServiceHandler) RetireTokenKey(context.Context, *v1.Reti
 
 func (UnimplementedAdminServiceHandler) AcceptStoreData(context.Context, *v1.AcceptStoreDataRequest) (*v1.AcceptStoreDataResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.AcceptStoreData is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) CreateWebhook(context.Context, *v1.CreateWebhookRequest) (*v1.CreateWebhookResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.CreateWebhook is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) GetWebhook(context.Context, *v1.GetWebhookRequest) (*v1.GetWebhookResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.GetWebhook is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListWebhooks(context.Context, *v1.ListWebhooksRequest) (*v1.ListWebhooksResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.ListWebhooks is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) UpdateWebhook(context.Context, *v1.UpdateWebhookRequest) (*v1.UpdateWebhookResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.UpdateWebhook is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) DeleteWebhook(context.Context, *v1.DeleteWebhookRequest) (*v1.DeleteWebhookResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.DeleteWebhook is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) RotateWebhookSecret(context.Context, *v1.RotateWebhookSecretRequest) (*v1.RotateWebhookSecretResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.RotateWebhookSecret is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) TestWebhook(context.Context, *v1.TestWebhookRequest) (*v1.TestWebhookResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.TestWebhook is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListWebhookDeliveries(context.Context, *v1.ListWebhookDeliveriesRequest) (*v1.ListWebhookDeliveriesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.ListWebhookDeliveries is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) RedeliverWebhook(context.Context, *v1.RedeliverWebhookRequest) (*v1.RedeliverWebhookResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.RedeliverWebhook is not implemented"))
 }

@@ -20,6 +20,7 @@ from protobuf import DescService
 
 from . import admin_service_pb
 from .admin_service_pb import AcceptStoreDataRequest, AcceptStoreDataResponse, CreateApiTokenRequest, CreateApiTokenResponse, CreateEnvironmentRequest, CreateEnvironmentResponse, DeleteEnvironmentRequest, DeleteEnvironmentResponse, DeleteUserGroupRequest, DeleteUserGroupResponse, ExportUserGroupsRequest, ExportUserGroupsResponse, GetCallerRequest, GetCallerResponse, GetEnvironmentRequest, GetEnvironmentResponse, ImportUserGroupsRequest, ImportUserGroupsResponse, ListApiTokensRequest, ListApiTokensResponse, ListAuditEventsRequest, ListAuditEventsResponse, ListEnvironmentsRequest, ListEnvironmentsResponse, ListSigningKeysRequest, ListSigningKeysResponse, ListTokenKeysRequest, ListTokenKeysResponse, ListUserGroupsRequest, ListUserGroupsResponse, LookupApiTokenRequest, LookupApiTokenResponse, LookupUserGroupRequest, LookupUserGroupResponse, LookupUserGroupTokenRequest, LookupUserGroupTokenResponse, ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse, RetireTokenKeyRequest, RetireTokenKeyResponse, RevokeApiTokenRequest, RevokeApiTokenResponse, RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse, RevokeViewerSessionsRequest, RevokeViewerSessionsResponse, RotateApiTokenRequest, RotateApiTokenResponse, RotateSigningKeyRequest, RotateSigningKeyResponse, UpdateApiTokenRequest, UpdateApiTokenResponse
+from .webhook_pb import CreateWebhookRequest, CreateWebhookResponse, DeleteWebhookRequest, DeleteWebhookResponse, GetWebhookRequest, GetWebhookResponse, ListWebhookDeliveriesRequest, ListWebhookDeliveriesResponse, ListWebhooksRequest, ListWebhooksResponse, RedeliverWebhookRequest, RedeliverWebhookResponse, RotateWebhookSecretRequest, RotateWebhookSecretResponse, TestWebhookRequest, TestWebhookResponse, UpdateWebhookRequest, UpdateWebhookResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -233,6 +234,68 @@ class AdminService(Protocol):
         to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
         accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
         data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def create_webhook(self, request: CreateWebhookRequest, ctx: RequestContext[CreateWebhookRequest, CreateWebhookResponse], /) -> CreateWebhookResponse:
+        """
+        Creates a webhook, which receives all later events of the environment. Only this response
+        contains the secret that signs the messages. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WEBHOOKS)
+        if the environment has 20 webhooks.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_webhook(self, request: GetWebhookRequest, ctx: RequestContext[GetWebhookRequest, GetWebhookResponse], /) -> GetWebhookResponse:
+        """
+        Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_webhooks(self, request: ListWebhooksRequest, ctx: RequestContext[ListWebhooksRequest, ListWebhooksResponse], /) -> ListWebhooksResponse:
+        """
+        Lists all webhooks of an environment without their secrets.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def update_webhook(self, request: UpdateWebhookRequest, ctx: RequestContext[UpdateWebhookRequest, UpdateWebhookResponse], /) -> UpdateWebhookResponse:
+        """
+        Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
+        webhook, set `enabled`: it continues with its first undelivered event.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def delete_webhook(self, request: DeleteWebhookRequest, ctx: RequestContext[DeleteWebhookRequest, DeleteWebhookResponse], /) -> DeleteWebhookResponse:
+        """
+        Deletes a webhook with its log of deliveries.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def rotate_webhook_secret(self, request: RotateWebhookSecretRequest, ctx: RequestContext[RotateWebhookSecretRequest, RotateWebhookSecretResponse], /) -> RotateWebhookSecretResponse:
+        """
+        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
+        signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
+        three secrets sign.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def test_webhook(self, request: TestWebhookRequest, ctx: RequestContext[TestWebhookRequest, TestWebhookResponse], /) -> TestWebhookResponse:
+        """
+        Sends a message of the type `webhook.test`, and returns the result. Fails with
+        RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
+        seconds.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_webhook_deliveries(self, request: ListWebhookDeliveriesRequest, ctx: RequestContext[ListWebhookDeliveriesRequest, ListWebhookDeliveriesResponse], /) -> ListWebhookDeliveriesResponse:
+        """
+        Lists the last attempts to deliver events to a webhook.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def redeliver_webhook(self, request: RedeliverWebhookRequest, ctx: RequestContext[RedeliverWebhookRequest, RedeliverWebhookResponse], /) -> RedeliverWebhookResponse:
+        """
+        Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
+        after a failure. The `webhook-id` of an event stays the same.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -539,6 +602,105 @@ class AdminServiceASGIApplication(ConnectASGIApplication[AdminService]):
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.accept_store_data,
+                ),
+                "/usergroup.admin.v1.AdminService/CreateWebhook": Endpoint.unary(
+                    method=MethodInfo(
+                        name="CreateWebhook",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=CreateWebhookRequest,
+                        output=CreateWebhookResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.create_webhook,
+                ),
+                "/usergroup.admin.v1.AdminService/GetWebhook": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetWebhook",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=GetWebhookRequest,
+                        output=GetWebhookResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.get_webhook,
+                ),
+                "/usergroup.admin.v1.AdminService/ListWebhooks": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListWebhooks",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=ListWebhooksRequest,
+                        output=ListWebhooksResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.list_webhooks,
+                ),
+                "/usergroup.admin.v1.AdminService/UpdateWebhook": Endpoint.unary(
+                    method=MethodInfo(
+                        name="UpdateWebhook",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=UpdateWebhookRequest,
+                        output=UpdateWebhookResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.update_webhook,
+                ),
+                "/usergroup.admin.v1.AdminService/DeleteWebhook": Endpoint.unary(
+                    method=MethodInfo(
+                        name="DeleteWebhook",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=DeleteWebhookRequest,
+                        output=DeleteWebhookResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.delete_webhook,
+                ),
+                "/usergroup.admin.v1.AdminService/RotateWebhookSecret": Endpoint.unary(
+                    method=MethodInfo(
+                        name="RotateWebhookSecret",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=RotateWebhookSecretRequest,
+                        output=RotateWebhookSecretResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.rotate_webhook_secret,
+                ),
+                "/usergroup.admin.v1.AdminService/TestWebhook": Endpoint.unary(
+                    method=MethodInfo(
+                        name="TestWebhook",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=TestWebhookRequest,
+                        output=TestWebhookResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.test_webhook,
+                ),
+                "/usergroup.admin.v1.AdminService/ListWebhookDeliveries": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListWebhookDeliveries",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=ListWebhookDeliveriesRequest,
+                        output=ListWebhookDeliveriesResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.list_webhook_deliveries,
+                ),
+                "/usergroup.admin.v1.AdminService/RedeliverWebhook": Endpoint.unary(
+                    method=MethodInfo(
+                        name="RedeliverWebhook",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=RedeliverWebhookRequest,
+                        output=RedeliverWebhookResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=svc.redeliver_webhook,
                 ),
             },
             interceptors=interceptors,
@@ -1201,6 +1363,221 @@ class AdminServiceClient(ConnectClient):
             headers=headers,
             timeout_ms=timeout_ms,
         )
+    async def create_webhook(
+        self,
+        request: CreateWebhookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CreateWebhookResponse:
+        """
+        Creates a webhook, which receives all later events of the environment. Only this response
+        contains the secret that signs the messages. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WEBHOOKS)
+        if the environment has 20 webhooks.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CreateWebhook",
+                service_name="usergroup.admin.v1.AdminService",
+                input=CreateWebhookRequest,
+                output=CreateWebhookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def get_webhook(
+        self,
+        request: GetWebhookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> GetWebhookResponse:
+        """
+        Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetWebhook",
+                service_name="usergroup.admin.v1.AdminService",
+                input=GetWebhookRequest,
+                output=GetWebhookResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def list_webhooks(
+        self,
+        request: ListWebhooksRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ListWebhooksResponse:
+        """
+        Lists all webhooks of an environment without their secrets.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListWebhooks",
+                service_name="usergroup.admin.v1.AdminService",
+                input=ListWebhooksRequest,
+                output=ListWebhooksResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def update_webhook(
+        self,
+        request: UpdateWebhookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> UpdateWebhookResponse:
+        """
+        Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
+        webhook, set `enabled`: it continues with its first undelivered event.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="UpdateWebhook",
+                service_name="usergroup.admin.v1.AdminService",
+                input=UpdateWebhookRequest,
+                output=UpdateWebhookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def delete_webhook(
+        self,
+        request: DeleteWebhookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> DeleteWebhookResponse:
+        """
+        Deletes a webhook with its log of deliveries.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="DeleteWebhook",
+                service_name="usergroup.admin.v1.AdminService",
+                input=DeleteWebhookRequest,
+                output=DeleteWebhookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def rotate_webhook_secret(
+        self,
+        request: RotateWebhookSecretRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RotateWebhookSecretResponse:
+        """
+        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
+        signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
+        three secrets sign.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RotateWebhookSecret",
+                service_name="usergroup.admin.v1.AdminService",
+                input=RotateWebhookSecretRequest,
+                output=RotateWebhookSecretResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def test_webhook(
+        self,
+        request: TestWebhookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> TestWebhookResponse:
+        """
+        Sends a message of the type `webhook.test`, and returns the result. Fails with
+        RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
+        seconds.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="TestWebhook",
+                service_name="usergroup.admin.v1.AdminService",
+                input=TestWebhookRequest,
+                output=TestWebhookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def list_webhook_deliveries(
+        self,
+        request: ListWebhookDeliveriesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ListWebhookDeliveriesResponse:
+        """
+        Lists the last attempts to deliver events to a webhook.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListWebhookDeliveries",
+                service_name="usergroup.admin.v1.AdminService",
+                input=ListWebhookDeliveriesRequest,
+                output=ListWebhookDeliveriesResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    async def redeliver_webhook(
+        self,
+        request: RedeliverWebhookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RedeliverWebhookResponse:
+        """
+        Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
+        after a failure. The `webhook-id` of an event stays the same.
+        """
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RedeliverWebhook",
+                service_name="usergroup.admin.v1.AdminService",
+                input=RedeliverWebhookRequest,
+                output=RedeliverWebhookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
 
 class AdminServiceSync(Protocol):
     """
@@ -1405,6 +1782,68 @@ class AdminServiceSync(Protocol):
         to an older state, or was replaced. Until then, changes fail with UNAVAILABLE. All processes
         accept the data within a second. Fails with FAILED_PRECONDITION (DATA_NOT_ACCEPTABLE) if the
         data has another layout or other keys. Safe to repeat. ADMIN_TOKEN only.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def create_webhook(self, request: CreateWebhookRequest, ctx: RequestContext[CreateWebhookRequest, CreateWebhookResponse], /) -> CreateWebhookResponse:
+        """
+        Creates a webhook, which receives all later events of the environment. Only this response
+        contains the secret that signs the messages. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WEBHOOKS)
+        if the environment has 20 webhooks.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_webhook(self, request: GetWebhookRequest, ctx: RequestContext[GetWebhookRequest, GetWebhookResponse], /) -> GetWebhookResponse:
+        """
+        Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_webhooks(self, request: ListWebhooksRequest, ctx: RequestContext[ListWebhooksRequest, ListWebhooksResponse], /) -> ListWebhooksResponse:
+        """
+        Lists all webhooks of an environment without their secrets.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def update_webhook(self, request: UpdateWebhookRequest, ctx: RequestContext[UpdateWebhookRequest, UpdateWebhookResponse], /) -> UpdateWebhookResponse:
+        """
+        Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
+        webhook, set `enabled`: it continues with its first undelivered event.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def delete_webhook(self, request: DeleteWebhookRequest, ctx: RequestContext[DeleteWebhookRequest, DeleteWebhookResponse], /) -> DeleteWebhookResponse:
+        """
+        Deletes a webhook with its log of deliveries.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def rotate_webhook_secret(self, request: RotateWebhookSecretRequest, ctx: RequestContext[RotateWebhookSecretRequest, RotateWebhookSecretResponse], /) -> RotateWebhookSecretResponse:
+        """
+        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
+        signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
+        three secrets sign.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def test_webhook(self, request: TestWebhookRequest, ctx: RequestContext[TestWebhookRequest, TestWebhookResponse], /) -> TestWebhookResponse:
+        """
+        Sends a message of the type `webhook.test`, and returns the result. Fails with
+        RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
+        seconds.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_webhook_deliveries(self, request: ListWebhookDeliveriesRequest, ctx: RequestContext[ListWebhookDeliveriesRequest, ListWebhookDeliveriesResponse], /) -> ListWebhookDeliveriesResponse:
+        """
+        Lists the last attempts to deliver events to a webhook.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def redeliver_webhook(self, request: RedeliverWebhookRequest, ctx: RequestContext[RedeliverWebhookRequest, RedeliverWebhookResponse], /) -> RedeliverWebhookResponse:
+        """
+        Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
+        after a failure. The `webhook-id` of an event stays the same.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -1709,6 +2148,105 @@ class AdminServiceWSGIApplication(ConnectWSGIApplication):
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.accept_store_data,
+                ),
+                "/usergroup.admin.v1.AdminService/CreateWebhook": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="CreateWebhook",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=CreateWebhookRequest,
+                        output=CreateWebhookResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.create_webhook,
+                ),
+                "/usergroup.admin.v1.AdminService/GetWebhook": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetWebhook",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=GetWebhookRequest,
+                        output=GetWebhookResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.get_webhook,
+                ),
+                "/usergroup.admin.v1.AdminService/ListWebhooks": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListWebhooks",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=ListWebhooksRequest,
+                        output=ListWebhooksResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.list_webhooks,
+                ),
+                "/usergroup.admin.v1.AdminService/UpdateWebhook": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="UpdateWebhook",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=UpdateWebhookRequest,
+                        output=UpdateWebhookResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.update_webhook,
+                ),
+                "/usergroup.admin.v1.AdminService/DeleteWebhook": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="DeleteWebhook",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=DeleteWebhookRequest,
+                        output=DeleteWebhookResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.delete_webhook,
+                ),
+                "/usergroup.admin.v1.AdminService/RotateWebhookSecret": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="RotateWebhookSecret",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=RotateWebhookSecretRequest,
+                        output=RotateWebhookSecretResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.rotate_webhook_secret,
+                ),
+                "/usergroup.admin.v1.AdminService/TestWebhook": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="TestWebhook",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=TestWebhookRequest,
+                        output=TestWebhookResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.test_webhook,
+                ),
+                "/usergroup.admin.v1.AdminService/ListWebhookDeliveries": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListWebhookDeliveries",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=ListWebhookDeliveriesRequest,
+                        output=ListWebhookDeliveriesResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.list_webhook_deliveries,
+                ),
+                "/usergroup.admin.v1.AdminService/RedeliverWebhook": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="RedeliverWebhook",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=RedeliverWebhookRequest,
+                        output=RedeliverWebhookResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                        stream_type=StreamType.UNARY,
+                    ),
+                    function=service.redeliver_webhook,
                 ),
             },
             interceptors=interceptors,
@@ -2366,6 +2904,221 @@ class AdminServiceClientSync(ConnectClientSync):
                 input=AcceptStoreDataRequest,
                 output=AcceptStoreDataResponse,
                 idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def create_webhook(
+        self,
+        request: CreateWebhookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CreateWebhookResponse:
+        """
+        Creates a webhook, which receives all later events of the environment. Only this response
+        contains the secret that signs the messages. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WEBHOOKS)
+        if the environment has 20 webhooks.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CreateWebhook",
+                service_name="usergroup.admin.v1.AdminService",
+                input=CreateWebhookRequest,
+                output=CreateWebhookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def get_webhook(
+        self,
+        request: GetWebhookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> GetWebhookResponse:
+        """
+        Returns a webhook without its secret. Fails with NOT_FOUND if it does not exist.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetWebhook",
+                service_name="usergroup.admin.v1.AdminService",
+                input=GetWebhookRequest,
+                output=GetWebhookResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def list_webhooks(
+        self,
+        request: ListWebhooksRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ListWebhooksResponse:
+        """
+        Lists all webhooks of an environment without their secrets.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListWebhooks",
+                service_name="usergroup.admin.v1.AdminService",
+                input=ListWebhooksRequest,
+                output=ListWebhooksResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def update_webhook(
+        self,
+        request: UpdateWebhookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> UpdateWebhookResponse:
+        """
+        Changes a webhook. Also ends the wait for the next attempt after a failure. To enable a failed
+        webhook, set `enabled`: it continues with its first undelivered event.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="UpdateWebhook",
+                service_name="usergroup.admin.v1.AdminService",
+                input=UpdateWebhookRequest,
+                output=UpdateWebhookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def delete_webhook(
+        self,
+        request: DeleteWebhookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> DeleteWebhookResponse:
+        """
+        Deletes a webhook with its log of deliveries.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="DeleteWebhook",
+                service_name="usergroup.admin.v1.AdminService",
+                input=DeleteWebhookRequest,
+                output=DeleteWebhookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def rotate_webhook_secret(
+        self,
+        request: RotateWebhookSecretRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RotateWebhookSecretResponse:
+        """
+        Gives a webhook a new secret. Only this response contains it. For 24 hours, messages have
+        signatures of the new and of the replaced secret. If the response is lost, rotate again: at most
+        three secrets sign.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RotateWebhookSecret",
+                service_name="usergroup.admin.v1.AdminService",
+                input=RotateWebhookSecretRequest,
+                output=RotateWebhookSecretResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def test_webhook(
+        self,
+        request: TestWebhookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> TestWebhookResponse:
+        """
+        Sends a message of the type `webhook.test`, and returns the result. Fails with
+        RESOURCE_EXHAUSTED (WEBHOOK_TEST_LIMITED) if the environment tested a webhook in the last five
+        seconds.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="TestWebhook",
+                service_name="usergroup.admin.v1.AdminService",
+                input=TestWebhookRequest,
+                output=TestWebhookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def list_webhook_deliveries(
+        self,
+        request: ListWebhookDeliveriesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ListWebhookDeliveriesResponse:
+        """
+        Lists the last attempts to deliver events to a webhook.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListWebhookDeliveries",
+                service_name="usergroup.admin.v1.AdminService",
+                input=ListWebhookDeliveriesRequest,
+                output=ListWebhookDeliveriesResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def redeliver_webhook(
+        self,
+        request: RedeliverWebhookRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> RedeliverWebhookResponse:
+        """
+        Delivers the events from a time on again, in their order. Also ends the wait for the next attempt
+        after a failure. The `webhook-id` of an event stays the same.
+        """
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="RedeliverWebhook",
+                service_name="usergroup.admin.v1.AdminService",
+                input=RedeliverWebhookRequest,
+                output=RedeliverWebhookResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
                 stream_type=StreamType.UNARY,
             ),
             headers=headers,

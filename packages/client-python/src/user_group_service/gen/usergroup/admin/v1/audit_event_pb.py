@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from protobuf.wkt.google.protobuf.timestamp_pb import Timestamp
 
 
-_AuditEventFields: TypeAlias = Literal["id", "create_time", "actor_id", "actor_display_name", "role", "method", "user_group_id", "api_token_id", "changed_fields", "request_id", "peer_address", "api_token_role", "api_token_display_name", "exported"]
+_AuditEventFields: TypeAlias = Literal["id", "create_time", "actor_id", "actor_display_name", "role", "method", "user_group_id", "api_token_id", "changed_fields", "request_id", "peer_address", "api_token_role", "api_token_display_name", "exported", "webhook_id"]
 
 class AuditEvent(Message[_AuditEventFields]):
     """
@@ -70,7 +70,7 @@ class AuditEvent(Message[_AuditEventFields]):
             string method = 6;
             ```
         user_group_id:
-            The changed user group. Unset if the event concerns the environment or an API token.
+            The changed user group. Unset if the event concerns another resource.
 
             ```proto
             string user_group_id = 7;
@@ -118,9 +118,15 @@ class AuditEvent(Message[_AuditEventFields]):
             ```proto
             optional usergroup.admin.v1.AuditEvent.ExportedUserGroups exported = 14;
             ```
+        webhook_id:
+            The webhook that was created, changed, disabled or deleted.
+
+            ```proto
+            string webhook_id = 15;
+            ```
     """
 
-    __slots__ = ("id", "create_time", "actor_id", "actor_display_name", "role", "method", "user_group_id", "api_token_id", "changed_fields", "request_id", "peer_address", "api_token_role", "api_token_display_name", "exported")
+    __slots__ = ("id", "create_time", "actor_id", "actor_display_name", "role", "method", "user_group_id", "api_token_id", "changed_fields", "request_id", "peer_address", "api_token_role", "api_token_display_name", "exported", "webhook_id")
 
     if TYPE_CHECKING:
 
@@ -141,6 +147,7 @@ class AuditEvent(Message[_AuditEventFields]):
             api_token_role: str = "",
             api_token_display_name: str = "",
             exported: AuditEvent.ExportedUserGroups | None = None,
+            webhook_id: str = "",
         ) -> None:
             pass
 
@@ -158,6 +165,7 @@ class AuditEvent(Message[_AuditEventFields]):
         api_token_role: str
         api_token_display_name: str
         exported: AuditEvent.ExportedUserGroups | None
+        webhook_id: str
 
     _ExportedUserGroupsFields: TypeAlias = Literal["provided_id_prefix", "count"]
 
@@ -201,7 +209,7 @@ class AuditEvent(Message[_AuditEventFields]):
 
 
 _DESC = file_desc(
-    b'\n$usergroup/admin/v1/audit_event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\x81\x05\n\nAuditEvent\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12;\n\x0bcreate_time\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12\x19\n\x08actor_id\x18\x03 \x01(\tR\x07actorId\x12,\n\x12actor_display_name\x18\x04 \x01(\tR\x10actorDisplayName\x12\x12\n\x04role\x18\x05 \x01(\tR\x04role\x12\x16\n\x06method\x18\x06 \x01(\tR\x06method\x12"\n\ruser_group_id\x18\x07 \x01(\tR\x0buserGroupId\x12 \n\x0capi_token_id\x18\x08 \x01(\tR\napiTokenId\x12%\n\x0echanged_fields\x18\t \x03(\tR\rchangedFields\x12\x1d\n\nrequest_id\x18\n \x01(\tR\trequestId\x12!\n\x0cpeer_address\x18\x0b \x01(\tR\x0bpeerAddress\x12$\n\x0eapi_token_role\x18\x0c \x01(\tR\x0capiTokenRole\x123\n\x16api_token_display_name\x18\r \x01(\tR\x13apiTokenDisplayName\x12M\n\x08exported\x18\x0e \x01(\x0b21.usergroup.admin.v1.AuditEvent.ExportedUserGroupsR\x08exported\x1aX\n\x12ExportedUserGroups\x12,\n\x12provided_id_prefix\x18\x01 \x01(\tR\x10providedIdPrefix\x12\x14\n\x05count\x18\x02 \x01(\x05R\x05countb\x06proto3',
+    b'\n$usergroup/admin/v1/audit_event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\xa0\x05\n\nAuditEvent\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12;\n\x0bcreate_time\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12\x19\n\x08actor_id\x18\x03 \x01(\tR\x07actorId\x12,\n\x12actor_display_name\x18\x04 \x01(\tR\x10actorDisplayName\x12\x12\n\x04role\x18\x05 \x01(\tR\x04role\x12\x16\n\x06method\x18\x06 \x01(\tR\x06method\x12"\n\ruser_group_id\x18\x07 \x01(\tR\x0buserGroupId\x12 \n\x0capi_token_id\x18\x08 \x01(\tR\napiTokenId\x12%\n\x0echanged_fields\x18\t \x03(\tR\rchangedFields\x12\x1d\n\nrequest_id\x18\n \x01(\tR\trequestId\x12!\n\x0cpeer_address\x18\x0b \x01(\tR\x0bpeerAddress\x12$\n\x0eapi_token_role\x18\x0c \x01(\tR\x0capiTokenRole\x123\n\x16api_token_display_name\x18\r \x01(\tR\x13apiTokenDisplayName\x12M\n\x08exported\x18\x0e \x01(\x0b21.usergroup.admin.v1.AuditEvent.ExportedUserGroupsR\x08exported\x12\x1d\n\nwebhook_id\x18\x0f \x01(\tR\twebhookId\x1aX\n\x12ExportedUserGroups\x12,\n\x12provided_id_prefix\x18\x01 \x01(\tR\x10providedIdPrefix\x12\x14\n\x05count\x18\x02 \x01(\x05R\x05countb\x06proto3',
     [
         timestamp_pb.desc(),
     ],

@@ -86,7 +86,7 @@ class TokenKey(Message[_TokenKeyFields]):
         recorded: bool
         last_encrypt_time: Timestamp | None
 
-_TokenKeyUseFields: TypeAlias = Literal["token_key_id", "user_group_count", "signing_key_count"]
+_TokenKeyUseFields: TypeAlias = Literal["token_key_id", "user_group_count", "signing_key_count", "webhook_count"]
 
 class TokenKeyUse(Message[_TokenKeyUseFields]):
     """
@@ -115,9 +115,15 @@ class TokenKeyUse(Message[_TokenKeyUseFields]):
             ```proto
             int32 signing_key_count = 3;
             ```
+        webhook_count:
+            Number of webhooks whose secrets need the key.
+
+            ```proto
+            int32 webhook_count = 4;
+            ```
     """
 
-    __slots__ = ("token_key_id", "user_group_count", "signing_key_count")
+    __slots__ = ("token_key_id", "user_group_count", "signing_key_count", "webhook_count")
 
     if TYPE_CHECKING:
 
@@ -127,16 +133,18 @@ class TokenKeyUse(Message[_TokenKeyUseFields]):
             token_key_id: str = "",
             user_group_count: int = 0,
             signing_key_count: int = 0,
+            webhook_count: int = 0,
         ) -> None:
             pass
 
         token_key_id: str
         user_group_count: int
         signing_key_count: int
+        webhook_count: int
 
 
 _DESC = file_desc(
-    b'\n"usergroup/admin/v1/token_key.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\xac\x01\n\x08TokenKey\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n\x07primary\x18\x02 \x01(\x08R\x07primary\x12\x12\n\x04held\x18\x03 \x01(\x08R\x04held\x12\x1a\n\x08recorded\x18\x04 \x01(\x08R\x08recorded\x12F\n\x11last_encrypt_time\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0flastEncryptTime"\x85\x01\n\x0bTokenKeyUse\x12 \n\x0ctoken_key_id\x18\x01 \x01(\tR\ntokenKeyId\x12(\n\x10user_group_count\x18\x02 \x01(\x03R\x0euserGroupCount\x12*\n\x11signing_key_count\x18\x03 \x01(\x05R\x0fsigningKeyCountb\x06proto3',
+    b'\n"usergroup/admin/v1/token_key.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\xac\x01\n\x08TokenKey\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n\x07primary\x18\x02 \x01(\x08R\x07primary\x12\x12\n\x04held\x18\x03 \x01(\x08R\x04held\x12\x1a\n\x08recorded\x18\x04 \x01(\x08R\x08recorded\x12F\n\x11last_encrypt_time\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0flastEncryptTime"\xaa\x01\n\x0bTokenKeyUse\x12 \n\x0ctoken_key_id\x18\x01 \x01(\tR\ntokenKeyId\x12(\n\x10user_group_count\x18\x02 \x01(\x03R\x0euserGroupCount\x12*\n\x11signing_key_count\x18\x03 \x01(\x05R\x0fsigningKeyCount\x12#\n\rwebhook_count\x18\x04 \x01(\x05R\x0cwebhookCountb\x06proto3',
     [
         timestamp_pb.desc(),
     ],

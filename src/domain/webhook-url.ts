@@ -1,0 +1,51 @@
+import ipaddr from "ipaddr.js";
+import { isOneOf, type Network, parseAddress } from "./client-address.ts";
+import { WebhookUrlRefused } from "./errors.ts";
+
+/** The maximum length of a URL, in characters. */
+const MAX_URL_LENGTH = 2048;
+
+/**
+ * Whether the service may connect to an address: a public unicast address, or one of `allowed`. Private, link-local, loopback,
+ * multicast, shared (CGNAT) and reserved addresses are not public, and neither are IPv6 addresses that contain an IPv4 address
+ * (mapped, NAT64, 6to4, Teredo).
+ */
+export function isAllowedAddress(text: string, allowed: readonly Network[]): boolean {
+  const address = parseAddress(text);
+  return address !== undefined && (address.range() === "unicast" || isOneOf(allowed, address));
+}
+
+/** The hosts to which `http` is possible, and their addresses. */
+const LOOPBACK: { readonly [host: string]: readonly string[] } = {
+  localhost: ["127.0.0.1", "::1"],
+  "127.0.0.1": ["127.0.0.1"],
+  "[::1]": ["::1"],
+};
+
+/** The addresses of the host `localhost`, which DNS need not know. Undefined for any other host. */
+export function loopbackAddresses(host: string): readonly string[] | undefined {
+  return LOOPBACK[host];
+}
+
+/**
+ * Parses the URL of a webhook. It has the scheme `https`, or `http` for a loopback host that `allowed` contains.
+ *
+ * @returns the normalized URL
+ * @throws WebhookUrlRefused
+ */
+export function parseWebhookUrl(text: string, allowed: readonly Network[]): string {
+  if (!URL.canParse(text)) throw new WebhookUrlRefused("must be a URL, such as https://example.com/webhooks");
+  const { protocol, hostname, username, password, hash, href } = new URL(text);
+  const isLoopback = loopbackAddresses(hostname)?.some((address) => isAllowedAddress(address, allowed)) ?? false;
+  if (protocol !== "https:" && !(protocol === "http:" && isLoopback))
+    throw new WebhookUrlRefused(
+      "must start with https://. For development, http://localhost is possible if WEBHOOK_ALLOW contains 127.0.0.1",
+    );
+  if (username !== "" || password !== "") throw new WebhookUrlRefused("must not contain a user name or a password");
+  if (hash !== "") throw new WebhookUrlRefused("must not contain a fragment (#)");
+  if (href.length > MAX_URL_LENGTH) throw new WebhookUrlRefused(`must have at most ${MAX_URL_LENGTH} characters`);
+  const host = hostname.replace(/^\[|\]$/g, "");
+  if (ipaddr.isValid(host) && !isAllowedAddress(host, allowed))
+    throw new WebhookUrlRefused("must not name a private or reserved address, unless WEBHOOK_ALLOW contains it");
+  return href;
+}

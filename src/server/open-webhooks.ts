@@ -1,0 +1,71 @@
+import type { Config } from "../config/config.ts";
+import type { ApiTokenStore } from "../domain/api-token.ts";
+import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
+import type { EventStore } from "../domain/store.ts";
+import { DELIVERY_OUTCOMES, type TestResult, type WebhookTarget } from "../domain/webhook.ts";
+import type { Logger } from "../observability/log.ts";
+import type { Metrics } from "../observability/metrics.ts";
+import type { GroupDeps } from "../store/groups/group-record.ts";
+import { redisDeliveries } from "../store/webhooks/deliveries.ts";
+import { DeliveryEngine } from "../webhooks/engine.ts";
+import { sendTest } from "../webhooks/send-test.ts";
+import type { Lifecycle } from "./lifecycle.ts";
+
+/** The maximum number of environments in the metric of undelivered events. */
+const MAX_LAGS = 20;
+
+interface WebhookParts extends GroupDeps {
+  readonly stores: { readonly auditTrail: EventStore; readonly apiTokens: ApiTokenStore };
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly lifecycle: Lifecycle;
+}
+
+/** Opens the delivery of events. @returns `start`: begins to deliver; `sendTest`: sends the message of a test */
+export function openWebhooks(
+  { webhookAllow: allowed, metricsPort }: Pick<Config, "webhookAllow" | "metricsPort">,
+  { stores, logger, metrics, lifecycle, ...deps }: WebhookParts,
+) {
+  for (const outcome of DELIVERY_OUTCOMES) metrics.webhookAttempts.inc({ outcome }, 0);
+  const fieldsOf = (environment: Environment, id: string) => ({
+    environment: formatEnvironmentName(environment),
+    webhook_id: id,
+  });
+  const engine = new DeliveryEngine({
+    store: redisDeliveries(deps),
+    events: stores.auditTrail,
+    apiTokens: stores.apiTokens,
+    allowed,
+    observer: {
+      attempted: (outcome) => metrics.webhookAttempts.inc({ outcome }),
+      disabled(environment, id) {
+        metrics.webhooksDisabled.inc();
+        logger.warn(fieldsOf(environment, id), "a webhook is disabled, because its deliveries failed for three days");
+      },
+      missed(environment, id) {
+        metrics.webhookGaps.inc();
+        logger.warn(fieldsOf(environment, id), "events were removed before their delivery to a webhook");
+      },
+    },
+  });
+  lifecycle.onClose("deliveries to webhooks", () => engine.close());
+  metrics.gauge({
+    name: "ugs_webhook_undelivered_age_seconds",
+    help: "Age of the oldest event that a webhook has not received, for up to 20 environments with the oldest ones",
+    ofWorkers: "max",
+    read() {
+      const lags = engine.lags().slice(0, MAX_LAGS);
+      // Without METRICS_PORT, unauthenticated clients can read the metrics. They must not see names of customers.
+      if (metricsPort === undefined) return [{ labels: {}, value: (lags[0]?.ageMs ?? 0) / 1000 }];
+      return lags.map(({ environment, ageMs }) => ({
+        labels: { environment: formatEnvironmentName(environment) },
+        value: ageMs / 1000,
+      }));
+    },
+  });
+  return {
+    start: () => engine.start(),
+    sendTest: (environment: Environment, target: WebhookTarget): Promise<TestResult> =>
+      sendTest(environment, target, allowed),
+  };
+}

@@ -1,0 +1,15 @@
+-- Stores the current time as `field` in the times of the webhooks of an environment. With `refresh`, also notes for each webhook
+-- without undelivered events that no event exists after its cursor.
+-- Returns `recent` and the remaining time in milliseconds if the stored time is less than `intervalMs` old; or `done`.
+-- include: webhooks
+local noted = tonumber(redis.call('HGET', times, field) or '0') or 0
+local left = noted + intervalMs - now
+if left > 0 and noted <= now then return {'recent', nowText, string.format('%.0f', left)} end
+local current = {}
+for _, id in ipairs(refresh ~= '' and redis.call('ZRANGEBYLEX', webhooks, '-', '+') or {}) do
+  local record = redis.call('HMGET', webhookKey(id), 'cursor', 'cursor_time')
+  if record[1] == before[2] and record[2] ~= '' then current[#current + 1] = webhookKey(id) end
+end
+redis.call('HSET', times, field, nowText)
+for _, key in ipairs(current) do redis.call('HSET', key, 'cursor_time', nowText) end
+return {'done', nowText}

@@ -1,0 +1,46 @@
+import type { Environment } from "../../domain/environment.ts";
+import { RecordUnreadable } from "../../domain/errors.ts";
+import type { GroupDeps } from "../groups/group-record.ts";
+import { webhookKey, webhooksKey } from "../keys.ts";
+import { type StoredRecord, textOf } from "../records.ts";
+import { READ_WEBHOOKS, REENCRYPT_WEBHOOK } from "../scripts.ts";
+import { formatSecrets, sealSecret, storedSecrets, unsealSecret } from "../webhooks/webhook-record.ts";
+import { recordsFrom } from "../webhooks/webhooks.ts";
+
+/**
+ * Encrypts the secrets of the webhooks of an environment with the first key of the ring. A webhook whose secrets change at the same time
+ * stays as it is: a later call finds it.
+ *
+ * @param isDryRun whether it only reads
+ * @returns `uses`: ids of the keys that encrypted the secrets, one per webhook and key; `failed`: ids of webhooks with a secret that it
+ *   cannot decrypt
+ */
+export async function reencryptWebhooks(
+  { client, cipher }: GroupDeps,
+  environment: Environment,
+  isDryRun: boolean,
+): Promise<{ readonly uses: readonly string[]; readonly failed: readonly string[] }> {
+  const { number } = environment;
+  const answer = await client.ask("list-webhooks", READ_WEBHOOKS, { webhooks: webhooksKey(number) });
+  const [uses, failed]: [string[], string[]] = [[], []];
+  const reencrypt = async (id: string, record: StoredRecord): Promise<void> => {
+    const secrets = storedSecrets(record, `the webhook ${id}`);
+    uses.push(...new Set(secrets.map(({ keyId }) => keyId)));
+    if (isDryRun || secrets.every(({ keyId }) => keyId === cipher.currentKeyId)) return;
+    const next = secrets.map((secret) => {
+      const plain = unsealSecret(cipher, environment, id, secret);
+      const [keyId = "", text = ""] = sealSecret(cipher, environment, id, plain).split(".");
+      return { ...secret, keyId, text };
+    });
+    const expected = textOf(record, "secrets");
+    const args = { webhook: webhookKey(number, id), expected, secrets: formatSecrets(next) };
+    await client.change("reencrypt", REENCRYPT_WEBHOOK, args);
+  };
+  for (const [id, record] of recordsFrom(answer)) {
+    await reencrypt(id, record).catch((error: unknown) => {
+      if (!(error instanceof RecordUnreadable)) throw error;
+      failed.push(id);
+    });
+  }
+  return { uses, failed };
+}

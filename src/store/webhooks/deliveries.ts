@@ -1,0 +1,136 @@
+import type { ChangeBy } from "../../domain/audit.ts";
+import { environmentPath } from "../../domain/environment.ts";
+import {
+  CHECK_INTERVAL_MS,
+  type Claim,
+  type DeliveryPosition,
+  type DeliveryStore,
+  DISABLE_AFTER_MS,
+  type DueWebhook,
+  LEASE_MS,
+  MAX_DELIVERIES,
+} from "../../domain/webhook.ts";
+import { requireNoRefusal, sendChange } from "../audit.ts";
+import { environmentOf } from "../environments.ts";
+import type { GroupDeps } from "../groups/group-record.ts";
+import {
+  apiTokenKey,
+  deliveriesKey,
+  environmentKey,
+  environmentMember,
+  fromMember,
+  WEBHOOK_ENVIRONMENTS_KEY,
+  webhookKey,
+  webhooksKey,
+  webhookTimesKey,
+} from "../keys.ts";
+import {
+  BEGIN_WEBHOOK_CHECK,
+  CLAIM_WEBHOOK,
+  DUE_WEBHOOKS,
+  NOTE_EXPIRY,
+  REMOVE_MEMBER,
+  SETTLE_WEBHOOK,
+} from "../scripts.ts";
+import { entryOf, targetFrom } from "./webhook-record.ts";
+
+/** An author of changes by the service itself. */
+function service(actorName: string, method: string): ChangeBy {
+  return { actorId: "service", actorName, role: "service", method, requestId: "", peer: "" };
+}
+
+/** The author of tests, which write no event. */
+export const TESTER = service("the test of a webhook", "TestWebhook");
+
+const DELIVERER = service("the delivery of events", "DisableWebhook");
+
+const CHECKER = service("the check of expiry times", "NoteApiTokenExpiry");
+
+/** The number of values per webhook in the answer of `DUE_WEBHOOKS`. */
+const DUE_VALUES = 4;
+
+/** The state of deliveries in Redis. */
+export function redisDeliveries({ client, cipher, audit }: GroupDeps): DeliveryStore {
+  const send = (environment: Claim["environment"], by: ChangeBy) => ({ client, audit, environment, by });
+
+  return {
+    async environments({ after, size }) {
+      const range = [WEBHOOK_ENVIRONMENTS_KEY, after === "" ? "-" : `(${after}`, "+", "LIMIT", 0, size] as const;
+      const members = await client.run("list-webhooks", "zrangebylex", range);
+      const items = members.map((member) => {
+        const { path, number } = fromMember(member);
+        return environmentOf(path, number);
+      });
+      return { items, next: members.length === size ? members.at(-1) : undefined };
+    },
+
+    async due({ number }) {
+      const keys = {
+        environment: environmentKey(number),
+        webhooks: webhooksKey(number),
+        times: webhookTimesKey(number),
+      };
+      const [state, now, checkTime, ...values] = await client.ask("due-webhooks", DUE_WEBHOOKS, keys);
+      if (state !== "active") return undefined;
+      const webhooks: DueWebhook[] = [];
+      for (let i = 0; i < values.length; i += DUE_VALUES) {
+        const [id = "", cursor, isFree, failed] = values.slice(i, i + DUE_VALUES);
+        const failedEventTime = failed === "" ? undefined : Number(failed);
+        webhooks.push({ id, cursor: Number(cursor), isFree: isFree === "1", failedEventTime });
+      }
+      return { now: Number(now), checkTime: checkTime === "" ? undefined : Number(checkTime), webhooks };
+    },
+
+    async forget(environment) {
+      // The record of a deleted environment stays, and its number is never used again.
+      const [state] = await client.run("due-webhooks", "hmget", [environmentKey(environment.number), "state"]);
+      if (state !== "deleted") return;
+      const member = environmentMember(environmentPath(environment), environment.number);
+      await client.change("list-webhooks", REMOVE_MEMBER, { key: WEBHOOK_ENVIRONMENTS_KEY, member });
+    },
+
+    async claim({ environment, id, holder }) {
+      const keys = { webhook: webhookKey(environment.number, id) };
+      const args = { ...keys, holder, leaseMs: LEASE_MS };
+      const answer = await sendChange(send(environment, DELIVERER), "claim-webhook", CLAIM_WEBHOOK, args);
+      return answer[0] === "done" ? targetFrom(cipher, environment, id, answer) : undefined;
+    },
+
+    async settle({ environment, id, holder }, { from, to, attempt, release }) {
+      const { number } = environment;
+      const timeOf = ({ cursorTime }: DeliveryPosition) => cursorTime ?? "";
+      const answer = await sendChange(send(environment, DELIVERER), "settle-webhook", SETTLE_WEBHOOK, {
+        webhook: webhookKey(number, id),
+        deliveries: deliveriesKey(number, id),
+        id,
+        holder,
+        outcome: attempt?.outcome,
+        entry: attempt && entryOf(attempt),
+        eventTime: attempt?.eventTime,
+        from: from.cursor,
+        to: to.cursor,
+        toTime: timeOf(to),
+        release,
+        retryMs: attempt ? Math.round(attempt.retryMs) : 0,
+        leaseMs: LEASE_MS,
+        disableAfterMs: DISABLE_AFTER_MS,
+        maxDeliveries: MAX_DELIVERIES,
+      });
+      return answer[0] === "done" ? targetFrom(cipher, environment, id, answer) : undefined;
+    },
+
+    async beginCheck(environment) {
+      const { number } = environment;
+      const keys = { webhooks: webhooksKey(number), times: webhookTimesKey(number) };
+      const args = { ...keys, field: "check_time", intervalMs: CHECK_INTERVAL_MS, refresh: true };
+      const answer = await sendChange(send(environment, CHECKER), "check-webhooks", BEGIN_WEBHOOK_CHECK, args);
+      return answer[0] === "done";
+    },
+
+    async noteExpiry(environment, { id, expireTime }, days) {
+      const args = { apiToken: apiTokenKey(environment.number, id), id, expireTime, days };
+      const answer = await sendChange(send(environment, CHECKER), "note-expiry", NOTE_EXPIRY, args);
+      return requireNoRefusal(answer)[0] === "done";
+    },
+  };
+}

@@ -1,0 +1,166 @@
+import type { ChangeBy } from "../../domain/audit.ts";
+import { type Environment, environmentPath } from "../../domain/environment.ts";
+import { WebhookNotFound, WebhookTestLimited } from "../../domain/errors.ts";
+import {
+  isWebhookId,
+  MAX_DELIVERIES,
+  MAX_SECRETS,
+  MAX_WEBHOOKS,
+  newWebhookId,
+  newWebhookSecret,
+  SECRET_GRACE_MS,
+  TEST_INTERVAL_MS,
+  type Webhook,
+  type WebhookStore,
+} from "../../domain/webhook.ts";
+import { changeEnvironment } from "../audit.ts";
+import type { GroupDeps } from "../groups/group-record.ts";
+import {
+  deliveriesKey,
+  environmentMember,
+  WEBHOOK_ENVIRONMENTS_KEY,
+  webhookKey,
+  webhooksKey,
+  webhookTimesKey,
+} from "../keys.ts";
+import { afterChange, isEmpty, recordFromAnswer } from "../records.ts";
+import {
+  ADD_MEMBER,
+  BEGIN_WEBHOOK_CHECK,
+  CHANGE_WEBHOOK,
+  CREATE_WEBHOOK,
+  DELETE_WEBHOOK,
+  READ,
+  READ_WEBHOOKS,
+} from "../scripts.ts";
+import { TESTER } from "./deliveries.ts";
+import { deliveryFrom, sealSecret, targetFrom, webhookFrom } from "./webhook-record.ts";
+
+/** Webhooks in Redis. `TOKEN_KEYS` encrypts their secrets. */
+export function redisWebhooks({ client, cipher, audit }: GroupDeps): WebhookStore {
+  /** @throws WebhookNotFound if the id is malformed */
+  const keyOf = ({ number }: Environment, id: string): string => {
+    if (!isWebhookId(id)) throw new WebhookNotFound();
+    return webhookKey(number, id);
+  };
+
+  const readAnswer = async (environment: Environment, id: string): Promise<string[]> => {
+    const answer = await client.ask("webhook", READ, { key: keyOf(environment, id) });
+    if (isEmpty(recordFromAnswer(answer))) throw new WebhookNotFound();
+    return answer;
+  };
+
+  const change = async (
+    environment: Environment,
+    id: string,
+    by: ChangeBy,
+    { secret, since, fields = {} }: { secret?: string; since?: number; fields?: Readonly<Record<string, string>> },
+  ): Promise<Webhook> => {
+    const answer = await changeEnvironment({ client, audit, environment, by }, "change-webhook", CHANGE_WEBHOOK, {
+      webhook: keyOf(environment, id),
+      id,
+      secret,
+      graceMs: SECRET_GRACE_MS,
+      maxSecrets: MAX_SECRETS,
+      since,
+      extraArgs: Object.entries(fields).flat(),
+    });
+    return afterChange(() => webhookFrom(id, recordFromAnswer(answer), Number(answer[1])));
+  };
+
+  return {
+    async create(environment, { displayName, url, eventTypes }, by) {
+      const { number } = environment;
+      const [id, secret] = [newWebhookId(), newWebhookSecret()];
+      // Workers find the environment before it has the webhook.
+      const member = environmentMember(environmentPath(environment), number);
+      await client.change("list-webhooks", ADD_MEMBER, { key: WEBHOOK_ENVIRONMENTS_KEY, member });
+      const fields = {
+        display_name: displayName,
+        url,
+        event_types: eventTypes.join(","),
+        secrets: sealSecret(cipher, environment, id, secret),
+      };
+      const answer = await changeEnvironment({ client, audit, environment, by }, "create-webhook", CREATE_WEBHOOK, {
+        webhooks: webhooksKey(number),
+        webhook: webhookKey(number, id),
+        id,
+        maxWebhooks: MAX_WEBHOOKS,
+        extraArgs: Object.entries(fields).flat(),
+      });
+      const webhook = afterChange(() => webhookFrom(id, recordFromAnswer(answer), Number(answer[1])));
+      return { webhook, secret };
+    },
+
+    async get(environment, id) {
+      const answer = await readAnswer(environment, id);
+      return webhookFrom(id, recordFromAnswer(answer), Number(answer[1]));
+    },
+
+    async list({ number }) {
+      const answer = await client.ask("list-webhooks", READ_WEBHOOKS, { webhooks: webhooksKey(number) });
+      return [...recordsFrom(answer)].map(([id, record]) => webhookFrom(id, record, Number(answer[1])));
+    },
+
+    update: (environment, id, { displayName, url, eventTypes, isEnabled }, by) =>
+      change(environment, id, by, {
+        fields: {
+          ...(displayName !== undefined && { display_name: displayName }),
+          ...(url !== undefined && { url }),
+          ...(eventTypes !== undefined && { event_types: eventTypes.join(",") }),
+          ...(isEnabled !== undefined && { state: isEnabled ? "enabled" : "disabled" }),
+        },
+      }),
+
+    async delete(environment, id, by) {
+      const { number } = environment;
+      await changeEnvironment({ client, audit, environment, by }, "delete-webhook", DELETE_WEBHOOK, {
+        webhooks: webhooksKey(number),
+        webhook: keyOf(environment, id),
+        deliveries: deliveriesKey(number, id),
+        id,
+      });
+    },
+
+    async rotateSecret(environment, id, by) {
+      const secret = newWebhookSecret();
+      const sealed = isWebhookId(id) ? sealSecret(cipher, environment, id, secret) : "";
+      return { webhook: await change(environment, id, by, { secret: sealed }), secret };
+    },
+
+    async deliveries(environment, id) {
+      await readAnswer(environment, id);
+      const range = [`(${Number.MAX_SAFE_INTEGER}-0`, "0", "COUNT", MAX_DELIVERIES] as const;
+      const entries = await client.run("list-deliveries", "xrevrange", [
+        deliveriesKey(environment.number, id),
+        ...range,
+      ]);
+      return entries.map(deliveryFrom);
+    },
+
+    rewind: (environment, id, time, by) => change(environment, id, by, { since: Math.floor(time) * 1000 }),
+
+    async beginTest(environment, id) {
+      const target = targetFrom(cipher, environment, id, await readAnswer(environment, id));
+      const { number } = environment;
+      const begin = { field: "test_time", intervalMs: TEST_INTERVAL_MS, refresh: false };
+      const [state, , left] = await changeEnvironment(
+        { client, audit, environment, by: TESTER },
+        "test-webhook",
+        BEGIN_WEBHOOK_CHECK,
+        { webhooks: webhooksKey(number), times: webhookTimesKey(number), ...begin },
+      );
+      if (state === "recent") throw new WebhookTestLimited(Math.ceil(Number(left) / 1000));
+      return target;
+    },
+  };
+}
+
+/** The ids and records in an answer of `READ_WEBHOOKS`. */
+export function* recordsFrom(answer: readonly string[]) {
+  for (let at = 2; at < answer.length; ) {
+    const end = at + 2 + Number(answer[at + 1]);
+    yield [answer[at] as string, recordFromAnswer(answer.slice(at + 2, end), 0)] as const;
+    at = end;
+  }
+}

@@ -1,0 +1,52 @@
+import { type Environment, formatEnvironmentName } from "../domain/environment.ts";
+import type { FeedEvent } from "../domain/events.ts";
+import type { Message } from "./sender.ts";
+import { signedHeaders } from "./signature.ts";
+
+/** The type of the message of a test. */
+export const TEST_TYPE = "webhook.test";
+
+/** The type of the message that reports removed events. */
+export const MISSED_TYPE = "webhook.events_missed";
+
+/** An event to send. */
+export type SentEvent = Pick<FeedEvent, "id" | "time"> & { readonly type: string } & Partial<Omit<FeedEvent, "type">>;
+
+/** The id of the message of an event. It is the same for each attempt and each webhook. */
+function messageIdOf({ number }: Pick<Environment, "number">, { id }: Pick<SentEvent, "id">): string {
+  return `msg_${number}_${id}`;
+}
+
+/** The body of the message of an event: ids and names of fields, but no values and no tokens. */
+function payloadOf(environment: Environment, event: SentEvent): string {
+  const { id, type, time, actorId, userGroupId, apiTokenId, webhookId, changedFields = [] } = event;
+  return JSON.stringify({
+    type,
+    timestamp: new Date(time).toISOString(),
+    data: {
+      event_id: id,
+      environment: formatEnvironmentName(environment),
+      actor_id: actorId,
+      user_group_id: userGroupId,
+      api_token_id: apiTokenId,
+      webhook_id: webhookId,
+      changed_fields: changedFields,
+    },
+  });
+}
+
+/** The signed message of an event. */
+export function messageOf(
+  environment: Environment,
+  event: SentEvent,
+  { url, secrets }: { readonly url: string; readonly secrets: readonly string[] },
+): Message {
+  const body = payloadOf(environment, event);
+  const signed = { id: messageIdOf(environment, event), timestamp: Math.floor(Date.now() / 1000), body };
+  const headers = {
+    ...signedHeaders(signed, secrets),
+    "content-type": "application/json",
+    "user-agent": "user-group-service",
+  };
+  return { url, headers, body };
+}

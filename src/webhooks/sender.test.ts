@@ -1,0 +1,266 @@
+import { createServer, type IncomingMessage, type RequestListener } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { createServer as createTcpServer, type Server, type Socket } from "node:net";
+import { makeCertificates, removeCertificates } from "@user-group-service/testing/certificates";
+import { listen, waitFor } from "@user-group-service/testing/wait";
+import { Webhook } from "standardwebhooks";
+import { afterEach, describe, expect, it } from "vitest";
+import { type Network, parseNetwork } from "../domain/client-address.ts";
+import { newWebhookSecret } from "../domain/webhook.ts";
+import { messageOf } from "./payload.ts";
+import { Sender, type SenderOptions } from "./sender.ts";
+import { signedHeaders } from "./signature.ts";
+
+const LOOPBACK = [parseNetwork("127.0.0.1") as Network];
+
+const opened: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close();
+});
+
+/** An endpoint on a free port, with its open connections. */
+async function endpoint(server: Server) {
+  const sockets = new Set<Socket>();
+  let connections = 0;
+  server.on("connection", (socket: Socket) => {
+    connections++;
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+    socket.on("error", () => {});
+  });
+  const port = await listen(server);
+  opened.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { url: `http://hooks.example:${port}/path`, port, sockets, connections: () => connections };
+}
+
+const httpEndpoint = (listener: RequestListener) => endpoint(createServer(listener));
+
+/** An endpoint that answers the bytes of a function after the first bytes of a request. */
+const rawEndpoint = (answer: (socket: Socket) => void) =>
+  endpoint(createTcpServer((socket) => void socket.once("data", () => answer(socket))));
+
+function newSender(options: Partial<SenderOptions> = {}): Sender {
+  const sender = new Sender({ allowed: LOOPBACK, resolve: async () => ["127.0.0.1"], ...options });
+  opened.push(() => sender.close());
+  return sender;
+}
+
+const messageTo = (url: string) => ({ url, headers: { "webhook-id": "msg_1" }, body: '{"type":"x"}' });
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+describe("a sender", () => {
+  it("sends a message by POST, and keeps its connection for the next one", async () => {
+    const received: unknown[] = [];
+    const { url, port, connections } = await httpEndpoint(async (request, response) => {
+      const { method, headers } = request;
+      received.push([method, request.url, headers.host, headers["webhook-id"], await bodyOf(request)]);
+      response.writeHead(202).end("thanks");
+    });
+    const sender = newSender();
+    for (let i = 0; i < 3; i++) {
+      expect(await sender.send(messageTo(url))).toMatchObject({ outcome: "delivered", status: 202 });
+    }
+    expect(received).toHaveLength(3);
+    expect(received[0]).toEqual(["POST", "/path", `hooks.example:${port}`, "msg_1", '{"type":"x"}']);
+    expect(connections()).toBe(1);
+  });
+
+  it("sends again if the endpoint has closed the idle connection", async () => {
+    const { url, sockets, connections } = await httpEndpoint((request, response) => {
+      request.resume();
+      response.end();
+    });
+    const sender = newSender();
+    for (let i = 1; i <= 3; i++) {
+      expect((await sender.send(messageTo(url))).outcome).toBe("delivered");
+      expect(connections()).toBe(i);
+      for (const socket of sockets) socket.resetAndDestroy();
+    }
+  });
+
+  it.each([
+    [400, "status"],
+    [404, "status"],
+    [500, "status"],
+    [503, "status"],
+    [301, "redirect"],
+    [307, "redirect"],
+    [200, "delivered"],
+    [299, "delivered"],
+  ] as const)("reports the status %d as %s", async (status, outcome) => {
+    const { url } = await httpEndpoint((_, response) => response.writeHead(status).end());
+    expect(await newSender().send(messageTo(url))).toMatchObject({ outcome, status });
+  });
+
+  it("follows no redirect", async () => {
+    const other = await httpEndpoint((_, response) => response.end());
+    const { url } = await httpEndpoint((_, response) => response.writeHead(308, { location: other.url }).end());
+    expect(await newSender().send(messageTo(url))).toMatchObject({ outcome: "redirect", status: 308 });
+    expect(other.connections()).toBe(0);
+  });
+
+  it("stops waiting for an endpoint that never answers, and closes its connection", async () => {
+    const { url, sockets } = await rawEndpoint(() => {});
+    const sent = newSender({ timeoutMs: 150 }).send(messageTo(url));
+    expect(await sent).toMatchObject({ outcome: "timeout", status: undefined });
+    await waitFor("the connection is closed", () => sockets.size === 0);
+  });
+
+  it("stops waiting for a name that never resolves", async () => {
+    const sender = newSender({ timeoutMs: 50, resolve: () => new Promise(() => {}) });
+    expect((await sender.send(messageTo("https://hooks.example/"))).outcome).toBe("timeout");
+  });
+
+  it("closes the connection of an endless answer after a few KiB", async () => {
+    let written = 0;
+    const { url, sockets } = await httpEndpoint((_, response) => {
+      response.writeHead(200);
+      const write = () => {
+        while (!response.destroyed && response.write(Buffer.alloc(16_384))) written += 16_384;
+      };
+      response.on("drain", write);
+      write();
+    });
+    expect((await newSender().send(messageTo(url))).outcome).toBe("delivered");
+    await waitFor("the connection is closed", () => sockets.size === 0);
+    // The buffers of the sockets.
+    expect(written).toBeLessThan(16 * 1024 * 1024);
+  });
+
+  it("closes the connection of an answer that does not end, so it delays no later message", async () => {
+    const { url, sockets } = await httpEndpoint((_, response) => void response.writeHead(200).write("x"));
+    const sender = newSender();
+    expect((await sender.send(messageTo(url))).outcome).toBe("delivered");
+    expect((await sender.send(messageTo(url))).outcome).toBe("delivered");
+    await waitFor("the connections are closed", () => sockets.size === 0);
+  });
+
+  it.each([
+    [
+      "endless headers",
+      (socket: Socket) => {
+        socket.write("HTTP/1.1 200 OK\r\n");
+        const write = () => {
+          while (!socket.destroyed && socket.write(`x-a: ${"a".repeat(1000)}\r\n`));
+        };
+        socket.on("drain", write);
+        write();
+      },
+    ],
+    ["no HTTP", (socket: Socket) => socket.end("SSH-2.0-OpenSSH_9.9\r\n")],
+    ["the end of the connection", (socket: Socket) => socket.end()],
+    ["a reset", (socket: Socket) => socket.resetAndDestroy()],
+  ])("reports %s instead of an answer as a failed connection", async (_, answer) => {
+    const { url, sockets } = await rawEndpoint(answer);
+    const sent = newSender({ timeoutMs: 5000 }).send(messageTo(url));
+    expect(await sent).toMatchObject({ outcome: "connection", status: undefined });
+    await waitFor("the connection is closed", () => sockets.size === 0);
+  });
+
+  it("takes the status of an answer whose body breaks off", async () => {
+    const { url } = await rawEndpoint((socket) => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc"));
+    const sender = newSender();
+    expect(await sender.send(messageTo(url))).toMatchObject({ outcome: "delivered", status: 200 });
+    expect(await sender.send(messageTo(url))).toMatchObject({ outcome: "delivered", status: 200 });
+  });
+
+  it("checks the addresses at each lookup, so a name that changes its address reaches nothing else", async () => {
+    const { url, connections } = await httpEndpoint((_, response) =>
+      response.writeHead(204, { connection: "close" }).end(),
+    );
+    const addresses = ["127.0.0.1", "169.254.169.254"];
+    const sender = newSender({ resolve: async () => [addresses.shift() ?? "127.0.0.2"] });
+    const outcomes = [];
+    for (let i = 0; i < 3; i++) outcomes.push((await sender.send(messageTo(url))).outcome);
+    expect(outcomes).toEqual(["delivered", "address", "address"]);
+    expect(connections()).toBe(1);
+  });
+
+  it("connects to no address if one of them is not allowed", async () => {
+    const { url, connections } = await httpEndpoint((_, response) => response.end());
+    const sender = newSender({ resolve: async () => ["127.0.0.1", "10.0.0.1"] });
+    expect((await sender.send(messageTo(url))).outcome).toBe("address");
+    expect(connections()).toBe(0);
+  });
+
+  it("checks addresses in URLs", async () => {
+    const { port, connections } = await httpEndpoint((_, response) => response.end());
+    const sender = new Sender({ allowed: [] });
+    for (const host of ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0x7f.1", "2130706433", "[::1]", "0.0.0.0"]) {
+      expect((await sender.send(messageTo(`http://${host}:${port}/`))).outcome, host).toBe("address");
+    }
+    expect(connections()).toBe(0);
+  });
+
+  it("reaches localhost without DNS if it is allowed", async () => {
+    const { port } = await httpEndpoint((_, response) => response.end());
+    const sender = new Sender({ allowed: LOOPBACK, resolve: () => expect.fail("looked up") });
+    opened.push(() => sender.close());
+    expect((await sender.send(messageTo(`http://localhost:${port}/`))).outcome).toBe("delivered");
+  });
+
+  it("reports a name without addresses", async () => {
+    for (const resolve of [async () => [], () => Promise.reject(new Error("SERVFAIL"))]) {
+      expect((await newSender({ resolve }).send(messageTo("https://hooks.example/"))).outcome).toBe("name");
+    }
+  });
+
+  it("reports a refused connection, and an untrusted certificate", async () => {
+    const { url } = await endpoint(createTcpServer());
+    for (const close of opened.splice(0)) close();
+    expect((await newSender().send(messageTo(url))).outcome).toBe("connection");
+    const made = makeCertificates();
+    opened.push(() => removeCertificates(made));
+    let requests = 0;
+    const { port } = await endpoint(createTlsServer(made.server, () => requests++));
+    expect((await newSender().send(messageTo(`https://hooks.example:${port}/`))).outcome).toBe("tls");
+    expect(requests).toBe(0);
+  });
+
+  it("rejects if its caller aborts", async () => {
+    const { url, sockets } = await rawEndpoint(() => aborted.abort(new Error("closing")));
+    const aborted = new AbortController();
+    await expect(newSender().send(messageTo(url), aborted.signal)).rejects.toThrow("closing");
+    await waitFor("the connection is closed", () => sockets.size === 0);
+  });
+});
+
+describe("a message", () => {
+  const environment = { name: "acme", tag: "Customer" as const, number: 7 };
+  const event = {
+    ...{ id: "1795670180297000", type: "user_group.updated", time: 1_795_670_180_297, actorId: "root" },
+    ...{ userGroupId: "ä <b>", changedFields: ["name", "mapping"] },
+  };
+
+  it("is verified by the library of Standard Webhooks with each of its secrets, and no other", () => {
+    const secrets = [newWebhookSecret(), newWebhookSecret()];
+    const { headers, body } = messageOf(environment, event, { url: "https://hooks.example", secrets });
+    for (const secret of secrets) {
+      expect(new Webhook(secret).verify(body, headers)).toEqual({
+        type: "user_group.updated",
+        timestamp: "2026-11-26T05:16:20.297Z",
+        data: {
+          ...{ event_id: event.id, environment: "acme/Customer", actor_id: "root", user_group_id: "ä <b>" },
+          changed_fields: ["name", "mapping"],
+        },
+      });
+      expect(() => new Webhook(secret).verify(`${body} `, headers)).toThrow("No matching signature");
+    }
+    expect(() => new Webhook(newWebhookSecret()).verify(body, headers)).toThrow("No matching signature");
+    expect(headers["webhook-id"]).toBe("msg_7_1795670180297000");
+  });
+
+  it("has the signature of the specification's example", () => {
+    const message = { id: "msg_p5jXN8AQM9LWM0D4loKWxJek", timestamp: 1614265330, body: '{"test": 2432232314}' };
+    const { "webhook-signature": signature } = signedHeaders(message, ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]);
+    expect(signature).toBe("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+  });
+});

@@ -1,0 +1,216 @@
+import { Resolver } from "node:dns/promises";
+import http, { type IncomingMessage } from "node:http";
+import https from "node:https";
+import type { LookupFunction } from "node:net";
+import type { Network } from "../domain/client-address.ts";
+import { DELIVERY_TIMEOUT_MS, type DeliveryOutcome } from "../domain/webhook.ts";
+import { isAllowedAddress, loopbackAddresses } from "../domain/webhook-url.ts";
+
+/** The maximum number of bytes of the body of an answer. The connection of a longer answer is closed. */
+const MAX_ANSWER_BYTES = 4096;
+
+/** How long the body of an answer may take, in milliseconds. The connection is closed after that. */
+const BODY_MS = 1000;
+
+/** The maximum number of bytes of the headers of an answer. */
+const MAX_HEADER_BYTES = 8192;
+
+/** How long an unused connection stays open, in milliseconds. */
+const IDLE_MS = 5000;
+
+/** The timeout of a query to a DNS server, in milliseconds, and the number of attempts. */
+const DNS_TIMEOUT_MS = 2000;
+const DNS_TRIES = 2;
+
+/** Resolves a host name to its addresses. Rejects if it has none. */
+export type Resolve = (host: string) => Promise<readonly string[]>;
+
+/** A message to send. */
+export interface Message {
+  readonly url: string;
+  readonly headers: { readonly [name: string]: string };
+  readonly body: string;
+}
+
+/** The result of sending a message. */
+export interface SendResult {
+  readonly outcome: DeliveryOutcome;
+  /** The HTTP status. Undefined if there was no answer. */
+  readonly status: number | undefined;
+  readonly durationMs: number;
+}
+
+export interface SenderOptions {
+  /** Networks that are allowed although they are not public. */
+  readonly allowed: readonly Network[];
+  /** Default: DNS, without the thread pool of Node, which names that never resolve would block. */
+  readonly resolve?: Resolve | undefined;
+  /** The maximum time from the name lookup to the answer, in milliseconds. Default: `DELIVERY_TIMEOUT_MS` */
+  readonly timeoutMs?: number | undefined;
+}
+
+/** A failure before or without an answer. */
+class SendFailure extends Error {
+  readonly outcome: DeliveryOutcome;
+  constructor(outcome: DeliveryOutcome) {
+    super(outcome);
+    this.outcome = outcome;
+  }
+}
+
+/** The answer, as far as it is needed. */
+interface Answer {
+  readonly status: number;
+}
+
+/**
+ * Sends messages to one endpoint, and keeps its connection. The addresses of the host are checked after each lookup, and only these
+ * addresses are connected to, so a name that resolves to another address at the next lookup has no effect. Redirects are not followed.
+ */
+export class Sender {
+  private readonly allowed: readonly Network[];
+  private readonly resolve: Resolve;
+  private readonly timeoutMs: number;
+  private readonly agents: { readonly "http:": http.Agent; readonly "https:": https.Agent };
+
+  constructor({ allowed, resolve = resolveByDns, timeoutMs = DELIVERY_TIMEOUT_MS }: SenderOptions) {
+    this.allowed = allowed;
+    this.resolve = resolve;
+    this.timeoutMs = timeoutMs;
+    const options = { keepAlive: true, maxSockets: 1, timeout: IDLE_MS };
+    this.agents = { "http:": new http.Agent(options), "https:": new https.Agent(options) };
+  }
+
+  /** Sends a message. Never rejects, except with the reason of `signal` if it aborts. */
+  async send(message: Message, signal?: AbortSignal): Promise<SendResult> {
+    const started = performance.now();
+    const ended = new AbortController();
+    const abort = () => ended.abort();
+    const timer = setTimeout(abort, this.timeoutMs);
+    signal?.addEventListener("abort", abort, { once: true });
+    const result = (outcome: DeliveryOutcome, status?: number): SendResult => ({
+      outcome,
+      status,
+      durationMs: performance.now() - started,
+    });
+    try {
+      const { status } = await this.answerTo(message, ended.signal);
+      if (status >= 200 && status < 300) return result("delivered", status);
+      return result(status >= 300 && status < 400 ? "redirect" : "status", status);
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (ended.signal.aborted) return result("timeout");
+      return result(error instanceof SendFailure ? error.outcome : outcomeOf(error));
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
+    }
+  }
+
+  /** Closes the connection. */
+  close(): void {
+    for (const agent of Object.values(this.agents)) agent.destroy();
+  }
+
+  private async answerTo(message: Message, ended: AbortSignal): Promise<Answer> {
+    const url = new URL(message.url);
+    const addresses = await untilAborted(this.addressesOf(url.hostname), ended);
+    const answered = this.request(url, message, { addresses, ended });
+    return answered.catch((error: unknown) => {
+      // The endpoint closed the idle connection at the same time.
+      const isStale = (error as { isReused?: boolean }).isReused === true && !ended.aborted;
+      if (!isStale) throw error;
+      return this.request(url, message, { addresses, ended });
+    });
+  }
+
+  /** The addresses of a host. @throws SendFailure if it has none, or one that is not allowed */
+  private async addressesOf(hostname: string): Promise<readonly string[]> {
+    const host = hostname.replace(/^\[|\]$/g, "");
+    const found = isAddress(host)
+      ? [host]
+      : (loopbackAddresses(hostname) ?? (await this.resolve(host).catch(() => [])));
+    if (found.length === 0) throw new SendFailure("name");
+    const addresses = found === loopbackAddresses(hostname) ? found.filter((each) => this.isAllowed(each)) : found;
+    if (addresses.length === 0 || !addresses.every((each) => this.isAllowed(each))) throw new SendFailure("address");
+    return addresses;
+  }
+
+  private isAllowed(address: string): boolean {
+    return isAllowedAddress(address, this.allowed);
+  }
+
+  private request(
+    url: URL,
+    { headers, body }: Message,
+    { addresses, ended }: { readonly addresses: readonly string[]; readonly ended: AbortSignal },
+  ): Promise<Answer> {
+    const isPlain = url.protocol === "http:";
+    return new Promise((resolve, reject) => {
+      const request = (isPlain ? http : https).request(url, {
+        method: "POST",
+        agent: this.agents[isPlain ? "http:" : "https:"],
+        headers: { ...headers, "content-length": String(Buffer.byteLength(body)) },
+        maxHeaderSize: MAX_HEADER_BYTES,
+        lookup: lookupOf(addresses),
+        signal: ended,
+      });
+      request.on("error", (error) => reject(Object.assign(error, { isReused: request.reusedSocket })));
+      request.on("response", (response) => {
+        drop(response);
+        resolve({ status: response.statusCode ?? 0 });
+      });
+      request.end(body);
+    });
+  }
+}
+
+/** Reads a short body, so that its connection can be used again. Closes the connection of a longer one. */
+function drop(response: IncomingMessage): void {
+  let bytes = 0;
+  const timer = setTimeout(() => response.destroy(), BODY_MS);
+  response.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER_BYTES) response.destroy();
+  });
+  // The status decides, so a body that ends early is no failure.
+  response.on("error", () => {});
+  response.on("close", () => clearTimeout(timer));
+}
+
+/** A `lookup` that returns addresses which are already checked. */
+function lookupOf(addresses: readonly string[]): LookupFunction {
+  const found = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
+  return (_host, { all }, done) => {
+    const [first] = found;
+    if (all) done(null, found);
+    else done(null, first?.address ?? "", first?.family);
+  };
+}
+
+/** Queries DNS for the addresses of a host, IPv4 first. */
+async function resolveByDns(host: string): Promise<readonly string[]> {
+  const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES });
+  const queries = [resolver.resolve4(host), resolver.resolve6(host)];
+  const found = await Promise.all(queries.map((query) => query.catch(() => [])));
+  return found.flat();
+}
+
+function isAddress(host: string): boolean {
+  return host.includes(":") || /^\d+(?:\.\d+){3}$/.test(host);
+}
+
+/** Rejects as soon as the signal aborts. */
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    signal.addEventListener("abort", abort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
+}
+
+/** The class of a failure. Errors of certificates and of the TLS protocol count as `tls`. */
+function outcomeOf(error: unknown): DeliveryOutcome {
+  const { code = "" } = error as { code?: string };
+  return /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO|HOSTNAME/.test(code) ? "tls" : "connection";
+}

@@ -1,0 +1,28 @@
+import { createHmac } from "node:crypto";
+import { WEBHOOK_SECRET_PREFIX } from "../domain/webhook.ts";
+
+/** A message to sign, as Standard Webhooks defines it. */
+export interface Signable {
+  /** The same for each attempt to deliver an event. */
+  readonly id: string;
+  /** The time of the attempt, in seconds since 1970. */
+  readonly timestamp: number;
+  readonly body: string;
+}
+
+/**
+ * The headers of a message by Standard Webhooks (https://www.standardwebhooks.com). The header `webhook-signature` has one signature
+ * per secret.
+ */
+export function signedHeaders(message: Signable, secrets: readonly string[]): { readonly [name: string]: string } {
+  return {
+    "webhook-id": message.id,
+    "webhook-timestamp": String(message.timestamp),
+    "webhook-signature": secrets.map((secret) => signatureOf(message, secret)).join(" "),
+  };
+}
+
+function signatureOf({ id, timestamp, body }: Signable, secret: string): string {
+  const key = Buffer.from(secret.slice(WEBHOOK_SECRET_PREFIX.length), "base64");
+  return `v1,${createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64")}`;
+}

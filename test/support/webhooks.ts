@@ -1,0 +1,65 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { newListener } from "@user-group-service/testing/opened";
+import { Webhook } from "standardwebhooks";
+
+/** A message that an endpoint has received. */
+export interface ReceivedMessage {
+  readonly id: string;
+  readonly type: string;
+  readonly data: { readonly [field: string]: unknown };
+  readonly headers: { readonly [name: string]: string };
+  readonly body: string;
+}
+
+/** An endpoint of webhooks. */
+export interface Receiver {
+  /** The URL of a path. */
+  url(path?: string): string;
+  /** The messages of a path, in the order of their arrival. */
+  at(path?: string): readonly ReceivedMessage[];
+  /** The maximum number of concurrent requests of a path. */
+  concurrency(path?: string): number;
+}
+
+/** Answers a request. Default: 204. It may answer later, or never. */
+export type Answer = (message: ReceivedMessage, response: ServerResponse, path: string) => unknown;
+
+/** Opens an endpoint on a free port of 127.0.0.1 for the running test. */
+export async function newReceiver(answer: Answer = (_, response) => response.writeHead(204).end()): Promise<Receiver> {
+  const received = new Map<string, ReceivedMessage[]>();
+  const [open, most] = [new Map<string, number>(), new Map<string, number>()];
+  const server = createServer((request: IncomingMessage, response) => {
+    const path = request.url ?? "/";
+    const count = (open.get(path) ?? 0) + 1;
+    open.set(path, count);
+    most.set(path, Math.max(count, most.get(path) ?? 0));
+    response.on("close", () => open.set(path, (open.get(path) ?? 0) - 1));
+    let body = "";
+    request.setEncoding("utf8").on("data", (text: string) => {
+      body += text;
+    });
+    request.on("end", () => {
+      const { type, data } = JSON.parse(body);
+      const headers = request.headers as Record<string, string>;
+      const message = { id: headers["webhook-id"] ?? "", type, data, headers, body };
+      received.set(path, [...(received.get(path) ?? []), message]);
+      answer(message, response, path);
+    });
+  });
+  const base = await newListener(server);
+  return {
+    url: (path = "/") => base + path,
+    at: (path = "/") => received.get(path) ?? [],
+    concurrency: (path = "/") => most.get(path) ?? 0,
+  };
+}
+
+/** Verifies a message with the library of Standard Webhooks. @throws if no signature is that of the secret */
+export function verify(secret: string, { body, headers }: ReceivedMessage): void {
+  new Webhook(secret).verify(body, headers);
+}
+
+/** The event ids of messages without repetitions, in the order of their first arrival. */
+export function firstArrivals(messages: readonly ReceivedMessage[]): readonly string[] {
+  return [...new Set(messages.map(({ data }) => String(data["event_id"])))];
+}

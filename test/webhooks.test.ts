@@ -1,0 +1,118 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { ConnectError } from "@connectrpc/connect";
+import { RUNTIMES } from "@user-group-service/testing/runtime";
+import { waitFor } from "@user-group-service/testing/wait";
+import { describe, expect, it } from "vitest";
+import { Role } from "../gen/usergroup/admin/v1/api_token_pb.ts";
+import { DeliveryOutcome as Outcome, Webhook_State as State } from "../gen/usergroup/admin/v1/webhook_pb.ts";
+import { ADMIN_ENV, adminOf, customerOf } from "./support/admin.ts";
+import { newRedis, newServer, redisUrl } from "./support/opened.ts";
+import { metricsTextOf } from "./support/operations.ts";
+import { failureOf, grpcClients } from "./support/rpc.ts";
+import { newReceiver, verify } from "./support/webhooks.ts";
+
+const ENV = { ...ADMIN_ENV, WEBHOOK_ALLOW: "127.0.0.1" };
+
+/** Stores of the service: the embedded one and, if there is one, a Redis of its own. */
+const STORES = redisUrl === undefined ? (["embedded"] as const) : (["embedded", "Redis"] as const);
+
+describe.each(RUNTIMES)("webhooks on %s", (runtime) => {
+  it.each(STORES)("receive the changes of their environment, with the %s store", async (store) => {
+    const redis = store === "Redis" ? await newRedis() : undefined;
+    const server = await newServer({ runtime, redisUrl: redis?.url, env: ENV });
+    const receiver = await newReceiver();
+    const environment = customerOf(server);
+    const admin = adminOf(server.url);
+    const { webhook, secret } = await admin.createWebhook({
+      environment,
+      displayName: "a",
+      url: receiver.url("/hook"),
+    });
+    const webhookId = webhook?.id ?? "";
+    expect(webhook).toMatchObject({ url: receiver.url("/hook"), state: State.ENABLED });
+    const { groups } = grpcClients(server, server.tokens.customer);
+    await groups.getUserGroup({ userGroupId: "acme" });
+    await groups.updateUserGroup({ userGroupId: "acme", name: "Acme" });
+    await admin.createApiToken({ environment, displayName: "b", role: Role.READ });
+    await admin.deleteUserGroup({ environment, userGroupId: "acme" });
+    const types = ["user_group.created", "user_group.updated", "api_token.created", "user_group.deleted"];
+    await waitFor("the events arrive", () => receiver.at("/hook").length === types.length);
+    expect(receiver.at("/hook").map(({ type }) => type)).toEqual(types);
+    expect(receiver.at("/hook").map(({ data }) => data["user_group_id"])).toEqual(["acme", "acme", undefined, "acme"]);
+    expect(receiver.at("/hook")[1]?.data["changed_fields"]).toEqual(["name"]);
+    for (const message of receiver.at("/hook")) verify(secret, message);
+    // Ids and names only.
+    expect(JSON.stringify(receiver.at("/hook").map(({ body }) => body))).not.toMatch(/Acme|ugt_|ugk_/);
+
+    const { secret: next } = await admin.rotateWebhookSecret({ environment, webhookId });
+    const test = await admin.testWebhook({ environment, webhookId });
+    expect(test).toMatchObject({ outcome: Outcome.DELIVERED, httpStatus: 204 });
+    const sent = await waitFor("the test arrives", () =>
+      receiver.at("/hook").find(({ type }) => type === "webhook.test"),
+    );
+    for (const each of [secret, next]) verify(each, sent);
+    expect((await failureOf(admin.testWebhook({ environment, webhookId }))).reason).toBe("WEBHOOK_TEST_LIMITED");
+
+    const { deliveries } = await admin.listWebhookDeliveries({ environment, webhookId });
+    expect(deliveries.find(({ eventType }) => eventType === "user_group.deleted")).toMatchObject({
+      ...{ outcome: Outcome.DELIVERED, httpStatus: 204, attempt: 1 },
+    });
+    expect(await metricsTextOf(server)).toMatch(/^ugs_webhook_attempts_total\{outcome="delivered"\} [1-9]/m);
+    const before = receiver.at("/hook").length;
+    await admin.redeliverWebhook({ environment, webhookId, startTime: timestampFromMs(0) });
+    const isAgain = () =>
+      receiver
+        .at("/hook")
+        .slice(before)
+        .some(({ type }) => type === "user_group.deleted");
+    await waitFor("the events arrive again", isAgain);
+    await admin.deleteWebhook({ environment, webhookId });
+    expect((await failureOf(admin.getWebhook({ environment, webhookId }))).reason).toBe("WEBHOOK_NOT_FOUND");
+    const { auditEvents } = await admin.listAuditEvents({ environment, method: "DeleteWebhook" });
+    expect(auditEvents).toMatchObject([{ webhookId, actorId: "root" }]);
+    // Neither the secrets nor the URL are logged.
+    expect(server.output()).not.toContain(secret.slice(6, 30));
+    expect(server.output()).not.toContain(receiver.url());
+  });
+
+  it("refuse URLs and types with a message that names what to do", async () => {
+    const server = await newServer({ runtime, env: ADMIN_ENV });
+    const admin = adminOf(server.url);
+    const environment = customerOf(server);
+    const faultOf = async (url: string, eventTypes: string[] = []) => {
+      const call = admin.createWebhook({ environment, displayName: "a", url, eventTypes });
+      return ConnectError.from(
+        await call.then(
+          () => undefined,
+          (thrown: unknown) => thrown,
+        ),
+      ).rawMessage;
+    };
+    for (const url of ["http://example.com/", "http://localhost:1/", "ftp://example.com", "file:///etc/passwd"])
+      expect(await faultOf(url)).toContain("the URL of a webhook must start with https://");
+    expect(await faultOf("example.com")).toContain("the URL of a webhook must be a URL");
+    for (const host of [
+      "127.0.0.1",
+      "169.254.169.254",
+      "10.1.2.3",
+      "0x7f.1",
+      "[::1]",
+      "[::ffff:10.0.0.1]",
+      "100.64.0.1",
+    ])
+      expect(await faultOf(`https://${host}/`)).toContain(
+        "the URL of a webhook must not name a private or reserved address",
+      );
+    expect(await faultOf("https://user:pass@example.com/")).toContain(
+      "the URL of a webhook must not contain a user name",
+    );
+    expect(await faultOf("https://example.com/#a")).toContain("the URL of a webhook must not contain a fragment");
+    expect(await faultOf("https://example.com/", ["user_group.created", "x"])).toContain("event_types may contain");
+    // A name that resolves to nothing, and a name whose address is not public.
+    const { webhook } = await admin.createWebhook({ environment, displayName: "a", url: "https://webhooks.invalid/" });
+    const test = await admin.testWebhook({ environment, webhookId: webhook?.id ?? "" });
+    expect(test).toMatchObject({ outcome: Outcome.NAME, httpStatus: 0 });
+    const { webhook: local } = await admin.createWebhook({ environment, displayName: "a", url: "https://localhost/" });
+    expect(local?.state).toBe(State.ENABLED);
+  });
+});
