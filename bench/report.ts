@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { median, type Summary } from "./statistics.ts";
 import type { Turn } from "./turns.ts";
 
@@ -12,34 +12,16 @@ const PAGES = {
 /** A page of `bench/results/`. */
 export type Page = keyof typeof PAGES;
 
-const DOCUMENT = "docs/performance.md";
-
-/**
- * Prints the results as Markdown. After a complete run it also writes them to `bench/results/`, and replaces the first
- * table of the page where docs/performance.md contains it.
- */
+/** Prints the results as Markdown. After a complete run it also writes them to `bench/results/`. */
 export function report(text: string, page: Page | undefined): void {
   console.log(text);
   if (page === undefined) {
     console.error("bench/results/ is unchanged: this was a partial run");
     return;
   }
-  const path = `bench/results/${page}.md`;
-  const document = readFileSync(DOCUMENT, "utf8");
-  const old = existsSync(path) ? firstTable(readFileSync(path, "utf8")) : "";
-  if (old !== "")
-    writeFileSync(
-      DOCUMENT,
-      document.replace(old, () => firstTable(text)),
-    );
   const [title, command] = PAGES[page];
-  const origin = `Written by \`${command}\`. [${DOCUMENT}](../../${DOCUMENT}) explains the method.`;
-  writeFileSync(path, `# ${title}\n\n${origin}\n\n${text}\n`);
-}
-
-/** The first table of a page, or an empty string. */
-export function firstTable(text: string): string {
-  return /^\|.*(?:\n\|.*)*/m.exec(text)?.[0] ?? "";
+  const origin = `Written by \`${command}\`. [docs/performance.md](../../docs/performance.md) explains the method.`;
+  writeFileSync(`bench/results/${page}.md`, `# ${title}\n\n${origin}\n\n${text}\n`);
 }
 
 /**

@@ -1,9 +1,7 @@
-import { textOf } from "@user-group-service/testing/documents";
 import { describe, expect, it } from "vitest";
 import { builtAt } from "../bench/calls/commits.ts";
 import { CONTROL, differences } from "../bench/calls/differences.ts";
 import { closedLoop, outcomesOf } from "../bench/overload/load.ts";
-import { firstTable } from "../bench/report.ts";
 import { serviceRow } from "../bench/rows.ts";
 import type { Turn } from "../bench/turns.ts";
 
@@ -93,10 +91,4 @@ describe("the overload benchmark", () => {
     expect(closedLoop(1, 20_000)).toMatchObject({ title: "4,000 in flight", connections: 4000, streams: 1 });
     expect(closedLoop(2, 20_000)).toMatchObject({ title: "20,000 in flight", connections: 80, streams: 250 });
   });
-});
-
-it("docs/performance.md contains the first table of bench/results/calls.md", () => {
-  const table = firstTable(textOf("bench/results/calls.md"));
-  expect(table).toMatch(/^\| .*\|\n\|---/);
-  expect(textOf("docs/performance.md")).toContain(table);
 });

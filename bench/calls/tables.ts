@@ -26,7 +26,7 @@ const SUMMARY: readonly (readonly [title: string, ...rows: string[]])[] = [
   ["connect-go with rueidis", "connectGo"],
 ];
 
-/** The summary, also in docs/performance.md: CPU per Get on each server that does the same work. */
+/** The summary: CPU per Get on each server that does the same work. */
 export function summary({ rows, results }: Measured): string {
   const lines = SUMMARY.flatMap(([title, ...keys]) => {
     const cells = READS.map((call) => {
