@@ -40,6 +40,7 @@ const NEEDED: { readonly [method: string]: "open" | "any" | "resolve" | "read" |
   "usergroup.admin.v1.AdminService.ImportUserGroups": "admin",
   "usergroup.admin.v1.AdminService.ExportUserGroups": "admin",
   "usergroup.admin.v1.AdminService.ListAuditEvents": "admin",
+  "usergroup.admin.v1.AdminService.WatchEvents": "admin",
   "usergroup.admin.v1.AdminService.ListTokenKeys": "root",
   "usergroup.admin.v1.AdminService.ReencryptUserGroupTokens": "root",
   "usergroup.admin.v1.AdminService.RetireTokenKey": "root",

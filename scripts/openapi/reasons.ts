@@ -63,7 +63,9 @@ const RULES: { readonly [reason: string]: Rule } = {
   HEADER_TOO_LARGE: always,
   INVALID_UPDATE_MASK: (calling) => !calling.isRest && has("update_mask")(calling),
   AUDIT_EVENTS_EXPIRED: only("ListAuditEvents"),
+  // The document has no streaming methods.
   EVENT_CURSOR_EXPIRED: never,
+  TOO_MANY_WATCHERS: never,
   INVALID_PAGE_TOKEN: has("page_token"),
   REQUEST_ID_REUSED: has("request_id"),
   ETAG_MISMATCH: has("etag"),

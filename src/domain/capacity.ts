@@ -22,8 +22,14 @@ export const MAX_CALLS = 16_384;
 export const MAX_KEY_REQUESTS = 4096;
 
 /**
- * `max`: maximum number of open streams. `lifetimeMs`: maximum lifetime of a stream, in milliseconds. The streaming calls are Watch
- * and reflection, which need no API token. Slow request bodies of calls without an API token count as streams, too. When a stream
+ * `max`: maximum number of open streams. `lifetimeMs`: maximum lifetime of a stream, in milliseconds. The streaming calls are
+ * WatchEvents, and Watch and reflection, which need no API token. Slow request bodies of calls without an API token count as streams, too. When a stream
  * ends, gRPC clients that watch the health call Watch again.
  */
 export const STREAMS = { max: 1000, lifetimeMs: 600_000 };
+
+/**
+ * Maximum numbers of streams of WatchEvents, in all and per environment, so that streams remain for other callers. A stream keeps up to
+ * one page of events in memory.
+ */
+export const MAX_WATCHERS = { worker: 500, environment: 100 };

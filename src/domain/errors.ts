@@ -225,6 +225,12 @@ export class EventCursorExpired extends failure("OutOfRange", "EVENT_CURSOR_EXPI
   field: "cursor",
 }) {}
 
+/** The worker has the maximum number of streams of events. */
+export class TooManyWatchers extends failure("ResourceExhausted", "TOO_MANY_WATCHERS", {
+  text: (max: number, where: string) =>
+    `${where} has ${max} streams of WatchEvents, which is the limit of one worker; close some, or try again later`,
+}) {}
+
 /** Tokens are, or may be, encrypted with the key to retire. */
 export class TokenKeyInUse extends failure("FailedPrecondition", "TOKEN_KEY_IN_USE", {
   text: (why: string) => `the key is in use: ${why}`,

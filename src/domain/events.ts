@@ -84,6 +84,8 @@ export interface EventPosition {
   readonly id: number;
   /** A time at which no later event existed, in milliseconds since 1970 by the store's clock. */
   readonly time: number;
+  /** The key of the next page of a snapshot of groups, which comes before the events. Undefined without a snapshot. */
+  readonly snapshotAfter?: string | undefined;
 }
 
 /**
@@ -107,15 +109,16 @@ export function positionAfter({ id, time }: FeedEvent, { number }: Pick<EventPos
 }
 
 /** Formats a position as a cursor for callers. */
-export function formatCursor({ number, id, time }: EventPosition): string {
-  return Buffer.from(`${number}.${id}.${time}`).toString("base64url");
+export function formatCursor({ number, id, time, snapshotAfter }: EventPosition): string {
+  const snapshot = snapshotAfter === undefined ? "" : `.${snapshotAfter}`;
+  return Buffer.from(`${number}.${id}.${time}${snapshot}`).toString("base64url");
 }
 
 /** Parses a cursor. Undefined if it is malformed. */
 export function parseCursor(cursor: string): EventPosition | undefined {
-  const parts = /^(\d{1,7})\.(\d{1,16})\.(\d{1,13})$/.exec(Buffer.from(cursor, "base64url").toString());
-  if (!parts) return undefined;
-  const [number, id, time] = parts.slice(1).map(Number) as [number, number, number];
-  const position = { number, id, time };
+  const text = Buffer.from(cursor, "base64url").toString();
+  const [, numbers = "", snapshotAfter] = /^(\d{1,7}\.\d{1,16}\.\d{1,13})(?:\.(.*))?$/s.exec(text) ?? [];
+  const [number, id, time] = numbers.split(".").map(Number) as [number, number, number];
+  const position = { number, id, time, snapshotAfter };
   return formatCursor(position) === cursor ? position : undefined;
 }

@@ -11,6 +11,7 @@ import { ViewerService } from "../../gen/usergroup/v1/viewer_service_pb.ts";
 import type { ApiTokens, Authenticated, Principal } from "../auth/api-tokens.ts";
 import type { RateLimiter } from "../auth/rate-limiter.ts";
 import { environmentPath } from "../domain/environment.ts";
+import { EnvironmentNotFound } from "../domain/errors.ts";
 import type { Role } from "../domain/role.ts";
 import type { Limited } from "../domain/store.ts";
 import type { RateLimitName } from "../observability/metrics.ts";
@@ -64,6 +65,7 @@ export const ACCESS: ReadonlyMap<DescMethod, Access> = new Map([
     importUserGroups: "admin",
     exportUserGroups: "admin",
     listAuditEvents: "admin",
+    watchEvents: "admin",
     listTokenKeys: "root",
     reencryptUserGroupTokens: "root",
     retireTokenKey: "root",
@@ -150,10 +152,7 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
   // Failures are counted after the lookup, so that guesses of one caller do not lock out others at its address.
   const unauthenticated = (reason: keyof typeof FAULTS, call: CallContext) => {
     const by = rateLimiters.failures?.take(call.clientKey);
-    if (by) return limited("address", by);
-    const error = callError(Code.Unauthenticated, FAULTS[reason], { reason });
-    error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
-    return error;
+    return by ? limited("address", by) : unauthenticatedError(reason);
   };
 
   const requireAllowed = (principal: Authenticated, call: CallContext, method: DescMethod) => {
@@ -163,11 +162,7 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
     // ADMIN_TOKEN is not limited, because an operator who repairs the service must not wait.
     const by = environment && rateLimiters.tokens?.take(keyOf(principal));
     if (by) throw limited("api-token", by);
-    const needed = ACCESS.get(method);
-    const isAllowed =
-      needed !== undefined &&
-      (role === "root" ? needed === "any" || RANK[needed] >= RANK.admin : RANK[role] >= RANK[needed]);
-    if (!isAllowed) throw denial(role, method, needed);
+    requireRole(role, method);
     call.isAuthorized = true;
   };
 
@@ -186,6 +181,39 @@ export function authorization({ authenticator, rateLimiters }: Authentication) {
       ? found.then((principal) => requireAllowed(principal, call, method))
       : requireAllowed(found, call, method);
   };
+}
+
+/** @throws ConnectError PermissionDenied if the role does not permit the method */
+function requireRole(role: Principal["role"], method: DescMethod): void {
+  const needed = ACCESS.get(method);
+  const isAllowed =
+    needed !== undefined &&
+    (role === "root" ? needed === "any" || RANK[needed] >= RANK.admin : RANK[role] >= RANK[needed]);
+  if (!isAllowed) throw denial(role, method, needed);
+}
+
+function unauthenticatedError(reason: keyof typeof FAULTS): ConnectError {
+  const error = callError(Code.Unauthenticated, FAULTS[reason], { reason });
+  error.metadata.set("www-authenticate", 'Token realm="user-group-service"');
+  return error;
+}
+
+/**
+ * Checks during a stream that the API token which opened it is still valid. It is synchronous if the token is cached. It throws or
+ * rejects with ConnectError Unauthenticated or PermissionDenied, EnvironmentNotFound, or a failure of the store.
+ */
+export function authorizeAgain(
+  authenticator: Pick<ApiTokens, "authenticate">,
+  call: CallContext,
+  method: DescMethod,
+): void | Promise<void> {
+  const check = (principal: Authenticated) => {
+    if (!principal) throw unauthenticatedError("API_TOKEN_UNKNOWN");
+    requireRole(principal.role, method);
+    if (principal.environment?.number !== call.caller.environment?.number) throw new EnvironmentNotFound();
+  };
+  const found = authenticator.authenticate(tokenFromHeader(credentialIn(call.received.headers) ?? "") ?? "");
+  return found instanceof Promise ? found.then(check) : check(found);
 }
 
 /**

@@ -11,6 +11,7 @@ import { MAX_OPEN_MESSAGE_BYTES } from "../domain/capacity.ts";
 import type { ViewerSessions } from "../sessions/viewer-sessions.ts";
 import { apiTokenRpcs } from "./admin/api-tokens.ts";
 import { environmentRpcs } from "./admin/environments.ts";
+import { eventRpcs } from "./admin/events.ts";
 import type { AdminDeps } from "./admin/requests.ts";
 import { signingKeyRpcs } from "./admin/signing-keys.ts";
 import { storeDataRpcs } from "./admin/store-data.ts";
@@ -66,6 +67,7 @@ export function routes(deps: RouteDeps): (router: ConnectRouter) => void {
     router.service(ViewerService, viewerService({ userGroups, sessions, metrics }));
     router.service(AdminService, {
       ...environmentRpcs(deps),
+      ...eventRpcs(deps),
       ...apiTokenRpcs(deps),
       ...userGroupRpcs(deps),
       ...tokenKeyRpcs(deps),

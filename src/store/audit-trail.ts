@@ -92,8 +92,10 @@ export function redisAuditTrail(client: StoreClient, audit: Audit): AuditStore &
         retentionMs: audit.retentionMs,
         count,
       });
-      if (outcome === "gone") throw new EnvironmentNotFound();
-      if (outcome === "expired") throw new EventCursorExpired();
+      if (outcome !== "events") {
+        await client.confirmMissing();
+        throw outcome === "gone" ? new EnvironmentNotFound() : new EventCursorExpired();
+      }
       const events: FeedEvent[] = [];
       for (let i = 0; i < texts.length; i += EVENT_LENGTH + 1) {
         events.push(feedEventFrom([texts[i] as string, texts.slice(i + 1, i + 1 + EVENT_LENGTH)]));

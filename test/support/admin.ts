@@ -63,13 +63,16 @@ export function adminOf(url: string, token = ADMIN_TOKEN): Client<typeof AdminSe
 
 /** A transport that presents an API token with each call. */
 export function presenting(transport: Transport, token: string): Transport {
+  const headersWith = (header: HeadersInit | undefined) => {
+    const headers = new Headers(header);
+    headers.set("authorization", `Token ${token}`);
+    return headers;
+  };
   return {
-    unary: (method, signal, timeoutMs, header, input, values) => {
-      const headers = new Headers(header);
-      headers.set("authorization", `Token ${token}`);
-      return transport.unary(method, signal, timeoutMs, headers, input, values);
-    },
-    stream: (...args) => transport.stream(...args),
+    unary: (method, signal, timeoutMs, header, input, values) =>
+      transport.unary(method, signal, timeoutMs, headersWith(header), input, values),
+    stream: (method, signal, timeoutMs, header, input, values) =>
+      transport.stream(method, signal, timeoutMs, headersWith(header), input, values),
   };
 }
 

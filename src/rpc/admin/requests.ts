@@ -12,6 +12,7 @@ import type {
   AuditStore,
   EnvironmentDeletion,
   EnvironmentStore,
+  EventStore,
   UserGroupAdminStore,
   UserGroupStore,
 } from "../../domain/store.ts";
@@ -31,10 +32,10 @@ export interface AdminDeps {
   readonly environments: EnvironmentStore;
   readonly environmentDeletion: EnvironmentDeletion;
   readonly apiTokens: ApiTokenStore;
-  readonly authenticator: Pick<ApiTokens, "ofSettings" | "isOfSettings">;
+  readonly authenticator: Pick<ApiTokens, "authenticate" | "ofSettings" | "isOfSettings">;
   readonly userGroups: UserGroupStore & ViewerSessionStore;
   readonly userGroupAdmin: UserGroupAdminStore;
-  readonly auditTrail: AuditStore;
+  readonly auditTrail: AuditStore & EventStore;
   readonly tokenKeys: TokenKeyStore;
   readonly sessions: Pick<ViewerSessions, "resolve">;
   readonly signingKeys: Pick<SigningKeys, "list" | "rotate" | "forget">;

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file usergroup/admin/v1/event.proto.
  */
 export const file_usergroup_admin_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("Ch51c2VyZ3JvdXAvYWRtaW4vdjEvZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSKpAQoFRXZlbnQSCgoCaWQYASABKAkSDAoEdHlwZRgCIAEoCRIvCgtjcmVhdGVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYBCABKAkSFQoNdXNlcl9ncm91cF9pZBgFIAEoCRIUCgxhcGlfdG9rZW5faWQYBiABKAkSFgoOY2hhbmdlZF9maWVsZHMYByADKAliBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("Ch51c2VyZ3JvdXAvYWRtaW4vdjEvZXZlbnQucHJvdG8SEnVzZXJncm91cC5hZG1pbi52MSKpAQoFRXZlbnQSCgoCaWQYASABKAkSDAoEdHlwZRgCIAEoCRIvCgtjcmVhdGVfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIYWN0b3JfaWQYBCABKAkSFQoNdXNlcl9ncm91cF9pZBgFIAEoCRIUCgxhcGlfdG9rZW5faWQYBiABKAkSFgoOY2hhbmdlZF9maWVsZHMYByADKAkiNwoQVXNlckdyb3VwVmVyc2lvbhIVCg11c2VyX2dyb3VwX2lkGAEgASgJEgwKBGV0YWcYAiABKAliBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * A change, or an export of tokens, for other systems. Contains no values and no tokens. The audit
@@ -78,4 +78,32 @@ export type Event = Message<"usergroup.admin.v1.Event"> & {
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
   messageDesc(file_usergroup_admin_v1_event, 0);
+
+/**
+ * A user group of a snapshot. It has changed if its etag has changed.
+ *
+ * @generated from message usergroup.admin.v1.UserGroupVersion
+ */
+export type UserGroupVersion = Message<"usergroup.admin.v1.UserGroupVersion"> & {
+  /**
+   * Id of the user group.
+   *
+   * @generated from field: string user_group_id = 1;
+   */
+  userGroupId: string;
+
+  /**
+   * Version of the user group, as in UserGroup.
+   *
+   * @generated from field: string etag = 2;
+   */
+  etag: string;
+};
+
+/**
+ * Describes the message usergroup.admin.v1.UserGroupVersion.
+ * Use `create(UserGroupVersionSchema)` to create a new message.
+ */
+export const UserGroupVersionSchema: GenMessage<UserGroupVersion> = /*@__PURE__*/
+  messageDesc(file_usergroup_admin_v1_event, 1);
 

@@ -134,6 +134,64 @@ func (LookupApiTokenResponse_Source) EnumDescriptor() ([]byte, []int) {
 	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{15, 0}
 }
 
+// The first event.
+type WatchEventsRequest_Start int32
+
+const (
+	// Not set.
+	WatchEventsRequest_START_UNSPECIFIED WatchEventsRequest_Start = 0
+	// The next event that happens.
+	WatchEventsRequest_START_NOW WatchEventsRequest_Start = 1
+	// The oldest stored event after which none is missing.
+	WatchEventsRequest_START_BEGINNING WatchEventsRequest_Start = 2
+	// First all user groups, then the events since the start of the stream. A group that changes in
+	// the meantime may be in the snapshot with its old or its new etag.
+	WatchEventsRequest_START_SNAPSHOT WatchEventsRequest_Start = 3
+)
+
+// Enum value maps for WatchEventsRequest_Start.
+var (
+	WatchEventsRequest_Start_name = map[int32]string{
+		0: "START_UNSPECIFIED",
+		1: "START_NOW",
+		2: "START_BEGINNING",
+		3: "START_SNAPSHOT",
+	}
+	WatchEventsRequest_Start_value = map[string]int32{
+		"START_UNSPECIFIED": 0,
+		"START_NOW":         1,
+		"START_BEGINNING":   2,
+		"START_SNAPSHOT":    3,
+	}
+)
+
+func (x WatchEventsRequest_Start) Enum() *WatchEventsRequest_Start {
+	p := new(WatchEventsRequest_Start)
+	*p = x
+	return p
+}
+
+func (x WatchEventsRequest_Start) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WatchEventsRequest_Start) Descriptor() protoreflect.EnumDescriptor {
+	return file_usergroup_admin_v1_admin_service_proto_enumTypes[2].Descriptor()
+}
+
+func (WatchEventsRequest_Start) Type() protoreflect.EnumType {
+	return &file_usergroup_admin_v1_admin_service_proto_enumTypes[2]
+}
+
+func (x WatchEventsRequest_Start) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WatchEventsRequest_Start.Descriptor instead.
+func (WatchEventsRequest_Start) EnumDescriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{40, 0}
+}
+
 type CreateEnvironmentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name and tag of the environment. Required.
@@ -2582,6 +2640,165 @@ func (x *ListAuditEventsResponse) GetNextPageToken() string {
 	return ""
 }
 
+type WatchEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
+	Environment *EnvironmentName `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// The last cursor that was received. Continues after it. Cannot be combined with `start`.
+	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Where to begin without a cursor. Default: START_NOW.
+	Start         WatchEventsRequest_Start `protobuf:"varint,3,opt,name=start,proto3,enum=usergroup.admin.v1.WatchEventsRequest_Start" json:"start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsRequest) Reset() {
+	*x = WatchEventsRequest{}
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsRequest) ProtoMessage() {}
+
+func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
+func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *WatchEventsRequest) GetEnvironment() *EnvironmentName {
+	if x != nil {
+		return x.Environment
+	}
+	return nil
+}
+
+func (x *WatchEventsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *WatchEventsRequest) GetStart() WatchEventsRequest_Start {
+	if x != nil {
+		return x.Start
+	}
+	return WatchEventsRequest_START_UNSPECIFIED
+}
+
+type WatchEventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The position after this response.
+	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Unset in the first response if there is no event yet, and later every 15 seconds without
+	// events, when the cursor moves on.
+	//
+	// Types that are valid to be assigned to Content:
+	//
+	//	*WatchEventsResponse_Event
+	//	*WatchEventsResponse_Snapshot_
+	Content       isWatchEventsResponse_Content `protobuf_oneof:"content"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsResponse) Reset() {
+	*x = WatchEventsResponse{}
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsResponse) ProtoMessage() {}
+
+func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
+func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *WatchEventsResponse) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *WatchEventsResponse) GetContent() isWatchEventsResponse_Content {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *WatchEventsResponse) GetEvent() *Event {
+	if x != nil {
+		if x, ok := x.Content.(*WatchEventsResponse_Event); ok {
+			return x.Event
+		}
+	}
+	return nil
+}
+
+func (x *WatchEventsResponse) GetSnapshot() *WatchEventsResponse_Snapshot {
+	if x != nil {
+		if x, ok := x.Content.(*WatchEventsResponse_Snapshot_); ok {
+			return x.Snapshot
+		}
+	}
+	return nil
+}
+
+type isWatchEventsResponse_Content interface {
+	isWatchEventsResponse_Content()
+}
+
+type WatchEventsResponse_Event struct {
+	// An event.
+	Event *Event `protobuf:"bytes,2,opt,name=event,proto3,oneof"`
+}
+
+type WatchEventsResponse_Snapshot_ struct {
+	// A part of the snapshot.
+	Snapshot *WatchEventsResponse_Snapshot `protobuf:"bytes,3,opt,name=snapshot,proto3,oneof"`
+}
+
+func (*WatchEventsResponse_Event) isWatchEventsResponse_Content() {}
+
+func (*WatchEventsResponse_Snapshot_) isWatchEventsResponse_Content() {}
+
 type ListTokenKeysRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2590,7 +2807,7 @@ type ListTokenKeysRequest struct {
 
 func (x *ListTokenKeysRequest) Reset() {
 	*x = ListTokenKeysRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[40]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2819,7 @@ func (x *ListTokenKeysRequest) String() string {
 func (*ListTokenKeysRequest) ProtoMessage() {}
 
 func (x *ListTokenKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[40]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2832,7 @@ func (x *ListTokenKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokenKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListTokenKeysRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{40}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{42}
 }
 
 type ListTokenKeysResponse struct {
@@ -2630,7 +2847,7 @@ type ListTokenKeysResponse struct {
 
 func (x *ListTokenKeysResponse) Reset() {
 	*x = ListTokenKeysResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[41]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2642,7 +2859,7 @@ func (x *ListTokenKeysResponse) String() string {
 func (*ListTokenKeysResponse) ProtoMessage() {}
 
 func (x *ListTokenKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[41]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2655,7 +2872,7 @@ func (x *ListTokenKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokenKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListTokenKeysResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{41}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListTokenKeysResponse) GetTokenKeys() []*TokenKey {
@@ -2689,7 +2906,7 @@ type ReencryptUserGroupTokensRequest struct {
 
 func (x *ReencryptUserGroupTokensRequest) Reset() {
 	*x = ReencryptUserGroupTokensRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[42]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +2918,7 @@ func (x *ReencryptUserGroupTokensRequest) String() string {
 func (*ReencryptUserGroupTokensRequest) ProtoMessage() {}
 
 func (x *ReencryptUserGroupTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[42]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +2931,7 @@ func (x *ReencryptUserGroupTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReencryptUserGroupTokensRequest.ProtoReflect.Descriptor instead.
 func (*ReencryptUserGroupTokensRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{42}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReencryptUserGroupTokensRequest) GetEnvironment() *EnvironmentName {
@@ -2769,7 +2986,7 @@ type ReencryptUserGroupTokensResponse struct {
 
 func (x *ReencryptUserGroupTokensResponse) Reset() {
 	*x = ReencryptUserGroupTokensResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[43]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2781,7 +2998,7 @@ func (x *ReencryptUserGroupTokensResponse) String() string {
 func (*ReencryptUserGroupTokensResponse) ProtoMessage() {}
 
 func (x *ReencryptUserGroupTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[43]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2794,7 +3011,7 @@ func (x *ReencryptUserGroupTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReencryptUserGroupTokensResponse.ProtoReflect.Descriptor instead.
 func (*ReencryptUserGroupTokensResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{43}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReencryptUserGroupTokensResponse) GetTokenKeyUses() []*TokenKeyUse {
@@ -2852,7 +3069,7 @@ type RetireTokenKeyRequest struct {
 
 func (x *RetireTokenKeyRequest) Reset() {
 	*x = RetireTokenKeyRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[44]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2864,7 +3081,7 @@ func (x *RetireTokenKeyRequest) String() string {
 func (*RetireTokenKeyRequest) ProtoMessage() {}
 
 func (x *RetireTokenKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[44]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2877,7 +3094,7 @@ func (x *RetireTokenKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetireTokenKeyRequest.ProtoReflect.Descriptor instead.
 func (*RetireTokenKeyRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{44}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RetireTokenKeyRequest) GetTokenKeyId() string {
@@ -2902,7 +3119,7 @@ type RetireTokenKeyResponse struct {
 
 func (x *RetireTokenKeyResponse) Reset() {
 	*x = RetireTokenKeyResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[45]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2914,7 +3131,7 @@ func (x *RetireTokenKeyResponse) String() string {
 func (*RetireTokenKeyResponse) ProtoMessage() {}
 
 func (x *RetireTokenKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[45]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2927,7 +3144,7 @@ func (x *RetireTokenKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetireTokenKeyResponse.ProtoReflect.Descriptor instead.
 func (*RetireTokenKeyResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{45}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{47}
 }
 
 type AcceptStoreDataRequest struct {
@@ -2938,7 +3155,7 @@ type AcceptStoreDataRequest struct {
 
 func (x *AcceptStoreDataRequest) Reset() {
 	*x = AcceptStoreDataRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +3167,7 @@ func (x *AcceptStoreDataRequest) String() string {
 func (*AcceptStoreDataRequest) ProtoMessage() {}
 
 func (x *AcceptStoreDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[46]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +3180,7 @@ func (x *AcceptStoreDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptStoreDataRequest.ProtoReflect.Descriptor instead.
 func (*AcceptStoreDataRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{46}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{48}
 }
 
 type AcceptStoreDataResponse struct {
@@ -2974,7 +3191,7 @@ type AcceptStoreDataResponse struct {
 
 func (x *AcceptStoreDataResponse) Reset() {
 	*x = AcceptStoreDataResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3203,7 @@ func (x *AcceptStoreDataResponse) String() string {
 func (*AcceptStoreDataResponse) ProtoMessage() {}
 
 func (x *AcceptStoreDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[47]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3216,7 @@ func (x *AcceptStoreDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptStoreDataResponse.ProtoReflect.Descriptor instead.
 func (*AcceptStoreDataResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{47}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{49}
 }
 
 type ListSigningKeysRequest struct {
@@ -3012,7 +3229,7 @@ type ListSigningKeysRequest struct {
 
 func (x *ListSigningKeysRequest) Reset() {
 	*x = ListSigningKeysRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3024,7 +3241,7 @@ func (x *ListSigningKeysRequest) String() string {
 func (*ListSigningKeysRequest) ProtoMessage() {}
 
 func (x *ListSigningKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[48]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3037,7 +3254,7 @@ func (x *ListSigningKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSigningKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListSigningKeysRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{48}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListSigningKeysRequest) GetEnvironment() *EnvironmentName {
@@ -3057,7 +3274,7 @@ type ListSigningKeysResponse struct {
 
 func (x *ListSigningKeysResponse) Reset() {
 	*x = ListSigningKeysResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3069,7 +3286,7 @@ func (x *ListSigningKeysResponse) String() string {
 func (*ListSigningKeysResponse) ProtoMessage() {}
 
 func (x *ListSigningKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[49]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3082,7 +3299,7 @@ func (x *ListSigningKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSigningKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListSigningKeysResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{49}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListSigningKeysResponse) GetSigningKeys() []*SigningKey {
@@ -3106,7 +3323,7 @@ type RotateSigningKeyRequest struct {
 
 func (x *RotateSigningKeyRequest) Reset() {
 	*x = RotateSigningKeyRequest{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[50]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3118,7 +3335,7 @@ func (x *RotateSigningKeyRequest) String() string {
 func (*RotateSigningKeyRequest) ProtoMessage() {}
 
 func (x *RotateSigningKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[50]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3131,7 +3348,7 @@ func (x *RotateSigningKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSigningKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateSigningKeyRequest) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{50}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RotateSigningKeyRequest) GetEnvironment() *EnvironmentName {
@@ -3158,7 +3375,7 @@ type RotateSigningKeyResponse struct {
 
 func (x *RotateSigningKeyResponse) Reset() {
 	*x = RotateSigningKeyResponse{}
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[51]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3170,7 +3387,7 @@ func (x *RotateSigningKeyResponse) String() string {
 func (*RotateSigningKeyResponse) ProtoMessage() {}
 
 func (x *RotateSigningKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[51]
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3183,7 +3400,7 @@ func (x *RotateSigningKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSigningKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateSigningKeyResponse) Descriptor() ([]byte, []int) {
-	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{51}
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RotateSigningKeyResponse) GetSigningKeys() []*SigningKey {
@@ -3193,11 +3410,66 @@ func (x *RotateSigningKeyResponse) GetSigningKeys() []*SigningKey {
 	return nil
 }
 
+// A part of the user groups, by id, in the order of their UTF-8 bytes.
+type WatchEventsResponse_Snapshot struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Up to 500 user groups.
+	UserGroups []*UserGroupVersion `protobuf:"bytes,1,rep,name=user_groups,json=userGroups,proto3" json:"user_groups,omitempty"`
+	// True in the last part. Groups that none of the parts contains do not exist.
+	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsResponse_Snapshot) Reset() {
+	*x = WatchEventsResponse_Snapshot{}
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsResponse_Snapshot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsResponse_Snapshot) ProtoMessage() {}
+
+func (x *WatchEventsResponse_Snapshot) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_admin_v1_admin_service_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsResponse_Snapshot.ProtoReflect.Descriptor instead.
+func (*WatchEventsResponse_Snapshot) Descriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_admin_service_proto_rawDescGZIP(), []int{41, 0}
+}
+
+func (x *WatchEventsResponse_Snapshot) GetUserGroups() []*UserGroupVersion {
+	if x != nil {
+		return x.UserGroups
+	}
+	return nil
+}
+
+func (x *WatchEventsResponse_Snapshot) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
 var File_usergroup_admin_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a\"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a usergroup/admin/v1/webhook.proto\x1a\x1dusergroup/v1/user_group.proto\x1a!usergroup/v1/viewer_service.proto\"a\n" +
+	"&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a\x1eusergroup/admin/v1/event.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a\"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a usergroup/admin/v1/webhook.proto\x1a\x1dusergroup/v1/user_group.proto\x1a!usergroup/v1/viewer_service.proto\"a\n" +
 	"\x18CreateEnvironmentRequest\x12E\n" +
 	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\"^\n" +
 	"\x19CreateEnvironmentResponse\x12A\n" +
@@ -3374,7 +3646,25 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\bend_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\x84\x01\n" +
 	"\x17ListAuditEventsResponse\x12A\n" +
 	"\faudit_events\x18\x01 \x03(\v2\x1e.usergroup.admin.v1.AuditEventR\vauditEvents\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x16\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8f\x02\n" +
+	"\x12WatchEventsRequest\x12E\n" +
+	"\venvironment\x18\x01 \x01(\v2#.usergroup.admin.v1.EnvironmentNameR\venvironment\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12B\n" +
+	"\x05start\x18\x03 \x01(\x0e2,.usergroup.admin.v1.WatchEventsRequest.StartR\x05start\"V\n" +
+	"\x05Start\x12\x15\n" +
+	"\x11START_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tSTART_NOW\x10\x01\x12\x13\n" +
+	"\x0fSTART_BEGINNING\x10\x02\x12\x12\n" +
+	"\x0eSTART_SNAPSHOT\x10\x03\"\xaa\x02\n" +
+	"\x13WatchEventsResponse\x12\x16\n" +
+	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x121\n" +
+	"\x05event\x18\x02 \x01(\v2\x19.usergroup.admin.v1.EventH\x00R\x05event\x12N\n" +
+	"\bsnapshot\x18\x03 \x01(\v20.usergroup.admin.v1.WatchEventsResponse.SnapshotH\x00R\bsnapshot\x1am\n" +
+	"\bSnapshot\x12E\n" +
+	"\vuser_groups\x18\x01 \x03(\v2$.usergroup.admin.v1.UserGroupVersionR\n" +
+	"userGroups\x12\x1a\n" +
+	"\bcomplete\x18\x02 \x01(\bR\bcompleteB\t\n" +
+	"\acontent\"\x16\n" +
 	"\x14ListTokenKeysRequest\"\x8d\x01\n" +
 	"\x15ListTokenKeysResponse\x12;\n" +
 	"\n" +
@@ -3413,7 +3703,7 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"ImportMode\x12\x1b\n" +
 	"\x17IMPORT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17IMPORT_MODE_CREATE_ONLY\x10\x01\x12\x16\n" +
-	"\x12IMPORT_MODE_UPSERT\x10\x022\xd0\x1e\n" +
+	"\x12IMPORT_MODE_UPSERT\x10\x022\xb7\x1f\n" +
 	"\fAdminService\x12p\n" +
 	"\x11CreateEnvironment\x12,.usergroup.admin.v1.CreateEnvironmentRequest\x1a-.usergroup.admin.v1.CreateEnvironmentResponse\x12l\n" +
 	"\x0eGetEnvironment\x12).usergroup.admin.v1.GetEnvironmentRequest\x1a*.usergroup.admin.v1.GetEnvironmentResponse\"\x03\x90\x02\x02\x12r\n" +
@@ -3434,7 +3724,8 @@ const file_usergroup_admin_v1_admin_service_proto_rawDesc = "" +
 	"\x14RevokeViewerSessions\x12/.usergroup.admin.v1.RevokeViewerSessionsRequest\x1a0.usergroup.admin.v1.RevokeViewerSessionsResponse\"\x03\x90\x02\x02\x12r\n" +
 	"\x10ImportUserGroups\x12+.usergroup.admin.v1.ImportUserGroupsRequest\x1a,.usergroup.admin.v1.ImportUserGroupsResponse\"\x03\x90\x02\x02\x12r\n" +
 	"\x10ExportUserGroups\x12+.usergroup.admin.v1.ExportUserGroupsRequest\x1a,.usergroup.admin.v1.ExportUserGroupsResponse\"\x03\x90\x02\x02\x12o\n" +
-	"\x0fListAuditEvents\x12*.usergroup.admin.v1.ListAuditEventsRequest\x1a+.usergroup.admin.v1.ListAuditEventsResponse\"\x03\x90\x02\x02\x12i\n" +
+	"\x0fListAuditEvents\x12*.usergroup.admin.v1.ListAuditEventsRequest\x1a+.usergroup.admin.v1.ListAuditEventsResponse\"\x03\x90\x02\x02\x12e\n" +
+	"\vWatchEvents\x12&.usergroup.admin.v1.WatchEventsRequest\x1a'.usergroup.admin.v1.WatchEventsResponse\"\x03\x90\x02\x020\x01\x12i\n" +
 	"\rListTokenKeys\x12(.usergroup.admin.v1.ListTokenKeysRequest\x1a).usergroup.admin.v1.ListTokenKeysResponse\"\x03\x90\x02\x02\x12\x8a\x01\n" +
 	"\x18ReencryptUserGroupTokens\x123.usergroup.admin.v1.ReencryptUserGroupTokensRequest\x1a4.usergroup.admin.v1.ReencryptUserGroupTokensResponse\"\x03\x90\x02\x02\x12o\n" +
 	"\x0fListSigningKeys\x12*.usergroup.admin.v1.ListSigningKeysRequest\x1a+.usergroup.admin.v1.ListSigningKeysResponse\"\x03\x90\x02\x02\x12m\n" +
@@ -3465,239 +3756,252 @@ func file_usergroup_admin_v1_admin_service_proto_rawDescGZIP() []byte {
 	return file_usergroup_admin_v1_admin_service_proto_rawDescData
 }
 
-var file_usergroup_admin_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_usergroup_admin_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_usergroup_admin_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_usergroup_admin_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_usergroup_admin_v1_admin_service_proto_goTypes = []any{
 	(ImportMode)(0),                          // 0: usergroup.admin.v1.ImportMode
 	(LookupApiTokenResponse_Source)(0),       // 1: usergroup.admin.v1.LookupApiTokenResponse.Source
-	(*CreateEnvironmentRequest)(nil),         // 2: usergroup.admin.v1.CreateEnvironmentRequest
-	(*CreateEnvironmentResponse)(nil),        // 3: usergroup.admin.v1.CreateEnvironmentResponse
-	(*GetEnvironmentRequest)(nil),            // 4: usergroup.admin.v1.GetEnvironmentRequest
-	(*GetEnvironmentResponse)(nil),           // 5: usergroup.admin.v1.GetEnvironmentResponse
-	(*DeleteEnvironmentRequest)(nil),         // 6: usergroup.admin.v1.DeleteEnvironmentRequest
-	(*DeleteEnvironmentResponse)(nil),        // 7: usergroup.admin.v1.DeleteEnvironmentResponse
-	(*ListEnvironmentsRequest)(nil),          // 8: usergroup.admin.v1.ListEnvironmentsRequest
-	(*ListEnvironmentsResponse)(nil),         // 9: usergroup.admin.v1.ListEnvironmentsResponse
-	(*GetCallerRequest)(nil),                 // 10: usergroup.admin.v1.GetCallerRequest
-	(*GetCallerResponse)(nil),                // 11: usergroup.admin.v1.GetCallerResponse
-	(*CreateApiTokenRequest)(nil),            // 12: usergroup.admin.v1.CreateApiTokenRequest
-	(*CreateApiTokenResponse)(nil),           // 13: usergroup.admin.v1.CreateApiTokenResponse
-	(*ListApiTokensRequest)(nil),             // 14: usergroup.admin.v1.ListApiTokensRequest
-	(*ListApiTokensResponse)(nil),            // 15: usergroup.admin.v1.ListApiTokensResponse
-	(*LookupApiTokenRequest)(nil),            // 16: usergroup.admin.v1.LookupApiTokenRequest
-	(*LookupApiTokenResponse)(nil),           // 17: usergroup.admin.v1.LookupApiTokenResponse
-	(*UpdateApiTokenRequest)(nil),            // 18: usergroup.admin.v1.UpdateApiTokenRequest
-	(*UpdateApiTokenResponse)(nil),           // 19: usergroup.admin.v1.UpdateApiTokenResponse
-	(*RotateApiTokenRequest)(nil),            // 20: usergroup.admin.v1.RotateApiTokenRequest
-	(*RotateApiTokenResponse)(nil),           // 21: usergroup.admin.v1.RotateApiTokenResponse
-	(*RevokeApiTokenRequest)(nil),            // 22: usergroup.admin.v1.RevokeApiTokenRequest
-	(*RevokeApiTokenResponse)(nil),           // 23: usergroup.admin.v1.RevokeApiTokenResponse
-	(*ListUserGroupsRequest)(nil),            // 24: usergroup.admin.v1.ListUserGroupsRequest
-	(*ListUserGroupsResponse)(nil),           // 25: usergroup.admin.v1.ListUserGroupsResponse
-	(*LookupUserGroupRequest)(nil),           // 26: usergroup.admin.v1.LookupUserGroupRequest
-	(*LookupUserGroupResponse)(nil),          // 27: usergroup.admin.v1.LookupUserGroupResponse
-	(*LookupUserGroupTokenRequest)(nil),      // 28: usergroup.admin.v1.LookupUserGroupTokenRequest
-	(*LookupUserGroupTokenResponse)(nil),     // 29: usergroup.admin.v1.LookupUserGroupTokenResponse
-	(*DeleteUserGroupRequest)(nil),           // 30: usergroup.admin.v1.DeleteUserGroupRequest
-	(*DeleteUserGroupResponse)(nil),          // 31: usergroup.admin.v1.DeleteUserGroupResponse
-	(*RevokeUserGroupTokensRequest)(nil),     // 32: usergroup.admin.v1.RevokeUserGroupTokensRequest
-	(*RevokeUserGroupTokensResponse)(nil),    // 33: usergroup.admin.v1.RevokeUserGroupTokensResponse
-	(*RevokeViewerSessionsRequest)(nil),      // 34: usergroup.admin.v1.RevokeViewerSessionsRequest
-	(*RevokeViewerSessionsResponse)(nil),     // 35: usergroup.admin.v1.RevokeViewerSessionsResponse
-	(*ImportUserGroupsRequest)(nil),          // 36: usergroup.admin.v1.ImportUserGroupsRequest
-	(*ImportUserGroupsResponse)(nil),         // 37: usergroup.admin.v1.ImportUserGroupsResponse
-	(*ExportUserGroupsRequest)(nil),          // 38: usergroup.admin.v1.ExportUserGroupsRequest
-	(*ExportUserGroupsResponse)(nil),         // 39: usergroup.admin.v1.ExportUserGroupsResponse
-	(*ListAuditEventsRequest)(nil),           // 40: usergroup.admin.v1.ListAuditEventsRequest
-	(*ListAuditEventsResponse)(nil),          // 41: usergroup.admin.v1.ListAuditEventsResponse
-	(*ListTokenKeysRequest)(nil),             // 42: usergroup.admin.v1.ListTokenKeysRequest
-	(*ListTokenKeysResponse)(nil),            // 43: usergroup.admin.v1.ListTokenKeysResponse
-	(*ReencryptUserGroupTokensRequest)(nil),  // 44: usergroup.admin.v1.ReencryptUserGroupTokensRequest
-	(*ReencryptUserGroupTokensResponse)(nil), // 45: usergroup.admin.v1.ReencryptUserGroupTokensResponse
-	(*RetireTokenKeyRequest)(nil),            // 46: usergroup.admin.v1.RetireTokenKeyRequest
-	(*RetireTokenKeyResponse)(nil),           // 47: usergroup.admin.v1.RetireTokenKeyResponse
-	(*AcceptStoreDataRequest)(nil),           // 48: usergroup.admin.v1.AcceptStoreDataRequest
-	(*AcceptStoreDataResponse)(nil),          // 49: usergroup.admin.v1.AcceptStoreDataResponse
-	(*ListSigningKeysRequest)(nil),           // 50: usergroup.admin.v1.ListSigningKeysRequest
-	(*ListSigningKeysResponse)(nil),          // 51: usergroup.admin.v1.ListSigningKeysResponse
-	(*RotateSigningKeyRequest)(nil),          // 52: usergroup.admin.v1.RotateSigningKeyRequest
-	(*RotateSigningKeyResponse)(nil),         // 53: usergroup.admin.v1.RotateSigningKeyResponse
-	(*EnvironmentName)(nil),                  // 54: usergroup.admin.v1.EnvironmentName
-	(*Environment)(nil),                      // 55: usergroup.admin.v1.Environment
-	(*timestamppb.Timestamp)(nil),            // 56: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),              // 57: google.protobuf.Duration
-	(Role)(0),                                // 58: usergroup.admin.v1.Role
-	(*ApiToken)(nil),                         // 59: usergroup.admin.v1.ApiToken
-	(*fieldmaskpb.FieldMask)(nil),            // 60: google.protobuf.FieldMask
-	(*UserGroupInfo)(nil),                    // 61: usergroup.admin.v1.UserGroupInfo
-	(*v1.ViewerSession)(nil),                 // 62: usergroup.v1.ViewerSession
-	(*ImportedUserGroup)(nil),                // 63: usergroup.admin.v1.ImportedUserGroup
-	(*ImportResult)(nil),                     // 64: usergroup.admin.v1.ImportResult
-	(*v1.UserGroup)(nil),                     // 65: usergroup.v1.UserGroup
-	(*AuditEvent)(nil),                       // 66: usergroup.admin.v1.AuditEvent
-	(*TokenKey)(nil),                         // 67: usergroup.admin.v1.TokenKey
-	(*TokenKeyUse)(nil),                      // 68: usergroup.admin.v1.TokenKeyUse
-	(*SigningKey)(nil),                       // 69: usergroup.admin.v1.SigningKey
-	(*CreateWebhookRequest)(nil),             // 70: usergroup.admin.v1.CreateWebhookRequest
-	(*GetWebhookRequest)(nil),                // 71: usergroup.admin.v1.GetWebhookRequest
-	(*ListWebhooksRequest)(nil),              // 72: usergroup.admin.v1.ListWebhooksRequest
-	(*UpdateWebhookRequest)(nil),             // 73: usergroup.admin.v1.UpdateWebhookRequest
-	(*DeleteWebhookRequest)(nil),             // 74: usergroup.admin.v1.DeleteWebhookRequest
-	(*RotateWebhookSecretRequest)(nil),       // 75: usergroup.admin.v1.RotateWebhookSecretRequest
-	(*TestWebhookRequest)(nil),               // 76: usergroup.admin.v1.TestWebhookRequest
-	(*ListWebhookDeliveriesRequest)(nil),     // 77: usergroup.admin.v1.ListWebhookDeliveriesRequest
-	(*RedeliverWebhookRequest)(nil),          // 78: usergroup.admin.v1.RedeliverWebhookRequest
-	(*CreateWebhookResponse)(nil),            // 79: usergroup.admin.v1.CreateWebhookResponse
-	(*GetWebhookResponse)(nil),               // 80: usergroup.admin.v1.GetWebhookResponse
-	(*ListWebhooksResponse)(nil),             // 81: usergroup.admin.v1.ListWebhooksResponse
-	(*UpdateWebhookResponse)(nil),            // 82: usergroup.admin.v1.UpdateWebhookResponse
-	(*DeleteWebhookResponse)(nil),            // 83: usergroup.admin.v1.DeleteWebhookResponse
-	(*RotateWebhookSecretResponse)(nil),      // 84: usergroup.admin.v1.RotateWebhookSecretResponse
-	(*TestWebhookResponse)(nil),              // 85: usergroup.admin.v1.TestWebhookResponse
-	(*ListWebhookDeliveriesResponse)(nil),    // 86: usergroup.admin.v1.ListWebhookDeliveriesResponse
-	(*RedeliverWebhookResponse)(nil),         // 87: usergroup.admin.v1.RedeliverWebhookResponse
+	(WatchEventsRequest_Start)(0),            // 2: usergroup.admin.v1.WatchEventsRequest.Start
+	(*CreateEnvironmentRequest)(nil),         // 3: usergroup.admin.v1.CreateEnvironmentRequest
+	(*CreateEnvironmentResponse)(nil),        // 4: usergroup.admin.v1.CreateEnvironmentResponse
+	(*GetEnvironmentRequest)(nil),            // 5: usergroup.admin.v1.GetEnvironmentRequest
+	(*GetEnvironmentResponse)(nil),           // 6: usergroup.admin.v1.GetEnvironmentResponse
+	(*DeleteEnvironmentRequest)(nil),         // 7: usergroup.admin.v1.DeleteEnvironmentRequest
+	(*DeleteEnvironmentResponse)(nil),        // 8: usergroup.admin.v1.DeleteEnvironmentResponse
+	(*ListEnvironmentsRequest)(nil),          // 9: usergroup.admin.v1.ListEnvironmentsRequest
+	(*ListEnvironmentsResponse)(nil),         // 10: usergroup.admin.v1.ListEnvironmentsResponse
+	(*GetCallerRequest)(nil),                 // 11: usergroup.admin.v1.GetCallerRequest
+	(*GetCallerResponse)(nil),                // 12: usergroup.admin.v1.GetCallerResponse
+	(*CreateApiTokenRequest)(nil),            // 13: usergroup.admin.v1.CreateApiTokenRequest
+	(*CreateApiTokenResponse)(nil),           // 14: usergroup.admin.v1.CreateApiTokenResponse
+	(*ListApiTokensRequest)(nil),             // 15: usergroup.admin.v1.ListApiTokensRequest
+	(*ListApiTokensResponse)(nil),            // 16: usergroup.admin.v1.ListApiTokensResponse
+	(*LookupApiTokenRequest)(nil),            // 17: usergroup.admin.v1.LookupApiTokenRequest
+	(*LookupApiTokenResponse)(nil),           // 18: usergroup.admin.v1.LookupApiTokenResponse
+	(*UpdateApiTokenRequest)(nil),            // 19: usergroup.admin.v1.UpdateApiTokenRequest
+	(*UpdateApiTokenResponse)(nil),           // 20: usergroup.admin.v1.UpdateApiTokenResponse
+	(*RotateApiTokenRequest)(nil),            // 21: usergroup.admin.v1.RotateApiTokenRequest
+	(*RotateApiTokenResponse)(nil),           // 22: usergroup.admin.v1.RotateApiTokenResponse
+	(*RevokeApiTokenRequest)(nil),            // 23: usergroup.admin.v1.RevokeApiTokenRequest
+	(*RevokeApiTokenResponse)(nil),           // 24: usergroup.admin.v1.RevokeApiTokenResponse
+	(*ListUserGroupsRequest)(nil),            // 25: usergroup.admin.v1.ListUserGroupsRequest
+	(*ListUserGroupsResponse)(nil),           // 26: usergroup.admin.v1.ListUserGroupsResponse
+	(*LookupUserGroupRequest)(nil),           // 27: usergroup.admin.v1.LookupUserGroupRequest
+	(*LookupUserGroupResponse)(nil),          // 28: usergroup.admin.v1.LookupUserGroupResponse
+	(*LookupUserGroupTokenRequest)(nil),      // 29: usergroup.admin.v1.LookupUserGroupTokenRequest
+	(*LookupUserGroupTokenResponse)(nil),     // 30: usergroup.admin.v1.LookupUserGroupTokenResponse
+	(*DeleteUserGroupRequest)(nil),           // 31: usergroup.admin.v1.DeleteUserGroupRequest
+	(*DeleteUserGroupResponse)(nil),          // 32: usergroup.admin.v1.DeleteUserGroupResponse
+	(*RevokeUserGroupTokensRequest)(nil),     // 33: usergroup.admin.v1.RevokeUserGroupTokensRequest
+	(*RevokeUserGroupTokensResponse)(nil),    // 34: usergroup.admin.v1.RevokeUserGroupTokensResponse
+	(*RevokeViewerSessionsRequest)(nil),      // 35: usergroup.admin.v1.RevokeViewerSessionsRequest
+	(*RevokeViewerSessionsResponse)(nil),     // 36: usergroup.admin.v1.RevokeViewerSessionsResponse
+	(*ImportUserGroupsRequest)(nil),          // 37: usergroup.admin.v1.ImportUserGroupsRequest
+	(*ImportUserGroupsResponse)(nil),         // 38: usergroup.admin.v1.ImportUserGroupsResponse
+	(*ExportUserGroupsRequest)(nil),          // 39: usergroup.admin.v1.ExportUserGroupsRequest
+	(*ExportUserGroupsResponse)(nil),         // 40: usergroup.admin.v1.ExportUserGroupsResponse
+	(*ListAuditEventsRequest)(nil),           // 41: usergroup.admin.v1.ListAuditEventsRequest
+	(*ListAuditEventsResponse)(nil),          // 42: usergroup.admin.v1.ListAuditEventsResponse
+	(*WatchEventsRequest)(nil),               // 43: usergroup.admin.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),              // 44: usergroup.admin.v1.WatchEventsResponse
+	(*ListTokenKeysRequest)(nil),             // 45: usergroup.admin.v1.ListTokenKeysRequest
+	(*ListTokenKeysResponse)(nil),            // 46: usergroup.admin.v1.ListTokenKeysResponse
+	(*ReencryptUserGroupTokensRequest)(nil),  // 47: usergroup.admin.v1.ReencryptUserGroupTokensRequest
+	(*ReencryptUserGroupTokensResponse)(nil), // 48: usergroup.admin.v1.ReencryptUserGroupTokensResponse
+	(*RetireTokenKeyRequest)(nil),            // 49: usergroup.admin.v1.RetireTokenKeyRequest
+	(*RetireTokenKeyResponse)(nil),           // 50: usergroup.admin.v1.RetireTokenKeyResponse
+	(*AcceptStoreDataRequest)(nil),           // 51: usergroup.admin.v1.AcceptStoreDataRequest
+	(*AcceptStoreDataResponse)(nil),          // 52: usergroup.admin.v1.AcceptStoreDataResponse
+	(*ListSigningKeysRequest)(nil),           // 53: usergroup.admin.v1.ListSigningKeysRequest
+	(*ListSigningKeysResponse)(nil),          // 54: usergroup.admin.v1.ListSigningKeysResponse
+	(*RotateSigningKeyRequest)(nil),          // 55: usergroup.admin.v1.RotateSigningKeyRequest
+	(*RotateSigningKeyResponse)(nil),         // 56: usergroup.admin.v1.RotateSigningKeyResponse
+	(*WatchEventsResponse_Snapshot)(nil),     // 57: usergroup.admin.v1.WatchEventsResponse.Snapshot
+	(*EnvironmentName)(nil),                  // 58: usergroup.admin.v1.EnvironmentName
+	(*Environment)(nil),                      // 59: usergroup.admin.v1.Environment
+	(*timestamppb.Timestamp)(nil),            // 60: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),              // 61: google.protobuf.Duration
+	(Role)(0),                                // 62: usergroup.admin.v1.Role
+	(*ApiToken)(nil),                         // 63: usergroup.admin.v1.ApiToken
+	(*fieldmaskpb.FieldMask)(nil),            // 64: google.protobuf.FieldMask
+	(*UserGroupInfo)(nil),                    // 65: usergroup.admin.v1.UserGroupInfo
+	(*v1.ViewerSession)(nil),                 // 66: usergroup.v1.ViewerSession
+	(*ImportedUserGroup)(nil),                // 67: usergroup.admin.v1.ImportedUserGroup
+	(*ImportResult)(nil),                     // 68: usergroup.admin.v1.ImportResult
+	(*v1.UserGroup)(nil),                     // 69: usergroup.v1.UserGroup
+	(*AuditEvent)(nil),                       // 70: usergroup.admin.v1.AuditEvent
+	(*Event)(nil),                            // 71: usergroup.admin.v1.Event
+	(*TokenKey)(nil),                         // 72: usergroup.admin.v1.TokenKey
+	(*TokenKeyUse)(nil),                      // 73: usergroup.admin.v1.TokenKeyUse
+	(*SigningKey)(nil),                       // 74: usergroup.admin.v1.SigningKey
+	(*UserGroupVersion)(nil),                 // 75: usergroup.admin.v1.UserGroupVersion
+	(*CreateWebhookRequest)(nil),             // 76: usergroup.admin.v1.CreateWebhookRequest
+	(*GetWebhookRequest)(nil),                // 77: usergroup.admin.v1.GetWebhookRequest
+	(*ListWebhooksRequest)(nil),              // 78: usergroup.admin.v1.ListWebhooksRequest
+	(*UpdateWebhookRequest)(nil),             // 79: usergroup.admin.v1.UpdateWebhookRequest
+	(*DeleteWebhookRequest)(nil),             // 80: usergroup.admin.v1.DeleteWebhookRequest
+	(*RotateWebhookSecretRequest)(nil),       // 81: usergroup.admin.v1.RotateWebhookSecretRequest
+	(*TestWebhookRequest)(nil),               // 82: usergroup.admin.v1.TestWebhookRequest
+	(*ListWebhookDeliveriesRequest)(nil),     // 83: usergroup.admin.v1.ListWebhookDeliveriesRequest
+	(*RedeliverWebhookRequest)(nil),          // 84: usergroup.admin.v1.RedeliverWebhookRequest
+	(*CreateWebhookResponse)(nil),            // 85: usergroup.admin.v1.CreateWebhookResponse
+	(*GetWebhookResponse)(nil),               // 86: usergroup.admin.v1.GetWebhookResponse
+	(*ListWebhooksResponse)(nil),             // 87: usergroup.admin.v1.ListWebhooksResponse
+	(*UpdateWebhookResponse)(nil),            // 88: usergroup.admin.v1.UpdateWebhookResponse
+	(*DeleteWebhookResponse)(nil),            // 89: usergroup.admin.v1.DeleteWebhookResponse
+	(*RotateWebhookSecretResponse)(nil),      // 90: usergroup.admin.v1.RotateWebhookSecretResponse
+	(*TestWebhookResponse)(nil),              // 91: usergroup.admin.v1.TestWebhookResponse
+	(*ListWebhookDeliveriesResponse)(nil),    // 92: usergroup.admin.v1.ListWebhookDeliveriesResponse
+	(*RedeliverWebhookResponse)(nil),         // 93: usergroup.admin.v1.RedeliverWebhookResponse
 }
 var file_usergroup_admin_v1_admin_service_proto_depIdxs = []int32{
-	54,  // 0: usergroup.admin.v1.CreateEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	55,  // 1: usergroup.admin.v1.CreateEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
-	54,  // 2: usergroup.admin.v1.GetEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	55,  // 3: usergroup.admin.v1.GetEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
-	54,  // 4: usergroup.admin.v1.DeleteEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	55,  // 5: usergroup.admin.v1.ListEnvironmentsResponse.environments:type_name -> usergroup.admin.v1.Environment
-	54,  // 6: usergroup.admin.v1.GetCallerResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	56,  // 7: usergroup.admin.v1.GetCallerResponse.expire_time:type_name -> google.protobuf.Timestamp
-	57,  // 8: usergroup.admin.v1.GetCallerResponse.rotation_grace:type_name -> google.protobuf.Duration
-	54,  // 9: usergroup.admin.v1.CreateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	58,  // 10: usergroup.admin.v1.CreateApiTokenRequest.role:type_name -> usergroup.admin.v1.Role
-	56,  // 11: usergroup.admin.v1.CreateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	59,  // 12: usergroup.admin.v1.CreateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	54,  // 13: usergroup.admin.v1.ListApiTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	58,  // 14: usergroup.admin.v1.ListApiTokensRequest.role:type_name -> usergroup.admin.v1.Role
-	56,  // 15: usergroup.admin.v1.ListApiTokensRequest.used_since:type_name -> google.protobuf.Timestamp
-	56,  // 16: usergroup.admin.v1.ListApiTokensRequest.unused_since:type_name -> google.protobuf.Timestamp
-	59,  // 17: usergroup.admin.v1.ListApiTokensResponse.api_tokens:type_name -> usergroup.admin.v1.ApiToken
-	59,  // 18: usergroup.admin.v1.LookupApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	54,  // 19: usergroup.admin.v1.LookupApiTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	58,  // 0: usergroup.admin.v1.CreateEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	59,  // 1: usergroup.admin.v1.CreateEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
+	58,  // 2: usergroup.admin.v1.GetEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	59,  // 3: usergroup.admin.v1.GetEnvironmentResponse.environment:type_name -> usergroup.admin.v1.Environment
+	58,  // 4: usergroup.admin.v1.DeleteEnvironmentRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	59,  // 5: usergroup.admin.v1.ListEnvironmentsResponse.environments:type_name -> usergroup.admin.v1.Environment
+	58,  // 6: usergroup.admin.v1.GetCallerResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	60,  // 7: usergroup.admin.v1.GetCallerResponse.expire_time:type_name -> google.protobuf.Timestamp
+	61,  // 8: usergroup.admin.v1.GetCallerResponse.rotation_grace:type_name -> google.protobuf.Duration
+	58,  // 9: usergroup.admin.v1.CreateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	62,  // 10: usergroup.admin.v1.CreateApiTokenRequest.role:type_name -> usergroup.admin.v1.Role
+	60,  // 11: usergroup.admin.v1.CreateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	63,  // 12: usergroup.admin.v1.CreateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	58,  // 13: usergroup.admin.v1.ListApiTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	62,  // 14: usergroup.admin.v1.ListApiTokensRequest.role:type_name -> usergroup.admin.v1.Role
+	60,  // 15: usergroup.admin.v1.ListApiTokensRequest.used_since:type_name -> google.protobuf.Timestamp
+	60,  // 16: usergroup.admin.v1.ListApiTokensRequest.unused_since:type_name -> google.protobuf.Timestamp
+	63,  // 17: usergroup.admin.v1.ListApiTokensResponse.api_tokens:type_name -> usergroup.admin.v1.ApiToken
+	63,  // 18: usergroup.admin.v1.LookupApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	58,  // 19: usergroup.admin.v1.LookupApiTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
 	1,   // 20: usergroup.admin.v1.LookupApiTokenResponse.source:type_name -> usergroup.admin.v1.LookupApiTokenResponse.Source
-	54,  // 21: usergroup.admin.v1.UpdateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	56,  // 22: usergroup.admin.v1.UpdateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	60,  // 23: usergroup.admin.v1.UpdateApiTokenRequest.update_mask:type_name -> google.protobuf.FieldMask
-	59,  // 24: usergroup.admin.v1.UpdateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	54,  // 25: usergroup.admin.v1.RotateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	57,  // 26: usergroup.admin.v1.RotateApiTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	59,  // 27: usergroup.admin.v1.RotateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
-	54,  // 28: usergroup.admin.v1.RevokeApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54,  // 29: usergroup.admin.v1.ListUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	61,  // 30: usergroup.admin.v1.ListUserGroupsResponse.user_groups:type_name -> usergroup.admin.v1.UserGroupInfo
-	54,  // 31: usergroup.admin.v1.LookupUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	61,  // 32: usergroup.admin.v1.LookupUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	54,  // 33: usergroup.admin.v1.LookupUserGroupTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	61,  // 34: usergroup.admin.v1.LookupUserGroupTokenResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	54,  // 35: usergroup.admin.v1.LookupUserGroupTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	56,  // 36: usergroup.admin.v1.LookupUserGroupTokenResponse.token_expire_time:type_name -> google.protobuf.Timestamp
-	62,  // 37: usergroup.admin.v1.LookupUserGroupTokenResponse.session:type_name -> usergroup.v1.ViewerSession
-	54,  // 38: usergroup.admin.v1.DeleteUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54,  // 39: usergroup.admin.v1.RevokeUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	57,  // 40: usergroup.admin.v1.RevokeUserGroupTokensRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	61,  // 41: usergroup.admin.v1.RevokeUserGroupTokensResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
-	54,  // 42: usergroup.admin.v1.RevokeViewerSessionsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	54,  // 43: usergroup.admin.v1.ImportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	63,  // 44: usergroup.admin.v1.ImportUserGroupsRequest.user_groups:type_name -> usergroup.admin.v1.ImportedUserGroup
+	58,  // 21: usergroup.admin.v1.UpdateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	60,  // 22: usergroup.admin.v1.UpdateApiTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	64,  // 23: usergroup.admin.v1.UpdateApiTokenRequest.update_mask:type_name -> google.protobuf.FieldMask
+	63,  // 24: usergroup.admin.v1.UpdateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	58,  // 25: usergroup.admin.v1.RotateApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	61,  // 26: usergroup.admin.v1.RotateApiTokenRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	63,  // 27: usergroup.admin.v1.RotateApiTokenResponse.api_token:type_name -> usergroup.admin.v1.ApiToken
+	58,  // 28: usergroup.admin.v1.RevokeApiTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	58,  // 29: usergroup.admin.v1.ListUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	65,  // 30: usergroup.admin.v1.ListUserGroupsResponse.user_groups:type_name -> usergroup.admin.v1.UserGroupInfo
+	58,  // 31: usergroup.admin.v1.LookupUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	65,  // 32: usergroup.admin.v1.LookupUserGroupResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	58,  // 33: usergroup.admin.v1.LookupUserGroupTokenRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	65,  // 34: usergroup.admin.v1.LookupUserGroupTokenResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	58,  // 35: usergroup.admin.v1.LookupUserGroupTokenResponse.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	60,  // 36: usergroup.admin.v1.LookupUserGroupTokenResponse.token_expire_time:type_name -> google.protobuf.Timestamp
+	66,  // 37: usergroup.admin.v1.LookupUserGroupTokenResponse.session:type_name -> usergroup.v1.ViewerSession
+	58,  // 38: usergroup.admin.v1.DeleteUserGroupRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	58,  // 39: usergroup.admin.v1.RevokeUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	61,  // 40: usergroup.admin.v1.RevokeUserGroupTokensRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	65,  // 41: usergroup.admin.v1.RevokeUserGroupTokensResponse.user_group:type_name -> usergroup.admin.v1.UserGroupInfo
+	58,  // 42: usergroup.admin.v1.RevokeViewerSessionsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	58,  // 43: usergroup.admin.v1.ImportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	67,  // 44: usergroup.admin.v1.ImportUserGroupsRequest.user_groups:type_name -> usergroup.admin.v1.ImportedUserGroup
 	0,   // 45: usergroup.admin.v1.ImportUserGroupsRequest.mode:type_name -> usergroup.admin.v1.ImportMode
-	56,  // 46: usergroup.admin.v1.ImportUserGroupsRequest.snapshot_time:type_name -> google.protobuf.Timestamp
-	57,  // 47: usergroup.admin.v1.ImportUserGroupsRequest.previous_token_ttl:type_name -> google.protobuf.Duration
-	64,  // 48: usergroup.admin.v1.ImportUserGroupsResponse.results:type_name -> usergroup.admin.v1.ImportResult
-	54,  // 49: usergroup.admin.v1.ExportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	65,  // 50: usergroup.admin.v1.ExportUserGroupsResponse.user_groups:type_name -> usergroup.v1.UserGroup
-	56,  // 51: usergroup.admin.v1.ExportUserGroupsResponse.snapshot_time:type_name -> google.protobuf.Timestamp
-	54,  // 52: usergroup.admin.v1.ListAuditEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	56,  // 53: usergroup.admin.v1.ListAuditEventsRequest.start_time:type_name -> google.protobuf.Timestamp
-	56,  // 54: usergroup.admin.v1.ListAuditEventsRequest.end_time:type_name -> google.protobuf.Timestamp
-	66,  // 55: usergroup.admin.v1.ListAuditEventsResponse.audit_events:type_name -> usergroup.admin.v1.AuditEvent
-	67,  // 56: usergroup.admin.v1.ListTokenKeysResponse.token_keys:type_name -> usergroup.admin.v1.TokenKey
-	56,  // 57: usergroup.admin.v1.ListTokenKeysResponse.read_time:type_name -> google.protobuf.Timestamp
-	54,  // 58: usergroup.admin.v1.ReencryptUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	68,  // 59: usergroup.admin.v1.ReencryptUserGroupTokensResponse.token_key_uses:type_name -> usergroup.admin.v1.TokenKeyUse
-	56,  // 60: usergroup.admin.v1.RetireTokenKeyRequest.reencrypt_start_time:type_name -> google.protobuf.Timestamp
-	54,  // 61: usergroup.admin.v1.ListSigningKeysRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	69,  // 62: usergroup.admin.v1.ListSigningKeysResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
-	54,  // 63: usergroup.admin.v1.RotateSigningKeyRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
-	69,  // 64: usergroup.admin.v1.RotateSigningKeyResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
-	2,   // 65: usergroup.admin.v1.AdminService.CreateEnvironment:input_type -> usergroup.admin.v1.CreateEnvironmentRequest
-	4,   // 66: usergroup.admin.v1.AdminService.GetEnvironment:input_type -> usergroup.admin.v1.GetEnvironmentRequest
-	8,   // 67: usergroup.admin.v1.AdminService.ListEnvironments:input_type -> usergroup.admin.v1.ListEnvironmentsRequest
-	6,   // 68: usergroup.admin.v1.AdminService.DeleteEnvironment:input_type -> usergroup.admin.v1.DeleteEnvironmentRequest
-	10,  // 69: usergroup.admin.v1.AdminService.GetCaller:input_type -> usergroup.admin.v1.GetCallerRequest
-	12,  // 70: usergroup.admin.v1.AdminService.CreateApiToken:input_type -> usergroup.admin.v1.CreateApiTokenRequest
-	14,  // 71: usergroup.admin.v1.AdminService.ListApiTokens:input_type -> usergroup.admin.v1.ListApiTokensRequest
-	16,  // 72: usergroup.admin.v1.AdminService.LookupApiToken:input_type -> usergroup.admin.v1.LookupApiTokenRequest
-	18,  // 73: usergroup.admin.v1.AdminService.UpdateApiToken:input_type -> usergroup.admin.v1.UpdateApiTokenRequest
-	20,  // 74: usergroup.admin.v1.AdminService.RotateApiToken:input_type -> usergroup.admin.v1.RotateApiTokenRequest
-	22,  // 75: usergroup.admin.v1.AdminService.RevokeApiToken:input_type -> usergroup.admin.v1.RevokeApiTokenRequest
-	24,  // 76: usergroup.admin.v1.AdminService.ListUserGroups:input_type -> usergroup.admin.v1.ListUserGroupsRequest
-	26,  // 77: usergroup.admin.v1.AdminService.LookupUserGroup:input_type -> usergroup.admin.v1.LookupUserGroupRequest
-	28,  // 78: usergroup.admin.v1.AdminService.LookupUserGroupToken:input_type -> usergroup.admin.v1.LookupUserGroupTokenRequest
-	30,  // 79: usergroup.admin.v1.AdminService.DeleteUserGroup:input_type -> usergroup.admin.v1.DeleteUserGroupRequest
-	32,  // 80: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:input_type -> usergroup.admin.v1.RevokeUserGroupTokensRequest
-	34,  // 81: usergroup.admin.v1.AdminService.RevokeViewerSessions:input_type -> usergroup.admin.v1.RevokeViewerSessionsRequest
-	36,  // 82: usergroup.admin.v1.AdminService.ImportUserGroups:input_type -> usergroup.admin.v1.ImportUserGroupsRequest
-	38,  // 83: usergroup.admin.v1.AdminService.ExportUserGroups:input_type -> usergroup.admin.v1.ExportUserGroupsRequest
-	40,  // 84: usergroup.admin.v1.AdminService.ListAuditEvents:input_type -> usergroup.admin.v1.ListAuditEventsRequest
-	42,  // 85: usergroup.admin.v1.AdminService.ListTokenKeys:input_type -> usergroup.admin.v1.ListTokenKeysRequest
-	44,  // 86: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:input_type -> usergroup.admin.v1.ReencryptUserGroupTokensRequest
-	50,  // 87: usergroup.admin.v1.AdminService.ListSigningKeys:input_type -> usergroup.admin.v1.ListSigningKeysRequest
-	52,  // 88: usergroup.admin.v1.AdminService.RotateSigningKey:input_type -> usergroup.admin.v1.RotateSigningKeyRequest
-	46,  // 89: usergroup.admin.v1.AdminService.RetireTokenKey:input_type -> usergroup.admin.v1.RetireTokenKeyRequest
-	48,  // 90: usergroup.admin.v1.AdminService.AcceptStoreData:input_type -> usergroup.admin.v1.AcceptStoreDataRequest
-	70,  // 91: usergroup.admin.v1.AdminService.CreateWebhook:input_type -> usergroup.admin.v1.CreateWebhookRequest
-	71,  // 92: usergroup.admin.v1.AdminService.GetWebhook:input_type -> usergroup.admin.v1.GetWebhookRequest
-	72,  // 93: usergroup.admin.v1.AdminService.ListWebhooks:input_type -> usergroup.admin.v1.ListWebhooksRequest
-	73,  // 94: usergroup.admin.v1.AdminService.UpdateWebhook:input_type -> usergroup.admin.v1.UpdateWebhookRequest
-	74,  // 95: usergroup.admin.v1.AdminService.DeleteWebhook:input_type -> usergroup.admin.v1.DeleteWebhookRequest
-	75,  // 96: usergroup.admin.v1.AdminService.RotateWebhookSecret:input_type -> usergroup.admin.v1.RotateWebhookSecretRequest
-	76,  // 97: usergroup.admin.v1.AdminService.TestWebhook:input_type -> usergroup.admin.v1.TestWebhookRequest
-	77,  // 98: usergroup.admin.v1.AdminService.ListWebhookDeliveries:input_type -> usergroup.admin.v1.ListWebhookDeliveriesRequest
-	78,  // 99: usergroup.admin.v1.AdminService.RedeliverWebhook:input_type -> usergroup.admin.v1.RedeliverWebhookRequest
-	3,   // 100: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
-	5,   // 101: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
-	9,   // 102: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
-	7,   // 103: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
-	11,  // 104: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
-	13,  // 105: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
-	15,  // 106: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
-	17,  // 107: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
-	19,  // 108: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
-	21,  // 109: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
-	23,  // 110: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
-	25,  // 111: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
-	27,  // 112: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
-	29,  // 113: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
-	31,  // 114: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
-	33,  // 115: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
-	35,  // 116: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
-	37,  // 117: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
-	39,  // 118: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
-	41,  // 119: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
-	43,  // 120: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
-	45,  // 121: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
-	51,  // 122: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
-	53,  // 123: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
-	47,  // 124: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
-	49,  // 125: usergroup.admin.v1.AdminService.AcceptStoreData:output_type -> usergroup.admin.v1.AcceptStoreDataResponse
-	79,  // 126: usergroup.admin.v1.AdminService.CreateWebhook:output_type -> usergroup.admin.v1.CreateWebhookResponse
-	80,  // 127: usergroup.admin.v1.AdminService.GetWebhook:output_type -> usergroup.admin.v1.GetWebhookResponse
-	81,  // 128: usergroup.admin.v1.AdminService.ListWebhooks:output_type -> usergroup.admin.v1.ListWebhooksResponse
-	82,  // 129: usergroup.admin.v1.AdminService.UpdateWebhook:output_type -> usergroup.admin.v1.UpdateWebhookResponse
-	83,  // 130: usergroup.admin.v1.AdminService.DeleteWebhook:output_type -> usergroup.admin.v1.DeleteWebhookResponse
-	84,  // 131: usergroup.admin.v1.AdminService.RotateWebhookSecret:output_type -> usergroup.admin.v1.RotateWebhookSecretResponse
-	85,  // 132: usergroup.admin.v1.AdminService.TestWebhook:output_type -> usergroup.admin.v1.TestWebhookResponse
-	86,  // 133: usergroup.admin.v1.AdminService.ListWebhookDeliveries:output_type -> usergroup.admin.v1.ListWebhookDeliveriesResponse
-	87,  // 134: usergroup.admin.v1.AdminService.RedeliverWebhook:output_type -> usergroup.admin.v1.RedeliverWebhookResponse
-	100, // [100:135] is the sub-list for method output_type
-	65,  // [65:100] is the sub-list for method input_type
-	65,  // [65:65] is the sub-list for extension type_name
-	65,  // [65:65] is the sub-list for extension extendee
-	0,   // [0:65] is the sub-list for field type_name
+	60,  // 46: usergroup.admin.v1.ImportUserGroupsRequest.snapshot_time:type_name -> google.protobuf.Timestamp
+	61,  // 47: usergroup.admin.v1.ImportUserGroupsRequest.previous_token_ttl:type_name -> google.protobuf.Duration
+	68,  // 48: usergroup.admin.v1.ImportUserGroupsResponse.results:type_name -> usergroup.admin.v1.ImportResult
+	58,  // 49: usergroup.admin.v1.ExportUserGroupsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	69,  // 50: usergroup.admin.v1.ExportUserGroupsResponse.user_groups:type_name -> usergroup.v1.UserGroup
+	60,  // 51: usergroup.admin.v1.ExportUserGroupsResponse.snapshot_time:type_name -> google.protobuf.Timestamp
+	58,  // 52: usergroup.admin.v1.ListAuditEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	60,  // 53: usergroup.admin.v1.ListAuditEventsRequest.start_time:type_name -> google.protobuf.Timestamp
+	60,  // 54: usergroup.admin.v1.ListAuditEventsRequest.end_time:type_name -> google.protobuf.Timestamp
+	70,  // 55: usergroup.admin.v1.ListAuditEventsResponse.audit_events:type_name -> usergroup.admin.v1.AuditEvent
+	58,  // 56: usergroup.admin.v1.WatchEventsRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	2,   // 57: usergroup.admin.v1.WatchEventsRequest.start:type_name -> usergroup.admin.v1.WatchEventsRequest.Start
+	71,  // 58: usergroup.admin.v1.WatchEventsResponse.event:type_name -> usergroup.admin.v1.Event
+	57,  // 59: usergroup.admin.v1.WatchEventsResponse.snapshot:type_name -> usergroup.admin.v1.WatchEventsResponse.Snapshot
+	72,  // 60: usergroup.admin.v1.ListTokenKeysResponse.token_keys:type_name -> usergroup.admin.v1.TokenKey
+	60,  // 61: usergroup.admin.v1.ListTokenKeysResponse.read_time:type_name -> google.protobuf.Timestamp
+	58,  // 62: usergroup.admin.v1.ReencryptUserGroupTokensRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	73,  // 63: usergroup.admin.v1.ReencryptUserGroupTokensResponse.token_key_uses:type_name -> usergroup.admin.v1.TokenKeyUse
+	60,  // 64: usergroup.admin.v1.RetireTokenKeyRequest.reencrypt_start_time:type_name -> google.protobuf.Timestamp
+	58,  // 65: usergroup.admin.v1.ListSigningKeysRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	74,  // 66: usergroup.admin.v1.ListSigningKeysResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
+	58,  // 67: usergroup.admin.v1.RotateSigningKeyRequest.environment:type_name -> usergroup.admin.v1.EnvironmentName
+	74,  // 68: usergroup.admin.v1.RotateSigningKeyResponse.signing_keys:type_name -> usergroup.admin.v1.SigningKey
+	75,  // 69: usergroup.admin.v1.WatchEventsResponse.Snapshot.user_groups:type_name -> usergroup.admin.v1.UserGroupVersion
+	3,   // 70: usergroup.admin.v1.AdminService.CreateEnvironment:input_type -> usergroup.admin.v1.CreateEnvironmentRequest
+	5,   // 71: usergroup.admin.v1.AdminService.GetEnvironment:input_type -> usergroup.admin.v1.GetEnvironmentRequest
+	9,   // 72: usergroup.admin.v1.AdminService.ListEnvironments:input_type -> usergroup.admin.v1.ListEnvironmentsRequest
+	7,   // 73: usergroup.admin.v1.AdminService.DeleteEnvironment:input_type -> usergroup.admin.v1.DeleteEnvironmentRequest
+	11,  // 74: usergroup.admin.v1.AdminService.GetCaller:input_type -> usergroup.admin.v1.GetCallerRequest
+	13,  // 75: usergroup.admin.v1.AdminService.CreateApiToken:input_type -> usergroup.admin.v1.CreateApiTokenRequest
+	15,  // 76: usergroup.admin.v1.AdminService.ListApiTokens:input_type -> usergroup.admin.v1.ListApiTokensRequest
+	17,  // 77: usergroup.admin.v1.AdminService.LookupApiToken:input_type -> usergroup.admin.v1.LookupApiTokenRequest
+	19,  // 78: usergroup.admin.v1.AdminService.UpdateApiToken:input_type -> usergroup.admin.v1.UpdateApiTokenRequest
+	21,  // 79: usergroup.admin.v1.AdminService.RotateApiToken:input_type -> usergroup.admin.v1.RotateApiTokenRequest
+	23,  // 80: usergroup.admin.v1.AdminService.RevokeApiToken:input_type -> usergroup.admin.v1.RevokeApiTokenRequest
+	25,  // 81: usergroup.admin.v1.AdminService.ListUserGroups:input_type -> usergroup.admin.v1.ListUserGroupsRequest
+	27,  // 82: usergroup.admin.v1.AdminService.LookupUserGroup:input_type -> usergroup.admin.v1.LookupUserGroupRequest
+	29,  // 83: usergroup.admin.v1.AdminService.LookupUserGroupToken:input_type -> usergroup.admin.v1.LookupUserGroupTokenRequest
+	31,  // 84: usergroup.admin.v1.AdminService.DeleteUserGroup:input_type -> usergroup.admin.v1.DeleteUserGroupRequest
+	33,  // 85: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:input_type -> usergroup.admin.v1.RevokeUserGroupTokensRequest
+	35,  // 86: usergroup.admin.v1.AdminService.RevokeViewerSessions:input_type -> usergroup.admin.v1.RevokeViewerSessionsRequest
+	37,  // 87: usergroup.admin.v1.AdminService.ImportUserGroups:input_type -> usergroup.admin.v1.ImportUserGroupsRequest
+	39,  // 88: usergroup.admin.v1.AdminService.ExportUserGroups:input_type -> usergroup.admin.v1.ExportUserGroupsRequest
+	41,  // 89: usergroup.admin.v1.AdminService.ListAuditEvents:input_type -> usergroup.admin.v1.ListAuditEventsRequest
+	43,  // 90: usergroup.admin.v1.AdminService.WatchEvents:input_type -> usergroup.admin.v1.WatchEventsRequest
+	45,  // 91: usergroup.admin.v1.AdminService.ListTokenKeys:input_type -> usergroup.admin.v1.ListTokenKeysRequest
+	47,  // 92: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:input_type -> usergroup.admin.v1.ReencryptUserGroupTokensRequest
+	53,  // 93: usergroup.admin.v1.AdminService.ListSigningKeys:input_type -> usergroup.admin.v1.ListSigningKeysRequest
+	55,  // 94: usergroup.admin.v1.AdminService.RotateSigningKey:input_type -> usergroup.admin.v1.RotateSigningKeyRequest
+	49,  // 95: usergroup.admin.v1.AdminService.RetireTokenKey:input_type -> usergroup.admin.v1.RetireTokenKeyRequest
+	51,  // 96: usergroup.admin.v1.AdminService.AcceptStoreData:input_type -> usergroup.admin.v1.AcceptStoreDataRequest
+	76,  // 97: usergroup.admin.v1.AdminService.CreateWebhook:input_type -> usergroup.admin.v1.CreateWebhookRequest
+	77,  // 98: usergroup.admin.v1.AdminService.GetWebhook:input_type -> usergroup.admin.v1.GetWebhookRequest
+	78,  // 99: usergroup.admin.v1.AdminService.ListWebhooks:input_type -> usergroup.admin.v1.ListWebhooksRequest
+	79,  // 100: usergroup.admin.v1.AdminService.UpdateWebhook:input_type -> usergroup.admin.v1.UpdateWebhookRequest
+	80,  // 101: usergroup.admin.v1.AdminService.DeleteWebhook:input_type -> usergroup.admin.v1.DeleteWebhookRequest
+	81,  // 102: usergroup.admin.v1.AdminService.RotateWebhookSecret:input_type -> usergroup.admin.v1.RotateWebhookSecretRequest
+	82,  // 103: usergroup.admin.v1.AdminService.TestWebhook:input_type -> usergroup.admin.v1.TestWebhookRequest
+	83,  // 104: usergroup.admin.v1.AdminService.ListWebhookDeliveries:input_type -> usergroup.admin.v1.ListWebhookDeliveriesRequest
+	84,  // 105: usergroup.admin.v1.AdminService.RedeliverWebhook:input_type -> usergroup.admin.v1.RedeliverWebhookRequest
+	4,   // 106: usergroup.admin.v1.AdminService.CreateEnvironment:output_type -> usergroup.admin.v1.CreateEnvironmentResponse
+	6,   // 107: usergroup.admin.v1.AdminService.GetEnvironment:output_type -> usergroup.admin.v1.GetEnvironmentResponse
+	10,  // 108: usergroup.admin.v1.AdminService.ListEnvironments:output_type -> usergroup.admin.v1.ListEnvironmentsResponse
+	8,   // 109: usergroup.admin.v1.AdminService.DeleteEnvironment:output_type -> usergroup.admin.v1.DeleteEnvironmentResponse
+	12,  // 110: usergroup.admin.v1.AdminService.GetCaller:output_type -> usergroup.admin.v1.GetCallerResponse
+	14,  // 111: usergroup.admin.v1.AdminService.CreateApiToken:output_type -> usergroup.admin.v1.CreateApiTokenResponse
+	16,  // 112: usergroup.admin.v1.AdminService.ListApiTokens:output_type -> usergroup.admin.v1.ListApiTokensResponse
+	18,  // 113: usergroup.admin.v1.AdminService.LookupApiToken:output_type -> usergroup.admin.v1.LookupApiTokenResponse
+	20,  // 114: usergroup.admin.v1.AdminService.UpdateApiToken:output_type -> usergroup.admin.v1.UpdateApiTokenResponse
+	22,  // 115: usergroup.admin.v1.AdminService.RotateApiToken:output_type -> usergroup.admin.v1.RotateApiTokenResponse
+	24,  // 116: usergroup.admin.v1.AdminService.RevokeApiToken:output_type -> usergroup.admin.v1.RevokeApiTokenResponse
+	26,  // 117: usergroup.admin.v1.AdminService.ListUserGroups:output_type -> usergroup.admin.v1.ListUserGroupsResponse
+	28,  // 118: usergroup.admin.v1.AdminService.LookupUserGroup:output_type -> usergroup.admin.v1.LookupUserGroupResponse
+	30,  // 119: usergroup.admin.v1.AdminService.LookupUserGroupToken:output_type -> usergroup.admin.v1.LookupUserGroupTokenResponse
+	32,  // 120: usergroup.admin.v1.AdminService.DeleteUserGroup:output_type -> usergroup.admin.v1.DeleteUserGroupResponse
+	34,  // 121: usergroup.admin.v1.AdminService.RevokeUserGroupTokens:output_type -> usergroup.admin.v1.RevokeUserGroupTokensResponse
+	36,  // 122: usergroup.admin.v1.AdminService.RevokeViewerSessions:output_type -> usergroup.admin.v1.RevokeViewerSessionsResponse
+	38,  // 123: usergroup.admin.v1.AdminService.ImportUserGroups:output_type -> usergroup.admin.v1.ImportUserGroupsResponse
+	40,  // 124: usergroup.admin.v1.AdminService.ExportUserGroups:output_type -> usergroup.admin.v1.ExportUserGroupsResponse
+	42,  // 125: usergroup.admin.v1.AdminService.ListAuditEvents:output_type -> usergroup.admin.v1.ListAuditEventsResponse
+	44,  // 126: usergroup.admin.v1.AdminService.WatchEvents:output_type -> usergroup.admin.v1.WatchEventsResponse
+	46,  // 127: usergroup.admin.v1.AdminService.ListTokenKeys:output_type -> usergroup.admin.v1.ListTokenKeysResponse
+	48,  // 128: usergroup.admin.v1.AdminService.ReencryptUserGroupTokens:output_type -> usergroup.admin.v1.ReencryptUserGroupTokensResponse
+	54,  // 129: usergroup.admin.v1.AdminService.ListSigningKeys:output_type -> usergroup.admin.v1.ListSigningKeysResponse
+	56,  // 130: usergroup.admin.v1.AdminService.RotateSigningKey:output_type -> usergroup.admin.v1.RotateSigningKeyResponse
+	50,  // 131: usergroup.admin.v1.AdminService.RetireTokenKey:output_type -> usergroup.admin.v1.RetireTokenKeyResponse
+	52,  // 132: usergroup.admin.v1.AdminService.AcceptStoreData:output_type -> usergroup.admin.v1.AcceptStoreDataResponse
+	85,  // 133: usergroup.admin.v1.AdminService.CreateWebhook:output_type -> usergroup.admin.v1.CreateWebhookResponse
+	86,  // 134: usergroup.admin.v1.AdminService.GetWebhook:output_type -> usergroup.admin.v1.GetWebhookResponse
+	87,  // 135: usergroup.admin.v1.AdminService.ListWebhooks:output_type -> usergroup.admin.v1.ListWebhooksResponse
+	88,  // 136: usergroup.admin.v1.AdminService.UpdateWebhook:output_type -> usergroup.admin.v1.UpdateWebhookResponse
+	89,  // 137: usergroup.admin.v1.AdminService.DeleteWebhook:output_type -> usergroup.admin.v1.DeleteWebhookResponse
+	90,  // 138: usergroup.admin.v1.AdminService.RotateWebhookSecret:output_type -> usergroup.admin.v1.RotateWebhookSecretResponse
+	91,  // 139: usergroup.admin.v1.AdminService.TestWebhook:output_type -> usergroup.admin.v1.TestWebhookResponse
+	92,  // 140: usergroup.admin.v1.AdminService.ListWebhookDeliveries:output_type -> usergroup.admin.v1.ListWebhookDeliveriesResponse
+	93,  // 141: usergroup.admin.v1.AdminService.RedeliverWebhook:output_type -> usergroup.admin.v1.RedeliverWebhookResponse
+	106, // [106:142] is the sub-list for method output_type
+	70,  // [70:106] is the sub-list for method input_type
+	70,  // [70:70] is the sub-list for extension type_name
+	70,  // [70:70] is the sub-list for extension extendee
+	0,   // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_usergroup_admin_v1_admin_service_proto_init() }
@@ -3708,17 +4012,22 @@ func file_usergroup_admin_v1_admin_service_proto_init() {
 	file_usergroup_admin_v1_api_token_proto_init()
 	file_usergroup_admin_v1_audit_event_proto_init()
 	file_usergroup_admin_v1_environment_proto_init()
+	file_usergroup_admin_v1_event_proto_init()
 	file_usergroup_admin_v1_signing_key_proto_init()
 	file_usergroup_admin_v1_token_key_proto_init()
 	file_usergroup_admin_v1_user_group_proto_init()
 	file_usergroup_admin_v1_webhook_proto_init()
+	file_usergroup_admin_v1_admin_service_proto_msgTypes[41].OneofWrappers = []any{
+		(*WatchEventsResponse_Event)(nil),
+		(*WatchEventsResponse_Snapshot_)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_usergroup_admin_v1_admin_service_proto_rawDesc), len(file_usergroup_admin_v1_admin_service_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   52,
+			NumEnums:      3,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -124,6 +124,61 @@ func (x *Event) GetChangedFields() []string {
 	return nil
 }
 
+// A user group of a snapshot. It has changed if its etag has changed.
+type UserGroupVersion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the user group.
+	UserGroupId string `protobuf:"bytes,1,opt,name=user_group_id,json=userGroupId,proto3" json:"user_group_id,omitempty"`
+	// Version of the user group, as in UserGroup.
+	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UserGroupVersion) Reset() {
+	*x = UserGroupVersion{}
+	mi := &file_usergroup_admin_v1_event_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserGroupVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserGroupVersion) ProtoMessage() {}
+
+func (x *UserGroupVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_usergroup_admin_v1_event_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserGroupVersion.ProtoReflect.Descriptor instead.
+func (*UserGroupVersion) Descriptor() ([]byte, []int) {
+	return file_usergroup_admin_v1_event_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *UserGroupVersion) GetUserGroupId() string {
+	if x != nil {
+		return x.UserGroupId
+	}
+	return ""
+}
+
+func (x *UserGroupVersion) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 var File_usergroup_admin_v1_event_proto protoreflect.FileDescriptor
 
 const file_usergroup_admin_v1_event_proto_rawDesc = "" +
@@ -138,7 +193,10 @@ const file_usergroup_admin_v1_event_proto_rawDesc = "" +
 	"\ruser_group_id\x18\x05 \x01(\tR\vuserGroupId\x12 \n" +
 	"\fapi_token_id\x18\x06 \x01(\tR\n" +
 	"apiTokenId\x12%\n" +
-	"\x0echanged_fields\x18\a \x03(\tR\rchangedFieldsB\xd7\x01\n" +
+	"\x0echanged_fields\x18\a \x03(\tR\rchangedFields\"J\n" +
+	"\x10UserGroupVersion\x12\"\n" +
+	"\ruser_group_id\x18\x01 \x01(\tR\vuserGroupId\x12\x12\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etagB\xd7\x01\n" +
 	"\x16com.usergroup.admin.v1B\n" +
 	"EventProtoP\x01ZGexample.com/user-group-service/client-go/gen/usergroup/admin/v1;adminv1\xa2\x02\x03UAX\xaa\x02\x12Usergroup.Admin.V1\xca\x02\x12Usergroup\\Admin\\V1\xe2\x02\x1eUsergroup\\Admin\\V1\\GPBMetadata\xea\x02\x14Usergroup::Admin::V1b\x06proto3"
 
@@ -154,13 +212,14 @@ func file_usergroup_admin_v1_event_proto_rawDescGZIP() []byte {
 	return file_usergroup_admin_v1_event_proto_rawDescData
 }
 
-var file_usergroup_admin_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_usergroup_admin_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_usergroup_admin_v1_event_proto_goTypes = []any{
 	(*Event)(nil),                 // 0: usergroup.admin.v1.Event
-	(*timestamppb.Timestamp)(nil), // 1: google.protobuf.Timestamp
+	(*UserGroupVersion)(nil),      // 1: usergroup.admin.v1.UserGroupVersion
+	(*timestamppb.Timestamp)(nil), // 2: google.protobuf.Timestamp
 }
 var file_usergroup_admin_v1_event_proto_depIdxs = []int32{
-	1, // 0: usergroup.admin.v1.Event.create_time:type_name -> google.protobuf.Timestamp
+	2, // 0: usergroup.admin.v1.Event.create_time:type_name -> google.protobuf.Timestamp
 	1, // [1:1] is the sub-list for method output_type
 	1, // [1:1] is the sub-list for method input_type
 	1, // [1:1] is the sub-list for extension type_name
@@ -179,7 +238,7 @@ func file_usergroup_admin_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_usergroup_admin_v1_event_proto_rawDesc), len(file_usergroup_admin_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -92,6 +92,9 @@ const (
 	// AdminServiceListAuditEventsProcedure is the fully-qualified name of the AdminService's
 	// ListAuditEvents RPC.
 	AdminServiceListAuditEventsProcedure = "/usergroup.admin.v1.AdminService/ListAuditEvents"
+	// AdminServiceWatchEventsProcedure is the fully-qualified name of the AdminService's WatchEvents
+	// RPC.
+	AdminServiceWatchEventsProcedure = "/usergroup.admin.v1.AdminService/WatchEvents"
 	// AdminServiceListTokenKeysProcedure is the fully-qualified name of the AdminService's
 	// ListTokenKeys RPC.
 	AdminServiceListTokenKeysProcedure = "/usergroup.admin.v1.AdminService/ListTokenKeys"
@@ -213,6 +216,14 @@ type AdminServiceClient interface {
 	// Lists changes of user groups, API tokens and the environment, the newest first. The service
 	// stores events for the setting AUDIT_RETENTION.
 	ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error)
+	// Streams the events of an environment in their order: each at least once, without gaps. A new
+	// event arrives within a second. Every response has a cursor. To continue after a lost
+	// connection or the end of the stream, send the last cursor. The service ends a stream after ten
+	// minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+	// OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
+	// again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
+	// if the worker has 100 streams of the environment, or 500 in all.
+	WatchEvents(context.Context, *v1.WatchEventsRequest) (*connect.ServerStreamForClient[v1.WatchEventsResponse], error)
 	// Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
 	// that stored tokens may need. ADMIN_TOKEN only.
 	ListTokenKeys(context.Context, *v1.ListTokenKeysRequest) (*v1.ListTokenKeysResponse, error)
@@ -408,6 +419,13 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyIdempotent),
 			connect.WithClientOptions(opts...),
 		),
+		watchEvents: connect.NewClient[v1.WatchEventsRequest, v1.WatchEventsResponse](
+			httpClient,
+			baseURL+AdminServiceWatchEventsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("WatchEvents")),
+			connect.WithIdempotency(connect.IdempotencyIdempotent),
+			connect.WithClientOptions(opts...),
+		),
 		listTokenKeys: connect.NewClient[v1.ListTokenKeysRequest, v1.ListTokenKeysResponse](
 			httpClient,
 			baseURL+AdminServiceListTokenKeysProcedure,
@@ -531,6 +549,7 @@ type adminServiceClient struct {
 	importUserGroups         *connect.Client[v1.ImportUserGroupsRequest, v1.ImportUserGroupsResponse]
 	exportUserGroups         *connect.Client[v1.ExportUserGroupsRequest, v1.ExportUserGroupsResponse]
 	listAuditEvents          *connect.Client[v1.ListAuditEventsRequest, v1.ListAuditEventsResponse]
+	watchEvents              *connect.Client[v1.WatchEventsRequest, v1.WatchEventsResponse]
 	listTokenKeys            *connect.Client[v1.ListTokenKeysRequest, v1.ListTokenKeysResponse]
 	reencryptUserGroupTokens *connect.Client[v1.ReencryptUserGroupTokensRequest, v1.ReencryptUserGroupTokensResponse]
 	listSigningKeys          *connect.Client[v1.ListSigningKeysRequest, v1.ListSigningKeysResponse]
@@ -726,6 +745,11 @@ func (c *adminServiceClient) ListAuditEvents(ctx context.Context, req *v1.ListAu
 		return response.Msg, err
 	}
 	return nil, err
+}
+
+// WatchEvents calls usergroup.admin.v1.AdminService.WatchEvents.
+func (c *adminServiceClient) WatchEvents(ctx context.Context, req *v1.WatchEventsRequest) (*connect.ServerStreamForClient[v1.WatchEventsResponse], error) {
+	return c.watchEvents.CallServerStream(ctx, connect.NewRequest(req))
 }
 
 // ListTokenKeys calls usergroup.admin.v1.AdminService.ListTokenKeys.
@@ -938,6 +962,14 @@ type AdminServiceHandler interface {
 	// Lists changes of user groups, API tokens and the environment, the newest first. The service
 	// stores events for the setting AUDIT_RETENTION.
 	ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error)
+	// Streams the events of an environment in their order: each at least once, without gaps. A new
+	// event arrives within a second. Every response has a cursor. To continue after a lost
+	// connection or the end of the stream, send the last cursor. The service ends a stream after ten
+	// minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+	// OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
+	// again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
+	// if the worker has 100 streams of the environment, or 500 in all.
+	WatchEvents(context.Context, *v1.WatchEventsRequest, *connect.ServerStream[v1.WatchEventsResponse]) error
 	// Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
 	// that stored tokens may need. ADMIN_TOKEN only.
 	ListTokenKeys(context.Context, *v1.ListTokenKeysRequest) (*v1.ListTokenKeysResponse, error)
@@ -1129,6 +1161,13 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyIdempotent),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceWatchEventsHandler := connect.NewServerStreamHandlerSimple(
+		AdminServiceWatchEventsProcedure,
+		svc.WatchEvents,
+		connect.WithSchema(adminServiceMethods.ByName("WatchEvents")),
+		connect.WithIdempotency(connect.IdempotencyIdempotent),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceListTokenKeysHandler := connect.NewUnaryHandlerSimple(
 		AdminServiceListTokenKeysProcedure,
 		svc.ListTokenKeys,
@@ -1269,6 +1308,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceExportUserGroupsHandler.ServeHTTP(w, r)
 		case AdminServiceListAuditEventsProcedure:
 			adminServiceListAuditEventsHandler.ServeHTTP(w, r)
+		case AdminServiceWatchEventsProcedure:
+			adminServiceWatchEventsHandler.ServeHTTP(w, r)
 		case AdminServiceListTokenKeysProcedure:
 			adminServiceListTokenKeysHandler.ServeHTTP(w, r)
 		case AdminServiceReencryptUserGroupTokensProcedure:
@@ -1386,6 +1427,10 @@ func (UnimplementedAdminServiceHandler) ExportUserGroups(context.Context, *v1.Ex
 
 func (UnimplementedAdminServiceHandler) ListAuditEvents(context.Context, *v1.ListAuditEventsRequest) (*v1.ListAuditEventsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.ListAuditEvents is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) WatchEvents(context.Context, *v1.WatchEventsRequest, *connect.ServerStream[v1.WatchEventsResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("usergroup.admin.v1.AdminService.WatchEvents is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) ListTokenKeys(context.Context, *v1.ListTokenKeysRequest) (*v1.ListTokenKeysResponse, error) {

@@ -19,11 +19,11 @@ from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, DE
 from protobuf import DescService
 
 from . import admin_service_pb
-from .admin_service_pb import AcceptStoreDataRequest, AcceptStoreDataResponse, CreateApiTokenRequest, CreateApiTokenResponse, CreateEnvironmentRequest, CreateEnvironmentResponse, DeleteEnvironmentRequest, DeleteEnvironmentResponse, DeleteUserGroupRequest, DeleteUserGroupResponse, ExportUserGroupsRequest, ExportUserGroupsResponse, GetCallerRequest, GetCallerResponse, GetEnvironmentRequest, GetEnvironmentResponse, ImportUserGroupsRequest, ImportUserGroupsResponse, ListApiTokensRequest, ListApiTokensResponse, ListAuditEventsRequest, ListAuditEventsResponse, ListEnvironmentsRequest, ListEnvironmentsResponse, ListSigningKeysRequest, ListSigningKeysResponse, ListTokenKeysRequest, ListTokenKeysResponse, ListUserGroupsRequest, ListUserGroupsResponse, LookupApiTokenRequest, LookupApiTokenResponse, LookupUserGroupRequest, LookupUserGroupResponse, LookupUserGroupTokenRequest, LookupUserGroupTokenResponse, ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse, RetireTokenKeyRequest, RetireTokenKeyResponse, RevokeApiTokenRequest, RevokeApiTokenResponse, RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse, RevokeViewerSessionsRequest, RevokeViewerSessionsResponse, RotateApiTokenRequest, RotateApiTokenResponse, RotateSigningKeyRequest, RotateSigningKeyResponse, UpdateApiTokenRequest, UpdateApiTokenResponse
+from .admin_service_pb import AcceptStoreDataRequest, AcceptStoreDataResponse, CreateApiTokenRequest, CreateApiTokenResponse, CreateEnvironmentRequest, CreateEnvironmentResponse, DeleteEnvironmentRequest, DeleteEnvironmentResponse, DeleteUserGroupRequest, DeleteUserGroupResponse, ExportUserGroupsRequest, ExportUserGroupsResponse, GetCallerRequest, GetCallerResponse, GetEnvironmentRequest, GetEnvironmentResponse, ImportUserGroupsRequest, ImportUserGroupsResponse, ListApiTokensRequest, ListApiTokensResponse, ListAuditEventsRequest, ListAuditEventsResponse, ListEnvironmentsRequest, ListEnvironmentsResponse, ListSigningKeysRequest, ListSigningKeysResponse, ListTokenKeysRequest, ListTokenKeysResponse, ListUserGroupsRequest, ListUserGroupsResponse, LookupApiTokenRequest, LookupApiTokenResponse, LookupUserGroupRequest, LookupUserGroupResponse, LookupUserGroupTokenRequest, LookupUserGroupTokenResponse, ReencryptUserGroupTokensRequest, ReencryptUserGroupTokensResponse, RetireTokenKeyRequest, RetireTokenKeyResponse, RevokeApiTokenRequest, RevokeApiTokenResponse, RevokeUserGroupTokensRequest, RevokeUserGroupTokensResponse, RevokeViewerSessionsRequest, RevokeViewerSessionsResponse, RotateApiTokenRequest, RotateApiTokenResponse, RotateSigningKeyRequest, RotateSigningKeyResponse, UpdateApiTokenRequest, UpdateApiTokenResponse, WatchEventsRequest, WatchEventsResponse
 from .webhook_pb import CreateWebhookRequest, CreateWebhookResponse, DeleteWebhookRequest, DeleteWebhookResponse, GetWebhookRequest, GetWebhookResponse, ListWebhookDeliveriesRequest, ListWebhookDeliveriesResponse, ListWebhooksRequest, ListWebhooksResponse, RedeliverWebhookRequest, RedeliverWebhookResponse, RotateWebhookSecretRequest, RotateWebhookSecretResponse, TestWebhookRequest, TestWebhookResponse, UpdateWebhookRequest, UpdateWebhookResponse
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 
     from connectrpc.codec import Codec
     from connectrpc.compression import Compression
@@ -186,6 +186,18 @@ class AdminService(Protocol):
         """
         Lists changes of user groups, API tokens and the environment, the newest first. The service
         stores events for the setting AUDIT_RETENTION.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def watch_events(self, request: WatchEventsRequest, ctx: RequestContext[WatchEventsRequest, WatchEventsResponse], /) -> AsyncIterator[WatchEventsResponse]:
+        """
+        Streams the events of an environment in their order: each at least once, without gaps. A new
+        event arrives within a second. Every response has a cursor. To continue after a lost
+        connection or the end of the stream, send the last cursor. The service ends a stream after ten
+        minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+        OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
+        again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
+        if the worker has 100 streams of the environment, or 500 in all.
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -536,6 +548,17 @@ class AdminServiceASGIApplication(ConnectASGIApplication[AdminService]):
                         stream_type=StreamType.UNARY,
                     ),
                     function=svc.list_audit_events,
+                ),
+                "/usergroup.admin.v1.AdminService/WatchEvents": Endpoint.server_stream(
+                    method=MethodInfo(
+                        name="WatchEvents",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=WatchEventsRequest,
+                        output=WatchEventsResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.SERVER_STREAM,
+                    ),
+                    function=svc.watch_events,
                 ),
                 "/usergroup.admin.v1.AdminService/ListTokenKeys": Endpoint.unary(
                     method=MethodInfo(
@@ -1213,6 +1236,35 @@ class AdminServiceClient(ConnectClient):
             headers=headers,
             timeout_ms=timeout_ms,
         )
+    def watch_events(
+        self,
+        request: WatchEventsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> AsyncIterator[WatchEventsResponse]:
+        """
+        Streams the events of an environment in their order: each at least once, without gaps. A new
+        event arrives within a second. Every response has a cursor. To continue after a lost
+        connection or the end of the stream, send the last cursor. The service ends a stream after ten
+        minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+        OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
+        again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
+        if the worker has 100 streams of the environment, or 500 in all.
+        """
+        return self.execute_server_stream(
+            request=request,
+            method=MethodInfo(
+                name="WatchEvents",
+                service_name="usergroup.admin.v1.AdminService",
+                input=WatchEventsRequest,
+                output=WatchEventsResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.SERVER_STREAM,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
     async def list_token_keys(
         self,
         request: ListTokenKeysRequest,
@@ -1737,6 +1789,18 @@ class AdminServiceSync(Protocol):
         """
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def watch_events(self, request: WatchEventsRequest, ctx: RequestContext[WatchEventsRequest, WatchEventsResponse], /) -> Iterator[WatchEventsResponse]:
+        """
+        Streams the events of an environment in their order: each at least once, without gaps. A new
+        event arrives within a second. Every response has a cursor. To continue after a lost
+        connection or the end of the stream, send the last cursor. The service ends a stream after ten
+        minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+        OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
+        again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
+        if the worker has 100 streams of the environment, or 500 in all.
+        """
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def list_token_keys(self, request: ListTokenKeysRequest, ctx: RequestContext[ListTokenKeysRequest, ListTokenKeysResponse], /) -> ListTokenKeysResponse:
         """
         Lists the keys of the setting TOKEN_KEYS: the keys of the worker that responds, and the keys
@@ -2082,6 +2146,17 @@ class AdminServiceWSGIApplication(ConnectWSGIApplication):
                         stream_type=StreamType.UNARY,
                     ),
                     function=service.list_audit_events,
+                ),
+                "/usergroup.admin.v1.AdminService/WatchEvents": EndpointSync.server_stream(
+                    method=MethodInfo(
+                        name="WatchEvents",
+                        service_name="usergroup.admin.v1.AdminService",
+                        input=WatchEventsRequest,
+                        output=WatchEventsResponse,
+                        idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                        stream_type=StreamType.SERVER_STREAM,
+                    ),
+                    function=service.watch_events,
                 ),
                 "/usergroup.admin.v1.AdminService/ListTokenKeys": EndpointSync.unary(
                     method=MethodInfo(
@@ -2755,6 +2830,35 @@ class AdminServiceClientSync(ConnectClientSync):
                 output=ListAuditEventsResponse,
                 idempotency_level=IdempotencyLevel.IDEMPOTENT,
                 stream_type=StreamType.UNARY,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def watch_events(
+        self,
+        request: WatchEventsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> Iterator[WatchEventsResponse]:
+        """
+        Streams the events of an environment in their order: each at least once, without gaps. A new
+        event arrives within a second. Every response has a cursor. To continue after a lost
+        connection or the end of the stream, send the last cursor. The service ends a stream after ten
+        minutes. A revoked or expired API token, and a deleted environment, also end it. Fails with
+        OUT_OF_RANGE (EVENT_CURSOR_EXPIRED) if events after the cursor were removed or lost. Then start
+        again with START_SNAPSHOT or START_BEGINNING. Fails with RESOURCE_EXHAUSTED (TOO_MANY_WATCHERS)
+        if the worker has 100 streams of the environment, or 500 in all.
+        """
+        return self.execute_server_stream(
+            request=request,
+            method=MethodInfo(
+                name="WatchEvents",
+                service_name="usergroup.admin.v1.AdminService",
+                input=WatchEventsRequest,
+                output=WatchEventsResponse,
+                idempotency_level=IdempotencyLevel.IDEMPOTENT,
+                stream_type=StreamType.SERVER_STREAM,
             ),
             headers=headers,
             timeout_ms=timeout_ms,

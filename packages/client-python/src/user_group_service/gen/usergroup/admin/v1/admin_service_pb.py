@@ -15,11 +15,11 @@ from protobuf import Enum, Message
 from protobuf._codegen import file_desc
 from protobuf.wkt.google.protobuf import duration_pb, field_mask_pb, timestamp_pb
 
-from . import api_token_pb, audit_event_pb, environment_pb, signing_key_pb, token_key_pb, user_group_pb, webhook_pb
+from . import api_token_pb, audit_event_pb, environment_pb, event_pb, signing_key_pb, token_key_pb, user_group_pb, webhook_pb
 from ...v1 import user_group_pb as user_group_pb_, viewer_service_pb
 
 if TYPE_CHECKING:
-    from protobuf import DescFile
+    from protobuf import DescFile, Oneof
     from protobuf.wkt.google.protobuf.duration_pb import Duration
     from protobuf.wkt.google.protobuf.field_mask_pb import FieldMask
     from protobuf.wkt.google.protobuf.timestamp_pb import Timestamp
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .api_token_pb import ApiToken, Role
     from .audit_event_pb import AuditEvent
     from .environment_pb import Environment, EnvironmentName
+    from .event_pb import Event, UserGroupVersion
     from .signing_key_pb import SigningKey
     from .token_key_pb import TokenKey, TokenKeyUse
     from .user_group_pb import ImportResult, ImportedUserGroup, UserGroupInfo
@@ -1840,6 +1841,172 @@ class ListAuditEventsResponse(Message[_ListAuditEventsResponseFields]):
         audit_events: list[AuditEvent]
         next_page_token: str
 
+_WatchEventsRequestFields: TypeAlias = Literal["environment", "cursor", "start"]
+
+class WatchEventsRequest(Message[_WatchEventsRequestFields]):
+    """
+    ```proto
+    message usergroup.admin.v1.WatchEventsRequest
+    ```
+
+    Attributes:
+        environment:
+            The environment. Default: the environment of the API token. Required for ADMIN_TOKEN.
+
+            ```proto
+            optional usergroup.admin.v1.EnvironmentName environment = 1;
+            ```
+        cursor:
+            The last cursor that was received. Continues after it. Cannot be combined with `start`.
+
+            ```proto
+            string cursor = 2;
+            ```
+        start:
+            Where to begin without a cursor. Default: START_NOW.
+
+            ```proto
+            usergroup.admin.v1.WatchEventsRequest.Start start = 3;
+            ```
+    """
+
+    __slots__ = ("environment", "cursor", "start")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            environment: EnvironmentName | None = None,
+            cursor: str = "",
+            start: WatchEventsRequest.Start | None = None,
+        ) -> None:
+            pass
+
+        environment: EnvironmentName | None
+        cursor: str
+        start: WatchEventsRequest.Start
+
+    class Start(Enum):
+        """
+        The first event.
+
+        ```proto
+        enum usergroup.admin.v1.WatchEventsRequest.Start
+        ```
+
+        Attributes:
+            UNSPECIFIED:
+                Not set.
+
+                ```proto
+                START_UNSPECIFIED = 0
+                ```
+            NOW:
+                The next event that happens.
+
+                ```proto
+                START_NOW = 1
+                ```
+            BEGINNING:
+                The oldest stored event after which none is missing.
+
+                ```proto
+                START_BEGINNING = 2
+                ```
+            SNAPSHOT:
+                First all user groups, then the events since the start of the stream. A group that changes in
+                the meantime may be in the snapshot with its old or its new etag.
+
+                ```proto
+                START_SNAPSHOT = 3
+                ```
+        """
+
+        UNSPECIFIED = 0
+        NOW = 1
+        BEGINNING = 2
+        SNAPSHOT = 3
+
+_WatchEventsResponseFields: TypeAlias = Literal["cursor", "event", "snapshot"]
+
+class WatchEventsResponse(Message[_WatchEventsResponseFields]):
+    """
+    ```proto
+    message usergroup.admin.v1.WatchEventsResponse
+    ```
+
+    Attributes:
+        cursor:
+            The position after this response.
+
+            ```proto
+            string cursor = 1;
+            ```
+        content:
+            Unset in the first response if there is no event yet, and later every 15 seconds without
+            events, when the cursor moves on.
+
+            ```proto
+            oneof content
+            ```
+    """
+
+    __slots__ = ("cursor", "content")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            cursor: str = "",
+            content: Oneof[Literal["event"], Event] | Oneof[Literal["snapshot"], WatchEventsResponse.Snapshot] | None = None,
+        ) -> None:
+            pass
+
+        cursor: str
+        content: Oneof[Literal["event"], Event] | Oneof[Literal["snapshot"], WatchEventsResponse.Snapshot] | None
+
+    _SnapshotFields: TypeAlias = Literal["user_groups", "complete"]
+
+    class Snapshot(Message[_SnapshotFields]):
+        """
+        A part of the user groups, by id, in the order of their UTF-8 bytes.
+
+        ```proto
+        message usergroup.admin.v1.WatchEventsResponse.Snapshot
+        ```
+
+        Attributes:
+            user_groups:
+                Up to 500 user groups.
+
+                ```proto
+                repeated usergroup.admin.v1.UserGroupVersion user_groups = 1;
+                ```
+            complete:
+                True in the last part. Groups that none of the parts contains do not exist.
+
+                ```proto
+                bool complete = 2;
+                ```
+        """
+
+        __slots__ = ("user_groups", "complete")
+
+        if TYPE_CHECKING:
+
+            def __init__(
+                self,
+                *,
+                user_groups: list[UserGroupVersion] | None = None,
+                complete: bool = False,
+            ) -> None:
+                pass
+
+            user_groups: list[UserGroupVersion]
+            complete: bool
+
 _ListTokenKeysRequestFields: TypeAlias = NoReturn
 
 class ListTokenKeysRequest(Message[_ListTokenKeysRequestFields]):
@@ -2283,7 +2450,7 @@ class ImportMode(Enum):
 
 
 _DESC = file_desc(
-    b'\n&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a usergroup/admin/v1/webhook.proto\x1a\x1dusergroup/v1/user_group.proto\x1a!usergroup/v1/viewer_service.proto"a\n\x18CreateEnvironmentRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment"^\n\x19CreateEnvironmentResponse\x12A\n\x0benvironment\x18\x01 \x01(\x0b2\x1f.usergroup.admin.v1.EnvironmentR\x0benvironment"^\n\x15GetEnvironmentRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment"\xad\x01\n\x16GetEnvironmentResponse\x12A\n\x0benvironment\x18\x01 \x01(\x0b2\x1f.usergroup.admin.v1.EnvironmentR\x0benvironment\x12(\n\x10user_group_count\x18\x02 \x01(\x03R\x0euserGroupCount\x12&\n\x0fapi_token_count\x18\x03 \x01(\x05R\rapiTokenCount"w\n\x18DeleteEnvironmentRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x14\n\x05force\x18\x02 \x01(\x08R\x05force"c\n\x19DeleteEnvironmentResponse\x12\x12\n\x04done\x18\x01 \x01(\x08R\x04done\x122\n\x15remaining_user_groups\x18\x02 \x01(\x03R\x13remainingUserGroups"U\n\x17ListEnvironmentsRequest\x12\x1b\n\tpage_size\x18\x01 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x02 \x01(\tR\tpageToken"\x87\x01\n\x18ListEnvironmentsResponse\x12C\n\x0cenvironments\x18\x01 \x03(\x0b2\x1f.usergroup.admin.v1.EnvironmentR\x0cenvironments\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"\x12\n\x10GetCallerRequest"\xb2\x02\n\x11GetCallerResponse\x12 \n\x0capi_token_id\x18\x01 \x01(\tR\napiTokenId\x12!\n\x0cdisplay_name\x18\x02 \x01(\tR\x0bdisplayName\x12\x12\n\x04role\x18\x03 \x01(\tR\x04role\x12E\n\x0benvironment\x18\x04 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12;\n\x0bexpire_time\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x12@\n\x0erotation_grace\x18\x06 \x01(\x0b2\x19.google.protobuf.DurationR\rrotationGrace"\xec\x01\n\x15CreateApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12!\n\x0cdisplay_name\x18\x02 \x01(\tR\x0bdisplayName\x12,\n\x04role\x18\x03 \x01(\x0e2\x18.usergroup.admin.v1.RoleR\x04role\x12;\n\x0bexpire_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime"i\n\x16CreateApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token"\xdb\x02\n\x14ListApiTokensRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12\x18\n\x07creator\x18\x04 \x01(\tR\x07creator\x12,\n\x04role\x18\x05 \x01(\x0e2\x18.usergroup.admin.v1.RoleR\x04role\x129\n\nused_since\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tusedSince\x12=\n\x0cunused_since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bunusedSince"|\n\x15ListApiTokensResponse\x12;\n\napi_tokens\x18\x01 \x03(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\tapiTokens\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"-\n\x15LookupApiTokenRequest\x12\x14\n\x05token\x18\x01 \x01(\tR\x05token"\xe5\x02\n\x16LookupApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken\x12E\n\x0benvironment\x18\x02 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12I\n\x06source\x18\x03 \x01(\x0e21.usergroup.admin.v1.LookupApiTokenResponse.SourceR\x06source\x12\x1a\n\x08replaced\x18\x04 \x01(\x08R\x08replaced"b\n\x06Source\x12\x16\n\x12SOURCE_UNSPECIFIED\x10\x00\x12\x11\n\rSOURCE_ISSUED\x10\x01\x12\x15\n\x11SOURCE_API_TOKENS\x10\x02\x12\x16\n\x12SOURCE_ADMIN_TOKEN\x10\x03"\x9d\x02\n\x15UpdateApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12 \n\x0capi_token_id\x18\x02 \x01(\tR\napiTokenId\x12!\n\x0cdisplay_name\x18\x03 \x01(\tR\x0bdisplayName\x12;\n\x0bexpire_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x12;\n\x0bupdate_mask\x18\x05 \x01(\x0b2\x1a.google.protobuf.FieldMaskR\nupdateMask"S\n\x16UpdateApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken"\xc9\x01\n\x15RotateApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12 \n\x0capi_token_id\x18\x02 \x01(\tR\napiTokenId\x12G\n\x12previous_token_ttl\x18\x03 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl"i\n\x16RotateApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token"\xa5\x01\n\x15RevokeApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12 \n\x0capi_token_id\x18\x02 \x01(\tR\napiTokenId\x12#\n\rrevoke_issued\x18\x03 \x01(\x08R\x0crevokeIssued"=\n\x16RevokeApiTokenResponse\x12#\n\rrevoked_count\x18\x01 \x01(\x05R\x0crevokedCount"\xed\x01\n\x15ListUserGroupsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12,\n\x12provided_id_prefix\x18\x04 \x01(\tR\x10providedIdPrefix\x12#\n\rname_contains\x18\x05 \x01(\tR\x0cnameContains"\x84\x01\n\x16ListUserGroupsResponse\x12B\n\x0buser_groups\x18\x01 \x03(\x0b2!.usergroup.admin.v1.UserGroupInfoR\nuserGroups\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"\x83\x01\n\x16LookupUserGroupRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId"[\n\x17LookupUserGroupResponse\x12@\n\nuser_group\x18\x01 \x01(\x0b2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup"z\n\x1bLookupUserGroupTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token"\xa6\x02\n\x1cLookupUserGroupTokenResponse\x12@\n\nuser_group\x18\x01 \x01(\x0b2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup\x12E\n\x0benvironment\x18\x02 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12F\n\x11token_expire_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0ftokenExpireTime\x125\n\x07session\x18\x04 \x01(\x0b2\x1b.usergroup.v1.ViewerSessionR\x07session"\xbc\x01\n\x16DeleteUserGroupRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId\x12\x12\n\x04etag\x18\x03 \x01(\tR\x04etag\x12#\n\rcurrent_token\x18\x04 \x01(\tR\x0ccurrentToken"\x19\n\x17DeleteUserGroupResponse"\xf1\x01\n\x1cRevokeUserGroupTokensRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId\x12\x1d\n\nrequest_id\x18\x03 \x01(\tR\trequestId\x12G\n\x12previous_token_ttl\x18\x04 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl"a\n\x1dRevokeUserGroupTokensResponse\x12@\n\nuser_group\x18\x01 \x01(\x0b2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup"\xa5\x01\n\x1bRevokeViewerSessionsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId\x12\x1b\n\tviewer_id\x18\x03 \x01(\tR\x08viewerId"\x1e\n\x1cRevokeViewerSessionsResponse"\xbd\x03\n\x17ImportUserGroupsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12F\n\x0buser_groups\x18\x02 \x03(\x0b2%.usergroup.admin.v1.ImportedUserGroupR\nuserGroups\x122\n\x04mode\x18\x03 \x01(\x0e2\x1e.usergroup.admin.v1.ImportModeR\x04mode\x12?\n\rsnapshot_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0csnapshotTime\x120\n\x14replace_newer_tokens\x18\x05 \x01(\x08R\x12replaceNewerTokens\x12G\n\x12previous_token_ttl\x18\x06 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl\x12#\n\rvalidate_only\x18\x07 \x01(\x08R\x0cvalidateOnly"V\n\x18ImportUserGroupsResponse\x12:\n\x07results\x18\x01 \x03(\x0b2 .usergroup.admin.v1.ImportResultR\x07results"\xf1\x01\n\x17ExportUserGroupsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12,\n\x12provided_id_prefix\x18\x04 \x01(\tR\x10providedIdPrefix\x12%\n\x0einclude_tokens\x18\x05 \x01(\x08R\rincludeTokens"\xbd\x01\n\x18ExportUserGroupsResponse\x128\n\x0buser_groups\x18\x01 \x03(\x0b2\x17.usergroup.v1.UserGroupR\nuserGroups\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12?\n\rsnapshot_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0csnapshotTime"\xe4\x02\n\x16ListAuditEventsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12"\n\ruser_group_id\x18\x04 \x01(\tR\x0buserGroupId\x12\x19\n\x08actor_id\x18\x05 \x01(\tR\x07actorId\x12\x16\n\x06method\x18\x06 \x01(\tR\x06method\x129\n\nstart_time\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\tstartTime\x125\n\x08end_time\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\x07endTime"\x84\x01\n\x17ListAuditEventsResponse\x12A\n\x0caudit_events\x18\x01 \x03(\x0b2\x1e.usergroup.admin.v1.AuditEventR\x0bauditEvents\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"\x16\n\x14ListTokenKeysRequest"\x8d\x01\n\x15ListTokenKeysResponse\x12;\n\ntoken_keys\x18\x01 \x03(\x0b2\x1c.usergroup.admin.v1.TokenKeyR\ttokenKeys\x127\n\tread_time\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x08readTime"\xc9\x01\n\x1fReencryptUserGroupTokensRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly"\xd4\x02\n ReencryptUserGroupTokensResponse\x12E\n\x0etoken_key_uses\x18\x01 \x03(\x0b2\x1f.usergroup.admin.v1.TokenKeyUseR\x0ctokenKeyUses\x12+\n\x11reencrypted_count\x18\x02 \x01(\x03R\x10reencryptedCount\x121\n\x15failed_user_group_ids\x18\x03 \x03(\tR\x12failedUserGroupIds\x12&\n\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x123\n\x16failed_signing_key_ids\x18\x05 \x03(\tR\x13failedSigningKeyIds\x12,\n\x12failed_webhook_ids\x18\x06 \x03(\tR\x10failedWebhookIds"\x87\x01\n\x15RetireTokenKeyRequest\x12 \n\x0ctoken_key_id\x18\x01 \x01(\tR\ntokenKeyId\x12L\n\x14reencrypt_start_time\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x12reencryptStartTime"\x18\n\x16RetireTokenKeyResponse"\x18\n\x16AcceptStoreDataRequest"\x19\n\x17AcceptStoreDataResponse"_\n\x16ListSigningKeysRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment"\\\n\x17ListSigningKeysResponse\x12A\n\x0csigning_keys\x18\x01 \x03(\x0b2\x1e.usergroup.admin.v1.SigningKeyR\x0bsigningKeys"\x83\x01\n\x17RotateSigningKeyRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12!\n\x0cend_sessions\x18\x02 \x01(\x08R\x0bendSessions"]\n\x18RotateSigningKeyResponse\x12A\n\x0csigning_keys\x18\x01 \x03(\x0b2\x1e.usergroup.admin.v1.SigningKeyR\x0bsigningKeys*^\n\nImportMode\x12\x1b\n\x17IMPORT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n\x17IMPORT_MODE_CREATE_ONLY\x10\x01\x12\x16\n\x12IMPORT_MODE_UPSERT\x10\x022\xd0\x1e\n\x0cAdminService\x12p\n\x11CreateEnvironment\x12,.usergroup.admin.v1.CreateEnvironmentRequest\x1a-.usergroup.admin.v1.CreateEnvironmentResponse\x12l\n\x0eGetEnvironment\x12).usergroup.admin.v1.GetEnvironmentRequest\x1a*.usergroup.admin.v1.GetEnvironmentResponse"\x03\x90\x02\x02\x12r\n\x10ListEnvironments\x12+.usergroup.admin.v1.ListEnvironmentsRequest\x1a,.usergroup.admin.v1.ListEnvironmentsResponse"\x03\x90\x02\x02\x12p\n\x11DeleteEnvironment\x12,.usergroup.admin.v1.DeleteEnvironmentRequest\x1a-.usergroup.admin.v1.DeleteEnvironmentResponse\x12]\n\tGetCaller\x12$.usergroup.admin.v1.GetCallerRequest\x1a%.usergroup.admin.v1.GetCallerResponse"\x03\x90\x02\x02\x12g\n\x0eCreateApiToken\x12).usergroup.admin.v1.CreateApiTokenRequest\x1a*.usergroup.admin.v1.CreateApiTokenResponse\x12i\n\rListApiTokens\x12(.usergroup.admin.v1.ListApiTokensRequest\x1a).usergroup.admin.v1.ListApiTokensResponse"\x03\x90\x02\x02\x12l\n\x0eLookupApiToken\x12).usergroup.admin.v1.LookupApiTokenRequest\x1a*.usergroup.admin.v1.LookupApiTokenResponse"\x03\x90\x02\x02\x12g\n\x0eUpdateApiToken\x12).usergroup.admin.v1.UpdateApiTokenRequest\x1a*.usergroup.admin.v1.UpdateApiTokenResponse\x12g\n\x0eRotateApiToken\x12).usergroup.admin.v1.RotateApiTokenRequest\x1a*.usergroup.admin.v1.RotateApiTokenResponse\x12g\n\x0eRevokeApiToken\x12).usergroup.admin.v1.RevokeApiTokenRequest\x1a*.usergroup.admin.v1.RevokeApiTokenResponse\x12l\n\x0eListUserGroups\x12).usergroup.admin.v1.ListUserGroupsRequest\x1a*.usergroup.admin.v1.ListUserGroupsResponse"\x03\x90\x02\x02\x12o\n\x0fLookupUserGroup\x12*.usergroup.admin.v1.LookupUserGroupRequest\x1a+.usergroup.admin.v1.LookupUserGroupResponse"\x03\x90\x02\x02\x12~\n\x14LookupUserGroupToken\x12/.usergroup.admin.v1.LookupUserGroupTokenRequest\x1a0.usergroup.admin.v1.LookupUserGroupTokenResponse"\x03\x90\x02\x02\x12j\n\x0fDeleteUserGroup\x12*.usergroup.admin.v1.DeleteUserGroupRequest\x1a+.usergroup.admin.v1.DeleteUserGroupResponse\x12|\n\x15RevokeUserGroupTokens\x120.usergroup.admin.v1.RevokeUserGroupTokensRequest\x1a1.usergroup.admin.v1.RevokeUserGroupTokensResponse\x12~\n\x14RevokeViewerSessions\x12/.usergroup.admin.v1.RevokeViewerSessionsRequest\x1a0.usergroup.admin.v1.RevokeViewerSessionsResponse"\x03\x90\x02\x02\x12r\n\x10ImportUserGroups\x12+.usergroup.admin.v1.ImportUserGroupsRequest\x1a,.usergroup.admin.v1.ImportUserGroupsResponse"\x03\x90\x02\x02\x12r\n\x10ExportUserGroups\x12+.usergroup.admin.v1.ExportUserGroupsRequest\x1a,.usergroup.admin.v1.ExportUserGroupsResponse"\x03\x90\x02\x02\x12o\n\x0fListAuditEvents\x12*.usergroup.admin.v1.ListAuditEventsRequest\x1a+.usergroup.admin.v1.ListAuditEventsResponse"\x03\x90\x02\x02\x12i\n\rListTokenKeys\x12(.usergroup.admin.v1.ListTokenKeysRequest\x1a).usergroup.admin.v1.ListTokenKeysResponse"\x03\x90\x02\x02\x12\x8a\x01\n\x18ReencryptUserGroupTokens\x123.usergroup.admin.v1.ReencryptUserGroupTokensRequest\x1a4.usergroup.admin.v1.ReencryptUserGroupTokensResponse"\x03\x90\x02\x02\x12o\n\x0fListSigningKeys\x12*.usergroup.admin.v1.ListSigningKeysRequest\x1a+.usergroup.admin.v1.ListSigningKeysResponse"\x03\x90\x02\x02\x12m\n\x10RotateSigningKey\x12+.usergroup.admin.v1.RotateSigningKeyRequest\x1a,.usergroup.admin.v1.RotateSigningKeyResponse\x12l\n\x0eRetireTokenKey\x12).usergroup.admin.v1.RetireTokenKeyRequest\x1a*.usergroup.admin.v1.RetireTokenKeyResponse"\x03\x90\x02\x02\x12o\n\x0fAcceptStoreData\x12*.usergroup.admin.v1.AcceptStoreDataRequest\x1a+.usergroup.admin.v1.AcceptStoreDataResponse"\x03\x90\x02\x02\x12d\n\rCreateWebhook\x12(.usergroup.admin.v1.CreateWebhookRequest\x1a).usergroup.admin.v1.CreateWebhookResponse\x12`\n\nGetWebhook\x12%.usergroup.admin.v1.GetWebhookRequest\x1a&.usergroup.admin.v1.GetWebhookResponse"\x03\x90\x02\x02\x12f\n\x0cListWebhooks\x12\'.usergroup.admin.v1.ListWebhooksRequest\x1a(.usergroup.admin.v1.ListWebhooksResponse"\x03\x90\x02\x02\x12d\n\rUpdateWebhook\x12(.usergroup.admin.v1.UpdateWebhookRequest\x1a).usergroup.admin.v1.UpdateWebhookResponse\x12d\n\rDeleteWebhook\x12(.usergroup.admin.v1.DeleteWebhookRequest\x1a).usergroup.admin.v1.DeleteWebhookResponse\x12v\n\x13RotateWebhookSecret\x12..usergroup.admin.v1.RotateWebhookSecretRequest\x1a/.usergroup.admin.v1.RotateWebhookSecretResponse\x12^\n\x0bTestWebhook\x12&.usergroup.admin.v1.TestWebhookRequest\x1a\'.usergroup.admin.v1.TestWebhookResponse\x12\x81\x01\n\x15ListWebhookDeliveries\x120.usergroup.admin.v1.ListWebhookDeliveriesRequest\x1a1.usergroup.admin.v1.ListWebhookDeliveriesResponse"\x03\x90\x02\x02\x12m\n\x10RedeliverWebhook\x12+.usergroup.admin.v1.RedeliverWebhookRequest\x1a,.usergroup.admin.v1.RedeliverWebhookResponseb\x06proto3',
+    b'\n&usergroup/admin/v1/admin_service.proto\x12\x12usergroup.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a"usergroup/admin/v1/api_token.proto\x1a$usergroup/admin/v1/audit_event.proto\x1a$usergroup/admin/v1/environment.proto\x1a\x1eusergroup/admin/v1/event.proto\x1a$usergroup/admin/v1/signing_key.proto\x1a"usergroup/admin/v1/token_key.proto\x1a#usergroup/admin/v1/user_group.proto\x1a usergroup/admin/v1/webhook.proto\x1a\x1dusergroup/v1/user_group.proto\x1a!usergroup/v1/viewer_service.proto"a\n\x18CreateEnvironmentRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment"^\n\x19CreateEnvironmentResponse\x12A\n\x0benvironment\x18\x01 \x01(\x0b2\x1f.usergroup.admin.v1.EnvironmentR\x0benvironment"^\n\x15GetEnvironmentRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment"\xad\x01\n\x16GetEnvironmentResponse\x12A\n\x0benvironment\x18\x01 \x01(\x0b2\x1f.usergroup.admin.v1.EnvironmentR\x0benvironment\x12(\n\x10user_group_count\x18\x02 \x01(\x03R\x0euserGroupCount\x12&\n\x0fapi_token_count\x18\x03 \x01(\x05R\rapiTokenCount"w\n\x18DeleteEnvironmentRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x14\n\x05force\x18\x02 \x01(\x08R\x05force"c\n\x19DeleteEnvironmentResponse\x12\x12\n\x04done\x18\x01 \x01(\x08R\x04done\x122\n\x15remaining_user_groups\x18\x02 \x01(\x03R\x13remainingUserGroups"U\n\x17ListEnvironmentsRequest\x12\x1b\n\tpage_size\x18\x01 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x02 \x01(\tR\tpageToken"\x87\x01\n\x18ListEnvironmentsResponse\x12C\n\x0cenvironments\x18\x01 \x03(\x0b2\x1f.usergroup.admin.v1.EnvironmentR\x0cenvironments\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"\x12\n\x10GetCallerRequest"\xb2\x02\n\x11GetCallerResponse\x12 \n\x0capi_token_id\x18\x01 \x01(\tR\napiTokenId\x12!\n\x0cdisplay_name\x18\x02 \x01(\tR\x0bdisplayName\x12\x12\n\x04role\x18\x03 \x01(\tR\x04role\x12E\n\x0benvironment\x18\x04 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12;\n\x0bexpire_time\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x12@\n\x0erotation_grace\x18\x06 \x01(\x0b2\x19.google.protobuf.DurationR\rrotationGrace"\xec\x01\n\x15CreateApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12!\n\x0cdisplay_name\x18\x02 \x01(\tR\x0bdisplayName\x12,\n\x04role\x18\x03 \x01(\x0e2\x18.usergroup.admin.v1.RoleR\x04role\x12;\n\x0bexpire_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime"i\n\x16CreateApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token"\xdb\x02\n\x14ListApiTokensRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12\x18\n\x07creator\x18\x04 \x01(\tR\x07creator\x12,\n\x04role\x18\x05 \x01(\x0e2\x18.usergroup.admin.v1.RoleR\x04role\x129\n\nused_since\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tusedSince\x12=\n\x0cunused_since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bunusedSince"|\n\x15ListApiTokensResponse\x12;\n\napi_tokens\x18\x01 \x03(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\tapiTokens\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"-\n\x15LookupApiTokenRequest\x12\x14\n\x05token\x18\x01 \x01(\tR\x05token"\xe5\x02\n\x16LookupApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken\x12E\n\x0benvironment\x18\x02 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12I\n\x06source\x18\x03 \x01(\x0e21.usergroup.admin.v1.LookupApiTokenResponse.SourceR\x06source\x12\x1a\n\x08replaced\x18\x04 \x01(\x08R\x08replaced"b\n\x06Source\x12\x16\n\x12SOURCE_UNSPECIFIED\x10\x00\x12\x11\n\rSOURCE_ISSUED\x10\x01\x12\x15\n\x11SOURCE_API_TOKENS\x10\x02\x12\x16\n\x12SOURCE_ADMIN_TOKEN\x10\x03"\x9d\x02\n\x15UpdateApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12 \n\x0capi_token_id\x18\x02 \x01(\tR\napiTokenId\x12!\n\x0cdisplay_name\x18\x03 \x01(\tR\x0bdisplayName\x12;\n\x0bexpire_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\nexpireTime\x12;\n\x0bupdate_mask\x18\x05 \x01(\x0b2\x1a.google.protobuf.FieldMaskR\nupdateMask"S\n\x16UpdateApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken"\xc9\x01\n\x15RotateApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12 \n\x0capi_token_id\x18\x02 \x01(\tR\napiTokenId\x12G\n\x12previous_token_ttl\x18\x03 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl"i\n\x16RotateApiTokenResponse\x129\n\tapi_token\x18\x01 \x01(\x0b2\x1c.usergroup.admin.v1.ApiTokenR\x08apiToken\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token"\xa5\x01\n\x15RevokeApiTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12 \n\x0capi_token_id\x18\x02 \x01(\tR\napiTokenId\x12#\n\rrevoke_issued\x18\x03 \x01(\x08R\x0crevokeIssued"=\n\x16RevokeApiTokenResponse\x12#\n\rrevoked_count\x18\x01 \x01(\x05R\x0crevokedCount"\xed\x01\n\x15ListUserGroupsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12,\n\x12provided_id_prefix\x18\x04 \x01(\tR\x10providedIdPrefix\x12#\n\rname_contains\x18\x05 \x01(\tR\x0cnameContains"\x84\x01\n\x16ListUserGroupsResponse\x12B\n\x0buser_groups\x18\x01 \x03(\x0b2!.usergroup.admin.v1.UserGroupInfoR\nuserGroups\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"\x83\x01\n\x16LookupUserGroupRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId"[\n\x17LookupUserGroupResponse\x12@\n\nuser_group\x18\x01 \x01(\x0b2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup"z\n\x1bLookupUserGroupTokenRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x14\n\x05token\x18\x02 \x01(\tR\x05token"\xa6\x02\n\x1cLookupUserGroupTokenResponse\x12@\n\nuser_group\x18\x01 \x01(\x0b2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup\x12E\n\x0benvironment\x18\x02 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12F\n\x11token_expire_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0ftokenExpireTime\x125\n\x07session\x18\x04 \x01(\x0b2\x1b.usergroup.v1.ViewerSessionR\x07session"\xbc\x01\n\x16DeleteUserGroupRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId\x12\x12\n\x04etag\x18\x03 \x01(\tR\x04etag\x12#\n\rcurrent_token\x18\x04 \x01(\tR\x0ccurrentToken"\x19\n\x17DeleteUserGroupResponse"\xf1\x01\n\x1cRevokeUserGroupTokensRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId\x12\x1d\n\nrequest_id\x18\x03 \x01(\tR\trequestId\x12G\n\x12previous_token_ttl\x18\x04 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl"a\n\x1dRevokeUserGroupTokensResponse\x12@\n\nuser_group\x18\x01 \x01(\x0b2!.usergroup.admin.v1.UserGroupInfoR\tuserGroup"\xa5\x01\n\x1bRevokeViewerSessionsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12"\n\ruser_group_id\x18\x02 \x01(\tR\x0buserGroupId\x12\x1b\n\tviewer_id\x18\x03 \x01(\tR\x08viewerId"\x1e\n\x1cRevokeViewerSessionsResponse"\xbd\x03\n\x17ImportUserGroupsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12F\n\x0buser_groups\x18\x02 \x03(\x0b2%.usergroup.admin.v1.ImportedUserGroupR\nuserGroups\x122\n\x04mode\x18\x03 \x01(\x0e2\x1e.usergroup.admin.v1.ImportModeR\x04mode\x12?\n\rsnapshot_time\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0csnapshotTime\x120\n\x14replace_newer_tokens\x18\x05 \x01(\x08R\x12replaceNewerTokens\x12G\n\x12previous_token_ttl\x18\x06 \x01(\x0b2\x19.google.protobuf.DurationR\x10previousTokenTtl\x12#\n\rvalidate_only\x18\x07 \x01(\x08R\x0cvalidateOnly"V\n\x18ImportUserGroupsResponse\x12:\n\x07results\x18\x01 \x03(\x0b2 .usergroup.admin.v1.ImportResultR\x07results"\xf1\x01\n\x17ExportUserGroupsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12,\n\x12provided_id_prefix\x18\x04 \x01(\tR\x10providedIdPrefix\x12%\n\x0einclude_tokens\x18\x05 \x01(\x08R\rincludeTokens"\xbd\x01\n\x18ExportUserGroupsResponse\x128\n\x0buser_groups\x18\x01 \x03(\x0b2\x17.usergroup.v1.UserGroupR\nuserGroups\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12?\n\rsnapshot_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0csnapshotTime"\xe4\x02\n\x16ListAuditEventsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12"\n\ruser_group_id\x18\x04 \x01(\tR\x0buserGroupId\x12\x19\n\x08actor_id\x18\x05 \x01(\tR\x07actorId\x12\x16\n\x06method\x18\x06 \x01(\tR\x06method\x129\n\nstart_time\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\tstartTime\x125\n\x08end_time\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\x07endTime"\x84\x01\n\x17ListAuditEventsResponse\x12A\n\x0caudit_events\x18\x01 \x03(\x0b2\x1e.usergroup.admin.v1.AuditEventR\x0bauditEvents\x12&\n\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken"\x8f\x02\n\x12WatchEventsRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x16\n\x06cursor\x18\x02 \x01(\tR\x06cursor\x12B\n\x05start\x18\x03 \x01(\x0e2,.usergroup.admin.v1.WatchEventsRequest.StartR\x05start"V\n\x05Start\x12\x15\n\x11START_UNSPECIFIED\x10\x00\x12\r\n\tSTART_NOW\x10\x01\x12\x13\n\x0fSTART_BEGINNING\x10\x02\x12\x12\n\x0eSTART_SNAPSHOT\x10\x03"\xaa\x02\n\x13WatchEventsResponse\x12\x16\n\x06cursor\x18\x01 \x01(\tR\x06cursor\x121\n\x05event\x18\x02 \x01(\x0b2\x19.usergroup.admin.v1.EventH\x00R\x05event\x12N\n\x08snapshot\x18\x03 \x01(\x0b20.usergroup.admin.v1.WatchEventsResponse.SnapshotH\x00R\x08snapshot\x1am\n\x08Snapshot\x12E\n\x0buser_groups\x18\x01 \x03(\x0b2$.usergroup.admin.v1.UserGroupVersionR\nuserGroups\x12\x1a\n\x08complete\x18\x02 \x01(\x08R\x08completeB\t\n\x07content"\x16\n\x14ListTokenKeysRequest"\x8d\x01\n\x15ListTokenKeysResponse\x12;\n\ntoken_keys\x18\x01 \x03(\x0b2\x1c.usergroup.admin.v1.TokenKeyR\ttokenKeys\x127\n\tread_time\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x08readTime"\xc9\x01\n\x1fReencryptUserGroupTokensRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12\x1b\n\tpage_size\x18\x02 \x01(\x05R\x08pageSize\x12\x1d\n\npage_token\x18\x03 \x01(\tR\tpageToken\x12#\n\rvalidate_only\x18\x04 \x01(\x08R\x0cvalidateOnly"\xd4\x02\n ReencryptUserGroupTokensResponse\x12E\n\x0etoken_key_uses\x18\x01 \x03(\x0b2\x1f.usergroup.admin.v1.TokenKeyUseR\x0ctokenKeyUses\x12+\n\x11reencrypted_count\x18\x02 \x01(\x03R\x10reencryptedCount\x121\n\x15failed_user_group_ids\x18\x03 \x03(\tR\x12failedUserGroupIds\x12&\n\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x123\n\x16failed_signing_key_ids\x18\x05 \x03(\tR\x13failedSigningKeyIds\x12,\n\x12failed_webhook_ids\x18\x06 \x03(\tR\x10failedWebhookIds"\x87\x01\n\x15RetireTokenKeyRequest\x12 \n\x0ctoken_key_id\x18\x01 \x01(\tR\ntokenKeyId\x12L\n\x14reencrypt_start_time\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x12reencryptStartTime"\x18\n\x16RetireTokenKeyResponse"\x18\n\x16AcceptStoreDataRequest"\x19\n\x17AcceptStoreDataResponse"_\n\x16ListSigningKeysRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment"\\\n\x17ListSigningKeysResponse\x12A\n\x0csigning_keys\x18\x01 \x03(\x0b2\x1e.usergroup.admin.v1.SigningKeyR\x0bsigningKeys"\x83\x01\n\x17RotateSigningKeyRequest\x12E\n\x0benvironment\x18\x01 \x01(\x0b2#.usergroup.admin.v1.EnvironmentNameR\x0benvironment\x12!\n\x0cend_sessions\x18\x02 \x01(\x08R\x0bendSessions"]\n\x18RotateSigningKeyResponse\x12A\n\x0csigning_keys\x18\x01 \x03(\x0b2\x1e.usergroup.admin.v1.SigningKeyR\x0bsigningKeys*^\n\nImportMode\x12\x1b\n\x17IMPORT_MODE_UNSPECIFIED\x10\x00\x12\x1b\n\x17IMPORT_MODE_CREATE_ONLY\x10\x01\x12\x16\n\x12IMPORT_MODE_UPSERT\x10\x022\xb7\x1f\n\x0cAdminService\x12p\n\x11CreateEnvironment\x12,.usergroup.admin.v1.CreateEnvironmentRequest\x1a-.usergroup.admin.v1.CreateEnvironmentResponse\x12l\n\x0eGetEnvironment\x12).usergroup.admin.v1.GetEnvironmentRequest\x1a*.usergroup.admin.v1.GetEnvironmentResponse"\x03\x90\x02\x02\x12r\n\x10ListEnvironments\x12+.usergroup.admin.v1.ListEnvironmentsRequest\x1a,.usergroup.admin.v1.ListEnvironmentsResponse"\x03\x90\x02\x02\x12p\n\x11DeleteEnvironment\x12,.usergroup.admin.v1.DeleteEnvironmentRequest\x1a-.usergroup.admin.v1.DeleteEnvironmentResponse\x12]\n\tGetCaller\x12$.usergroup.admin.v1.GetCallerRequest\x1a%.usergroup.admin.v1.GetCallerResponse"\x03\x90\x02\x02\x12g\n\x0eCreateApiToken\x12).usergroup.admin.v1.CreateApiTokenRequest\x1a*.usergroup.admin.v1.CreateApiTokenResponse\x12i\n\rListApiTokens\x12(.usergroup.admin.v1.ListApiTokensRequest\x1a).usergroup.admin.v1.ListApiTokensResponse"\x03\x90\x02\x02\x12l\n\x0eLookupApiToken\x12).usergroup.admin.v1.LookupApiTokenRequest\x1a*.usergroup.admin.v1.LookupApiTokenResponse"\x03\x90\x02\x02\x12g\n\x0eUpdateApiToken\x12).usergroup.admin.v1.UpdateApiTokenRequest\x1a*.usergroup.admin.v1.UpdateApiTokenResponse\x12g\n\x0eRotateApiToken\x12).usergroup.admin.v1.RotateApiTokenRequest\x1a*.usergroup.admin.v1.RotateApiTokenResponse\x12g\n\x0eRevokeApiToken\x12).usergroup.admin.v1.RevokeApiTokenRequest\x1a*.usergroup.admin.v1.RevokeApiTokenResponse\x12l\n\x0eListUserGroups\x12).usergroup.admin.v1.ListUserGroupsRequest\x1a*.usergroup.admin.v1.ListUserGroupsResponse"\x03\x90\x02\x02\x12o\n\x0fLookupUserGroup\x12*.usergroup.admin.v1.LookupUserGroupRequest\x1a+.usergroup.admin.v1.LookupUserGroupResponse"\x03\x90\x02\x02\x12~\n\x14LookupUserGroupToken\x12/.usergroup.admin.v1.LookupUserGroupTokenRequest\x1a0.usergroup.admin.v1.LookupUserGroupTokenResponse"\x03\x90\x02\x02\x12j\n\x0fDeleteUserGroup\x12*.usergroup.admin.v1.DeleteUserGroupRequest\x1a+.usergroup.admin.v1.DeleteUserGroupResponse\x12|\n\x15RevokeUserGroupTokens\x120.usergroup.admin.v1.RevokeUserGroupTokensRequest\x1a1.usergroup.admin.v1.RevokeUserGroupTokensResponse\x12~\n\x14RevokeViewerSessions\x12/.usergroup.admin.v1.RevokeViewerSessionsRequest\x1a0.usergroup.admin.v1.RevokeViewerSessionsResponse"\x03\x90\x02\x02\x12r\n\x10ImportUserGroups\x12+.usergroup.admin.v1.ImportUserGroupsRequest\x1a,.usergroup.admin.v1.ImportUserGroupsResponse"\x03\x90\x02\x02\x12r\n\x10ExportUserGroups\x12+.usergroup.admin.v1.ExportUserGroupsRequest\x1a,.usergroup.admin.v1.ExportUserGroupsResponse"\x03\x90\x02\x02\x12o\n\x0fListAuditEvents\x12*.usergroup.admin.v1.ListAuditEventsRequest\x1a+.usergroup.admin.v1.ListAuditEventsResponse"\x03\x90\x02\x02\x12e\n\x0bWatchEvents\x12&.usergroup.admin.v1.WatchEventsRequest\x1a\'.usergroup.admin.v1.WatchEventsResponse"\x03\x90\x02\x020\x01\x12i\n\rListTokenKeys\x12(.usergroup.admin.v1.ListTokenKeysRequest\x1a).usergroup.admin.v1.ListTokenKeysResponse"\x03\x90\x02\x02\x12\x8a\x01\n\x18ReencryptUserGroupTokens\x123.usergroup.admin.v1.ReencryptUserGroupTokensRequest\x1a4.usergroup.admin.v1.ReencryptUserGroupTokensResponse"\x03\x90\x02\x02\x12o\n\x0fListSigningKeys\x12*.usergroup.admin.v1.ListSigningKeysRequest\x1a+.usergroup.admin.v1.ListSigningKeysResponse"\x03\x90\x02\x02\x12m\n\x10RotateSigningKey\x12+.usergroup.admin.v1.RotateSigningKeyRequest\x1a,.usergroup.admin.v1.RotateSigningKeyResponse\x12l\n\x0eRetireTokenKey\x12).usergroup.admin.v1.RetireTokenKeyRequest\x1a*.usergroup.admin.v1.RetireTokenKeyResponse"\x03\x90\x02\x02\x12o\n\x0fAcceptStoreData\x12*.usergroup.admin.v1.AcceptStoreDataRequest\x1a+.usergroup.admin.v1.AcceptStoreDataResponse"\x03\x90\x02\x02\x12d\n\rCreateWebhook\x12(.usergroup.admin.v1.CreateWebhookRequest\x1a).usergroup.admin.v1.CreateWebhookResponse\x12`\n\nGetWebhook\x12%.usergroup.admin.v1.GetWebhookRequest\x1a&.usergroup.admin.v1.GetWebhookResponse"\x03\x90\x02\x02\x12f\n\x0cListWebhooks\x12\'.usergroup.admin.v1.ListWebhooksRequest\x1a(.usergroup.admin.v1.ListWebhooksResponse"\x03\x90\x02\x02\x12d\n\rUpdateWebhook\x12(.usergroup.admin.v1.UpdateWebhookRequest\x1a).usergroup.admin.v1.UpdateWebhookResponse\x12d\n\rDeleteWebhook\x12(.usergroup.admin.v1.DeleteWebhookRequest\x1a).usergroup.admin.v1.DeleteWebhookResponse\x12v\n\x13RotateWebhookSecret\x12..usergroup.admin.v1.RotateWebhookSecretRequest\x1a/.usergroup.admin.v1.RotateWebhookSecretResponse\x12^\n\x0bTestWebhook\x12&.usergroup.admin.v1.TestWebhookRequest\x1a\'.usergroup.admin.v1.TestWebhookResponse\x12\x81\x01\n\x15ListWebhookDeliveries\x120.usergroup.admin.v1.ListWebhookDeliveriesRequest\x1a1.usergroup.admin.v1.ListWebhookDeliveriesResponse"\x03\x90\x02\x02\x12m\n\x10RedeliverWebhook\x12+.usergroup.admin.v1.RedeliverWebhookRequest\x1a,.usergroup.admin.v1.RedeliverWebhookResponseb\x06proto3',
     [
         duration_pb.desc(),
         field_mask_pb.desc(),
@@ -2291,6 +2458,7 @@ _DESC = file_desc(
         api_token_pb.desc(),
         audit_event_pb.desc(),
         environment_pb.desc(),
+        event_pb.desc(),
         signing_key_pb.desc(),
         token_key_pb.desc(),
         user_group_pb.desc(),
@@ -2340,6 +2508,10 @@ _DESC = file_desc(
         "ExportUserGroupsResponse": ExportUserGroupsResponse,
         "ListAuditEventsRequest": ListAuditEventsRequest,
         "ListAuditEventsResponse": ListAuditEventsResponse,
+        "WatchEventsRequest": WatchEventsRequest,
+        "WatchEventsRequest.Start": WatchEventsRequest.Start,
+        "WatchEventsResponse": WatchEventsResponse,
+        "WatchEventsResponse.Snapshot": WatchEventsResponse.Snapshot,
         "ListTokenKeysRequest": ListTokenKeysRequest,
         "ListTokenKeysResponse": ListTokenKeysResponse,
         "ReencryptUserGroupTokensRequest": ReencryptUserGroupTokensRequest,

@@ -102,14 +102,55 @@ class Event(Message[_EventFields]):
         api_token_id: str
         changed_fields: list[str]
 
+_UserGroupVersionFields: TypeAlias = Literal["user_group_id", "etag"]
+
+class UserGroupVersion(Message[_UserGroupVersionFields]):
+    """
+    A user group of a snapshot. It has changed if its etag has changed.
+
+    ```proto
+    message usergroup.admin.v1.UserGroupVersion
+    ```
+
+    Attributes:
+        user_group_id:
+            Id of the user group.
+
+            ```proto
+            string user_group_id = 1;
+            ```
+        etag:
+            Version of the user group, as in UserGroup.
+
+            ```proto
+            string etag = 2;
+            ```
+    """
+
+    __slots__ = ("user_group_id", "etag")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            user_group_id: str = "",
+            etag: str = "",
+        ) -> None:
+            pass
+
+        user_group_id: str
+        etag: str
+
 
 _DESC = file_desc(
-    b'\n\x1eusergroup/admin/v1/event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\xf0\x01\n\x05Event\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04type\x18\x02 \x01(\tR\x04type\x12;\n\x0bcreate_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12\x19\n\x08actor_id\x18\x04 \x01(\tR\x07actorId\x12"\n\ruser_group_id\x18\x05 \x01(\tR\x0buserGroupId\x12 \n\x0capi_token_id\x18\x06 \x01(\tR\napiTokenId\x12%\n\x0echanged_fields\x18\x07 \x03(\tR\rchangedFieldsb\x06proto3',
+    b'\n\x1eusergroup/admin/v1/event.proto\x12\x12usergroup.admin.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\xf0\x01\n\x05Event\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04type\x18\x02 \x01(\tR\x04type\x12;\n\x0bcreate_time\x18\x03 \x01(\x0b2\x1a.google.protobuf.TimestampR\ncreateTime\x12\x19\n\x08actor_id\x18\x04 \x01(\tR\x07actorId\x12"\n\ruser_group_id\x18\x05 \x01(\tR\x0buserGroupId\x12 \n\x0capi_token_id\x18\x06 \x01(\tR\napiTokenId\x12%\n\x0echanged_fields\x18\x07 \x03(\tR\rchangedFields"J\n\x10UserGroupVersion\x12"\n\ruser_group_id\x18\x01 \x01(\tR\x0buserGroupId\x12\x12\n\x04etag\x18\x02 \x01(\tR\x04etagb\x06proto3',
     [
         timestamp_pb.desc(),
     ],
     {
         "Event": Event,
+        "UserGroupVersion": UserGroupVersion,
     },
 )
 

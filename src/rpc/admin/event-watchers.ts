@@ -1,0 +1,61 @@
+import { setTimeout } from "node:timers/promises";
+import { MAX_WATCHERS } from "../../domain/capacity.ts";
+import type { Environment } from "../../domain/environment.ts";
+import { TooManyWatchers } from "../../domain/errors.ts";
+import type { EventPage, EventPosition } from "../../domain/events.ts";
+import type { EventStore } from "../../domain/store.ts";
+
+/** The interval at which the store is queried for new events, in milliseconds. */
+export const POLL_MS = 500;
+
+/** The maximum number of events in memory per stream. */
+export const EVENTS_PAGE = 200;
+
+/**
+ * The streams of events of this worker. Streams that wait for new events share one read per interval and position, however many they
+ * are. A stream that lags behind reads its own pages.
+ */
+export class EventWatchers {
+  readonly #store: EventStore;
+  /** The number of streams, by the number of the environment. */
+  readonly #counts = new Map<number, number>();
+  #total = 0;
+  /** Resolves at the end of the interval. Undefined if no stream waits. */
+  #tick: Promise<void> | undefined;
+  /** The reads since then, by environment and position. */
+  #reads = new Map<string, Promise<EventPage>>();
+
+  constructor(store: EventStore) {
+    this.#store = store;
+  }
+
+  /** Counts a stream. @returns a function that ends it @throws TooManyWatchers */
+  enter({ number }: Environment): () => void {
+    const count = this.#counts.get(number) ?? 0;
+    if (count >= MAX_WATCHERS.environment) throw new TooManyWatchers(MAX_WATCHERS.environment, "the environment");
+    if (this.#total >= MAX_WATCHERS.worker) throw new TooManyWatchers(MAX_WATCHERS.worker, "the worker");
+    this.#total++;
+    this.#counts.set(number, count + 1);
+    return () => {
+      this.#total--;
+      const left = (this.#counts.get(number) ?? 1) - 1;
+      if (left > 0) this.#counts.set(number, left);
+      else this.#counts.delete(number);
+    };
+  }
+
+  /** Waits for the next interval, and then reads the events after a position. Rejects like the store. */
+  async next(environment: Environment, position: EventPosition): Promise<EventPage> {
+    this.#tick ??= setTimeout(POLL_MS).then(() => {
+      this.#tick = undefined;
+      this.#reads = new Map();
+    });
+    await this.#tick;
+    const key = `${position.number} ${position.id}`;
+    const known = this.#reads.get(key);
+    if (known) return known;
+    const read = this.#store.readEvents(environment, position, EVENTS_PAGE);
+    this.#reads.set(key, read);
+    return read;
+  }
+}

@@ -1,0 +1,113 @@
+import {
+  WatchEventsRequest_Start as Start,
+  type WatchEventsRequest,
+} from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { STREAMS } from "../../domain/capacity.ts";
+import {
+  type EventPosition,
+  type EventStart,
+  type FeedEvent,
+  formatCursor,
+  parseCursor,
+  positionAfter,
+} from "../../domain/events.ts";
+import { authorizeAgain } from "../access.ts";
+import { callOf } from "../call-context.ts";
+import { invalidField } from "../errors.ts";
+import { timestamp } from "../messages.ts";
+import { EVENTS_PAGE, EventWatchers, POLL_MS } from "./event-watchers.ts";
+import { type AdminDeps, type AdminRpcs, targetOf } from "./requests.ts";
+
+/** The interval of responses without events, in milliseconds. Proxies end streams that are silent for a minute. */
+const HEARTBEAT_MS = 15_000;
+
+/** The lifetime of a stream, in milliseconds. It ends with success before the transport ends it with an error. */
+const LIFETIME_MS = STREAMS.lifetimeMs - 30_000;
+
+/** The maximum number of user groups of a part of a snapshot. */
+const SNAPSHOT_PAGE = 500;
+
+const NOW = { since: Number.POSITIVE_INFINITY };
+
+const STARTS: { readonly [start in Start]: EventStart } = {
+  [Start.UNSPECIFIED]: NOW,
+  [Start.NOW]: NOW,
+  [Start.SNAPSHOT]: NOW,
+  [Start.BEGINNING]: { since: 0 },
+};
+
+/** The RPC that streams events. */
+export function eventRpcs({ environments, authenticator, auditTrail, userGroupAdmin }: AdminDeps) {
+  const watchers = new EventWatchers(auditTrail);
+  return {
+    async *watchEvents(request, { values, signal, method }) {
+      const call = callOf(values);
+      const start = startOf(request);
+      const environment = await targetOf(environments, values, request.environment);
+      const until = performance.now() + LIFETIME_MS;
+      let checked = performance.now();
+      /** Whether the stream goes on. Checks the API token as often as new events are read. */
+      const isOpen = async () => {
+        const now = performance.now();
+        if (now - checked >= POLL_MS) {
+          await authorizeAgain(authenticator, call, method);
+          checked = now;
+        }
+        return !signal.aborted && now < until;
+      };
+      const leave = watchers.enter(environment);
+      try {
+        let page = await auditTrail.readEvents(environment, start, EVENTS_PAGE);
+        const first: EventPosition = "id" in start ? start : page.next;
+        let snapshotAfter = request.start === Start.SNAPSHOT ? "" : first.snapshotAfter;
+        while (snapshotAfter !== undefined && (await isOpen())) {
+          const range = { prefix: "", nameContains: "", after: snapshotAfter, size: SNAPSHOT_PAGE };
+          const { items, next } = await userGroupAdmin.list(environment, range);
+          const userGroups = items.map(({ providedId, etag }) => ({ userGroupId: providedId, etag }));
+          const cursor = formatCursor({ ...first, snapshotAfter: next });
+          yield { cursor, content: { case: "snapshot" as const, value: { userGroups, complete: next === undefined } } };
+          snapshotAfter = next;
+        }
+        for (let sent = Number.NEGATIVE_INFINITY; await isOpen(); ) {
+          for (const event of page.events) {
+            if (!(await isOpen())) return;
+            const cursor = formatCursor(positionAfter(event, environment));
+            yield { cursor, content: { case: "event" as const, value: eventMessage(event) } };
+            sent = performance.now();
+          }
+          if (performance.now() - sent >= HEARTBEAT_MS) {
+            yield { cursor: formatCursor(page.next) };
+            sent = performance.now();
+          }
+          page = page.hasMore
+            ? await auditTrail.readEvents(environment, page.next, EVENTS_PAGE)
+            : await watchers.next(environment, page.next);
+        }
+      } finally {
+        leave();
+      }
+    },
+  } satisfies Partial<AdminRpcs>;
+}
+
+/** @throws ConnectError InvalidArgument */
+function startOf({ cursor, start }: WatchEventsRequest): EventStart {
+  if (cursor === "") return STARTS[start] ?? NOW;
+  if (start !== Start.UNSPECIFIED) throw invalidField("cursor", "must be empty if start is set");
+  const position = parseCursor(cursor);
+  if (!position) throw invalidField("cursor", "must be the cursor of a response of WatchEvents, unchanged");
+  return position;
+}
+
+/** Converts an event to a message. */
+function eventMessage({ id, type, time, actorId, userGroupId, apiTokenId, changedFields }: FeedEvent) {
+  return {
+    id,
+    type,
+    createTime: timestamp(time),
+    actorId,
+    userGroupId: userGroupId ?? "",
+    apiTokenId: apiTokenId ?? "",
+    changedFields: [...changedFields],
+  };
+}
