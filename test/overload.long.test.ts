@@ -1,6 +1,16 @@
-import { connect, type Socket } from "node:net";
+import type { OutgoingHttpHeaders } from "node:http";
+import type { ClientHttp2Session } from "node:http2";
+import { connect } from "node:net";
 import { create, toBinary } from "@bufbuild/protobuf";
-import { envelope, type HttpAnswer, http1, http2 } from "@user-group-service/testing/http";
+import {
+  envelope,
+  type HttpAnswer,
+  type HttpRequest,
+  http1,
+  http2,
+  http2On,
+  openHttp2,
+} from "@user-group-service/testing/http";
 import { closeLater } from "@user-group-service/testing/opened";
 import { RUNTIMES } from "@user-group-service/testing/runtime";
 import { waitFor } from "@user-group-service/testing/wait";
@@ -15,8 +25,8 @@ const GET_PATH = "/usergroup.v1.UserGroupService/GetUserGroup";
 
 /** The maximum number of calls that wait or are in flight. */
 const MAX_CALLS = 16_384;
-/** The requests that a connection pipelines at once. It would close after one more. */
-const PIPELINED = 32;
+/** The streams of a connection of a flood. */
+const STREAMS = 32;
 
 /** The connections of a flood. */
 const CONNECTIONS = 20;
@@ -24,44 +34,44 @@ const CONNECTIONS = 20;
 const IN_FLIGHT =
   'grpc_server_in_flight{grpc_type="unary",grpc_service="usergroup.v1.UserGroupService",grpc_method="GetUserGroup",protocol="rest"}';
 
-/** Sends requests on one connection, and counts the responses. */
-class Pipeline {
-  readonly #socket: Socket;
-  #text = "";
+/** Sends requests on one connection, and collects the responses. */
+class Calls {
+  readonly #session: ClientHttp2Session;
+  readonly statuses: (number | undefined)[] = [];
 
   constructor(url: string) {
-    const { hostname, port } = new URL(url);
-    this.#socket = connect(Number(port), hostname).on("error", () => {});
-    closeLater(() => this.#socket.destroy());
-    this.#socket.on("data", (chunk) => {
-      this.#text += chunk.toString("latin1");
-    });
+    this.#session = openHttp2(url);
+    closeLater(() => this.#session.destroy());
   }
 
-  send(requests: number, headers: string): this {
-    this.#socket.write(`GET /api/user?user_group_id=a HTTP/1.1\r\nhost: x\r\n${headers}\r\n\r\n`.repeat(requests));
+  #send(target: string, options: HttpRequest): void {
+    const settled = (status?: number) => void this.statuses.push(status);
+    http2On(this.#session, target, options).then(
+      ({ status }) => settled(status),
+      () => settled(),
+    );
+  }
+
+  get(requests: number, headers: OutgoingHttpHeaders): this {
+    for (let i = 0; i < requests; i++) this.#send("/api/user?user_group_id=a", { headers });
     return this;
   }
 
   /** Sends calls that do not wait for Redis, so that they are answered in the order in which they begin. */
-  getCaller(requests: number, headers: string): this {
-    const head = `POST /usergroup.admin.v1.AdminService/GetCaller HTTP/1.1\r\nhost: x\r\n${headers}`;
-    this.#socket.write(`${head}\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}`.repeat(requests));
+  getCaller(requests: number, headers: OutgoingHttpHeaders): this {
+    const options = { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: "{}" };
+    for (let i = 0; i < requests; i++) this.#send("/usergroup.admin.v1.AdminService/GetCaller", options);
     return this;
   }
 
   /** Whether the kernel has all requests. */
   get isSent(): boolean {
-    return !this.#socket.connecting && this.#socket.writableLength === 0;
-  }
-
-  get statuses(): string[] {
-    return [...this.#text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => status as string);
+    return this.#session.socket.writableLength === 0;
   }
 }
 
-const newPipelines = (url: string, count: number) => Array.from({ length: count }, () => new Pipeline(url));
-const statusesOf = (flood: readonly Pipeline[]) => flood.flatMap(({ statuses }) => statuses);
+const newFlood = (url: string, count: number) => Array.from({ length: count }, () => new Calls(url));
+const statusesOf = (flood: readonly Calls[]) => flood.flatMap(({ statuses }) => statuses);
 
 // Not on Deno: it reads the sockets one by one, so the order of the calls is by chance.
 describeWithRedis("callers of a busy worker take turns", () => {
@@ -71,31 +81,31 @@ describeWithRedis("callers of a busy worker take turns", () => {
   }));
 
   it.each([
-    ["another API token", () => `authorization: Token ${server.tokens.testing}`, "200"],
+    ["another environment", () => ({ authorization: `Token ${server.tokens.testing}` }), 200],
     [
       "another address without a valid API token",
-      () => "authorization: Token unknown\r\nx-forwarded-for: 192.0.2.1",
-      "401",
+      () => ({ authorization: "Token unknown", "x-forwarded-for": "192.0.2.1" }),
+      401,
     ],
   ])("does not delay a call by a flood of %s, and refuses none of either", async (_whose, headersOf, status) => {
-    const mine = `authorization: Token ${server.tokens.customer}\r\nx-forwarded-for: 192.0.2.2`;
-    const call = new Pipeline(server.url).getCaller(1, mine);
-    const flood = newPipelines(server.url, CONNECTIONS).map((pipeline) => pipeline.getCaller(1, headersOf()));
+    const mine = { authorization: `Token ${server.tokens.customer}`, "x-forwarded-for": "192.0.2.2" };
+    const call = new Calls(server.url).getCaller(1, mine);
+    const flood = newFlood(server.url, CONNECTIONS).map((calls) => calls.getCaller(1, headersOf()));
     await waitFor("all connections are accepted", () => statusesOf([call, ...flood]).length === CONNECTIONS + 1);
     // The process reads nothing while it is stopped. Then it reads all requests at once.
     server.signal("SIGSTOP");
-    for (const pipeline of flood) pipeline.getCaller(PIPELINED, headersOf());
+    for (const calls of flood) calls.getCaller(STREAMS, headersOf());
     await waitFor("the flood is sent", () => flood.every(({ isSent }) => isSent));
-    call.getCaller(1, `${mine}\r\nx-request-id: ${status}`);
+    call.getCaller(1, { ...mine, "x-request-id": String(status) });
     await waitFor("the call is sent", () => call.isSent);
     server.signal("SIGCONT");
-    const all = CONNECTIONS * PIPELINED + 1;
+    const all = CONNECTIONS * STREAMS + 1;
     await waitFor("all calls are answered", () => statusesOf([call, ...flood]).length === CONNECTIONS + 1 + all);
-    expect(call.statuses).toEqual(["200", "200"]);
+    expect(call.statuses).toEqual([200, 200]);
     expect(new Set(statusesOf(flood))).toEqual(new Set([status]));
     // The log has the calls in the order of their answers.
     const ids = linesOf(server.output)().map(({ request_id: id }) => id);
-    const position = ids.slice(-all).indexOf(status);
+    const position = ids.slice(-all).indexOf(String(status));
     expect(position).toBeGreaterThanOrEqual(0);
     expect(position).toBeLessThan(all / 2);
   });
@@ -130,13 +140,12 @@ describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s
 
   it("rejects excess calls at once in every protocol, finishes accepted ones, and recovers", async () => {
     proxy.allow(0);
-    const flood: Pipeline[] = [];
-    while (flood.length * PIPELINED < MAX_CALLS) {
-      const pipelines = newPipelines(server.url, 32);
-      flood.push(...pipelines.map((pipeline) => pipeline.send(PIPELINED, `authorization: ${bearer()}`)));
-      await waitFor("the calls are in flight", async () => (await metric(IN_FLIGHT)) === flood.length * PIPELINED);
-    }
     const authorization = bearer();
+    const flood: Calls[] = [];
+    while (flood.length * STREAMS < MAX_CALLS) {
+      flood.push(...newFlood(server.url, 32).map((calls) => calls.get(STREAMS, { authorization })));
+      await waitFor("the calls are in flight", async () => (await metric(IN_FLIGHT)) === flood.length * STREAMS);
+    }
     const message = envelope(
       toBinary(GetUserGroupRequestSchema, create(GetUserGroupRequestSchema, { userGroupId: "a" })),
     );
@@ -161,7 +170,7 @@ describeWithRedis.each(RUNTIMES)("with more calls in flight than the limit on %s
     );
     proxy.allow(Number.POSITIVE_INFINITY);
     await waitFor("the accepted calls are finished", () => statusesOf(flood).length === MAX_CALLS);
-    expect(new Set(statusesOf(flood))).toEqual(new Set(["200"]));
+    expect(new Set(statusesOf(flood))).toEqual(new Set([200]));
     // While Redis is blocked, the service is not ready: a check waits for two seconds at most.
     await waitFor("it is ready", async () => (await http1(server.url, "/readyz")).status === 200);
     const checked = await http1(server.url, "/grpc.health.v1.Health/Check", post("application/json", "{}"));

@@ -168,6 +168,56 @@ describe("a port with a short stream timeout", () => {
   });
 });
 
+describe("pipelined HTTP/1.1 requests", () => {
+  const pipeline = HTTP1_GET.repeat(30);
+  let port: NodeServer;
+  let [inFlight, most] = [0, 0];
+  beforeAll(async () => {
+    port = await open({}, async () => {
+      most = Math.max(most, ++inFlight);
+      await pause(1);
+      inFlight--;
+      return { status: 200, headers: {}, body: "served" };
+    });
+  });
+  afterAll(() => port.destroy());
+
+  it("are served one at a time, and all are answered", async () => {
+    const raw = await dial(port.url, pipeline);
+    await answeredHttp1(raw, 30);
+    raw.send(pipeline);
+    await answeredHttp1(raw, 60);
+    expect([most, raw.isClosed()]).toEqual([1, false]);
+  });
+
+  it("are answered before a malformed request behind them", async () => {
+    const raw = await dial(port.url, `${pipeline}GET / HTTP/1.1\r\nmalformed\r\n\r\n`);
+    await waitFor("it is closed", () => raw.isClosed());
+    const statuses = raw
+      .received()
+      .toString("latin1")
+      .match(/(?<=HTTP\/1\.1 )\d+/g);
+    expect(statuses).toEqual(Array(30).fill("200"));
+  });
+
+  it("are answered if the port drains", async () => {
+    const own = await open({}, () => pause(20).then(() => ({ status: 200, headers: {}, body: "served" })));
+    try {
+      const raw = await dial(own.url, pipeline);
+      await answeredHttp1(raw);
+      await own.drain();
+      const responses = raw
+        .received()
+        .toString("latin1")
+        .split(/(?=HTTP\/1\.1 )/);
+      expect(responses).toHaveLength(30);
+      expect(responses.filter((text) => /^connection: close/im.test(text))).toEqual(responses.slice(-1));
+    } finally {
+      own.destroy();
+    }
+  });
+});
+
 describe("a port that drains", () => {
   it("responds to a request on a keep-alive HTTP/1.1 connection with Connection: close, and closes it", async () => {
     const port = await open({});

@@ -70,8 +70,8 @@ export const MAX_HEADER_BYTES = 32 * 1024;
 export const MAX_HTTP2_STREAMS = 100;
 
 /**
- * The maximum number of pipelined requests that wait behind the current one. Without a limit, node:http accepts all
- * requests of a packet, which can be thousands.
+ * The maximum number of pipelined requests that wait behind the current one. They have arrived in one packet, which can hold
+ * thousands.
  */
 export const MAX_PIPELINED = 32;
 

@@ -29,6 +29,18 @@ describe.each(VARIANTS)("pipelined requests on $runtime, TLS $secure", ({ runtim
     );
   });
 
+  it("are served one at a time", async () => {
+    const raw = await dial();
+    const { served } = await memory();
+    // The first never ends.
+    raw.send(`POST /stream HTTP/1.1\r\nHost: x\r\ncontent-length: 0\r\n\r\n${request(2).repeat(20)}`);
+    const other = await dial();
+    other.send(request(2));
+    await waitFor("a later request is answered", () => answers(other) === 1);
+    // The request on the other connection.
+    expect((await memory()).served - served).toBe(1);
+  });
+
   it("are served behind a long answer still being written, even if they are long", async () => {
     const raw = await dial();
     const length = 12 * MIB;

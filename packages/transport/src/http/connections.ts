@@ -1,4 +1,4 @@
-import { type ServerResponse, STATUS_CODES } from "node:http";
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
@@ -146,20 +146,30 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
+/** A request whose headers have arrived, and whether its connection may stay open. */
+type Incoming = [req: IncomingMessage & { readonly upgrade?: boolean }, keepAlive: boolean];
+
 /** node:http stores the parser on the socket. The parser passes every request to this callback. */
 interface ParsedSocket extends Socket {
-  readonly parser?: { onIncoming: (() => number) | null } | null;
+  readonly parser?: { onIncoming: ((...incoming: Incoming) => number) | null } | null;
 }
 
 const http1Connections = new WeakMap<Socket, Http1Connection>();
 
-/** An HTTP/1.1 connection. Decides which request is the last, and responds to requests that node:http refuses. */
+/**
+ * An HTTP/1.1 connection. Serves one request at a time, decides which request is the last, and responds to requests that node:http
+ * refuses.
+ */
 export class Http1Connection {
   readonly #socket: ParsedSocket;
   /** The response to the latest request, until it is written and the request is complete. */
   #latest: ServerResponse | undefined;
-  /** The number of responses that wait behind another. */
-  #waiting = 0;
+  /** Passes a request to node:http. */
+  #serve: ((...incoming: Incoming) => number) | null | undefined;
+  /** The pipelined requests that have arrived with the current one. While there are any, no more bytes are read. */
+  readonly #pipelined: Incoming[] = [];
+  /** Responds to a request that node:http has refused. Called after the pipelined requests before it. */
+  #refuseLast: (() => void) | undefined;
   /** Whether it serves no more requests. */
   #isOver = false;
   /** Whether the next request is the last. */
@@ -182,8 +192,49 @@ export class Http1Connection {
 
   /** Whether a request is in flight or its response is not sent. */
   get isBusy(): boolean {
-    return this.#latest?.writableFinished === false || this.#socket.writableLength > 0;
+    return this.#latest?.writableFinished === false || this.#pipelined.length > 0 || this.#socket.writableLength > 0;
   }
+
+  /**
+   * Lets pipelined requests wait until those before them are answered. node:http would serve all requests of a packet at once,
+   * which can be thousands. Call it when node:http has its connection.
+   */
+  servePipelinedInTurn(): void {
+    const { parser } = this.#socket;
+    if (!parser) return;
+    this.#serve = parser.onIncoming;
+    parser.onIncoming = (...incoming) => {
+      const pipelined = this.#pipelined;
+      if (this.#isOver) return 0;
+      const [latest, [req]] = [this.#latest, incoming];
+      if (!latest && pipelined.length === 0) return this.#serve?.(...incoming) ?? 0;
+      // Only node:http can pass on a request for another protocol, and only at once.
+      if (this.#isClosing || req.upgrade) {
+        this.closeAfterNext();
+        return 0;
+      }
+      this.#socket.pause();
+      if (pipelined.push(incoming) === 1) latest?.once("close", this.#serveNext);
+      if (pipelined.length === MAX_PIPELINED) this.#isClosing = true;
+      return 0;
+    };
+  }
+
+  readonly #serveNext = () => {
+    const incoming = this.#isOver ? undefined : this.#pipelined.shift();
+    if (!incoming || this.#socket.destroyed) {
+      this.#pipelined.length = 0;
+      return;
+    }
+    this.#serve?.(...incoming);
+    if (this.#pipelined.length > 0) {
+      if (this.#latest) this.#latest.once("close", this.#serveNext);
+      else setImmediate(this.#serveNext);
+      return;
+    }
+    this.#refuseLast?.();
+    this.#socket.resume();
+  };
 
   /**
    * Whether to serve a request. The connection closes after the last pipelined request that may wait, and after a request for
@@ -193,15 +244,10 @@ export class Http1Connection {
   takes(res: ServerResponse): boolean {
     if (this.#isOver) return false;
     this.#latest = res;
-    if (res.req.headers.upgrade !== undefined || this.#isClosing) this.closeAfter(res);
+    const isLast = this.#isClosing && this.#pipelined.length === 0;
+    if (res.req.headers.upgrade !== undefined || isLast) this.closeAfter(res);
     // A response that waits behind another has no socket yet.
-    if (res.socket !== null) return true;
-    this.#waiting++;
-    res.once("close", () => {
-      this.#waiting--;
-    });
-    this.writesOverTime(res);
-    if (this.#waiting === MAX_PIPELINED) this.closeAfter(res);
+    if (res.socket === null) this.writesOverTime(res);
     return true;
   }
 
@@ -218,11 +264,11 @@ export class Http1Connection {
     });
   }
 
-  /** Closes after the response in progress, otherwise after the next response. */
+  /** Closes after the requests that have arrived, otherwise after the next response. */
   closeAfterNext(): void {
     this.#isClosing = true;
     // Sent headers have announced that the connection stays open.
-    if (this.#latest?.headersSent === false) this.closeAfter(this.#latest);
+    if (this.#pipelined.length === 0 && this.#latest?.headersSent === false) this.closeAfter(this.#latest);
   }
 
   /** Closes the connection after a response. */
@@ -241,8 +287,12 @@ export class Http1Connection {
   }
 
   /** Responds to a request that node:http refuses. node:http would send a bare status before earlier responses. */
-  onClientError(error: NodeJS.ErrnoException, { refuse, limits }: Pick<RequestContext, "refuse" | "limits">): void {
+  onClientError(error: NodeJS.ErrnoException, context: Pick<RequestContext, "refuse" | "limits">): void {
     const [socket, res] = [this.#socket, this.#latest];
+    if (this.#pipelined.length > 0 && socket.writable) {
+      this.#refuseLast ??= () => this.onClientError(error, context);
+      return;
+    }
     if (!socket.writable) {
       socket.destroy();
       return;
@@ -264,7 +314,7 @@ export class Http1Connection {
       // The last response is written. Later requests get no response.
       endSocket(socket);
     } else {
-      const { status, headers, body } = refuse(parserRefusal(error, limits), {});
+      const { status, headers, body } = context.refuse(parserRefusal(error, context.limits), {});
       if (!res) {
         endSocket(socket, encodeResponse({ status, headers: { ...headers, connection: "close" }, body }));
         return;

@@ -180,6 +180,7 @@ export async function openPort(options: PortOptions): Promise<NodeServer> {
     if (!isHttp2) {
       connections.identify(socket);
       serveHttp1(socket);
+      Http1Connection.of(socket).servePipelinedInTurn();
       if (options.tls) readAsStream(socket);
       return;
     }
