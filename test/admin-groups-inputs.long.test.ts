@@ -243,7 +243,7 @@ describe.each(RUNTIMES)("the administration of user groups on %s rejects", (runt
     });
   });
 
-  it("an unknown token of another system is unknown, whatever its format", async () => {
+  it("reports an unknown token of any format as unknown", async () => {
     const { groups: own, viewers } = grpcClients(server);
     for (const value of ["-".repeat(12), "__proto__", "{}", "*", "foreign:x", "a".repeat(1024), "é"]) {
       const unknown = { code: "NotFound", reason: "TOKEN_NOT_FOUND" };

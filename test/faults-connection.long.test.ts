@@ -110,7 +110,7 @@ describeWithRedis.each(RUNTIMES)("a server on %s", (runtime) => {
   });
 });
 
-it("retries soon while Redis loads its data, whatever duration it estimates", async () => {
+it("retries soon while Redis loads its data, even if Redis estimates a long duration", async () => {
   let requested = 0;
   const server = createServer((socket) => {
     socket.on("error", () => {});

@@ -167,7 +167,7 @@ describeWithRedis("with TLS and REDIS_CA_FILE", () => {
     },
   );
 
-  it("one node is used, and it is rejected without the CA, however often it is tried", async () => {
+  it("one node is used, and each attempt without the CA is rejected", async () => {
     const port = await freePort();
     await newRedis(args(port));
     const url = `rediss://127.0.0.1:${port}`;

@@ -92,7 +92,7 @@ describeWithRedis("counts in Redis", () => {
 describeWithRedis("counts in a Cluster", () => {
   const cluster = suiteCluster();
 
-  it("are shared by all workers, on whatever node", async () => {
+  it("are shared by all workers, on any node", async () => {
     const kind = newKind();
     const clients = [await newStoreClient(cluster), await newStoreClient(cluster)];
     await expectShared(clients.map((client) => rateCounter(client, { kind, limit: LIMIT })));

@@ -164,7 +164,7 @@ func TestRepeatsCallsThatAreSafeToRepeat(t *testing.T) {
 		"what reads or creates, until its deadline": {
 			soon(get), []http.HandlerFunc{unknown}, 2, connect.CodeUnavailable,
 		},
-		"whatever became of it":                    {get, []http.HandlerFunc{proxy, lost, unknown, created}, 4, 0},
+		"the outcome of the change is unknown":     {get, []http.HandlerFunc{proxy, lost, unknown, created}, 4, 0},
 		"no change of unknown outcome":             {update, []http.HandlerFunc{unknown, done}, 1, connect.CodeUnavailable},
 		"no change that a proxy refused":           {update, []http.HandlerFunc{proxy, done}, 1, connect.CodeUnavailable},
 		"no change whose connection broke":         {update, []http.HandlerFunc{lost, done}, 1, connect.CodeUnavailable},

@@ -35,7 +35,7 @@ describe("the schema of required fields", () => {
     expect(schemaOf("usergroup.admin.v1.ImportUserGroupsRequest").schema).toMatchObject({ required: ["userGroups"] });
   });
 
-  it("is no field with presence, whatever its rules say of its value", () => {
+  it("excludes a field with presence, even if a rule refuses its default value", () => {
     const { schema } = schemaOf("usergroup.admin.v1.ImportedUserGroup");
     expect(schema).toMatchObject({ required: ["providedId"], properties: { token: { minLength: 8 } } });
   });

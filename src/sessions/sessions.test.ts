@@ -77,7 +77,7 @@ it.each([
   "eyJhbGciOiJkaXIiLCJlbmMiOiJBMTI4R0NNIn0.a.b.c.d",
   `${base64url({ typ: "JWT", alg: "ES256" })}.e30.x`,
   `eyJ${"A".repeat(9000)}`,
-])("%s is no session, whatever else it may be", (text) => {
+])("%s is not a session", (text) => {
   expect(isSession(text)).toBe(false);
 });
 

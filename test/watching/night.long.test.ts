@@ -209,7 +209,7 @@ it.skipIf(prometheus === undefined || redisUrl === undefined)(
     }
     console.log(timeline.join("\n"));
     expect(seen).toContain(CALLS_FAIL);
-    // A token from before Redis was emptied, and a later one, both also after the outage.
+    // After the outage, the group has a token that a caller received, before or after Redis was emptied.
     await waitFor("calls succeed", async () => {
       const answer = await grpcClients(first).groups.getUserGroup({ userGroupId: "known" });
       return calls.tokens.has(answer.userGroup?.token ?? "");

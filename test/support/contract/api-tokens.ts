@@ -231,7 +231,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       expect(await entries(environment)).toEqual({});
     });
 
-    it("are valid only by the secrets that their records name, whatever the index contains", async () => {
+    it("are valid only by the secrets that their records name, with any entries of the index", async () => {
       const { environment, apiToken, token } = await create();
       const other = await create({}, environment);
       const index = apiTokensKey(environment.number);
@@ -365,7 +365,7 @@ export function apiTokenContract({ client, redis }: ContractContext, { feeds }: 
       );
     });
 
-    it("have at most one valid secret, whatever rotations, updates and revocations run concurrently", async () => {
+    it("have at most one valid secret after concurrent rotations, updates and revocations", async () => {
       for (let round = 0; round < 8; round++) {
         const { environment, apiToken, token } = await create({ expireTime: Date.now() + 3_600_000 });
         const expireTime = Date.now() + 600_000;

@@ -46,7 +46,7 @@ export function eventsContract(context: ContractContext, { streams }: { streams:
     store({ audit }).update(environment, "a", { name }, "", by("UpdateUserGroup"));
 
   describe("the feed of events", () => {
-    it("has pages of a limited length, whatever length the caller requests", async () => {
+    it("has pages of a limited length for any requested length", async () => {
       const { environment } = await withGroup();
       await Promise.all(Array.from({ length: 300 }, (_, i) => update(environment, `${i}`)));
       const { events, hasMore } = await read(environment, BEGINNING, 1000);

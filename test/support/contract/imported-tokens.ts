@@ -167,7 +167,7 @@ export function importedTokenContract({ store, admin, many }: ContractContext): 
       expect(providedId).toBe(`group ${outcomes.indexOf("created")}`);
     });
 
-    it.each([1, 2, 3])("belongs to at most one group, whatever changes run concurrently (%i)", async (seed) => {
+    it.each([1, 2, 3])("belongs to at most one group after random concurrent changes (%i)", async (seed) => {
       const random = new Random(seed);
       const environment = await newEnvironment();
       const ids = ["a", "b", "c"];

@@ -61,7 +61,7 @@ function creating({ store, admin, redis, many, withGroup }: ContractContext): vo
     expect((await store().resolve(environment, token)).providedId).toBe("a");
   });
 
-  it("changes nothing if it is repeated, whatever the order of keys", async () => {
+  it("changes nothing if it is repeated with another order of keys", async () => {
     const environment = await newEnvironment();
     const properties = { a: 1, b: { c: [1, -0, null], d: "x" } };
     const turned = { b: { d: "x", c: [1, 0, null] }, a: 1 };
