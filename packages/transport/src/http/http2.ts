@@ -147,6 +147,7 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
     if (!this.isBodyWritten) {
       stream.write(body, () => {
         this.isBodyWritten = true;
+        if (stream.destroyed) skipError(stream);
         if (STREAMS_END_EARLY && this.session) this.writtenBytes = bytesOf(this.session).written;
         if (this.charge) this.settle();
       });
@@ -186,6 +187,16 @@ class Http2Request extends ServerRequest<ServerHttp2Stream> {
       endLaterIfStuck(session, new WeakRef(stream));
     }
   }
+}
+
+const DESTROYED = new Error("the stream is destroyed");
+
+/**
+ * Saves the error with a stack trace that Node creates when the last write of a destroyed stream ends, even if nobody receives
+ * it. Each response to a complete request ends this way.
+ */
+function skipError(stream: ServerHttp2Stream): void {
+  Object.assign((stream as unknown as { _writableState: object })._writableState, { errored: DESTROYED });
 }
 
 /**
