@@ -77,7 +77,7 @@ const statusesOf = (flood: readonly Calls[]) => flood.flatMap(({ statuses }) => 
 describeWithRedis("callers of a busy worker take turns", () => {
   const server = suiteServer(() => ({
     redisUrl,
-    env: { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "off", LOG_LEVEL: "debug" },
+    env: { TRUSTED_PROXIES: "127.0.0.1", AUTH_FAILURE_LIMIT: "off", LOG_LEVEL: "debug", API_TOKEN_CACHE: "60s" },
   }));
 
   it.each([
@@ -108,6 +108,31 @@ describeWithRedis("callers of a busy worker take turns", () => {
     const position = ids.slice(-all).indexOf(String(status));
     expect(position).toBeGreaterThanOrEqual(0);
     expect(position).toBeLessThan(all / 2);
+  });
+});
+
+describeWithRedis.each(RUNTIMES)("a flood over many HTTP/2 connections on %s", (runtime) => {
+  const server = suiteServer(() => ({ runtime, redisUrl }));
+  const STREAMS = 100;
+
+  it("is answered although the connections are not read while too many calls wait", async () => {
+    const headers = { authorization: `Token ${server.tokens.customer}` };
+    const sessions = Array.from({ length: 60 }, () => openHttp2(server.url));
+    for (const session of sessions) closeLater(() => session.destroy());
+    await Promise.all(sessions.map((session) => http2On(session, "/api/user?user_group_id=a", { headers })));
+    for (let round = 0; round < 2; round++) {
+      // The process reads nothing while it is stopped. Then it reads many calls at once.
+      server.signal("SIGSTOP");
+      const calls = sessions.flatMap((session) =>
+        Array.from({ length: STREAMS }, () => http2On(session, "/api/user?user_group_id=a", { headers })),
+      );
+      await waitFor("all calls are sent", () => sessions.every(({ socket }) => socket.writableLength === 0));
+      server.signal("SIGCONT");
+      const statuses = (await Promise.all(calls)).map(({ status }) => status);
+      expect(statuses).toContain(200);
+      // A slow machine may refuse calls that have waited for too long.
+      expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
+    }
   });
 });
 

@@ -20,6 +20,11 @@ export interface RequestHead {
   url(): string;
   /** Creates a signal that aborts when the client disconnects. */
   requestSignal(): AbortSignal;
+  /**
+   * Stops reading further requests of an HTTP/2 connection. Returns a function that continues. Returns undefined if the
+   * connection is not read already, or serves one request at a time.
+   */
+  pauseConnection(): (() => void) | undefined;
 }
 
 /** A request whose body has been read. */

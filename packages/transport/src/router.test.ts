@@ -51,6 +51,7 @@ function request(body: string, target = PATH, headers: HeaderRecord = JSON_TYPE)
     isDisconnected: false,
     peerAddress: () => "",
     url: () => `http://x${target}`,
+    pauseConnection: () => undefined,
     requestSignal: () => new AbortController().signal,
   };
 }

@@ -109,6 +109,8 @@ class Http1Request extends ServerRequest<ServerResponse> {
     return this.response.destroyed || this.response.closed || this.response.writableEnded || this.req.socket.destroyed;
   }
 
+  pauseConnection(): undefined {}
+
   peerAddress(): string {
     // node:http drops the socket of a request whose response has ended.
     const { socket }: { readonly socket: Socket | null } = this.req;

@@ -42,6 +42,28 @@ export function endConnection(session: Http2Session): void {
   peers.get(session)?.socket?.destroy();
 }
 
+/** The socket of a session. Only its handle can stop reading: node:http2 bypasses the stream. */
+interface PausableSocket extends Socket {
+  readonly _handle?: { readStop(): void; readStart(): void } | null;
+}
+
+const pausedSockets = new WeakSet<Socket>();
+
+/**
+ * Stops reading a connection. Returns a function that continues; undefined if the connection is not read. Best effort:
+ * node:http2 itself starts to read again after a write that the kernel could not take at once.
+ */
+export function pauseReading(session: Http2Session): (() => void) | undefined {
+  const socket: PausableSocket | undefined = peers.get(session)?.socket;
+  if (!socket?._handle || pausedSockets.has(socket)) return undefined;
+  pausedSockets.add(socket);
+  socket._handle.readStop();
+  return () => {
+    pausedSockets.delete(socket);
+    socket._handle?.readStart();
+  };
+}
+
 /** Whether HTTP/2 streams end before the kernel has taken their bytes. Streams of Node wait for the kernel. */
 export const STREAMS_END_EARLY = "Deno" in globalThis;
 

@@ -42,6 +42,8 @@ class SourceRequest extends ServerRequest {
     this.#source = source;
   }
 
+  pauseConnection(): undefined {}
+
   peerAddress(): string {
     return "a";
   }

@@ -82,6 +82,7 @@ export abstract class ServerRequest<NodeResponse extends ServerResponse | Server
   }
 
   abstract peerAddress(): string;
+  abstract pauseConnection(): (() => void) | undefined;
   protected abstract get isEncrypted(): boolean;
   /** Whether the client has disconnected. Later failures are a consequence and are not reported. */
   abstract get isDisconnected(): boolean;

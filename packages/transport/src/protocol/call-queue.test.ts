@@ -13,8 +13,11 @@ function busyQueue(options: CallQueueOptions = {}) {
   let begun = 0;
   while (begun < 1000 && queue.tryBegin()) begun++;
   const order: string[] = [];
-  const wait = (caller: string, isDisconnected = false) => {
-    const waiting = queue.wait({ target: caller, headers: {}, isDisconnected } as RequestHead);
+  const wait = (
+    caller: string,
+    { isDisconnected = false, pauseConnection = () => undefined }: Partial<RequestHead> = {},
+  ) => {
+    const waiting = queue.wait({ target: caller, headers: {}, isDisconnected, pauseConnection } as RequestHead);
     void waiting.then((refused) => order.push(refused ? `${caller} ${refused}` : caller));
     return waiting;
   };
@@ -72,7 +75,7 @@ it("is full when the headers of the waiting calls use too much memory", async ()
   const { queue, order, wait } = busyQueue();
   for (let i = 0; i < 1000; i++) void wait("flood");
   const headers = { cookie: "x".repeat(1024 * 1024) };
-  for (let i = 0; i < 70; i++) void queue.wait({ target: "flood", headers, isDisconnected: false } as never);
+  for (let i = 0; i < 70; i++) void queue.wait({ target: "flood", headers, pauseConnection: () => undefined } as never);
   void wait("small");
   // 64 MiB hold at most 63 of the long calls, so the oldest calls, all short ones, and some long ones made room.
   expect(queue.length).toBe(64);
@@ -104,7 +107,7 @@ it("refuses calls that have waited for two seconds, and begins the newest instea
 
 it("skips calls whose client has disconnected", async () => {
   const { queue, order, wait } = busyQueue();
-  for (let i = 0; i < 1000; i++) void wait("gone", true);
+  for (let i = 0; i < 1000; i++) void wait("gone", { isDisconnected: true });
   void wait("a");
   await turns(1);
   expect([order, queue.length]).toEqual([["a"], 0]);
@@ -121,4 +124,37 @@ it("derives Retry-After from the number of waiting calls and the rate of the que
     await nextTurn();
   }
   expect([queue.length, queue.retryAfterSeconds]).toEqual([7200, 3]);
+});
+
+it("pauses the connections of a caller with many waiting calls, and reads them again one for each call that begins", async () => {
+  const { queue, wait } = busyQueue();
+  let paused = 0;
+  const pauseConnection = () => {
+    paused++;
+    return () => {
+      paused--;
+    };
+  };
+  for (let i = 0; i < 4096; i++) void wait("flood", { pauseConnection });
+  expect(paused).toBe(0);
+  for (let i = 0; i < 100; i++) void wait("flood", { pauseConnection });
+  expect(paused).toBe(100);
+  while (queue.length > 4096) await turns(1);
+  expect(paused).toBeGreaterThan(80);
+  while (queue.length > 4000) await turns(1);
+  expect(paused).toBeLessThan(20);
+  while (queue.length > 0) await turns(1);
+  expect(paused).toBe(0);
+});
+
+it("does not pause the connection of a caller with few waiting calls", async () => {
+  const { wait } = busyQueue();
+  const pauses: string[] = [];
+  const call = (caller: string) => void wait(caller, { pauseConnection: () => void pauses.push(caller) });
+  for (let i = 0; i < 5000; i++) call("flood");
+  call("other");
+  expect([pauses.length, pauses.includes("other")]).toEqual([904, false]);
+  // Two callers share the limit.
+  for (let i = 0; i < 2048; i++) call("other");
+  expect(pauses.filter((caller) => caller === "other")).toHaveLength(1);
 });

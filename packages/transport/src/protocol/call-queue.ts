@@ -11,6 +11,13 @@ const MAX_AT_ONCE = 64;
 const PER_TURN = 16;
 const PER_MS = 3;
 
+/**
+ * The number of waiting calls, in equal parts for the callers. The connections of a caller with more are not read: each read
+ * call would cost memory and collections. With 1000 connections that want 20 calls each, a worker without this limit answers a
+ * sixth of what it can.
+ */
+const READ_AHEAD = 4096;
+
 /** The longest wait of a call, in milliseconds. Then it is refused. */
 export const MAX_WAIT_MS = 2000;
 
@@ -47,6 +54,14 @@ interface Waiting {
   readonly end: (refused?: OverloadCause) => void;
 }
 
+/** A caller with waiting calls. */
+interface Caller {
+  /** Oldest first. */
+  readonly calls: Waiting[];
+  /** Functions that continue to read its paused connections, oldest first. */
+  readonly paused: (() => void)[];
+}
+
 /**
  * Begins calls in a fair order. While a worker has time, a call begins at once. Otherwise the call waits, and the callers take
  * turns: a caller with many waiting calls does not delay the calls of another.
@@ -56,8 +71,8 @@ interface Waiting {
 export class CallQueue {
   readonly #options: CallQueueOptions;
   readonly #max: number;
-  /** The waiting calls of each caller, oldest first. The first caller is the next. */
-  readonly #callers = new Map<string, Waiting[]>();
+  /** The callers with waiting calls. The first is the next. */
+  readonly #callers = new Map<string, Caller>();
   #waiting = 0;
   /** The rate at which waiting calls begin or are refused. Measured while calls wait. */
   #perSecond = Number.POSITIVE_INFINITY;
@@ -99,31 +114,38 @@ export class CallQueue {
    * then nobody needs the answer.
    */
   wait(request: RequestHead): Promise<OverloadCause | undefined> {
-    const caller = this.#options.callerOf?.(request) ?? "";
+    const name = this.#options.callerOf?.(request) ?? "";
     const bytes = sizeOf(request);
     // One call with long headers may need the memory of many.
     while (this.#waiting + this.inFlight >= this.#max || this.#bytes + bytes > MAX_HEADER_MEMORY)
-      if (!this.#makeRoom(caller)) return Promise.resolve("queue-full");
+      if (!this.#makeRoom(name)) return Promise.resolve("queue-full");
     return new Promise((end) => {
-      const waiting = { request, bytes, since: performance.now(), end };
+      const caller = this.#callers.get(name) ?? { calls: [], paused: [] };
+      caller.calls.push({ request, bytes, since: performance.now(), end });
+      this.#callers.set(name, caller);
       this.#bytes += bytes;
-      const calls = this.#callers.get(caller);
-      if (calls) calls.push(waiting);
-      else this.#callers.set(caller, [waiting]);
       this.#waiting++;
+      if (!this.#mayRead(caller)) {
+        const resume = request.pauseConnection();
+        if (resume) caller.paused.push(resume);
+      }
     });
+  }
+
+  /** Whether further calls of a caller should be read. */
+  #mayRead({ calls }: Caller): boolean {
+    return calls.length === 0 || calls.length <= READ_AHEAD / this.#callers.size;
   }
 
   /**
    * Refuses the oldest call of the caller with the most waiting calls, which may be this caller: the client of a newer call is more
    * likely to wait for the answer. Returns false if no call waits that can make room.
    */
-  #makeRoom(caller: string): boolean {
-    let [largest, most] = [caller, this.#callers.get(caller)?.length ?? 0];
-    for (const [each, { length }] of this.#callers) if (length > most + 1) [largest, most] = [each, length];
-    const calls = this.#callers.get(largest);
-    if (!calls || calls.length < 2) return false;
-    this.#end(calls.shift() as Waiting, "queue-full");
+  #makeRoom(name: string): boolean {
+    let largest = this.#callers.get(name)?.calls ?? [];
+    for (const { calls } of this.#callers.values()) if (calls.length > largest.length + 1) largest = calls;
+    if (largest.length < 2) return false;
+    this.#end(largest.shift() as Waiting, "queue-full");
     return true;
   }
 
@@ -155,12 +177,16 @@ export class CallQueue {
    * old ones would be late. The caller's next call begins after those of the other callers.
    */
   #beginNext(): void {
-    const [caller, calls] = this.#callers.entries().next().value as [string, Waiting[]];
+    const [name, caller] = this.#callers.entries().next().value as [string, Caller];
+    const { calls, paused } = caller;
     const oldest = calls.shift() as Waiting;
     const isLate = performance.now() - oldest.since > MAX_WAIT_MS;
     const next = isLate ? calls.pop() : oldest;
-    this.#callers.delete(caller);
-    if (calls.length > 0) this.#callers.set(caller, calls);
+    this.#callers.delete(name);
+    if (calls.length > 0) this.#callers.set(name, caller);
+    // One connection for each call, so that not all are read at once. Without a waiting call, none may stay paused.
+    const resumed = calls.length === 0 ? paused.length : Number(this.#mayRead(caller));
+    for (const resume of paused.splice(0, resumed)) resume();
     if (isLate) this.#end(oldest, "waited-too-long");
     if (!next) return;
     if (!next.request.isDisconnected) this.#begin();

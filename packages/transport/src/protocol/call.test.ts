@@ -17,6 +17,7 @@ const REQUEST: RequestHead = {
   isDisconnected: false,
   peerAddress: () => "",
   url: () => URL_OF_CALL,
+  pauseConnection: () => undefined,
   requestSignal: () => new AbortController().signal,
 };
 

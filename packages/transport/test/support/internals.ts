@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import {
+  type ClientHttp2Session,
   connect as connectHttp2,
   createServer as createHttp2Server,
   Http2ServerRequest,
@@ -9,7 +10,7 @@ import {
 } from "node:http2";
 import { createServer as createSecureServer } from "node:https";
 import { type AddressInfo, connect, type Socket } from "node:net";
-import type { Duplex } from "node:stream";
+import { type Duplex, Writable } from "node:stream";
 import { connect as connectTls } from "node:tls";
 import type { Runtime } from "@user-group-service/testing/runtime";
 
@@ -231,6 +232,48 @@ export const INTERNALS: readonly Internal[] = [
       });
       await exchange(server, REQUEST);
       return hasEnded;
+    },
+  },
+  {
+    name: "the handle of a socket stops and starts to read an HTTP/2 connection (http/http2-sessions.ts)",
+    holds: async () => {
+      const server = createHttp2Server();
+      const paths: unknown[] = [];
+      server.on("stream", (stream, headers) => {
+        paths.push(headers[":path"]);
+        stream.respond({}, { endStream: true });
+      });
+      server.listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const accepting = once(server, "connection");
+      const [paused, other] = [connectHttp2(url), connectHttp2(url)];
+      const get = (session: ClientHttp2Session, path: string) => once(session.request({ ":path": path }), "response");
+      const [socket] = (await accepting) as [Socket & { _handle: { readStop(): void; readStart(): void } }];
+      await get(paused, "/1");
+      socket._handle.readStop();
+      const second = get(paused, "/2");
+      for (let i = 0; i < 20; i++) await get(other, "/other");
+      const isPaused = !paths.includes("/2");
+      socket._handle.readStart();
+      await second;
+      for (const session of [paused, other]) session.destroy();
+      server.close();
+      return isPaused;
+    },
+  },
+  {
+    name: "a destroyed stream ends its last write with the error of its state (http/http2.ts)",
+    runtime: "node",
+    holds: async () => {
+      const error = new Error("set");
+      const stream = new Writable({ write: (_chunk, _encoding, done) => void setImmediate(done) });
+      stream.write("x", () =>
+        Object.assign((stream as unknown as { _writableState: object })._writableState, { errored: error }),
+      );
+      const ending = new Promise((resolve) => stream.end(resolve));
+      stream.destroy();
+      return (await ending) === error;
     },
   },
   {
