@@ -37,6 +37,8 @@ const IN_FLIGHT =
 /** Sends requests on one connection, and collects the responses. */
 class Calls {
   readonly #session: ClientHttp2Session;
+  /** The bytes that the connection had written before the latest requests. */
+  #writtenBytes = 0;
   readonly statuses: (number | undefined)[] = [];
 
   constructor(url: string) {
@@ -60,13 +62,15 @@ class Calls {
   /** Sends calls that do not wait for Redis, so that they are answered in the order in which they begin. */
   getCaller(requests: number, headers: OutgoingHttpHeaders): this {
     const options = { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: "{}" };
+    this.#writtenBytes = this.#session.socket?.bytesWritten ?? 0;
     for (let i = 0; i < requests; i++) this.#send("/usergroup.admin.v1.AdminService/GetCaller", options);
     return this;
   }
 
-  /** Whether the kernel has all requests. */
+  /** Whether the kernel has all requests of `getCaller`. */
   get isSent(): boolean {
-    return this.#session.socket.writableLength === 0;
+    const { bytesWritten, writableLength } = this.#session.socket;
+    return bytesWritten > this.#writtenBytes && writableLength === 0;
   }
 }
 

@@ -36,6 +36,7 @@ it("begins calls at once, up to a number in each turn of the event loop", async 
 });
 
 it("lets callers take turns, and begins the calls of each in their order", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
   const { queue, order, wait } = busyQueue();
   for (let i = 0; i < 100; i++) void wait("flood");
   void wait("b");
