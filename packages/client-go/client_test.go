@@ -161,10 +161,10 @@ func TestRepeatsCallsThatAreSafeToRepeat(t *testing.T) {
 		tries   int
 		code    connect.Code
 	}{
-		"what reads or creates, until its deadline": {
+		"reads and creations, until their deadline": {
 			soon(get), []http.HandlerFunc{unknown}, 2, connect.CodeUnavailable,
 		},
-		"the outcome of the change is unknown":     {get, []http.HandlerFunc{proxy, lost, unknown, created}, 4, 0},
+		"a Get after any failure":                  {get, []http.HandlerFunc{proxy, lost, unknown, created}, 4, 0},
 		"no change of unknown outcome":             {update, []http.HandlerFunc{unknown, done}, 1, connect.CodeUnavailable},
 		"no change that a proxy refused":           {update, []http.HandlerFunc{proxy, done}, 1, connect.CodeUnavailable},
 		"no change whose connection broke":         {update, []http.HandlerFunc{lost, done}, 1, connect.CodeUnavailable},
