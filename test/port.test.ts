@@ -258,7 +258,7 @@ describe("a port that drains", () => {
     }
   });
 
-  it("responds to requests that arrived while the process was frozen, however long", async () => {
+  it("responds to requests that arrived while the process was frozen", async () => {
     const port = await open({});
     const raw = await dial(port.url, HTTP1_GET);
     await answeredHttp1(raw);
