@@ -176,7 +176,7 @@ describeClients(ROWS, (server, row) => {
     expect([answer.status, answer.body.toString().includes(session)]).toEqual([401, false]);
   });
 
-  it("are revoked by a rotation of their group's token, and if created by token, expire with its grace period", async () => {
+  it("are revoked by a rotation of their group's token, or expire with its grace period", async () => {
     const { token, providedId } = await newGroup();
     const { session } = await made({ token });
     const group = { case: "userGroupId", value: providedId } as const;

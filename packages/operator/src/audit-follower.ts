@@ -35,7 +35,7 @@ export interface FollowerOptions {
   readonly filter: AuditRequest;
   /** How many existing events the first read returns. */
   readonly shownFirst: number;
-  /** The most events that one read returns; the oldest are dropped. Default: no limit. */
+  /** The maximum number of events that one read returns; the oldest are dropped. Default: no limit. */
   readonly maxEvents?: number;
 }
 

@@ -174,13 +174,13 @@ export function enumValue<Value extends number>(desc: DescEnum | GenEnum<Value>,
   return (desc.values.find(({ number }) => enumText(desc, number) === name)?.number ?? 0) as Value;
 }
 
-/** The most characters that a text field may have by its rules in the proto; undefined: any number. */
+/** The maximum number of characters of a text field, by its rules in the proto; undefined: any number. */
 export function maxLengthOf(field: DescField): number | undefined {
   const { type } = getOption(field, rulesOption);
   return type.case === "string" && type.value.maxLen > 0n ? Number(type.value.maxLen) : undefined;
 }
 
-/** The most characters of a text field of a method's request. */
+/** The maximum number of characters of a text field of a method's request. */
 export function limitOf({ input }: { readonly input: DescMessage }, field: string): number | undefined {
   return maxLengthOf(fieldOf(input, field));
 }

@@ -285,7 +285,7 @@ function snapshots({ store, admin, client, redis, replacements, withGroup }: Con
     }
   });
 
-  it("of each day ends equal to its source, in any order and after any number of repetitions", async () => {
+  it("of the files of several days, repeated and in any order, leads to the groups of the last day", async () => {
     const environment = await newEnvironment();
     const now = await clockOf();
     const days = [3, 2, 1].map((ago, i) => ({

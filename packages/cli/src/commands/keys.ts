@@ -16,7 +16,7 @@ import { continuable, openTask, type Task } from "../transfer/target.ts";
 import { type DefineCommand, runs } from "./command.ts";
 import { environmentNames } from "./token-lookup.ts";
 
-/** The most undecryptable groups that a message names. */
+/** The maximum number of undecryptable groups that a message names. */
 const MAX_FAILED = 10;
 
 /** `ugs keys ...` */

@@ -34,7 +34,7 @@ export function columnsOf<S extends DescMessage>(
 const GAP = "  ";
 const ELLIPSIS = "…";
 const CHARACTERS = new Intl.Segmenter();
-/** The least width of a shortened column. */
+/** The minimum width of a shortened column. */
 const NARROWEST = 8;
 
 /**

@@ -12,7 +12,7 @@ export type Counts = { [fate in Fate]: number } & { onlyHere?: number };
 
 export const NO_COUNTS: Counts = { created: 0, updated: 0, unchanged: 0, tokenNewer: 0, rejected: 0 };
 
-/** The most reasons that are shown without a file of rejects. */
+/** The maximum number of reasons to show without a file of rejects. */
 const REASONS_SHOWN = 20;
 
 /** The options of the import that the report depends on. */

@@ -122,7 +122,7 @@ function Trail({ filters }: { readonly filters: Filters }) {
 /** How many of the present events are shown first when a trail is followed. */
 const FIRST = 10;
 
-/** The most events that a page shows. There may be hundreds of thousands since the page was last visible. */
+/** The maximum number of events on a page. There may be hundreds of thousands since the page was last visible. */
 const MAX_EVENTS = 500;
 
 /** Follows the trail. While the service is unavailable it retries, and it misses no event. */

@@ -100,7 +100,7 @@ export interface List<T> {
 
 type Read<T> = (pageToken: string, signal: AbortSignal) => Promise<Page<T>>;
 
-/** The least number of items per read, unless the list ends. */
+/** The minimum number of items per read, unless the list ends. */
 const MIN_ITEMS = 50;
 
 /** Reads pages until there are `MIN_ITEMS`. With a filter the service may return short or empty pages. */
