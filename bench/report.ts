@@ -36,7 +36,7 @@ export function table(columns: readonly string[], rows: readonly (readonly strin
   return [line(heads), `|${sides.join("|")}|`, ...rows.map(line)].join("\n");
 }
 
-/** How much other processes disturbed the run. */
+/** The CPU time that other processes used during the run. */
 export function noise(turns: readonly Turn[]): string {
   const shares = turns.map(({ othersBusy }) => othersBusy);
   const percent = (share: number) => `${Math.round(100 * share)} %`;

@@ -1,4 +1,4 @@
-/* The public interface of the transport; see README.md. Other files of it are imported by tests and the benchmark alone. */
+/* The public interface of the transport; see README.md. Only tests and the benchmark import its other files. */
 export { requireStrictJson } from "./codec/strict-json.ts";
 export {
   acceptsEncoding,

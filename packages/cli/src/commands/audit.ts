@@ -9,7 +9,7 @@ import { type DefineCommand, runs } from "./command.ts";
 import { countOf } from "./options.ts";
 import { addInputs, type FieldInputs, inputsOf, type Options, requestOf } from "./rpc-command.ts";
 
-/** How many events are shown by default: of a trail, and before new events are followed. */
+/** The default number of events to show: of a trail, and before new events are followed. */
 const DEFAULT_LIMIT = 50;
 const DEFAULT_BEFORE = 10;
 

@@ -113,7 +113,7 @@ export async function report(
   if (changed !== undefined)
     throw new Failure(`${changed} changed during the import`, {
       exitCode: EXIT.incomplete,
-      hint: "run the same command again when nothing writes to it: it skips what is imported",
+      hint: "run the same command again when no program writes to the file: it skips imported groups",
     });
   if (flags.verify) {
     const differ = Object.values(counts).reduce((sum, number) => sum + number, 0) - counts.unchanged;

@@ -9,7 +9,7 @@ import { readJsonLines } from "./jsonl.ts";
 import { LineReader } from "./lines.ts";
 import { type FileFormat, type GroupSource, MAX_RECORD_BYTES, type ReadOptions } from "./records.ts";
 
-/** How much of the start and the end of a file identifies it, in bytes. */
+/** The length of the two parts that identify a file, at its start and at its end, in bytes. */
 const END_BYTES = 64 * 1024;
 
 /**

@@ -12,7 +12,7 @@ import { patiently } from "./patience.ts";
 import { count } from "./progress.ts";
 import { continuable, groupPages, openTarget, type Target } from "./target.ts";
 
-/** Which tokens to revoke. */
+/** A filter for the tokens to revoke. */
 export interface Revocations {
   readonly environment: EnvironmentName | undefined;
   /** The prefix of the ids. Undefined: all groups of the environment. */

@@ -119,7 +119,7 @@ function Trail({ filters }: { readonly filters: Filters }) {
   );
 }
 
-/** How many of the present events are shown first when a trail is followed. */
+/** The number of existing events to show first when a trail is followed. */
 const FIRST = 10;
 
 /** The maximum number of events on a page. There may be hundreds of thousands since the page was last visible. */

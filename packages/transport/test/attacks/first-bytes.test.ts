@@ -144,7 +144,7 @@ describeAttacks("connections", [
         wires.push(wire);
       }
       await pause(3000);
-      return { requests: 40_000, connections: 20, outcome: "not taken" };
+      return { requests: 40_000, connections: 20, outcome: "left unread" };
     },
   },
 ]);
