@@ -3,7 +3,6 @@ import type { ScriptedRedis } from "../../src/store/connection/connection.ts";
 import { apiTokenContract } from "./contract/api-tokens.ts";
 import { auditContract } from "./contract/audit.ts";
 import { contractContext, type OpenClients } from "./contract/context.ts";
-import { deadlineContract } from "./contract/deadlines.ts";
 import { deletionContract } from "./contract/deletions.ts";
 import { environmentDeletionContract } from "./contract/environment-deletions.ts";
 import { environmentContract } from "./contract/environments.ts";
@@ -18,17 +17,19 @@ import { namesContract } from "./contract/names.ts";
 import { requestIdContract } from "./contract/request-ids.ts";
 import { revocationContract } from "./contract/revocations.ts";
 import { rotateContract } from "./contract/rotate.ts";
-import { tamperingContract } from "./contract/tampering.ts";
 import { teamIdContract } from "./contract/team-ids.ts";
-import { tokenIndexContract } from "./contract/token-index.ts";
 import { tokenKeyContract } from "./contract/token-keys.ts";
 import { updateContract } from "./contract/update.ts";
 import { signingKeyContract, viewerSessionContract } from "./contract/viewer-sessions.ts";
 import { webhookContract } from "./contract/webhooks.ts";
-import { wrongTypeContract } from "./contract/wrong-types.ts";
+import { apiTokenLayout } from "./layout/api-tokens.ts";
+import { deadlineLayout } from "./layout/deadlines.ts";
+import { tamperingLayout } from "./layout/tampering.ts";
+import { tokenIndexLayout } from "./layout/token-index.ts";
+import { wrongTypeLayout } from "./layout/wrong-types.ts";
 
 /**
- * The contract of a store, as tests.
+ * The contract of a store, as tests, and tests of its layout in Redis.
  *
  * @param name name of the store
  * @param open opens connections to an empty store of its own
@@ -47,9 +48,6 @@ export function storeContract(
     rotateContract(context);
     requestIdContract(context);
     namesContract(context);
-    tamperingContract(context);
-    tokenIndexContract(context);
-    deadlineContract(context);
     ringContract(context);
     tokenKeyContract(context);
     etagContract(context);
@@ -67,6 +65,12 @@ export function storeContract(
     viewerSessionContract(context);
     signingKeyContract(context);
     webhookContract(context);
-    if (isShared) wrongTypeContract(context);
+    describe("the layout in Redis", () => {
+      tamperingLayout(context);
+      tokenIndexLayout(context);
+      deadlineLayout(context);
+      apiTokenLayout(context);
+      if (isShared) wrongTypeLayout(context);
+    });
   });
 }

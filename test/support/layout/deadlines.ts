@@ -13,12 +13,12 @@ import {
   UPDATE_GROUP,
   WRITE_GROUP,
 } from "../../../src/store/scripts.ts";
+import { type ContractContext, contents, keysOf } from "../contract/context.ts";
 import { sendBy } from "../redis-of.ts";
 import { AUDIT, BY } from "../stores.ts";
-import { type ContractContext, contents, keysOf } from "./context.ts";
 
 /** A change that reaches Redis after its caller received an error. */
-export function deadlineContract({ redis, withGroup }: ContractContext): void {
+export function deadlineLayout({ redis, withGroup }: ContractContext): void {
   type Send = ReturnType<typeof sendBy>;
   const changes: Record<string, (send: Send, environment: Environment, group: UserGroup) => Promise<string[]>> = {
     "an update": (send, environment) =>

@@ -15,13 +15,13 @@ import {
   keysOf,
   newEnvironment,
   newGroup,
-} from "./context.ts";
-import { reported } from "./imports.ts";
+} from "../contract/context.ts";
+import { reported } from "../contract/imports.ts";
 
 const HOUR_MS = 3_600_000;
 
 /** The token index only finds groups. A token is valid only if the group's record contains it. */
-export function tokenIndexContract({ store, admin, redis, many }: ContractContext): void {
+export function tokenIndexLayout({ store, admin, redis, many }: ContractContext): void {
   const create = async () => {
     const environment = await newEnvironment();
     const [a, b] = [newGroup("a"), newGroup("b")].map((group) => store().getOrCreate(environment, group));

@@ -13,11 +13,11 @@ import {
   keysOf,
   newEnvironment,
   newGroup,
-} from "./context.ts";
-import { reported } from "./imports.ts";
+} from "../contract/context.ts";
+import { reported } from "../contract/imports.ts";
 
 /** Keys with an unexpected Redis type. */
-export function wrongTypeContract({ store, admin, redis, withGroup }: ContractContext): void {
+export function wrongTypeLayout({ store, admin, redis, withGroup }: ContractContext): void {
   describe("a key of another type", () => {
     it("in place of a group causes an error, and stays", async () => {
       const environment = await newEnvironment();

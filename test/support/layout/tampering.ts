@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { DomainError, RecordUnreadable, TokenNotFound } from "../../../src/domain/errors.ts";
 import { digest } from "../../../src/store/encryption.ts";
 import { FIELD } from "../../../src/store/groups/group-record.ts";
-import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "./context.ts";
+import { byId, byToken, type ContractContext, fails, keysOf, newEnvironment, newGroup } from "../contract/context.ts";
 
 /** All fields of a group that has no properties and was never updated. */
 const FIELDS = [
@@ -22,7 +22,7 @@ const VIEWER_FIELDS: readonly string[] = [FIELD.teamId, FIELD.name, FIELD.mappin
  * Damaged or misplaced records cause errors. Deliberate writes to Redis are trusted: their author could also change
  * what a group may see.
  */
-export function tamperingContract(context: ContractContext): void {
+export function tamperingLayout(context: ContractContext): void {
   describe("a damaged record", () => {
     fields(context);
     moves(context);
