@@ -16,6 +16,8 @@ export interface Clients {
     method: DescMethodUnary<I, O>,
     request: MessageShape<I>,
   ) => Promise<MessageShape<O>>;
+  /** Converts the error of a stream to a `Failure`. Returns other errors unchanged. */
+  readonly failureOf: (error: unknown) => unknown;
   /** The URL of the service, for messages. */
   readonly url: string;
 }
@@ -44,6 +46,7 @@ export function clientsOf(connection: Connection, token: string, { signal }: Pic
       const { message } = await transport.unary(method, undefined, undefined, undefined, request as never);
       return message;
     },
+    failureOf: (error) => (error instanceof ConnectError ? callFailure(error, connection, { mayRepeat: true }) : error),
     url: urlText(connection),
   };
 }

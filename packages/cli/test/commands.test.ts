@@ -364,4 +364,50 @@ describe("the commands", () => {
     controller.abort();
     expect((await following).code).toBe(130);
   });
+
+  it("events: writes events as lines of JSON from each start, continues at a cursor, and follows until Ctrl-C", async () => {
+    interface Line {
+      readonly cursor: string;
+      readonly event?: { readonly type: string; readonly userGroupId?: string };
+      readonly snapshot?: { readonly userGroups: readonly { readonly userGroupId: string }[] };
+    }
+    const { admin } = await newEnvironment();
+    await admin("group create a");
+    await admin("group update a --name secret");
+    const all = await admin("events");
+    const lines = jsonLinesIn<Line>(all.stdout);
+    expect(lines.slice(-2).map(({ event }) => [event?.type, event?.userGroupId])).toEqual([
+      ["user_group.created", "a"],
+      ["user_group.updated", "a"],
+    ]);
+    expect(all.stdout).not.toContain("secret");
+    expect(all.stderr).toMatch(/^To continue: --from \S+$/m);
+    const second = lines.at(-2)?.cursor;
+    expect(jsonLinesIn<Line>((await admin(`events --from ${second}`)).stdout)).toEqual(lines.slice(-1));
+    expect((await admin("events --from now")).stdout).toBe("");
+    const [snapshot] = jsonLinesIn<Line>((await admin("events --from snapshot")).stdout);
+    expect(snapshot?.snapshot?.userGroups.map(({ userGroupId }) => userGroupId)).toEqual(["a"]);
+    expect(await admin("events --from yesterday")).toMatchObject({ code: 2, stdout: "" });
+    const other = await newEnvironment();
+    expect(await other.admin(`events --from ${second}`)).toMatchObject({
+      code: 5,
+      stderr: expect.stringContaining("EVENT_CURSOR_EXPIRED"),
+    });
+
+    const controller = new AbortController();
+    let seen = "";
+    const following = admin(`events --follow --from ${second}`, {
+      interrupt: controller.signal,
+      onOutput: (text) => {
+        seen += text;
+      },
+    });
+    const reported = () => (seen === "" ? [] : jsonLinesIn<Line>(seen).map(({ event }) => event?.type));
+    await waitFor("the earlier event is printed", () => reported().length === 1);
+    await admin("group delete a --yes");
+    await waitFor("the new event is printed", () => reported().length === 2);
+    expect(reported()).toEqual(["user_group.updated", "user_group.deleted"]);
+    controller.abort();
+    expect((await following).code).toBe(130);
+  });
 });

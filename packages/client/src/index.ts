@@ -5,6 +5,7 @@ export * from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
 export * from "../../../gen/usergroup/admin/v1/api_token_pb.ts";
 export * from "../../../gen/usergroup/admin/v1/audit_event_pb.ts";
 export * from "../../../gen/usergroup/admin/v1/environment_pb.ts";
+export * from "../../../gen/usergroup/admin/v1/event_pb.ts";
 export * from "../../../gen/usergroup/admin/v1/signing_key_pb.ts";
 export * from "../../../gen/usergroup/admin/v1/token_key_pb.ts";
 export * from "../../../gen/usergroup/admin/v1/user_group_pb.ts";
@@ -24,6 +25,7 @@ export {
   type TlsHints,
   wordsOfFault,
 } from "./connection-faults.ts";
+export { type WatchOptions, watchEvents } from "./events.ts";
 export {
   type FailureDetails,
   failureDetails,

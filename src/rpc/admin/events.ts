@@ -68,16 +68,17 @@ export function eventRpcs({ environments, authenticator, auditTrail, userGroupAd
           yield { cursor, content: { case: "snapshot" as const, value: { userGroups, complete: next === undefined } } };
           snapshotAfter = next;
         }
-        for (let sent = Number.NEGATIVE_INFINITY; await isOpen(); ) {
+        for (let sent = performance.now(), isBehind = true; await isOpen(); ) {
           for (const event of page.events) {
             if (!(await isOpen())) return;
             const cursor = formatCursor(positionAfter(event, environment));
             yield { cursor, content: { case: "event" as const, value: eventMessage(event) } };
             sent = performance.now();
           }
-          if (performance.now() - sent >= HEARTBEAT_MS) {
+          if (performance.now() - sent >= HEARTBEAT_MS || (isBehind && !page.hasMore)) {
             yield { cursor: formatCursor(page.next) };
             sent = performance.now();
+            isBehind &&= page.hasMore;
           }
           page = page.hasMore
             ? await auditTrail.readEvents(environment, page.next, EVENTS_PAGE)

@@ -1450,8 +1450,8 @@ export type WatchEventsResponse = Message<"usergroup.admin.v1.WatchEventsRespons
   cursor: string;
 
   /**
-   * Unset in the first response if there is no event yet, and later every 15 seconds without
-   * events, when the cursor moves on.
+   * Unset once after all existing events, and then after every 15 seconds without events, when the
+   * cursor moves on.
    *
    * @generated from oneof usergroup.admin.v1.WatchEventsResponse.content
    */

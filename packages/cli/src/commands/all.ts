@@ -2,6 +2,7 @@ import { auditCommand } from "./audit.ts";
 import type { DefineCommand } from "./command.ts";
 import { completionCommand } from "./completion.ts";
 import { envCommands } from "./env.ts";
+import { eventsCommand } from "./events.ts";
 import { exportCommand } from "./export.ts";
 import { groupCommands } from "./group.ts";
 import { importCommand } from "./import.ts";
@@ -30,6 +31,7 @@ export const COMMANDS: readonly (readonly [name: string, description: string, de
   ["import", "import user groups with their tokens, from a file or the hosted service", importCommand],
   ["export", "export user groups for import", exportCommand],
   ["audit", "show changes and who made them; --follow shows new changes as they happen", auditCommand],
+  ["events", "write the changes of an environment as lines of JSON, for other systems", eventsCommand],
   ["keys", "keys of TOKEN_KEYS: generate, check, rotate", keysCommands],
   ["store", "the data in Redis: accept", storeCommands],
   ["completion", "completion for bash, zsh or fish", completionCommand],

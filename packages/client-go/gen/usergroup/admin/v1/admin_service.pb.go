@@ -2707,8 +2707,8 @@ type WatchEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The position after this response.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Unset in the first response if there is no event yet, and later every 15 seconds without
-	// events, when the cursor moves on.
+	// Unset once after all existing events, and then after every 15 seconds without events, when the
+	// cursor moves on.
 	//
 	// Types that are valid to be assigned to Content:
 	//

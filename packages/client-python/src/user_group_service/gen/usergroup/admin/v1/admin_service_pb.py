@@ -1944,8 +1944,8 @@ class WatchEventsResponse(Message[_WatchEventsResponseFields]):
             string cursor = 1;
             ```
         content:
-            Unset in the first response if there is no event yet, and later every 15 seconds without
-            events, when the cursor moves on.
+            Unset once after all existing events, and then after every 15 seconds without events, when the
+            cursor moves on.
 
             ```proto
             oneof content

@@ -1,0 +1,60 @@
+import { watchEvents } from "@user-group-service/client";
+import {
+  WatchEventsRequest_Start as Start,
+  WatchEventsResponseSchema,
+} from "../../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { connect } from "../session.ts";
+import { type DefineCommand, runs } from "./command.ts";
+import { environmentOf, environmentOption } from "./options.ts";
+
+const STARTS: { readonly [name: string]: Start | undefined } = {
+  beginning: Start.BEGINNING,
+  now: Start.NOW,
+  snapshot: Start.SNAPSHOT,
+};
+
+interface Options {
+  readonly env?: string;
+  readonly from?: string;
+  readonly follow?: boolean;
+}
+
+/** `ugs events` */
+export const eventsCommand: DefineCommand = (events, shell) => {
+  events
+    .addOption(environmentOption())
+    .option(
+      "--from <where>",
+      "`beginning`, `now`, `snapshot` for all user groups first, or the cursor of a line; default: beginning, and now with --follow",
+    )
+    .option("-f, --follow", "wait for new events, and connect again if the connection is lost");
+  runs(events, shell, async (session, { env, from, follow = false }: Options) => {
+    const where = from ?? (follow ? "now" : "beginning");
+    const start = STARTS[where];
+    const environment = environmentOf(session, { env });
+    const { admin, failureOf } = await connect(session);
+    const { signal } = shell;
+    let cursor: string | undefined;
+    const request = { ...(environment && { environment }), ...(start ? { start } : { cursor: where }) };
+    try {
+      const responses = watchEvents(admin, request, {
+        signal,
+        onRetry(failure) {
+          // A wrong URL must not be retried forever.
+          if (cursor === undefined) throw failure;
+          session.out.note(`${failure.message}. Retrying until the service is back.`);
+        },
+      });
+      for await (const response of responses) {
+        ({ cursor } = response);
+        if (response.content.case !== undefined) await session.out.message(WatchEventsResponseSchema, response);
+        else if (!follow) break;
+      }
+    } catch (error) {
+      throw failureOf(error);
+    } finally {
+      if (cursor !== undefined) session.out.note(`To continue: --from ${cursor}`);
+    }
+    if (signal.aborted) throw signal.reason;
+  });
+};

@@ -1,0 +1,84 @@
+import timers from "node:timers/promises";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { type Client, Code, ConnectError } from "@connectrpc/connect";
+import {
+  type AdminService,
+  WatchEventsRequest_Start as Start,
+  type WatchEventsRequestSchema,
+  type WatchEventsResponse,
+} from "../../../gen/usergroup/admin/v1/admin_service_pb.ts";
+import { failureDetails, retryAfterMs } from "./failure.ts";
+
+/** The longest pause before the second attempt, in milliseconds. It doubles with each further attempt, up to a maximum. */
+const FIRST_PAUSE_MS = 250;
+const MAX_PAUSE_MS = 30_000;
+
+/** The service sends a response at least every 15 seconds. Without one for this time, in milliseconds, the connection is lost. */
+const SILENCE_MS = 60_000;
+
+/** Codes of failures that may be temporary. */
+const TEMPORARY: ReadonlySet<Code> = new Set([
+  Code.Unavailable,
+  Code.ResourceExhausted,
+  Code.DeadlineExceeded,
+  Code.Aborted,
+]);
+
+/** Codes of a stream that broke without an error of the service. */
+const BROKEN: ReadonlySet<Code> = new Set([...TEMPORARY, Code.Canceled, Code.Unknown, Code.Internal]);
+
+/** Options of `watchEvents`. */
+export interface WatchOptions {
+  /** Ends the iteration without an error. Default: none. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called before each pause after a temporary failure, such as for a log. If it throws, the iteration ends. Default: none. */
+  readonly onRetry?: (failure: ConnectError, pauseMs: number) => void;
+}
+
+/**
+ * Iterates over the events of an environment, and connects again with the last cursor when the stream ends or breaks. Store
+ * `cursor` after each response is processed, and begin with it the next time. Responses without `content` only move the cursor.
+ *
+ * `for await (const { cursor, content } of watchEvents(service.admin, { cursor: stored })) …`
+ *
+ * Throws `ConnectError` for failures that stay, such as `EVENT_CURSOR_EXPIRED`: start again with `START_SNAPSHOT`. Also throws
+ * if the API token is revoked, expired or has not the role `admin`.
+ */
+export async function* watchEvents(
+  admin: Pick<Client<typeof AdminService>, "watchEvents">,
+  request: MessageInitShape<typeof WatchEventsRequestSchema> & { readonly $typeName?: undefined },
+  { signal, onRetry }: WatchOptions = {},
+): AsyncGenerator<WatchEventsResponse, void, undefined> {
+  let next = request;
+  for (let failures = 0; ; ) {
+    // Bounds the silence of this attempt.
+    const silence = new AbortController();
+    const limit = () => setTimeout(() => silence.abort(), SILENCE_MS);
+    let timer = limit();
+    const signals = signal ? [signal, silence.signal] : [silence.signal];
+    try {
+      // The stream has no deadline of its own.
+      for await (const response of admin.watchEvents(next, { signal: AbortSignal.any(signals), timeoutMs: 0 })) {
+        clearTimeout(timer);
+        failures = 0;
+        next = { ...request, start: Start.UNSPECIFIED, cursor: response.cursor };
+        yield response;
+        timer = limit();
+      }
+      if (signal?.aborted) return;
+    } catch (error) {
+      if (signal?.aborted) return;
+      const failure = ConnectError.from(error);
+      if (!(failureDetails(failure) ? TEMPORARY : BROKEN).has(failure.code)) throw failure;
+      // Half of the pause is random, so that clients do not connect at the same time.
+      const halfMs = Math.min(FIRST_PAUSE_MS * 2 ** failures++, MAX_PAUSE_MS) / 2;
+      const pauseMs = (retryAfterMs(failure) ?? 0) + halfMs * (1 + Math.random());
+      onRetry?.(failure, pauseMs);
+      await timers.setTimeout(pauseMs, undefined, { signal }).catch(() => {});
+      if (signal?.aborted) return;
+    } finally {
+      clearTimeout(timer);
+      silence.abort();
+    }
+  }
+}
